@@ -1,0 +1,101 @@
+// Command gleaner puts the idle part of a cluster to work without the
+// services that own the servers noticing.
+//
+// Each command stands in a file of its own name; all wiring between the rooms
+// is written out there.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes, as every command uses them.
+const (
+	exitOK       = 0
+	exitFailure  = 1
+	exitBadInput = 2
+)
+
+// run is one call of the command line; it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(stderr, "gleaner: stopped")
+		return exitFailure
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(stderr, "gleaner: "+line)
+	}
+	if input.Is(err) {
+		return exitBadInput
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gleaner",
+		Short: "Put the idle part of a cluster to work",
+		Long: `Gleaner puts the idle part of a cluster to work, without the services that own
+the servers noticing.`,
+		Example: `  # Which servers are predictable? Straight from a file, nothing to set up:
+  gleaner classify --history cpu.csv.gz
+
+  # Which tenants reimage their disks often?
+  gleaner reimages --log reimages.csv --servers servers.csv`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("gleaner {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return input.Errorf("", "%v; see '%s --help'", err, cmd.CommandPath())
+	})
+	root.PersistentFlags().Bool("json", false, "print the result as JSON")
+	root.AddCommand(
+		newVersion(),
+	)
+	return root
+}
+
+// noArgs refuses arguments; an unknown command is bad input like any other.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		hint := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = fmt.Sprintf("; did you mean %q?", near[0])
+		}
+		return input.Errorf("", "unknown command %q for '%s'%s", args[0], cmd.CommandPath(), hint)
+	}
+	return input.Errorf("", "'%s' takes no arguments, but got %q; see --help", cmd.CommandPath(), args[0])
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func wantJSON(cmd *cobra.Command) bool {
+	yes, _ := cmd.Flags().GetBool("json")
+	return yes
+}
+
+// printJSON writes v, indented, with a newline behind it.
+func printJSON(cmd *cobra.Command, v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := cmd.OutOrStdout().Write(buf.Bytes())
+	return err
+}
+
+// A table is lined up by its columns' widest cells. A column whose header
+// starts with '>' is flushed right.
+type table struct {
+	header []string
+	rows   [][]string
+}
+
+func newTable(header ...string) *table { return &table{header: header} }
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) print(w io.Writer) error {
+	header := make([]string, len(t.header))
+	right := make([]bool, len(t.header))
+	width := make([]int, len(t.header))
+	for i, h := range t.header {
+		header[i], right[i] = strings.CutPrefix(h, ">")
+		width[i] = utf8.RuneCountInString(header[i])
+	}
+	for _, row := range t.rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var out strings.Builder
+	for _, row := range append([][]string{header}, t.rows...) {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if right[i] {
+				cell, pad = pad+cell, ""
+			}
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			line.WriteString(cell + pad)
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// sparkline draws values between 0 and top as a row of width small bars; a
+// stretch without values stays blank.
+func sparkline(values []float32, width int, top float64) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var out strings.Builder
+	for i := range width {
+		from, to := i*len(values)/width, max((i+1)*len(values)/width, i*len(values)/width+1)
+		sum, n := 0.0, 0
+		for _, v := range values[from:min(to, len(values))] {
+			if !math.IsNaN(float64(v)) {
+				sum, n = sum+float64(v), n+1
+			}
+		}
+		if n == 0 {
+			out.WriteByte(' ')
+			continue
+		}
+		level := 0
+		if top > 0 {
+			level = int(sum / float64(n) / top * float64(len(bars)))
+		}
+		out.WriteRune(bars[min(max(level, 0), len(bars)-1)])
+	}
+	return out.String()
+}
+
+// A progress shows how far long work has come, once it has taken two seconds
+// and only when stderr is a terminal. The zero total means that the end is unknown.
+type progress struct {
+	bar   *progressbar.ProgressBar
+	start time.Time
+	what  string
+	total int64
+	done  int64
+	shown bool
+}
+
+func newProgress(cmd *cobra.Command, what string, total int64) *progress {
+	p := &progress{start: time.Now(), what: what, total: total}
+	if f, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.shown = true
+	}
+	return p
+}
+
+func (p *progress) add(n int64) {
+	p.done += n
+	if !p.shown || time.Since(p.start) < 2*time.Second {
+		return
+	}
+	if p.bar == nil {
+		total := p.total
+		if total == 0 {
+			total = -1
+		}
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetDescription(p.what), progressbar.OptionSetWriter(os.Stderr),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+	}
+	_ = p.bar.Set64(p.done)
+}
+
+func (p *progress) finish() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}

@@ -1,0 +1,59 @@
+// Package input says what is wrong with what a user gave, and where.
+//
+// A room that reads a file, a flag or a request reports every mistake as an
+// Error. The command line turns an Error into one line on stderr and exit
+// code 2; any other error is a failure of ours or of the world, exit code 1.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// An Error is one mistake in what a user gave.
+type Error struct {
+	Where string // the file, or the flag with its dashes; may be empty
+	Line  int    // 1-based line of the file; 0 when no line is to blame
+	Msg   string // what is wrong there, in one line
+}
+
+// Error gives the mistake as "where:line: message".
+func (e *Error) Error() string {
+	switch {
+	case e.Where == "":
+		return e.Msg
+	case e.Line == 0:
+		return e.Where + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Where, e.Line, e.Msg)
+}
+
+// Errorf reports a mistake at where, a file or a flag, on no line in particular.
+func Errorf(where, format string, args ...any) error {
+	return &Error{Where: where, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Linef reports a mistake on one line of a file.
+func Linef(file string, line int, format string, args ...any) error {
+	return &Error{Where: file, Line: line, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Errors are several mistakes, reported all at once in the order found.
+type Errors []*Error
+
+// Error gives one mistake a line.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Is reports whether err was caused by what the user gave.
+func Is(err error) bool {
+	var one *Error
+	var many Errors
+	return errors.As(err, &one) || errors.As(err, &many)
+}

@@ -1,0 +1,96 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// A Key names a record: a part, and a row in that part. Rows of one part are
+// kept in the order of their bytes; parts are in an order of the store's own.
+type Key struct{ Part, Row []byte }
+
+// A Version tells one write of a record from every other. Its writer chose it
+// (see Writer), so a writer can tell its own write from another's. The zero
+// Version stands for a record that is not there.
+type Version struct{ Writer, Seq uint64 }
+
+// A Record is what a table keeps under a key.
+type Record struct {
+	Key     Key
+	Value   []byte
+	Version Version // zero in a loose table
+}
+
+// A Range is the keys From <= key < To. With Part set they are rows of that
+// part, in order. Without it they are a piece of the whole table, with bounds
+// only the store that made them can read (see Reader.Split). A nil bound is open,
+// so the zero Range is the whole table.
+type Range struct {
+	Part     []byte
+	From, To []byte
+}
+
+// Errors a caller acts on.
+var (
+	// ErrNotFound is returned by Get when no record stands under the key.
+	ErrNotFound = errors.New("kv: no such record")
+	// ErrConflict is returned by CompareAndSet and CompareAndDelete when the
+	// record's version is not the one expected. Nothing was written.
+	ErrConflict = errors.New("kv: the record has changed")
+	// ErrUnknown is returned by CompareAndSet and CompareAndDelete when the store
+	// cannot tell whether the write was applied. Writer settles what it can.
+	ErrUnknown = errors.New("kv: the write may or may not have been applied")
+	// ErrHeld is returned by a store whose data another process holds open.
+	ErrHeld = errors.New("kv: another process holds the data")
+)
+
+// A Reader reads a table of either kind.
+type Reader interface {
+	// Get reads the newest acknowledged record under key. The caller owns it.
+	Get(ctx context.Context, key Key) (Record, error)
+
+	// Scan yields the records of r. A record's bytes are good until the next
+	// one is asked for. Every record that stands throughout the scan is yielded
+	// exactly once, with a value it had at some moment of the scan and no older
+	// than what was acknowledged before the scan began. An error ends the scan.
+	Scan(ctx context.Context, r Range) iter.Seq2[Record, error]
+
+	// Split cuts the whole table into at most n ranges of about equal size that
+	// touch and do not overlap: scanning them all is scanning the table.
+	Split(ctx context.Context, n int) ([]Range, error)
+}
+
+// A Table changes one record at a time by compare-and-set, linearizably.
+type Table interface {
+	Reader
+
+	// CompareAndSet writes value under key as version next if the record's
+	// version is old; the zero old means that there is no record. When it
+	// returns nil the write is durable.
+	CompareAndSet(ctx context.Context, key Key, old, next Version, value []byte) error
+
+	// CompareAndDelete removes the record under key if its version is old.
+	CompareAndDelete(ctx context.Context, key Key, old Version) error
+}
+
+// A LooseTable is eventually consistent: the last write to arrive wins and
+// nobody compares. It suits what can be derived, repeated or averaged.
+type LooseTable interface {
+	Reader
+
+	// Put writes the records, each for itself: when it fails, any of them may
+	// have been written. When it returns nil all are durable.
+	Put(ctx context.Context, records ...Record) error
+
+	// Delete removes the records under keys, each for itself.
+	Delete(ctx context.Context, keys ...Key) error
+}
+
+// A Store holds tables by name. A table comes into being when first asked
+// for, and is of the kind it was first asked for as.
+type Store interface {
+	Table(ctx context.Context, name string) (Table, error)
+	LooseTable(ctx context.Context, name string) (LooseTable, error)
+	Close() error
+}

@@ -1,0 +1,283 @@
+package gleaner_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport is the map of the house: which rooms a room may import. It is a
+// statement of policy. When a build fails here, move the code, or change the
+// design in a page under docs/decisions; do not widen a row to be done.
+//
+// A room is a folder and all below it; the longest name wins. Rooms may import
+// within themselves. everyone lists what any room may import.
+var mayImport = map[string][]string{
+	"cluster":          {},
+	"input":            {},
+	"input/compressed": {"input"},
+	"chart":            {},
+	"kv":               {},
+	"dilation":         {},
+	"plan":             {},
+	"classify":         {"cluster"},
+	"placement":        {"cluster"},
+	"harvest":          {"cluster", "dilation"},
+	"trace":            {"cluster", "input/compressed"},
+	"history":          {"cluster", "kv", "input/compressed"},
+	"curator":          {"kv"},
+	"fabric":           {"cluster", "kv", "placement", "curator"},
+	"sim":              {"cluster"},
+	"local":            {"cluster"},
+	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
+	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
+		"history", "curator", "fabric", "sim", "local", "control"},
+	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
+	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
+		"history", "curator", "fabric", "sim", "local", "control", "lab", "web"},
+}
+
+var everyone = []string{"input"}
+
+// pure rooms decide and do nothing else: no clock, disk, network, goroutine,
+// logger or global chance. A room below a pure one is pure unless listed in impure.
+var (
+	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan"}
+	impure = []string{"input/compressed", "plan/milp"}
+)
+
+// forbiddenInPure are imports a pure room has no use for.
+var forbiddenInPure = []string{
+	"os", "os/exec", "os/signal", "os/user", "io/ioutil", "syscall", "net", "net/http", "net/rpc", "net/smtp", "log", "log/slog", "log/syslog",
+	"math/rand", "crypto/rand", "plugin", "database/sql", "testing", "golang.org/x/sys", "golang.org/x/exp/rand", "golang.org/x/sync",
+}
+
+// worldly are functions of otherwise harmless packages that reach for the
+// clock, the terminal, the disk or global chance.
+var worldly = map[string][]string{
+	"time":          {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "LoadLocation"},
+	"fmt":           {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+	"path/filepath": {"Abs", "EvalSymlinks", "Glob", "Walk", "WalkDir"},
+	"context":       {"WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"},
+	"maphash":       {"MakeSeed"},
+}
+
+// seeded are the names of math/rand/v2 that need a seed or a source handed in;
+// all its others draw from the global generator.
+var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
+
+func TestLayersAndPurity(t *testing.T) {
+	seen := 0
+	walkSources(t, func(name string, file *ast.File, fset *token.FileSet) {
+		seen++
+		for _, complaint := range complaints(name, file, fset) {
+			t.Error(complaint)
+		}
+	})
+	if seen == 0 {
+		t.Fatal("no Go files found")
+	}
+}
+
+func TestEveryPackageHasAComment(t *testing.T) {
+	commented := map[string]bool{}
+	walkSources(t, func(name string, file *ast.File, _ *token.FileSet) {
+		dir := path.Dir(name)
+		says := file.Doc != nil && len(strings.TrimSpace(file.Doc.Text())) > 20
+		commented[dir] = commented[dir] || says
+	})
+	for dir, says := range commented {
+		if !says {
+			t.Errorf("%s: no file has a package comment that says what the package is for", dir)
+		}
+	}
+}
+
+// TestPlantedViolations shows that each rule catches what it is meant to catch.
+func TestPlantedViolations(t *testing.T) {
+	for _, tc := range []struct{ file, body, want string }{
+		{"cluster/x.go", `import "gleaner/kv"; var _ = kv.ErrHeld`, "may not import gleaner/kv"},
+		{"classify/x.go", `import k "gleaner/history"; var _ k.Store`, "may not import gleaner/history"},
+		{"sim/x.go", `import _ "gleaner/local"`, "may not import gleaner/local"},
+		{"lab/x.go", `import _ "gleaner/cmd/gleaner"`, "may not import gleaner/cmd/gleaner"},
+		{"attic/x.go", ``, "is not on the map"},
+		{"history/x.go", `import _ "k8s.io/api/core/v1"`, "only kube may import k8s.io"},
+		{"harvest/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},
+		{"harvest/x.go", `import clock "time"; var now = clock.Now`, "time.Now"},
+		{"harvest/x.go", `import . "time"; var t0 = Now()`, "dot import"},
+		{"placement/x.go", `func f() { go func() {}() }`, "goroutine"},
+		{"placement/x.go", `import "math/rand/v2"; var n = rand.IntN(3)`, "global generator"},
+		{"placement/x.go", `import chance "math/rand/v2"; var n = chance.Shuffle`, "global generator"},
+		{"dilation/x.go", `import "math/rand"; var n = rand.Int()`, "math/rand"},
+		{"dilation/x.go", `import "os"; var _ = os.Args`, "os"},
+		{"plan/x.go", `import "log/slog"; var _ = slog.Info`, "log/slog"},
+		{"plan/x.go", `import "net/http"; var _ = http.Get`, "net/http"},
+		{"classify/x.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
+		{"classify/deep/x.go", `import "time"; func f() { time.Sleep(1) }`, "time.Sleep"},
+	} {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, tc.file, "package x\n"+tc.body, parser.ParseComments)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.body, err)
+		}
+		got := strings.Join(complaints(tc.file, file, fset), "\n")
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%s with %q: complaints %q do not mention %q", tc.file, tc.body, got, tc.want)
+		}
+	}
+
+	clean := `import ("math/rand/v2"; "time"; "gleaner/cluster"; "gleaner/input")
+		func f(r *rand.Rand, at time.Time) time.Time { _ = rand.New(rand.NewPCG(1, 2)); return at.Add(time.Second) }
+		var _ cluster.ServerID; var _ input.Error`
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "harvest/x.go", "package x\n"+clean, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := complaints("harvest/x.go", file, fset); len(got) > 0 {
+		t.Errorf("clean source: unexpected complaints %q", got)
+	}
+}
+
+// walkSources parses every Go file of the main module but the tests'.
+func walkSources(t *testing.T, visit func(name string, file *ast.File, fset *token.FileSet)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "out") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != "." {
+				return filepath.SkipDir // a module of its own keeps its own house
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		visit(filepath.ToSlash(name), file, fset)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func complaints(name string, file *ast.File, fset *token.FileSet) []string {
+	dir := path.Dir(name)
+	room := longestPrefix(dir, keys(mayImport))
+	if room == "" {
+		return []string{fmt.Sprintf("%s: the room %s is not on the map in layers_test.go", name, dir)}
+	}
+	c := checker{name: name, room: room, fset: fset}
+	c.pure = longestPrefix(dir, pure) != "" && longestPrefix(dir, impure) == ""
+	c.imports(file)
+	if c.pure {
+		c.purity(file)
+	}
+	return c.found
+}
+
+type checker struct {
+	name, room string
+	pure       bool
+	fset       *token.FileSet
+	local      map[string]string // local name of an import -> its path
+	found      []string
+}
+
+func (c *checker) complain(at token.Pos, format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf("%s:%d: %s", c.name, c.fset.Position(at).Line, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) imports(file *ast.File) {
+	c.local = map[string]string{}
+	for _, imp := range file.Imports {
+		target, _ := strconv.Unquote(imp.Path.Value)
+		local := path.Base(target)
+		if local == "v2" {
+			local = path.Base(path.Dir(target))
+		}
+		if imp.Name != nil {
+			local = imp.Name.Name
+		}
+		c.local[local] = target
+		if strings.HasPrefix(target, "k8s.io/") {
+			c.complain(imp.Pos(), "only kube may import k8s.io")
+		}
+		if ours, ok := strings.CutPrefix(target, "gleaner/"); ok {
+			to := longestPrefix(ours, keys(mayImport))
+			if to != c.room && !slices.Contains(mayImport[c.room], to) && !slices.Contains(everyone, to) {
+				c.complain(imp.Pos(), "%s may not import gleaner/%s", c.room, ours)
+			}
+		}
+		if !c.pure {
+			continue
+		}
+		if local == "." {
+			c.complain(imp.Pos(), "a dot import hides what a pure room uses")
+		}
+		if longestPrefix(target, forbiddenInPure) != "" && target != "math/rand/v2" {
+			c.complain(imp.Pos(), "pure room imports %s", target)
+		}
+	}
+}
+
+func (c *checker) purity(file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			c.complain(n.Pos(), "pure room starts a goroutine")
+		case *ast.SelectorExpr:
+			id, ok := n.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			target := c.local[id.Name]
+			if slices.Contains(worldly[target], n.Sel.Name) {
+				c.complain(n.Pos(), "pure room uses %s.%s", target, n.Sel.Name)
+			}
+			if target == "math/rand/v2" && !slices.Contains(seeded, n.Sel.Name) {
+				c.complain(n.Pos(), "pure room draws from the global generator: rand.%s", n.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+// longestPrefix gives the longest of names that is dir or a folder above it.
+func longestPrefix(dir string, names []string) string {
+	best := ""
+	for _, name := range names {
+		if (dir == name || strings.HasPrefix(dir, name+"/")) && len(name) > len(best) {
+			best = name
+		}
+	}
+	return best
+}
+
+func keys(m map[string][]string) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
