@@ -26,6 +26,7 @@ type master struct {
 type relaxation struct {
 	bound float64   // no solution of the node costs less
 	x     []float64 // by column of the master
+	idle  []float64 // by rule: what it falls short by, and is paid for
 }
 
 func newMaster(p *Problem, stop func() bool) (*master, error) {
@@ -83,7 +84,7 @@ func (m *master) relax(rules []rule, done []load) relaxation {
 		if len(m.cols) > built && !m.stop() {
 			continue
 		}
-		return relaxation{bound: costOf(done) + lp.objective() - excess*m.servers(need), x: lp.values()}
+		return relaxation{bound: costOf(done) + lp.objective() - excess*m.servers(need), x: lp.values(), idle: lp.short()[len(need):]}
 	}
 }
 

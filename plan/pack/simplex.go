@@ -85,7 +85,19 @@ func (lp *simplex) objective() float64 {
 	return sum
 }
 
-// values gives each column its amount, and the total that falls short.
+// short gives by how much each row falls short.
+func (lp *simplex) short() []float64 {
+	m := len(lp.right)
+	y := make([]float64, m)
+	for r, j := range lp.basis {
+		if j >= m && j < 2*m {
+			y[j-m] = max(0, lp.level[r])
+		}
+	}
+	return y
+}
+
+// values gives each column its amount.
 func (lp *simplex) values() []float64 {
 	x, m := make([]float64, len(lp.cols)), len(lp.right)
 	for r, j := range lp.basis {

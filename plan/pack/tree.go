@@ -121,7 +121,7 @@ func (t *tree) expand(n *node) {
 	if t.nodes == 1 || t.nodes%8 == 0 {
 		t.dive(n.rules, rel)
 	}
-	r, ok := t.split(rel.x)
+	r, ok := t.split(n.rules, rel)
 	if !ok {
 		t.offer(t.whole(rel.x))
 		return
@@ -153,17 +153,17 @@ func (t *tree) whole(x []float64) []load {
 // its floor; there is none when the relaxation is whole. Sums that decide the
 // cost come first: with the servers and purchases of each kind whole, so is
 // the cost, but for what fillings there are.
-func (t *tree) split(x []float64) (rule, bool) {
-	if r, ok := t.mostFractional(x, t.costSums()); ok {
+func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
+	if r, ok := t.mostFractional(rules, rel, t.costSums()); ok {
 		return r, true
 	}
 	if len(t.shapes) > 1 {
-		if r, ok := t.mostFractional(x, t.shapeSums()); ok {
+		if r, ok := t.mostFractional(rules, rel, t.shapeSums()); ok {
 			return r, true
 		}
 	}
 	for k := range t.shapes {
-		if r, ok := t.splitFillings(x, k); ok {
+		if r, ok := t.splitFillings(rel.x, k); ok {
 			return r, true
 		}
 	}
@@ -193,11 +193,17 @@ func (t *tree) shapeSums() []rule {
 }
 
 // mostFractional gives the sum whose fraction, in money, is largest.
-func (t *tree) mostFractional(x []float64, sums []rule) (rule, bool) {
+func (t *tree) mostFractional(rules []rule, rel relaxation, sums []rule) (rule, bool) {
 	var best rule
 	most := 0.0
 	for _, r := range sums {
-		sum := t.sum(r, x)
+		sum := t.sum(r, rel.x)
+		for k, q := range rules {
+			if r.least = q.least; q.least && r.same(q) {
+				sum += rel.idle[k] // bought to stand idle
+			}
+		}
+		r.least = false
 		frac := math.Abs(sum - math.Round(sum))
 		weight := frac
 		if r.waste > 0 {
