@@ -24,9 +24,10 @@ type master struct {
 
 // A relaxation is an optimum of the master program at a node.
 type relaxation struct {
-	bound float64   // no solution of the node costs less
-	x     []float64 // by column of the master
-	idle  []float64 // by rule: what it falls short by, and is paid for
+	bound  float64   // no solution of the node costs less
+	x      []float64 // by column of the master
+	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
+	broken float64   // by how much rows are broken that must not be
 }
 
 func newMaster(p *Problem, stop func() bool) (*master, error) {
@@ -84,7 +85,15 @@ func (m *master) relax(rules []rule, done []load) relaxation {
 		if len(m.cols) > built && !m.stop() {
 			continue
 		}
-		return relaxation{bound: costOf(done) + lp.objective() - excess*m.servers(need), x: lp.values(), idle: lp.short()[len(need):]}
+		rel := relaxation{bound: costOf(done) + lp.objective() - excess*m.servers(need), x: lp.values()}
+		short := lp.short()
+		for r, y := range short {
+			if lp.penalty[r] == m.penalty {
+				rel.broken += y
+			}
+		}
+		rel.idle = short[len(need):]
+		return rel
 	}
 }
 

@@ -114,6 +114,10 @@ func (t *tree) offer(loads []load) {
 func (t *tree) expand(n *node) {
 	t.nodes++
 	rel := t.relax(n.rules, nil)
+	for rel.broken > integral/10 && !t.closed(rel.bound) && !t.stop() {
+		t.penalty *= 10 // breaking a rule must not pay
+		rel = t.relax(n.rules, nil)
+	}
 	bound := max(n.bound, t.raise(rel.bound))
 	if t.closed(bound) {
 		return
