@@ -1,0 +1,326 @@
+package pack
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+)
+
+const integral = 1e-6 // how near to a whole number is whole
+
+// A tree is the branch and price search of one problem.
+type tree struct {
+	*master
+	p       *Problem
+	opt     Options
+	quantum float64 // all costs are multiples of it; 0 when there is none
+	best    []load
+	cost    float64 // of best
+	open    nodes
+	nodes   int
+	seq     int
+}
+
+// A node is a part of the solutions: those that obey its rules.
+type node struct {
+	rules []rule
+	bound float64
+	seq   int
+}
+
+type nodes []*node
+
+func (q nodes) Len() int { return len(q) }
+func (q nodes) Less(i, j int) bool {
+	if q[i].bound != q[j].bound {
+		return q[i].bound < q[j].bound
+	}
+	return q[i].seq > q[j].seq // of equals the younger: it is deeper
+}
+func (q nodes) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *nodes) Push(x any)   { *q = append(*q, x.(*node)) }
+func (q *nodes) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return x
+}
+
+// grow searches until the gap is closed or a limit reached, and gives the
+// proven lower bound.
+func (t *tree) grow() float64 {
+	t.begin()
+	t.push(nil, 0)
+	for len(t.open) > 0 {
+		if t.closed(t.open[0].bound) || t.nodes >= t.opt.NodeLimit || t.stop() {
+			return min(t.open[0].bound, t.cost)
+		}
+		t.expand(heap.Pop(&t.open).(*node))
+	}
+	return t.cost
+}
+
+// begin hosts each item by itself, as a first solution and to set the price
+// of leaving something out.
+func (t *tree) begin() {
+	t.seed()
+	var loads []load
+	for i, n := range t.need {
+		if n == 0 {
+			continue
+		}
+		var best column
+		most, each := 0, math.Inf(1)
+		for _, c := range t.cols {
+			if k := t.shapes[c.shape].count(c.v, i); k > 0 && c.cost/float64(k) < each {
+				best, most, each = c, k, c.cost/float64(k)
+			}
+		}
+		loads = append(loads, load{best, (n + most - 1) / most})
+	}
+	t.cost = math.Inf(1)
+	t.offer(loads)
+	t.penalty = 1 + costOf(loads)
+}
+
+// closed says whether a bound leaves nothing to gain.
+func (t *tree) closed(bound float64) bool {
+	return t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
+}
+
+// raise lifts a bound to the next cost there can be.
+func (t *tree) raise(bound float64) float64 {
+	if t.quantum > 0 {
+		return t.quantum * math.Ceil(bound/t.quantum-1e-4)
+	}
+	return bound
+}
+
+func (t *tree) push(rules []rule, bound float64) {
+	t.seq++
+	heap.Push(&t.open, &node{rules, bound, t.seq})
+}
+
+// offer keeps a solution if it is the best so far.
+func (t *tree) offer(loads []load) {
+	loads = trim(t.shapes, loads, t.need)
+	if c := costOf(loads); c < t.cost {
+		t.best, t.cost = loads, c
+	}
+}
+
+// expand solves a node's relaxation, looks for solutions near it, and parts
+// the node in two where the relaxation is not whole.
+func (t *tree) expand(n *node) {
+	t.nodes++
+	rel := t.relax(n.rules, nil)
+	for rel.broken > integral/10 && !t.closed(rel.bound) && !t.stop() {
+		t.penalty *= 10 // breaking a rule must not pay
+		rel = t.relax(n.rules, nil)
+	}
+	bound := max(n.bound, t.raise(rel.bound))
+	if t.closed(bound) {
+		return
+	}
+	if t.nodes == 1 || t.nodes%8 == 0 {
+		t.dive(n.rules, rel)
+	}
+	r, ok := t.split(n.rules, rel)
+	if !ok {
+		t.offer(t.whole(rel.x))
+		return
+	}
+	up := r
+	up.least, up.k = true, r.k+1
+	t.push(with(n.rules, r), bound)
+	t.push(with(n.rules, up), bound)
+}
+
+// with adds a rule, in place of a weaker one.
+func with(rules []rule, r rule) []rule {
+	out := slices.DeleteFunc(slices.Clone(rules), r.same)
+	return append(out, r)
+}
+
+// whole reads a relaxation as a solution.
+func (t *tree) whole(x []float64) []load {
+	var out []load
+	for j, a := range x {
+		if n := int(math.Round(a)); n > 0 {
+			out = append(out, load{t.cols[j], n})
+		}
+	}
+	return out
+}
+
+// split finds a sum that is not whole and gives the rule that it is at most
+// its floor; there is none when the relaxation is whole. Sums that decide the
+// cost come first: with the servers and purchases of each kind whole, so is
+// the cost, but for what fillings there are.
+func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
+	if r, ok := t.mostFractional(rules, rel, t.costSums()); ok {
+		return r, true
+	}
+	if len(t.shapes) > 1 {
+		if r, ok := t.mostFractional(rules, rel, t.shapeSums()); ok {
+			return r, true
+		}
+	}
+	for k := range t.shapes {
+		if r, ok := t.splitFillings(rel.x, k); ok {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+func (t *tree) costSums() []rule {
+	var out []rule
+	for k, s := range t.p.Servers {
+		out = append(out, rule{what: servers, server: k, shape: -1, waste: s.Cost})
+	}
+	for b, u := range t.p.Purchases {
+		out = append(out, rule{what: purchases, server: -1, shape: -1, index: b, waste: u.Cost})
+	}
+	return out
+}
+
+func (t *tree) shapeSums() []rule {
+	var out []rule
+	for k, s := range t.shapes {
+		out = append(out, rule{what: servers, server: -1, shape: k, waste: s.cost})
+		for _, i := range s.items {
+			out = append(out, rule{what: items, server: -1, shape: k, index: i, waste: math.NaN()})
+		}
+	}
+	return out
+}
+
+// mostFractional gives the sum whose fraction, in money, is largest.
+func (t *tree) mostFractional(rules []rule, rel relaxation, sums []rule) (rule, bool) {
+	var best rule
+	most := 0.0
+	for _, r := range sums {
+		sum := t.sum(r, rel.x)
+		for k, q := range rules {
+			if r.least = q.least; q.least && r.same(q) {
+				sum += rel.idle[k] // bought to stand idle
+			}
+		}
+		r.least = false
+		frac := math.Abs(sum - math.Round(sum))
+		weight := frac
+		if r.waste > 0 {
+			weight *= r.waste
+		}
+		if frac > integral && weight > most {
+			best, most = r, weight
+			best.k = int(math.Floor(sum))
+		}
+	}
+	return best, most > 0
+}
+
+func (t *tree) sum(r rule, x []float64) float64 {
+	sum := 0.0
+	for j, a := range x {
+		if a > 0 {
+			sum += a * r.of(t.shapes[t.cols[j].shape], t.cols[j])
+		}
+	}
+	return sum
+}
+
+// splitFillings finds limits within which the fillings of a shape are not a
+// whole number. Halving the fractional fillings at a value in which they
+// differ ends at the latest with a single one, whose number is not whole.
+func (t *tree) splitFillings(x []float64, shape int) (rule, bool) {
+	r := rule{what: fillingsWithin, server: -1, shape: shape, waste: math.NaN()}
+	var part [][]int
+	for j, a := range x {
+		if t.cols[j].shape == shape && math.Abs(a-math.Round(a)) > integral {
+			part = append(part, t.cols[j].v)
+		}
+	}
+	for len(part) > 0 {
+		l, ok := halve(part)
+		if !ok {
+			break
+		}
+		inside := slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
+		if 2*len(inside) > len(part) {
+			l.least = !l.least
+			inside = slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
+		}
+		r.limits = append(r.limits, l)
+		part = inside
+		if sum := t.sum(r, x); math.Abs(sum-math.Round(sum)) > integral {
+			break
+		}
+	}
+	r.k = int(math.Floor(t.sum(r, x)))
+	return r, len(part) > 0
+}
+
+// halve finds the limit that parts different vectors most evenly; there is
+// none for a single one.
+func halve(part [][]int) (limit, bool) {
+	var best limit
+	most := 0
+	for c := range part[0] {
+		values := make([]int, len(part))
+		for k, v := range part {
+			values[k] = v[c]
+		}
+		slices.Sort(values)
+		for k := 1; k < len(values); k++ {
+			if even := min(k, len(values)-k); values[k] > values[k-1] && even > most {
+				best, most = limit{c, true, values[k]}, even
+			}
+		}
+	}
+	return best, most > 0
+}
+
+// dive looks for a solution by deciding, again and again, what the relaxation
+// uses whole servers of, and else the filling it uses most.
+func (t *tree) dive(rules []rule, rel relaxation) {
+	var done []load
+	for !t.closed(rel.bound) && !t.stop() {
+		most := -1
+		fixed := false
+		for j, a := range rel.x {
+			if n := int(math.Floor(a + integral)); n > 0 {
+				done = append(done, load{t.cols[j], n})
+				fixed = true
+			}
+			if most < 0 || a > rel.x[most] {
+				most = j
+			}
+		}
+		if !fixed {
+			if rel.x[most] < integral {
+				t.offer(done)
+				return
+			}
+			done = append(done, load{t.cols[most], 1})
+		}
+		if t.covered(done) {
+			t.offer(done)
+			return
+		}
+		rel = t.relax(rules, done)
+	}
+}
+
+func (t *tree) covered(done []load) bool {
+	for i, n := range t.need {
+		for _, l := range done {
+			n -= t.shapes[l.shape].count(l.v, i) * l.times
+		}
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
