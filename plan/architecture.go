@@ -61,7 +61,7 @@ func choices(in Input, dataset int) []Choice {
 			continue
 		}
 		out = append(out, Choice{s, NoCache})
-		if size == 0 || !d.Persistent && d.WorkingSet == d.Size {
+		if size == 0 || !d.Persistent && d.WorkingSet == 0 {
 			continue
 		}
 		for c := range in.HW.Units {

@@ -197,7 +197,7 @@ func (n *needing) copies(dataset int, f func(cache bool, unit int, size float64)
 	c, d := n.clock.arch[dataset], n.in.App.Datasets[dataset]
 	f(false, c.Store, d.Size)
 	if c.Cache != NoCache {
-		f(true, c.Cache, d.WorkingSet)
+		f(true, c.Cache, d.CacheSize())
 	}
 }
 
@@ -217,6 +217,9 @@ func (n *needing) tiers() {
 				t.Net = append(t.Net, dem.bytes)
 				t.CPU = append(t.CPU, dem.records*d.CPUPerOp)
 				most = max(most, dem.busy, n.in.hosts(n.in.HW.Units[unit].Bus, t.CPU[p], dem.bytes, dem.bytes))
+				if unit == n.in.HW.Memory() {
+					most = max(most, t.CPU[p])
+				}
 			}
 			t.Units = max(1, ceil(most))
 			for p := range t.CPU {

@@ -66,6 +66,16 @@ const (
 	memory     = "memory units"
 )
 
+// Names of purchases. Those of partitioned data and of storage systems are
+// spelt so that no name a user gives can be mistaken for another.
+const (
+	cpuPurchase    = "CPU"
+	memoryPurchase = "memory"
+)
+
+func partitionName(in Input, l Local) string { return "units of " + localName(in, l) }
+func presence(system string) string          { return "storage system " + system }
+
 func busMBps(bus string) string { return bus + " MB/s" }
 
 func (b *builder) item(name, group string, count int, cost float64, v vector) {
@@ -93,7 +103,7 @@ func (b *builder) tier(t Tier) {
 		v.add(byPhase(cores, p), t.CPU[p]*share)
 	}
 	if s := b.in.App.SystemOf(d.System); s != nil && s.MemoryPerServer > 0 {
-		v[s.Name] = 1
+		v[presence(s.Name)] = 1
 	}
 	b.item(tierName(b.in, t), groupData, t.Units, unit.Cost(), v)
 }
@@ -152,7 +162,7 @@ func localName(in Input, l Local) string {
 }
 
 func (b *builder) partitioned(l Local, share float64, v vector) {
-	unit, name := b.in.HW.Units[l.Unit], localName(b.in, l)
+	unit, name := b.in.HW.Units[l.Unit], "share of "+localName(b.in, l)
 	gives := vector{slotsOf(unit.Bus): -1}
 	rows := append([]float64{l.Capacity}, l.IO...)
 	for i, row := range rows {
@@ -165,7 +175,7 @@ func (b *builder) partitioned(l Local, share float64, v vector) {
 			gives[what] = 1
 		}
 	}
-	b.purchase(name, unit.Cost(), gives)
+	b.purchase(partitionName(b.in, l), unit.Cost(), gives)
 }
 
 func (b *builder) purchase(name string, cost float64, gives vector) {
@@ -205,24 +215,24 @@ func (b *builder) common(n Needs, used map[string]bool) {
 		dimm[byPhase(memory, p)] = 1
 	}
 	used[cpuSockets] = true
-	b.purchase("CPU", b.in.HW.CPU.Cost(), cpu)
+	b.purchase(cpuPurchase, b.in.HW.CPU.Cost(), cpu)
 	m := b.in.HW.Memory()
 	if m >= 0 {
 		unit := b.in.HW.Units[m]
 		dimm[slotsOf(unit.Bus)] = -1
 		used[slotsOf(unit.Bus)] = true
-		b.purchase("memory", unit.Cost(), dimm)
+		b.purchase(memoryPurchase, unit.Cost(), dimm)
 	}
 	for _, s := range b.in.App.Systems {
-		if !used[s.Name] || m < 0 {
+		if !used[presence(s.Name)] || m < 0 {
 			continue
 		}
-		gives := vector{s.Name: plenty}
+		gives := vector{presence(s.Name): plenty}
 		for p := range n.Phases {
 			gives[byPhase(memory, p)] = -s.MemoryPerServer / b.in.HW.Units[m].Capacity
 			used[byPhase(memory, p)] = true
 		}
-		b.purchase(s.Name, 0, gives)
+		b.purchase(presence(s.Name), 0, gives)
 	}
 	for _, c := range b.changes {
 		for name, x := range c {
@@ -261,13 +271,13 @@ func (b *builder) order(n Needs, used map[string]bool) {
 		}
 	}
 	for _, s := range b.in.App.Systems {
-		add(s.Name)
+		add(presence(s.Name))
 	}
 	for _, r := range n.Roles {
 		for _, l := range r.Locals {
-			add(localName(b.in, l) + " capacity")
+			add("share of " + localName(b.in, l) + " capacity")
 			for p := range n.Phases {
-				add(byPhase(localName(b.in, l)+" I/O", p))
+				add(byPhase("share of "+localName(b.in, l)+" I/O", p))
 			}
 		}
 	}

@@ -107,8 +107,8 @@ func (s *search) evenSplit(arch Architecture) []float64 {
 
 // Limits of the search for a split.
 const (
-	splitSteps  = 400 // candidates of one kind
-	splitPacked = 2000  // packed at most, the most promising first
+	splitSteps  = 400  // candidates of one kind
+	splitPacked = 2000 // packed at most, the most promising first
 )
 
 // shift moves time between two phases. What is needed only changes where some

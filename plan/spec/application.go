@@ -92,14 +92,14 @@ func (r *applicationReader) datasetOf(n *node, d *Dataset) {
 	d.System = r.word(n, "system", "", false)
 	d.CPUPerOp = r.number(n, "cpu_per_op", want{kind: timeKind})
 	d.CPUPerUnit = r.number(n, "cpu_per_unit", want{kind: plainKind})
-	d.WorkingSet = r.number(n, "working_set", want{kind: byteKind, positive: true, otherwise: d.Size})
+	d.WorkingSet = r.number(n, "working_set", want{kind: byteKind, positive: true})
 	d.HitRate = r.number(n, "hit_rate", want{kind: shareKind, otherwise: 1, most: 1})
 	r.done(n)
 	_, line, _ := r.take(n, "system")
 	if d.System != "" && r.app.SystemOf(d.System) == nil {
 		r.mistake(line, "%s: system: there is no storage_system %q", n.describe(), d.System)
 	}
-	if _, line, ok := r.take(n, "working_set"); ok && d.WorkingSet > d.Size {
+	if _, line, _ := r.take(n, "working_set"); d.WorkingSet > d.Size {
 		r.mistake(line, "%s: working_set: larger than the dataset", n.describe())
 	}
 	if d.Remote && (private || d.Partitioned) {

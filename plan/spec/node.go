@@ -14,7 +14,7 @@ import (
 // Limits of a document. A specification is written by hand; what is beyond
 // these is a mistake or an attack, and is refused before it costs anything.
 const (
-	maxSize  = 1 << 20
+	MaxSize  = 1 << 20 // bytes
 	maxDepth = 12
 )
 
@@ -37,8 +37,8 @@ func plainName(s string) string { return strings.TrimPrefix(s, "x-") }
 
 // parse reads a document of either kind into its outermost elements.
 func parse(file string, data []byte) ([]*node, error) {
-	if len(data) > maxSize {
-		return nil, input.Errorf(file, "%d bytes; a specification has at most %d", len(data), maxSize)
+	if len(data) > MaxSize {
+		return nil, input.Errorf(file, "%d bytes; a specification has at most %d", len(data), MaxSize)
 	}
 	if strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml") {
 		return parseYAML(file, data)

@@ -23,9 +23,9 @@ func ReadSLA(file string, data []byte, app Application) (SLA, error) {
 			}
 			out.Job = &job
 		} else {
-			rate := r.rate(n, app)
-			r.unique(seen, n, app.Tasks[rate.Task].Name)
-			out.Rates = append(out.Rates, rate)
+			name := r.word(n, "task", "", true)
+			r.unique(seen, n, name)
+			out.Rates = append(out.Rates, r.rate(n, name, app))
 		}
 		r.done(n)
 	}
@@ -41,9 +41,8 @@ func ReadSLA(file string, data []byte, app Application) (SLA, error) {
 	return out, r.err()
 }
 
-func (r *reader) rate(n *node, app Application) Rate {
+func (r *reader) rate(n *node, name string, app Application) Rate {
 	out := Rate{Line: n.line}
-	name := r.word(n, "task", "", true)
 	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
 	if i, err := app.Task(name); err == nil {
 		out.Task = i

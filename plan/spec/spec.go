@@ -67,9 +67,17 @@ type Dataset struct {
 	System      string  // storage system it is kept in; empty for none
 	CPUPerOp    Seconds // host CPU a record read or written takes
 	CPUPerUnit  float64 // host cores a storage unit keeps busy
-	WorkingSet  Bytes   // what a cache has to hold; Size when not given
+	WorkingSet  Bytes   // what a cache has to hold; 0 for all of it
 	HitRate     float64 // share of the reads a cache answers; 1 when not given
 	Line        int
+}
+
+// CacheSize is what a cache has to hold.
+func (d Dataset) CacheSize() Bytes {
+	if d.WorkingSet > 0 {
+		return d.WorkingSet
+	}
+	return d.Size
 }
 
 // A Task is one function of the application and its execution path.
