@@ -6,7 +6,10 @@ import (
 	"slices"
 )
 
-const integral = 1e-6 // how near to a whole number is whole
+const (
+	integral    = 1e-6 // how near to a whole number is whole
+	workPerNode = 1000 // boxes of pricing that the average node may take
+)
 
 // A tree is the branch and price search of one problem.
 type tree struct {
@@ -19,12 +22,15 @@ type tree struct {
 	open    nodes
 	nodes   int
 	seq     int
+
+	leftover float64 // bound of nodes that could neither be parted nor closed
 }
 
 // A node is a part of the solutions: those that obey its rules.
 type node struct {
 	rules []rule
-	bound float64
+	bound float64 // proven
+	guess float64 // where its bound would be, if it were proved
 	seq   int
 }
 
@@ -32,8 +38,8 @@ type nodes []*node
 
 func (q nodes) Len() int { return len(q) }
 func (q nodes) Less(i, j int) bool {
-	if q[i].bound != q[j].bound {
-		return q[i].bound < q[j].bound
+	if q[i].guess != q[j].guess {
+		return q[i].guess < q[j].guess
 	}
 	return q[i].seq > q[j].seq // of equals the younger: it is deeper
 }
@@ -46,18 +52,24 @@ func (q *nodes) Pop() any {
 	return x
 }
 
+// bound is the least bound of the nodes.
+func (q nodes) bound() float64 {
+	least := math.Inf(1)
+	for _, n := range q {
+		least = min(least, n.bound)
+	}
+	return least
+}
+
 // grow searches until the gap is closed or a limit reached, and gives the
 // proven lower bound.
 func (t *tree) grow() float64 {
 	t.begin()
-	t.push(nil, 0)
-	for len(t.open) > 0 {
-		if t.closed(t.open[0].bound) || t.nodes >= t.opt.NodeLimit || t.stop() {
-			return min(t.open[0].bound, t.cost)
-		}
+	t.push(&node{})
+	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
-	return t.cost
+	return min(t.cost, t.open.bound(), t.leftover)
 }
 
 // begin hosts each item by itself, as a first solution and to set the price
@@ -81,6 +93,7 @@ func (t *tree) begin() {
 	t.cost = math.Inf(1)
 	t.offer(loads)
 	t.penalty = 1 + costOf(loads)
+	t.leftover = math.Inf(1)
 }
 
 // closed says whether a bound leaves nothing to gain.
@@ -96,9 +109,10 @@ func (t *tree) raise(bound float64) float64 {
 	return bound
 }
 
-func (t *tree) push(rules []rule, bound float64) {
+func (t *tree) push(n *node) {
 	t.seq++
-	heap.Push(&t.open, &node{rules, bound, t.seq})
+	n.seq = t.seq
+	heap.Push(&t.open, n)
 }
 
 // offer keeps a solution if it is the best so far.
@@ -106,34 +120,50 @@ func (t *tree) offer(loads []load) {
 	loads = trim(t.shapes, loads, t.need)
 	if c := costOf(loads); c < t.cost {
 		t.best, t.cost = loads, c
+		t.most = c / t.cheapest
 	}
+}
+
+// goal is the least cost that is of no interest any more.
+func (t *tree) goal() float64 {
+	return min(t.cost*(1-max(t.opt.Gap, 1e-9)), t.cost-0.999*t.quantum)
 }
 
 // expand solves a node's relaxation, looks for solutions near it, and parts
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
 	t.nodes++
-	rel := t.relax(n.rules, nil)
-	for rel.broken > integral/10 && !t.closed(rel.bound) && !t.stop() {
-		t.penalty *= 10 // breaking a rule must not pay
-		rel = t.relax(n.rules, nil)
-	}
-	bound := max(n.bound, t.raise(rel.bound))
-	if t.closed(bound) {
-		return
-	}
-	if t.nodes == 1 || t.nodes%8 == 0 {
-		t.dive(n.rules, rel)
-	}
-	r, ok := t.split(n.rules, rel)
-	if !ok {
+	for {
+		rel := t.relax(n.rules, nil, t.goal())
+		n.bound = max(n.bound, t.raise(rel.bound))
+		switch {
+		case t.closed(n.bound):
+			return
+		case rel.broken > integral/10:
+			t.penalty *= 10 // breaking a rule must not pay
+			continue
+		case t.nodes == 1 || t.nodes%8 == 0:
+			t.dive(n.rules, rel)
+		}
+		if r, ok := t.split(n.rules, rel); ok {
+			t.part(n, r, rel.cost)
+			return
+		}
+		before := t.cost
 		t.offer(t.whole(rel.x))
-		return
+		if t.cost == before || t.stop() { // no better, and not proved either
+			t.leftover = min(t.leftover, n.bound)
+			return
+		}
 	}
+}
+
+// part makes two nodes of one by a rule and its contrary.
+func (t *tree) part(n *node, r rule, guess float64) {
 	up := r
 	up.least, up.k = true, r.k+1
-	t.push(with(n.rules, r), bound)
-	t.push(with(n.rules, up), bound)
+	t.push(&node{rules: with(n.rules, r), bound: n.bound, guess: guess})
+	t.push(&node{rules: with(n.rules, up), bound: n.bound, guess: guess})
 }
 
 // with adds a rule, in place of a weaker one.
@@ -286,7 +316,7 @@ func halve(part [][]int) (limit, bool) {
 // uses whole servers of, and else the filling it uses most.
 func (t *tree) dive(rules []rule, rel relaxation) {
 	var done []load
-	for !t.closed(rel.bound) && !t.stop() {
+	for rel.cost < t.goal() && !t.stop() {
 		most := -1
 		fixed := false
 		for j, a := range rel.x {
@@ -309,7 +339,7 @@ func (t *tree) dive(rules []rule, rel relaxation) {
 			t.offer(done)
 			return
 		}
-		rel = t.relax(rules, done)
+		rel = t.relax(rules, done, math.Inf(1))
 	}
 }
 
