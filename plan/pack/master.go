@@ -88,6 +88,7 @@ func (m *master) seed() {
 func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 	need, lp := m.program(rules, done)
 	spent := costOf(done)
+	loss := m.eps() * m.servers(need)
 	var rel relaxation
 	for built := 0; ; {
 		for ; built < len(m.cols); built++ {
@@ -95,18 +96,16 @@ func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 		}
 		lp.minimise()
 		rel.cost = spent + lp.objective()
-		excess := m.price(lp.dual, 1, rules, need, findBudget)
+		rel.bound = spent + m.prove(lp, 1, rules, need, findBudget)
 		if len(m.cols) > built && !m.stop() {
 			continue
 		}
-		rel.bound = rel.cost - excess*m.servers(need)
-		if rel.bound >= goal || rel.cost < goal {
+		if rel.bound >= goal || rel.cost < goal+loss {
 			break
 		}
-		shrink := (rel.cost - spent) / (goal - spent)
-		excess = m.price(lp.dual, shrink, rules, need, proveBudget)
+		shrink := (rel.cost - spent) / (goal + loss - spent)
+		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, proveBudget))
 		if len(m.cols) == built || m.stop() {
-			rel.bound = max(rel.bound, goal-excess*m.servers(need))
 			break
 		}
 	}
@@ -120,6 +119,9 @@ func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 	rel.idle = lacking[len(need):]
 	return rel
 }
+
+// eps is the gain below which a filling does not improve.
+func (m *master) eps() float64 { return 1e-9 * (1 + m.scale) }
 
 // servers is the most servers that a solution for need may use.
 func (m *master) servers(need []int) float64 {
@@ -167,28 +169,29 @@ func (m *master) row(c column, rules []rule) []float64 {
 	return out
 }
 
-// price looks for fillings that would improve the linear program at these
-// duals, shrunk; learns them, and bounds by how much any filling is worth more
-// than it costs at them.
-func (m *master) price(dual []float64, shrink float64, rules []rule, need []int, budget int) float64 {
-	excess := 0.0
-	shrunk := make([]float64, len(dual))
-	for r, d := range dual {
-		shrunk[r] = d / shrink
+// prove gives a lower bound of the linear program over all fillings, known or
+// not: its duals, shrunk, price what is to be covered, and no filling is worth
+// much more than it costs at them. Fillings that are, it learns. The bound
+// holds for any duals, even if rounding errors led the simplex astray.
+func (m *master) prove(lp *simplex, shrink float64, rules []rule, need []int, budget int) float64 {
+	dual, bound := make([]float64, lp.m), 0.0
+	for r, d := range lp.dual {
+		dual[r] = min(max(0, d), lp.short[r]) / shrink
+		bound += dual[r] * lp.right[r]
 	}
-	eps := 1e-9 * (1 + m.scale)
+	excess := 0.0
 	for k, s := range m.shapes {
-		f := m.search(k, s, shrunk, rules, need)
-		f.floor += eps
+		f := m.search(k, s, dual, rules, need)
+		cost := f.floor
+		f.floor += m.eps()
 		f.budget, f.haste = budget, budget-findHaste
-		worth := f.run()
+		excess = max(excess, f.run()-cost)
 		m.work += budget - f.budget
-		excess = max(excess, worth-(f.floor-eps))
 		for _, v := range f.finds[max(0, len(f.finds)-3):] {
 			m.learn(k, v)
 		}
 	}
-	return excess
+	return bound - excess*m.servers(need)
 }
 
 func (m *master) search(k int, s *shape, dual []float64, rules []rule, need []int) *search {

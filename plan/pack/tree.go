@@ -69,7 +69,23 @@ func (t *tree) grow() float64 {
 	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
-	return min(t.cost, t.open.bound(), t.leftover)
+	bound := min(t.cost, t.open.bound(), t.leftover)
+	if !t.closed(bound) {
+		bound = max(bound, t.rootBound())
+	}
+	return bound
+}
+
+// rootBound proves the linear program's bound as well as the budget allows.
+func (t *tree) rootBound() float64 {
+	goal := math.Inf(1)
+	for {
+		rel := t.relax(nil, nil, goal)
+		if rel.bound >= goal || rel.cost >= goal || t.stop() {
+			return t.raise(rel.bound)
+		}
+		goal = rel.cost * (1 - 1e-6)
+	}
 }
 
 // begin hosts each item by itself, as a first solution and to set the price
@@ -139,7 +155,7 @@ func (t *tree) expand(n *node) {
 		switch {
 		case t.closed(n.bound):
 			return
-		case rel.broken > integral/10:
+		case rel.broken > integral && t.penalty < 1e4*t.cost:
 			t.penalty *= 10 // breaking a rule must not pay
 			continue
 		case t.nodes == 1 || t.nodes%8 == 0:
@@ -354,3 +370,4 @@ func (t *tree) covered(done []load) bool {
 	}
 	return true
 }
+var debug = func(a ...any){}
