@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -159,9 +160,12 @@ func (t *tree) expand(n *node) {
 			t.penalty *= 10 // breaking a rule must not pay
 			continue
 		case t.nodes == 1 || t.nodes%8 == 0:
-			t.dive(n.rules, rel)
+			tries := 60
+			t.dive(n.rules, rel, nil, &tries)
+			debug("dived", 60-tries, t.cost)
 		}
 		if r, ok := t.split(n.rules, rel); ok {
+			debug("  node",t.nodes,n.bound,n.guess,rel.cost,r, len(t.open))
 			t.part(n, r, rel.cost)
 			return
 		}
@@ -178,6 +182,7 @@ func (t *tree) expand(n *node) {
 func (t *tree) part(n *node, r rule, guess float64) {
 	up := r
 	up.least, up.k = true, r.k+1
+	guess = t.raise(guess)
 	t.push(&node{rules: with(n.rules, r), bound: n.bound, guess: guess})
 	t.push(&node{rules: with(n.rules, up), bound: n.bound, guess: guess})
 }
@@ -329,34 +334,45 @@ func halve(part [][]int) (limit, bool) {
 }
 
 // dive looks for a solution by deciding, again and again, what the relaxation
-// uses whole servers of, and else the filling it uses most.
-func (t *tree) dive(rules []rule, rel relaxation) {
-	var done []load
-	for rel.cost < t.goal() && !t.stop() {
-		most := -1
-		fixed := false
-		for j, a := range rel.x {
-			if n := int(math.Floor(a + integral)); n > 0 {
-				done = append(done, load{t.cols[j], n})
-				fixed = true
-			}
-			if most < 0 || a > rel.x[most] {
-				most = j
-			}
-		}
-		if !fixed {
-			if rel.x[most] < integral {
-				t.offer(done)
-				return
-			}
-			done = append(done, load{t.cols[most], 1})
-		}
-		if t.covered(done) {
-			t.offer(done)
-			return
-		}
-		rel = t.relax(rules, done, math.Inf(1))
+// uses whole servers of, and else one of the fillings that it uses most. Where
+// that leads nowhere it turns back, as long as there are tries left.
+func (t *tree) dive(rules []rule, rel relaxation, done []load, tries *int) {
+	if rel.cost >= t.goal() || t.stop() {
+		return
 	}
+	done = slices.Clip(done)
+	next := [][]load{}
+	for j, a := range rel.x {
+		if n := int(a + integral); n > 0 {
+			done = append(done, load{t.cols[j], n})
+			next = [][]load{done}
+		}
+	}
+	if len(next) == 0 {
+		for _, j := range largest(rel.x, 3) {
+			next = append(next, append(slices.Clip(done), load{t.cols[j], 1}))
+		}
+	}
+	for _, loads := range next {
+		if t.covered(loads) {
+			t.offer(loads)
+		} else if *tries > 0 {
+			*tries--
+			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, tries)
+		}
+	}
+}
+
+// largest gives the places of the n largest values that are not zero.
+func largest(x []float64, n int) []int {
+	var out []int
+	for j, a := range x {
+		if a > integral {
+			out = append(out, j)
+		}
+	}
+	slices.SortStableFunc(out, func(i, j int) int { return -cmp.Compare(x[i], x[j]) })
+	return out[:min(n, len(out))]
 }
 
 func (t *tree) covered(done []load) bool {
