@@ -89,7 +89,7 @@ func (s *search) descend() {
 	s.round()
 	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
 	s.tighten(bound - s.best)
-	s.branch(undecided)
+	s.branch(hope, undecided)
 	for c := range lo {
 		s.bound(c, lo[c], hi[c])
 	}
@@ -114,9 +114,12 @@ func (s *search) tighten(gap float64) {
 }
 
 // branch looks into the parts of a box.
-func (s *search) branch(undecided *limit) {
+func (s *search) branch(hope float64, undecided *limit) {
 	c, at := s.fractional()
-	if c < 0 {
+	switch {
+	case undecided != nil && hope > 0:
+		c, at = undecided.component, float64(undecided.k)-0.5
+	case c < 0:
 		v := make([]int, s.len())
 		for c, x := range s.lp.dual {
 			v[c] = int(math.Round(x))

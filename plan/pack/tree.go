@@ -9,6 +9,7 @@ import (
 
 const (
 	integral    = 1e-6 // how near to a whole number is whole
+	diveTries   = 40   // relaxations that a dive may take
 	workPerNode = 1000 // boxes of pricing that the average node may take
 )
 
@@ -160,12 +161,9 @@ func (t *tree) expand(n *node) {
 			t.penalty *= 10 // breaking a rule must not pay
 			continue
 		case t.nodes == 1 || t.nodes%8 == 0:
-			tries := 60
-			t.dive(n.rules, rel, nil, &tries)
-			debug("dived", 60-tries, t.cost)
+			t.dives(n.rules, rel)
 		}
 		if r, ok := t.split(n.rules, rel); ok {
-			debug("  node",t.nodes,n.bound,n.guess,rel.cost,r, len(t.open))
 			t.part(n, r, rel.cost)
 			return
 		}
@@ -333,11 +331,24 @@ func halve(part [][]int) (limit, bool) {
 	return best, most > 0
 }
 
-// dive looks for a solution by deciding, again and again, what the relaxation
-// uses whole servers of, and else one of the fillings that it uses most. Where
-// that leads nowhere it turns back, as long as there are tries left.
-func (t *tree) dive(rules []rule, rel relaxation, done []load, tries *int) {
-	if rel.cost >= t.goal() || t.stop() {
+// dives looks for a solution that costs no more than the relaxation, and if
+// there is none in sight, for any that improves.
+func (t *tree) dives(rules []rule, rel relaxation) {
+	for _, most := range []float64{t.raise(rel.cost) * (1 + 1e-6), (t.raise(rel.cost) + t.cost) / 2, t.cost} {
+		tries := diveTries
+		t.dive(rules, rel, nil, most, &tries)
+		if t.cost <= most {
+			return
+		}
+	}
+}
+
+// dive looks for a solution that costs at most so much by deciding, again and
+// again, what the relaxation uses whole servers of, and else one of the
+// fillings that it uses most. Where that becomes too dear it turns back, as
+// long as there are tries left.
+func (t *tree) dive(rules []rule, rel relaxation, done []load, most float64, tries *int) {
+	if rel.cost > most || rel.cost >= t.goal() || t.stop() {
 		return
 	}
 	done = slices.Clip(done)
@@ -358,7 +369,7 @@ func (t *tree) dive(rules []rule, rel relaxation, done []load, tries *int) {
 			t.offer(loads)
 		} else if *tries > 0 {
 			*tries--
-			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, tries)
+			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, most, tries)
 		}
 	}
 }
@@ -386,4 +397,4 @@ func (t *tree) covered(done []load) bool {
 	}
 	return true
 }
-var debug = func(a ...any){}
+
