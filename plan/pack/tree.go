@@ -397,4 +397,3 @@ func (t *tree) covered(done []load) bool {
 	}
 	return true
 }
-
