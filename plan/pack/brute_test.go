@@ -3,6 +3,7 @@ package pack
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -76,7 +77,7 @@ func bruteHost(p Problem, v []int) float64 {
 	return best
 }
 
-// bruteBuy tries 0 to 12 units of each purchase.
+// bruteBuy tries 0 to 8 units of each purchase: no server has more places.
 func bruteBuy(p Problem, left []float64, from int) float64 {
 	if from == len(p.Purchases) {
 		for _, x := range left {
@@ -87,12 +88,13 @@ func bruteBuy(p Problem, left []float64, from int) float64 {
 		return 0
 	}
 	best := math.Inf(1)
-	for n := 0; n <= 12; n++ {
-		after := make([]float64, len(left))
-		for r := range left {
-			after[r] = left[r] + float64(n)*p.Purchases[from].Change[r]
+	buy := p.Purchases[from]
+	after := slices.Clone(left)
+	for n := range 9 {
+		best = min(best, float64(n)*buy.Cost+bruteBuy(p, after, from+1))
+		for r, x := range buy.Change {
+			after[r] += x
 		}
-		best = min(best, float64(n)*p.Purchases[from].Cost+bruteBuy(p, after, from+1))
 	}
 	return best
 }

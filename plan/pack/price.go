@@ -1,34 +1,30 @@
 package pack
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
 
-// A search finds the filling of a shape that is worth most, by depth first
-// over its components with a Lagrangian bound: with multipliers m >= 0 on the
-// resources, no filling is worth more than the room at those prices plus what
-// each component is worth beyond the resources it takes. It proves what it
-// does not find, which is what makes the lower bound of the master program a
-// bound.
+// A search finds the filling of a shape that is worth most, by branch and
+// bound over boxes of components. It proves what it does not find, which is
+// what makes the lower bound of the master program a bound.
+//
+// The bound of a box is the linear relaxation, solved as its dual: there the
+// limits of a box are costs, so that what was a solution for one box is one to
+// start from for every other.
 type search struct {
 	*shape
 	worth  []float64 // of one of a component; purchases are worth less than nothing
-	most   []int
+	lo, hi []int     // the box
 	bonus  []bonus
 	floor  float64 // only fillings worth more than this are of interest
-	budget int     // steps; when they are used up the answer is only bounded
+	budget int     // boxes; when they are used up the answer is only bounded
+	haste  int     // boxes left when any find will do
 
-	order  []int       // component decided at each depth
-	net    []float64   // by depth: worth beyond the resources at their multipliers
-	tail   []float64   // by depth: the most that this and deeper ones can add to the bound
-	later  [][]float64 // by depth: the most that this and deeper ones can give, by resource
-	free   [][]float64 // by depth: what is left of each resource
-	v      []int
-	best   float64
-	finds  [][]int // each worth more than the one before
-	dodged float64 // bound of the dearest part not looked at for want of budget
+	lp    *simplex
+	best  float64
+	finds [][]int // each worth more than the one before
+	open  float64 // bound of the best box not looked into
 }
 
 // A bonus is worth something to every filling within its limits (see rule).
@@ -56,178 +52,231 @@ func within(limits []limit, v []int) bool {
 }
 
 // run searches, and gives an upper bound of the worth of all fillings: no
-// more than floor, the worth of the last find, or what the budget left open.
+// more than floor, the worth of the last find, or what was left open.
 func (s *search) run() float64 {
-	mult := s.multipliers()
-	s.arrange(mult)
-	bound := 0.0
-	for r, m := range mult {
-		bound += m * s.room[r]
-	}
-	s.best, s.dodged = s.floor, math.Inf(-1)
-	copy(s.free[0], s.room)
-	s.descend(0, 0, bound)
-	return max(s.best, s.dodged)
-}
-
-// multipliers solves the dual of the shape's linear relaxation.
-func (s *search) multipliers() []float64 {
 	n := s.len()
-	beyond := make([]float64, n) // what a component is worth beyond the resources, paid at most so often
+	hi, lo := make([]float64, n), make([]float64, n)
 	for c := range n {
-		beyond[c] = float64(s.most[c])
+		hi[c], lo[c] = float64(s.hi[c]), -float64(s.lo[c])
 	}
-	lp := newSimplex(s.worth, beyond)
-	for r := range s.room {
+	s.lp = newSimplex(s.worth, hi, lo)
+	for r, room := range s.room {
 		col := make([]float64, n)
 		for c := range n {
 			col[c] = s.use[c][r]
 		}
-		lp.add(s.room[r], col)
+		s.lp.add(room+s.tol[r], col)
 	}
-	lp.minimise()
-	return lp.values()
+	s.best, s.open = s.floor, math.Inf(-1)
+	s.descend()
+	return max(s.best, s.open)
 }
 
-// arrange prepares the tables by depth: items first, the largest at the given
-// prices of resources first, then purchases in the order they feed each other.
-func (s *search) arrange(mult []float64) {
-	n := s.len()
-	size := make([]float64, n)
-	s.order = make([]int, n)
-	for c := range n {
-		for r, m := range mult {
-			size[c] += m * s.use[c][r]
-		}
-		s.order[c] = c
+// descend looks into the box.
+func (s *search) descend() {
+	if !s.lp.minimise() {
+		return // no filling is in the box
 	}
-	slices.SortStableFunc(s.order[:len(s.items)], func(a, b int) int { return -cmp.Compare(size[a], size[b]) })
+	sure, hope, undecided := s.bonuses()
+	bound := s.lp.objective() + sure + hope
+	if bound <= s.best {
+		return
+	}
+	if s.budget--; s.budget < 0 || s.budget < s.haste && s.finds != nil {
+		s.open = max(s.open, bound)
+		return
+	}
+	s.round()
+	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
+	s.tighten(bound - s.best)
+	s.branch(hope, undecided)
+	for c := range lo {
+		s.bound(c, lo[c], hi[c])
+	}
+}
 
-	s.v = make([]int, n)
-	s.net, s.tail = make([]float64, n), make([]float64, n+1)
-	s.later, s.free = make([][]float64, n+1), make([][]float64, n+1)
-	for d := n; d >= 0; d-- {
-		s.free[d] = make([]float64, len(s.room))
-		s.later[d] = make([]float64, len(s.room))
-		if d == n {
+// tighten leaves out of the box what is worse than its bound by more than gap:
+// a component at its limit there cannot be far from it.
+func (s *search) tighten(gap float64) {
+	n := s.len()
+	for r, j := range s.lp.basis {
+		level := s.lp.level[r]
+		if j >= 2*n || level <= 0 || gap/level > 1e6 {
 			continue
 		}
-		c := s.order[d]
-		s.net[d] = s.worth[c] - size[c]
-		s.tail[d] = s.tail[d+1] + max(0, s.net[d])*float64(s.most[c])
-		for r, u := range s.use[c] {
-			s.later[d][r] = s.later[d+1][r] + max(0, -u)*float64(s.most[c])
+		far := int(gap/level + integral)
+		if c := j % n; j >= n {
+			s.bound(c, max(s.lo[c], s.hi[c]-far), s.hi[c])
+		} else {
+			s.bound(c, s.lo[c], min(s.hi[c], s.lo[c]+far))
 		}
 	}
 }
 
-// descend decides the component at depth d and all deeper ones. So far the
-// decided ones are worth that much, and bound plus tail[d] bounds the whole.
-func (s *search) descend(d int, worth, bound float64) {
-	if d == len(s.order) {
-		s.weigh(worth)
-		return
-	}
-	lo, hi := s.span(d)
-	if lo > hi {
-		return
-	}
-	s.budget--
-	from, to, step := hi, lo, -1
-	if s.net[d] <= 0 {
-		from, to, step = lo, hi, 1
-	}
-	c := s.order[d]
-	for n := from; ; n += step {
-		s.v[c] = n
-		b := bound + s.net[d]*float64(n)
-		open := b + s.tail[d+1] + s.hope()
-		if open <= s.best {
-			break // every further n is bounded lower still
+// branch looks into the parts of a box.
+func (s *search) branch(hope float64, undecided *limit) {
+	c, at := s.fractional()
+	switch {
+	case undecided != nil && hope > 0:
+		c, at = undecided.component, float64(undecided.k)-0.5
+	case c < 0:
+		v := make([]int, s.len())
+		for c, x := range s.lp.dual {
+			v[c] = int(math.Round(x))
 		}
-		if s.budget < 0 {
-			s.dodged = max(s.dodged, open)
-			break
-		}
-		for r, u := range s.use[c] {
-			s.free[d+1][r] = s.free[d][r] - u*float64(n)
-		}
-		s.descend(d+1, worth+s.worth[c]*float64(n), b)
-		if n == to {
-			break
-		}
-	}
-	s.v[c] = 0
-}
-
-// hope is the most that bonuses may add.
-func (s *search) hope() float64 {
-	sum := 0.0
-	for _, b := range s.bonus {
-		sum += max(0, b.worth)
-	}
-	return sum
-}
-
-// span is how few and how many of the component at depth d leave a chance
-// that deeper ones keep every resource within what there is.
-func (s *search) span(d int) (lo, hi int) {
-	c := s.order[d]
-	least, most := 0.0, float64(s.most[c])
-	for r, u := range s.use[c] {
-		left := s.free[d][r] + s.later[d+1][r]
-		switch {
-		case u > 0:
-			most = min(most, math.Floor((left+s.tol[r])/u))
-		case u < 0:
-			least = max(least, math.Ceil((left+s.tol[r])/u))
-		case left < -s.tol[r]:
-			return 0, -1
-		}
-	}
-	if most < least {
-		return 0, -1
-	}
-	return int(least), int(most)
-}
-
-func (s *search) weigh(worth float64) {
-	for r, f := range s.free[len(s.order)] {
-		if f < -s.tol[r] {
+		s.weigh(v)
+		if undecided == nil {
 			return
 		}
+		c, at = undecided.component, float64(undecided.k)-0.5
+	}
+	s.halve(c, at)
+}
+
+// halve looks into both halves of the box parted at a fraction of component
+// c, the nearer one first.
+func (s *search) halve(c int, at float64) {
+	k := int(math.Floor(at))
+	lo, hi := s.lo[c], s.hi[c]
+	up := func() { s.bound(c, k+1, hi); s.descend() }
+	down := func() { s.bound(c, lo, k); s.descend() }
+	if at-float64(k) > 0.5 {
+		up()
+		down()
+	} else {
+		down()
+		up()
+	}
+	s.bound(c, lo, hi)
+}
+
+func (s *search) bound(c, lo, hi int) {
+	s.lo[c], s.hi[c] = lo, hi
+	s.lp.over[c], s.lp.short[c] = -float64(lo), float64(hi)
+}
+
+// fractional finds the component whose fraction weighs most at the prices of
+// resources; -1 is none.
+func (s *search) fractional() (int, float64) {
+	prices := s.lp.values()
+	best, at, most := -1, 0.0, -1.0
+	for c, x := range s.lp.dual {
+		frac := math.Abs(x - math.Round(x))
+		if frac <= integral {
+			continue
+		}
+		weight := 0.0
+		for r, m := range prices {
+			weight += m * math.Abs(s.use[c][r])
+		}
+		if c >= len(s.items) {
+			weight *= 1e6
+		}
+		if frac*weight > most {
+			best, at, most = c, x, frac*weight
+		}
+	}
+	return best, at
+}
+
+// round makes a filling of the relaxation: whole items, and the purchases that
+// they need.
+func (s *search) round() {
+	v := make([]int, s.len())
+	for c, x := range s.lp.dual {
+		if c < len(s.items) {
+			v[c] = int(x + integral)
+		}
+	}
+	for c := len(s.items); c < s.len(); c++ {
+		for r, u := range s.use[c] {
+			if u < 0 {
+				v[c] = max(v[c], int(math.Ceil((s.taken(v, r)-s.room[r]-s.tol[r])/-u)))
+			}
+		}
+	}
+	s.weigh(v)
+}
+
+// bonuses sums what bonuses are worth to all fillings of the box, what they
+// are worth at most to some, and gives a limit that not all are on one side of.
+func (s *search) bonuses() (sure, hope float64, undecided *limit) {
+	for _, b := range s.bonus {
+		open, out := (*limit)(nil), false
+		for k, l := range b.limits {
+			low, high := s.lo[l.component] >= l.k, s.hi[l.component] >= l.k
+			switch {
+			case low != high:
+				open = &b.limits[k]
+			case low != l.least:
+				out = true
+			}
+		}
+		switch {
+		case out:
+		case open == nil:
+			sure += b.worth
+		default:
+			hope += max(0, b.worth)
+			undecided = open
+		}
+	}
+	return sure, hope, undecided
+}
+
+// weigh keeps a filling that is the best so far.
+func (s *search) weigh(v []int) {
+	worth := 0.0
+	for c, n := range v {
+		worth += s.worth[c] * float64(n)
 	}
 	for _, b := range s.bonus {
-		if within(b.limits, s.v) {
+		if within(b.limits, v) {
 			worth += b.worth
 		}
 	}
-	if worth > s.best {
+	if worth > s.best && s.holds(v) {
 		s.best = worth
-		s.finds = append(s.finds, slices.Clone(s.v))
+		s.finds = append(s.finds, slices.Clone(v))
 	}
+}
+
+// holds says whether no resource of the server is exceeded.
+func (s *shape) holds(v []int) bool {
+	for r, room := range s.room {
+		if s.taken(v, r) > room+2*s.tol[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// taken is what v takes of a resource, less what it gives.
+func (s *shape) taken(v []int, r int) float64 {
+	sum := 0.0
+	for c, n := range v {
+		if n != 0 {
+			sum += s.use[c][r] * float64(n)
+		}
+	}
+	return sum
 }
 
 // furnish gives the items of v the cheapest purchases, in place, and says
 // whether any will do.
 func (s *shape) furnish(v []int) bool {
-	f := &search{shape: s, worth: make([]float64, s.len()), most: s.most, floor: math.Inf(-1), budget: math.MaxInt}
+	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]int, s.len()), hi: slices.Clone(s.most),
+		floor: math.Inf(-1), budget: math.MaxInt}
 	for c := range f.worth {
 		f.worth[c] = -s.price[c]
-	}
-	f.arrange(make([]float64, len(s.room)))
-	f.best = f.floor
-	first := len(s.items)
-	copy(f.free[first], s.room)
-	for c := range s.items {
-		for r, u := range s.use[c] {
-			f.free[first][r] -= u * float64(v[c])
+		if c < len(s.items) {
+			f.lo[c], f.hi[c] = v[c], v[c]
 		}
 	}
-	f.descend(first, 0, 0)
+	f.run()
 	if f.finds == nil {
 		return false
 	}
-	copy(v[first:], f.finds[len(f.finds)-1][first:])
+	copy(v, f.finds[len(f.finds)-1])
 	return true
 }

@@ -56,7 +56,7 @@ func shapes(p *Problem) ([]*shape, error) {
 func groupsOf(p *Problem) []string {
 	var out []string
 	for _, it := range p.Items {
-		if it.Group != "" && !slices.Contains(out, it.Group) {
+		if it.Count > 0 && it.Group != "" && !slices.Contains(out, it.Group) {
 			out = append(out, it.Group)
 		}
 	}

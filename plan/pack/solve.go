@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,57 +17,49 @@ func Solve(p Problem, o Options) (Solution, error) {
 	if o.NodeLimit == 0 {
 		o.NodeLimit = DefaultNodes
 	}
-	var out Solution
-	for _, part := range parts(&p) {
-		t, err := newTree(part, o)
+	var contents []Content
+	bound, nodes, columns := p.itemCost(), 0, 0
+	for _, part := range p.Parts() {
+		t, err := newTree(&part, o)
 		if err != nil {
 			return Solution{}, err
 		}
-		bound := t.grow()
-		out.Cost += t.cost
-		out.LowerBound += bound
-		out.Nodes += t.nodes
-		out.Columns += len(t.cols)
-		out.Fillings = append(out.Fillings, t.fillings()...)
+		bound += t.grow()
+		nodes += t.nodes
+		columns += len(t.cols)
+		contents = append(contents, t.contents()...)
 	}
+	out, err := p.Assemble(contents, bound)
+	out.Nodes, out.Columns = nodes, columns
+	return out, err
+}
+
+// itemCost is what the items cost wherever they are hosted.
+func (p *Problem) itemCost() float64 {
+	sum := 0.0
 	for _, it := range p.Items {
-		out.Cost += it.Cost * float64(it.Count)
-		out.LowerBound += it.Cost * float64(it.Count)
+		sum += it.Cost * float64(it.Count)
 	}
-	out.finish()
-	return out, nil
+	return sum
 }
 
-// finish orders the fillings and states the gap.
-func (s *Solution) finish() {
-	slices.SortStableFunc(s.Fillings, func(a, b Filling) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), -slices.Compare(a.Items, b.Items), slices.Compare(a.Bought, b.Bought))
-	})
-	if s.Cost-s.LowerBound <= 1e-9*s.Cost {
-		s.LowerBound = s.Cost
-	}
-	if s.Cost > 0 {
-		s.Gap = (s.Cost - s.LowerBound) / s.Cost
-	}
-	s.Optimal = s.Gap == 0
-}
-
-// parts are problems that have nothing to do with each other: where every item
-// has a group, each group is on servers of its own. Items keep their places.
-func parts(p *Problem) []*Problem {
+// Parts are problems that have nothing to do with each other: where every item
+// has a group, each group is on servers of its own. Items keep their places;
+// those of other parts are wanted no times.
+func (p Problem) Parts() []Problem {
 	if slices.ContainsFunc(p.Items, func(it Item) bool { return it.Group == "" && it.Count > 0 }) {
-		return []*Problem{p}
+		return []Problem{p}
 	}
-	var out []*Problem
-	for _, g := range groupsOf(p) {
-		part := *p
+	var out []Problem
+	for _, g := range groupsOf(&p) {
+		part := p
 		part.Items = slices.Clone(p.Items)
 		for i := range part.Items {
 			if part.Items[i].Group != g {
 				part.Items[i].Count = 0
 			}
 		}
-		out = append(out, &part)
+		out = append(out, part)
 	}
 	return out
 }
@@ -125,59 +116,18 @@ func gcd(a, b int) int {
 	return a
 }
 
-// fillings tells the best solution in the terms of the problem.
-func (t *tree) fillings() []Filling {
-	var out []Filling
+// contents tells the best solution in the terms of the problem.
+func (t *tree) contents() []Content {
+	var out []Content
 	for _, l := range t.best {
-		f := t.filling(l)
-		same := func(g Filling) bool {
-			return g.Server == f.Server && slices.Equal(g.Items, f.Items) && slices.Equal(g.Bought, f.Bought)
+		s := t.shapes[l.shape]
+		c := Content{Server: s.server, Count: l.times, Items: s.counts(l.v, len(t.p.Items)), Bought: make([]int, len(t.p.Purchases))}
+		for k, b := range s.buys {
+			c.Bought[b] = l.v[len(s.items)+k]
 		}
-		if k := slices.IndexFunc(out, same); k >= 0 {
-			out[k].Count += f.Count
-			continue
-		}
-		out = append(out, f)
+		out = append(out, c)
 	}
 	return out
-}
-
-func (t *tree) filling(l load) Filling {
-	s := t.shapes[l.shape]
-	f := Filling{Server: t.p.Servers[s.server].Name, Count: l.times, Cost: l.cost,
-		Items: s.counts(l.v, len(t.p.Items)), Bought: make([]int, len(t.p.Purchases)),
-		Used: make([]float64, len(s.room)), Capacity: slices.Clone(s.room)}
-	for i, n := range f.Items {
-		f.Cost += float64(n) * t.p.Items[i].Cost
-		for r, d := range t.p.Items[i].Demand {
-			f.Used[r] += float64(n) * d
-		}
-	}
-	for c, b := range s.buys {
-		n := l.v[len(s.items)+c]
-		f.Bought[b] = n
-		for r, x := range t.p.Purchases[b].Change {
-			f.Capacity[r] += float64(n) * x
-		}
-	}
-	f.Bottleneck = t.p.bottleneck(f, s.room)
-	return f
-}
-
-// bottleneck names the resource that is used to the largest part, by items or
-// by purchases.
-func (p *Problem) bottleneck(f Filling, room []float64) string {
-	name, most := "", math.Inf(-1)
-	for r, used := range f.Used {
-		there := f.Capacity[r]
-		if taken := room[r] - there; taken > 0 { // purchases took some
-			used, there = used+taken, room[r]
-		}
-		if part := used / there; there > 0 && part > most {
-			name, most = p.Resources[r], part
-		}
-	}
-	return name
 }
 
 // unfit explains why item i fits nowhere, by the server that comes closest.

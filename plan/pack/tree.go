@@ -1,12 +1,17 @@
 package pack
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
 )
 
-const integral = 1e-6 // how near to a whole number is whole
+const (
+	integral    = 1e-6 // how near to a whole number is whole
+	diveTries   = 40   // relaxations that a dive may take
+	workPerNode = 1000 // boxes of pricing that the average node may take
+)
 
 // A tree is the branch and price search of one problem.
 type tree struct {
@@ -19,12 +24,15 @@ type tree struct {
 	open    nodes
 	nodes   int
 	seq     int
+
+	leftover float64 // bound of nodes that could neither be parted nor closed
 }
 
 // A node is a part of the solutions: those that obey its rules.
 type node struct {
 	rules []rule
-	bound float64
+	bound float64 // proven
+	guess float64 // where its bound would be, if it were proved
 	seq   int
 }
 
@@ -32,8 +40,8 @@ type nodes []*node
 
 func (q nodes) Len() int { return len(q) }
 func (q nodes) Less(i, j int) bool {
-	if q[i].bound != q[j].bound {
-		return q[i].bound < q[j].bound
+	if q[i].guess != q[j].guess {
+		return q[i].guess < q[j].guess
 	}
 	return q[i].seq > q[j].seq // of equals the younger: it is deeper
 }
@@ -46,18 +54,40 @@ func (q *nodes) Pop() any {
 	return x
 }
 
+// bound is the least bound of the nodes.
+func (q nodes) bound() float64 {
+	least := math.Inf(1)
+	for _, n := range q {
+		least = min(least, n.bound)
+	}
+	return least
+}
+
 // grow searches until the gap is closed or a limit reached, and gives the
 // proven lower bound.
 func (t *tree) grow() float64 {
 	t.begin()
-	t.push(nil, 0)
-	for len(t.open) > 0 {
-		if t.closed(t.open[0].bound) || t.nodes >= t.opt.NodeLimit || t.stop() {
-			return min(t.open[0].bound, t.cost)
-		}
+	t.push(&node{})
+	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
-	return t.cost
+	bound := min(t.cost, t.open.bound(), t.leftover)
+	if !t.closed(bound) {
+		bound = max(bound, t.rootBound())
+	}
+	return bound
+}
+
+// rootBound proves the linear program's bound as well as the budget allows.
+func (t *tree) rootBound() float64 {
+	goal := math.Inf(1)
+	for {
+		rel := t.relax(nil, nil, goal)
+		if rel.bound >= goal || rel.cost >= goal || t.stop() {
+			return t.raise(rel.bound)
+		}
+		goal = rel.cost * (1 - 1e-6)
+	}
 }
 
 // begin hosts each item by itself, as a first solution and to set the price
@@ -81,6 +111,7 @@ func (t *tree) begin() {
 	t.cost = math.Inf(1)
 	t.offer(loads)
 	t.penalty = 1 + costOf(loads)
+	t.leftover = math.Inf(1)
 }
 
 // closed says whether a bound leaves nothing to gain.
@@ -96,9 +127,10 @@ func (t *tree) raise(bound float64) float64 {
 	return bound
 }
 
-func (t *tree) push(rules []rule, bound float64) {
+func (t *tree) push(n *node) {
 	t.seq++
-	heap.Push(&t.open, &node{rules, bound, t.seq})
+	n.seq = t.seq
+	heap.Push(&t.open, n)
 }
 
 // offer keeps a solution if it is the best so far.
@@ -106,34 +138,51 @@ func (t *tree) offer(loads []load) {
 	loads = trim(t.shapes, loads, t.need)
 	if c := costOf(loads); c < t.cost {
 		t.best, t.cost = loads, c
+		t.most = c / t.cheapest
 	}
+}
+
+// goal is the least cost that is of no interest any more.
+func (t *tree) goal() float64 {
+	return min(t.cost*(1-max(t.opt.Gap, 1e-9)), t.cost-0.999*t.quantum)
 }
 
 // expand solves a node's relaxation, looks for solutions near it, and parts
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
 	t.nodes++
-	rel := t.relax(n.rules, nil)
-	for rel.broken > integral/10 && !t.closed(rel.bound) && !t.stop() {
-		t.penalty *= 10 // breaking a rule must not pay
-		rel = t.relax(n.rules, nil)
-	}
-	bound := max(n.bound, t.raise(rel.bound))
-	if t.closed(bound) {
-		return
-	}
-	if t.nodes == 1 || t.nodes%8 == 0 {
-		t.dive(n.rules, rel)
-	}
-	r, ok := t.split(n.rules, rel)
-	if !ok {
+	for {
+		rel := t.relax(n.rules, nil, t.goal())
+		n.bound = max(n.bound, t.raise(rel.bound))
+		switch {
+		case t.closed(n.bound):
+			return
+		case rel.broken > integral && t.penalty < 1e4*t.cost:
+			t.penalty *= 10 // breaking a rule must not pay
+			continue
+		case t.nodes == 1 || t.nodes%8 == 0:
+			t.dives(n.rules, rel)
+		}
+		if r, ok := t.split(n.rules, rel); ok {
+			t.part(n, r, rel.cost)
+			return
+		}
+		before := t.cost
 		t.offer(t.whole(rel.x))
-		return
+		if t.cost == before || t.stop() { // no better, and not proved either
+			t.leftover = min(t.leftover, n.bound)
+			return
+		}
 	}
+}
+
+// part makes two nodes of one by a rule and its contrary.
+func (t *tree) part(n *node, r rule, guess float64) {
 	up := r
 	up.least, up.k = true, r.k+1
-	t.push(with(n.rules, r), bound)
-	t.push(with(n.rules, up), bound)
+	guess = t.raise(guess)
+	t.push(&node{rules: with(n.rules, r), bound: n.bound, guess: guess})
+	t.push(&node{rules: with(n.rules, up), bound: n.bound, guess: guess})
 }
 
 // with adds a rule, in place of a weaker one.
@@ -282,35 +331,59 @@ func halve(part [][]int) (limit, bool) {
 	return best, most > 0
 }
 
-// dive looks for a solution by deciding, again and again, what the relaxation
-// uses whole servers of, and else the filling it uses most.
-func (t *tree) dive(rules []rule, rel relaxation) {
-	var done []load
-	for !t.closed(rel.bound) && !t.stop() {
-		most := -1
-		fixed := false
-		for j, a := range rel.x {
-			if n := int(math.Floor(a + integral)); n > 0 {
-				done = append(done, load{t.cols[j], n})
-				fixed = true
-			}
-			if most < 0 || a > rel.x[most] {
-				most = j
-			}
-		}
-		if !fixed {
-			if rel.x[most] < integral {
-				t.offer(done)
-				return
-			}
-			done = append(done, load{t.cols[most], 1})
-		}
-		if t.covered(done) {
-			t.offer(done)
+// dives looks for a solution that costs no more than the relaxation, and if
+// there is none in sight, for any that improves.
+func (t *tree) dives(rules []rule, rel relaxation) {
+	for _, most := range []float64{t.raise(rel.cost) * (1 + 1e-6), (t.raise(rel.cost) + t.cost) / 2, t.cost} {
+		tries := diveTries
+		t.dive(rules, rel, nil, most, &tries)
+		if t.cost <= most {
 			return
 		}
-		rel = t.relax(rules, done)
 	}
+}
+
+// dive looks for a solution that costs at most so much by deciding, again and
+// again, what the relaxation uses whole servers of, and else one of the
+// fillings that it uses most. Where that becomes too dear it turns back, as
+// long as there are tries left.
+func (t *tree) dive(rules []rule, rel relaxation, done []load, most float64, tries *int) {
+	if rel.cost > most || rel.cost >= t.goal() || t.stop() {
+		return
+	}
+	done = slices.Clip(done)
+	next := [][]load{}
+	for j, a := range rel.x {
+		if n := int(a + integral); n > 0 {
+			done = append(done, load{t.cols[j], n})
+			next = [][]load{done}
+		}
+	}
+	if len(next) == 0 {
+		for _, j := range largest(rel.x, 3) {
+			next = append(next, append(slices.Clip(done), load{t.cols[j], 1}))
+		}
+	}
+	for _, loads := range next {
+		if t.covered(loads) {
+			t.offer(loads)
+		} else if *tries > 0 {
+			*tries--
+			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, most, tries)
+		}
+	}
+}
+
+// largest gives the places of the n largest values that are not zero.
+func largest(x []float64, n int) []int {
+	var out []int
+	for j, a := range x {
+		if a > integral {
+			out = append(out, j)
+		}
+	}
+	slices.SortStableFunc(out, func(i, j int) int { return -cmp.Compare(x[i], x[j]) })
+	return out[:min(n, len(out))]
 }
 
 func (t *tree) covered(done []load) bool {
