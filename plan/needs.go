@@ -31,7 +31,7 @@ type TaskNeed struct {
 	Rate      float64 // executions a second
 	Runtime   float64 // seconds an execution occupies an instance
 	CPU       float64 // of them computing
-	Instances int     // rate x runtime, rounded up
+	Instances int     // rate x runtime, rounded up, or more to fit servers and company
 }
 
 // A Tier is the units that hold one copy of a remote dataset.

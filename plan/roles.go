@@ -16,7 +16,11 @@ func (n *needing) roles() {
 		n.out.Tasks = append(n.out.Tasks, need)
 	}
 	for _, members := range n.sideBySide() {
-		n.out.Roles = append(n.out.Roles, n.role(members))
+		r := n.role(members)
+		n.out.Roles = append(n.out.Roles, r)
+		for _, i := range members {
+			n.out.Tasks[i].Instances = r.Instances
+		}
 	}
 }
 
