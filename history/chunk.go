@@ -24,11 +24,10 @@ const (
 	chunkVersion = 1
 )
 
-// A codec packs points into chunks; docs/formats/history.md describes them.
+// A codec packs points into chunks, safely for concurrent use; docs/formats/history.md describes them.
 type codec struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
-	raw []byte // scratch of encode
 }
 
 func newCodec() (*codec, error) {
@@ -78,8 +77,8 @@ func (c *codec) encode(points []point) []byte {
 	for _, u := range unit {
 		out = binary.AppendUvarint(out, uint64(u))
 	}
-	c.raw = appendColumns(c.raw[:0], points, unit)
-	return c.enc.EncodeAll(c.raw, out)
+	raw := appendColumns(make([]byte, 0, 4*len(points)), points, unit)
+	return c.enc.EncodeAll(raw, out)
 }
 
 // appendColumns writes the columns one behind the other: times as the change of

@@ -104,28 +104,44 @@ func ParseTime(text string) (time.Time, error) {
 
 // A nameSet gives each name seen as one string, checked once.
 type nameSet struct {
-	known map[string]string
-	last  string
+	known map[string]*name
+	last  *name
 }
 
-// get gives the name b holds. Rows of a server often follow one another, so the last is looked at first.
+// A name knows which name came after it the last time. Files go by server, so
+// that it is the same again, or by time, so that the servers follow one another in the
+// same order every round: either way it is rarely looked up.
+type name struct {
+	text string
+	next *name
+}
+
+// get gives the name b holds.
 func (n *nameSet) get(what string, b []byte) (string, error) {
-	if len(b) > 0 && string(b) == n.last {
-		return n.last, nil
+	last := n.last
+	if last != nil && last.text == string(b) {
+		return last.text, nil
 	}
-	name, ok := n.known[string(b)]
-	if !ok {
+	if last != nil && last.next != nil && last.next.text == string(b) {
+		n.last = last.next
+		return n.last.text, nil
+	}
+	now := n.known[string(b)]
+	if now == nil {
 		if err := checkName(what, b); err != nil {
 			return "", err
 		}
 		if n.known == nil {
-			n.known = map[string]string{}
+			n.known = map[string]*name{}
 		}
-		name = string(b)
-		n.known[name] = name
+		now = &name{text: string(b)}
+		n.known[now.text] = now
 	}
-	n.last = name
-	return name, nil
+	if last != nil {
+		last.next = now
+	}
+	n.last = now
+	return now.text, nil
 }
 
 func checkName(what string, b []byte) error {

@@ -41,6 +41,7 @@ type Import struct {
 type buffer struct {
 	server      cluster.ServerID
 	owner       cluster.TenantID
+	next        *buffer // of the server that came after this one the last time
 	points      []point
 	disordered  bool
 	day         int64 // latest day in points
@@ -85,14 +86,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	b := im.last
-	if b == nil || b.server != s.Server {
-		if b = im.buffers[s.Server]; b == nil {
-			b = &buffer{server: s.Server}
-			im.buffers[s.Server] = b
-		}
-		im.last = b
-	}
+	b := im.buffer(s.Server)
 	if s.Tenant != "" {
 		b.owner = s.Tenant
 	}
@@ -113,6 +107,28 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 		return im.flush(ctx)
 	}
 	return nil
+}
+
+// buffer gives the buffer of a server; see name for why it looks at the next first.
+func (im *Import) buffer(server cluster.ServerID) *buffer {
+	last := im.last
+	if last != nil && last.server == server {
+		return last
+	}
+	if last != nil && last.next != nil && last.next.server == server {
+		im.last = last.next
+		return im.last
+	}
+	b := im.buffers[server]
+	if b == nil {
+		b = &buffer{server: server}
+		im.buffers[server] = b
+	}
+	if last != nil {
+		last.next = b
+	}
+	im.last = b
+	return b
 }
 
 // flush writes all buffers and lets go of their memory.
