@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 	"math"
+	"os"
+	"strconv"
 	"testing"
 
 	"gleaner/cluster"
@@ -10,11 +12,15 @@ import (
 
 func TestAccuracy(t *testing.T) {
 	const each = 100
+	from := 0
+	if v, err := strconv.Atoi(os.Getenv("FROM")); err == nil {
+		from = v
+	}
 	for _, k := range kinds {
 		var got [4]int
 		wrongPeriod := 0
 		for i := range each {
-			tr := generate(k, uint64(i))
+			tr := generate(k, uint64(i+from))
 			a := newAnalyst(tr.window)
 			b, s := read(tr.window, tr.cpu, nil)
 			p, e := a.decide(b, &s)

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -60,13 +61,39 @@ func (s *summary) spread() (median, sd float64) {
 // a white spectrum; this is what tells them from noise.
 func (s *summary) outlying() float64 {
 	median, sd := s.spread()
-	sum := 0.0
+	sum, far := 0.0, int32(0)
 	for i, n := range s.counts {
 		if d := float64(i)/levels - median; n > 0 && math.Abs(d) > outlierSigmas*sd {
 			sum += float64(n) * d * d
+			far += n
 		}
 	}
+	if far < minOutliers {
+		return 0
+	}
 	return sum / float64(s.filled)
+}
+
+// outlying is the same for the values v, which it may reorder.
+func outlying(v []float64) float64 {
+	v = slices.DeleteFunc(v, math.IsNaN)
+	slices.Sort(v)
+	n := len(v)
+	median := v[n/2]
+	off := make([]float64, n)
+	for i, x := range v {
+		off[i] = math.Abs(x - median)
+	}
+	slices.Sort(off)
+	first, _ := slices.BinarySearch(off, outlierSigmas*1.4826*off[n/2])
+	if n-first < minOutliers {
+		return 0
+	}
+	sum := 0.0
+	for _, d := range off[first:] {
+		sum += d * d
+	}
+	return sum / float64(n)
 }
 
 // bins is a series averaged into at most maxBins even bins; NaN where no
@@ -87,7 +114,7 @@ func read(w cluster.Window, cpu []float32, into []float64) (bins, summary) {
 	var s summary
 	every := perBin(w)
 	value := into[:0]
-	var sum, squares, products, last float64
+	var sum, squares, differences, last float64
 	hadLast := false
 	for from := 0; from < len(cpu); from += every {
 		binSum, n := 0.0, 0
@@ -101,7 +128,7 @@ func read(w cluster.Window, cpu []float32, into []float64) (bins, summary) {
 			n++
 			squares += v * v
 			if hadLast {
-				products += (v - last) * (v - last)
+				differences += (v - last) * (v - last)
 				s.pairs++
 			}
 			last, hadLast = v, true
@@ -109,16 +136,12 @@ func read(w cluster.Window, cpu []float32, into []float64) (bins, summary) {
 		}
 		sum += binSum
 		s.filled += n
-		if n == 0 {
-			value = append(value, math.NaN())
-		} else {
-			value = append(value, binSum/float64(n))
-		}
+		value = append(value, meanOf(binSum, n, every))
 	}
 	s.mean = sum / float64(max(s.filled, 1))
 	s.vari = max(0, squares/float64(max(s.filled, 1))-s.mean*s.mean)
 	if s.pairs > 0 {
-		s.echo = s.vari - products/float64(2*s.pairs)
+		s.echo = beyondNoise(s.vari, differences/float64(s.pairs), s.pairs)
 	}
 	return bins{time.Duration(every) * w.Step, value}, s
 }
@@ -135,11 +158,17 @@ func (b bins) coarser(n int, into []float64) bins {
 				count++
 			}
 		}
-		if count == 0 {
-			value = append(value, math.NaN())
-		} else {
-			value = append(value, sum/float64(count))
-		}
+		value = append(value, meanOf(sum, count, group))
 	}
 	return bins{time.Duration(group) * b.step, value}
+}
+
+// meanOf is the mean of n values of the so many that there could be, or NaN if
+// these are fewer than half: a mean of few is noisier than its neighbours and
+// would pass for a burst.
+func meanOf(sum float64, n, of int) float64 {
+	if 2*n < of || n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
 }

@@ -27,6 +27,13 @@ func (f folding) share() float64 {
 	return f.swing / (f.swing + f.rest)
 }
 
+// convincing says whether the period explains most of what is not noise. A
+// red series foretells itself by chance in inverse proportion to the cycles
+// seen, so fewer cycles must explain more.
+func (f folding) convincing() bool {
+	return f.clear() && f.share() >= minShare+1/f.cycles
+}
+
 // clear says whether the repeating part stands out from what white noise
 // leaves in a profile of so many slots and cycles.
 func (f folding) clear() bool {
@@ -52,7 +59,7 @@ func (r *folder) fold(b bins, period time.Duration) folding {
 // cut averages b into cells of equal width, at most slots of them a cycle and
 // none narrower than a bin.
 func (r *folder) cut(b bins, period time.Duration, slots int) {
-	slots = max(1, min(slots, int(period/b.step)))
+	slots = max(1, min(slots, int(float64(period)/float64(b.step)+0.01)))
 	perBin := float64(b.step) / float64(period) * float64(slots)
 	r.cell, r.slot = r.cell[:0], r.slot[:0]
 	at, sum, n := 0, 0.0, 0
@@ -150,7 +157,7 @@ func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	least := math.Inf(1)
 	for k := range stretches {
 		from, to := k*len(r.cell)/stretches, (k+1)*len(r.cell)/stretches
-		if slope, ok := r.slope(from, to, leave); ok {
+		if slope, cells := r.slope(from, to, leave); 2*cells >= f.slots {
 			least = min(least, slope)
 		}
 	}
@@ -158,7 +165,7 @@ func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 }
 
 // slope regresses the cells from..to on their forecasts.
-func (r *folder) slope(from, to int, leave func(cell int) bool) (float64, bool) {
+func (r *folder) slope(from, to int, leave func(cell int) bool) (slope float64, cells int) {
 	var n, sx, sy, sxx, sxy float64
 	for i := from; i < to; i++ {
 		v := r.cell[i]
@@ -172,8 +179,57 @@ func (r *folder) slope(from, to int, leave func(cell int) bool) (float64, bool) 
 		sxx += x * x
 		sxy += x * v
 	}
-	if n < 4 {
-		return 0, false
+	return (sxy - sx*sy/n) / max(sxx-sx*sx/n, 1e-12), int(n)
+}
+
+// repeats gives the numbers of times, at most so many, largest first, that the
+// profile of f may repeat itself within its period: it holds nothing but every
+// m-th harmonic. Only low harmonics count: what bins do to sharp edges is in
+// the high ones.
+func (r *folder) repeats(f folding, most int) []int {
+	power := r.harmonics(f.slots)
+	total := 0.0
+	for _, p := range power {
+		total += p
 	}
-	return (sxy - sx*sy/n) / max(sxx-sx*sx/n, 1e-12), true
+	chance := 2 * f.noise / float64(max(f.cells, 1)) // what noise leaves in one harmonic
+	var times []int
+	for m := min(most, len(power)); m > 1; m-- {
+		other := 0.0
+		for h := 1; h < 2*m && h <= len(power); h++ {
+			if h%m != 0 {
+				other += max(0, power[h-1]-4*chance)
+			}
+		}
+		if other <= nearlyAsGood*total {
+			times = append(times, m)
+		}
+	}
+	return times
+}
+
+// harmonics gives the variance of the profile at one, two, three… cycles a period.
+func (r *folder) harmonics(slots int) []float64 {
+	power := make([]float64, slots/2)
+	if len(r.sum) != slots { // a slot without any data: nothing can be said
+		return nil
+	}
+	for h := range power {
+		re, im := r.harmonic(h+1, slots)
+		power[h] = (re*re + im*im) / 2
+	}
+	return power
+}
+
+// harmonic gives the amplitudes of cosine and sine at h cycles a period.
+func (r *folder) harmonic(h, slots int) (cosine, sine float64) {
+	for s := range min(slots, len(r.sum)) {
+		if r.count[s] == 0 {
+			continue
+		}
+		sin, cos := math.Sincos(2 * math.Pi * float64(h*s%slots) / float64(slots))
+		cosine += r.sum[s] / r.count[s] * cos
+		sine += r.sum[s] / r.count[s] * sin
+	}
+	return 2 * cosine / float64(slots), 2 * sine / float64(slots)
 }

@@ -11,23 +11,39 @@ import (
 
 // The constants of the decision; doc.go gives the reason for each.
 const (
-	maxBins       = 4096
+	maxBins       = 4464
 	maxSlots      = 48   // of a profile
 	coarseBins    = 512  // for periods so long that few cycles fit
 	minCycles     = 2.9  // that a period must show
 	fewCycles     = 8.0  // below it every period is tried, above it the spectrum proposes
 	topPeaks      = 5    // of the spectrum that are tried
 	maxMultiple   = 4    // of a peak's period that is tried as the true one
-	nearlyAsGood  = 0.03 // of the variance: what a shorter period may leave unexplained
-	minShare      = 0.5  // of all that is not white noise: what a period must explain
+	nearlyAsGood  = 0.01 // of the variance: what a simpler period may leave unexplained
+	stillThere    = 0.8
+	minShare      = 0.6  // of all that is not white noise: what a period must explain
 	minSteady     = 0.5  // slope on the forecast that every stretch must reach
 	strongDay     = 0.25 // of a weekly pattern's variance: with it, it is a day with a weekly modulation
 	quietPoints   = 0.015
 	quietShare    = 0.05
-	outlierSigmas = 4
+	outlierSigmas = 4.5
 	clearSigmas   = 8
 	lineOverFloor = 16
+	echoSigmas    = 3.5
+	trendSigmas   = 5
+	minOutliers   = 3
 	minBinsCycle  = 4 // bins a cycle must have
+)
+
+const (
+	minWindow         = 3 * day
+	minSamples        = 48
+	peakQuantile      = 0.99
+	peakMembers       = 0.95
+	octaveWeight      = 0.1
+	resolution        = 0.03
+	defaultMaxClasses = 15
+	restarts          = 4
+	maxRounds         = 50
 )
 
 const (
@@ -85,31 +101,31 @@ func newAnalyst(w cluster.Window) *analyst {
 // decide gives the pattern of a series with the evidence for it.
 func (a *analyst) decide(b bins, s *summary) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
-	drift := max(s.echo, echo(b.value))
-	bursts := s.outlying()
-	e := Evidence{
-		Drift:  math.Sqrt(max(0, drift)),
-		Bursts: math.Sqrt(bursts),
-		Noise:  math.Sqrt(max(0, s.vari-max(s.echo, 0))),
-	}
+	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(b.value))
+	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
-	structured := a.spectrum.stands() || s.echo > 5*s.vari/math.Sqrt(float64(max(s.pairs, 1)))
-	if structured {
-		if f, ok := a.period(b, &e); ok && f.swing > limit*limit {
+	if drift > 0 {
+		f, ok := a.period(b, &e)
+		if ok && f.swing > limit*limit {
+			e.Bursts = math.Sqrt(s.outlying())
 			return cluster.Periodic, e
 		}
+		if f.clear() { // then its means over many cycles know better
+			drift = min(drift, f.swing+f.rest)
+		}
 	}
-	if (!structured || drift <= limit*limit) && bursts <= limit*limit {
+	e.Bursts = math.Sqrt(max(s.outlying(), outlying(a.coarser(b).value)))
+	if drift <= limit*limit && e.Bursts <= limit/2 {
 		return cluster.Constant, e
 	}
 	return cluster.Unpredictable, e
 }
 
-// echo is the covariance of neighbours, the variance that is not white noise.
+// echo is the covariance of neighbours: the variance that is not white noise,
+// or 0 if white noise could give as much.
 func echo(v []float64) float64 {
-	var sum, squares, diff, last float64
-	n, pairs := 0, 0
-	last = math.NaN()
+	var sum, squares, diff float64
+	n, pairs, last := 0, 0, math.NaN()
 	for _, x := range v {
 		if x == x {
 			sum += x
@@ -126,20 +142,35 @@ func echo(v []float64) float64 {
 		return 0
 	}
 	mean := sum / float64(n)
-	return squares/float64(n) - mean*mean - diff/float64(2*pairs)
+	return beyondNoise(squares/float64(n)-mean*mean, diff/float64(pairs), pairs)
 }
 
-// stands says whether any frequency stands out of the floor, as none does in
-// white noise.
-func (s *spectrum) stands() bool {
-	half := len(s.power) / 2
-	floor := 0.0
-	for _, p := range s.power[half:] {
-		floor += p
+// trend is the variance of the straight line through v, or 0 if white noise
+// could give as much.
+func trend(v []float64) float64 {
+	var n, sx, sy, sxx, sxy, syy float64
+	for i, y := range v {
+		if y == y {
+			x := float64(i)
+			n, sx, sy, sxx, sxy, syy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y, syy+y*y
+		}
 	}
-	floor /= float64(len(s.power) - half)
-	// Frequency 0 and what the taper spills from it hold the mean only.
-	return slices.Max(s.power[1:]) > lineOverFloor*floor
+	vx, vy, cov := sxx/n-sx/n*sx/n, syy/n-sy/n*sy/n, sxy/n-sx/n*sy/n
+	line := cov * cov / vx
+	if n < 3 || line < trendSigmas*trendSigmas*(vy-line)/n {
+		return 0
+	}
+	return line
+}
+
+// beyondNoise gives the covariance of neighbours from the variance and the
+// mean square difference of so many pairs, 0 if it is not significant.
+func beyondNoise(variance, diff float64, pairs int) float64 {
+	echo := variance - diff/2
+	if echo < echoSigmas*variance/math.Sqrt(float64(pairs)) {
+		return 0
+	}
+	return echo
 }
 
 // period looks for the period of b and says whether b may be called periodic by it.
@@ -148,53 +179,70 @@ func (a *analyst) period(b bins, e *Evidence) (folding, bool) {
 	if !ok {
 		return best, false
 	}
-	best = a.refine(b, best)
-	e.Weekend = false
+	best = a.fundamental(b, a.multiple(b, a.refine(b, best)))
 	if near(best.period, week, 0.03) {
-		if daily := a.folder.fold(b, day); daily.swing > strongDay*best.swing {
-			best = a.folder.fold(b, week)
-			e.Weekend = true
-		}
+		daily := a.folder.fold(b, day)
+		e.Weekend = daily.swing > strongDay*best.swing
 	}
 	best = a.folder.fold(b, best.period)
 	steady := a.folder.steady(best, nil)
-	pass := best.clear() && best.share() >= minShare && steady >= minSteady
-	if near(best.period, day, 0.03) && !pass && b.length() >= week {
+	pass := best.convincing() && steady >= minSteady
+	if !pass && (e.Weekend || divides(best.period, day)) && b.length() >= week {
 		if f, s, ok := a.weekends(b); ok {
 			best, steady, pass, e.Weekend = f, s, true, true
 		}
 	}
 	e.Period, e.Cycles, e.Share, e.Steady = best.period, best.cycles, best.share(), steady
 	if e.Weekend {
-		e.Period = day
-		e.Cycles = float64(b.length()) / float64(day)
+		e.Period, e.Cycles = day, float64(b.length())/float64(day)
 	}
 	e.Swing, e.Drift = math.Sqrt(best.swing), math.Sqrt(best.rest)
 	return best, pass
+}
+
+// divides says whether whole is a whole number of periods.
+func divides(period, whole time.Duration) bool {
+	times := float64(whole) / float64(period)
+	return times > 0.97 && math.Abs(times-math.Round(times)) < 0.03*times
 }
 
 func near(a, b time.Duration, tolerance float64) bool {
 	return math.Abs(float64(a-b)) <= tolerance*float64(b)
 }
 
-// search tries the periods that the data suggest and gives the shortest that
-// foretells nearly as much as the best.
+// search tries the periods that the data suggest and gives the one that
+// foretells most.
 func (a *analyst) search(b bins) (folding, bool) {
-	var tried []folding
+	var best folding
 	for _, p := range a.candidates(b) {
-		tried = append(tried, a.folder.fold(b, p))
-	}
-	most := 0.0
-	for _, f := range tried {
-		most = max(most, f.foretold)
-	}
-	slices.SortFunc(tried, func(x, y folding) int { return int(x.period - y.period) })
-	for _, f := range tried {
-		if f.foretold > 0 && f.foretold >= (1-nearlyAsGood)*most {
-			return f, true
+		if f := a.folder.fold(b, p); f.swing > best.swing {
+			best = f
 		}
 	}
-	return folding{}, false
+	return best, best.swing > 0
+}
+
+// multiple gives the period or the small multiple of it that has the largest
+// swing: the spectrum may have proposed a harmonic.
+func (a *analyst) multiple(b bins, f folding) folding {
+	best := f
+	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
+		if g := a.folder.fold(b, f.period*time.Duration(m)); g.swing > best.swing {
+			best = g
+		}
+	}
+	return best
+}
+
+// fundamental shortens a period that is a multiple of the true one.
+func (a *analyst) fundamental(b bins, f folding) folding {
+	f = a.folder.fold(b, f.period)
+	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
+		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
+			return a.fundamental(b, g)
+		}
+	}
+	return f
 }
 
 // candidates are the day and the week, every period of few cycles that folds
@@ -232,8 +280,7 @@ func (a *analyst) candidates(b bins) []time.Duration {
 // fewCycled gives the best three of the periods of which few cycles fit, each
 // better than its neighbours. Lines of the spectrum are too broad for these.
 func (a *analyst) fewCycled(b bins, longest time.Duration) []time.Duration {
-	c := b.coarser(coarseBins, a.coarse)
-	a.coarse = c.value
+	c := a.coarser(b)
 	length := float64(b.length())
 	var tried []folding
 	for k := minCycles; k <= fewCycles; k += 0.2 {
@@ -262,6 +309,13 @@ func (a *analyst) fewCycled(b bins, longest time.Duration) []time.Duration {
 	return out
 }
 
+// coarser is b with few enough bins to be tried many times.
+func (a *analyst) coarser(b bins) bins {
+	c := b.coarser(coarseBins, a.coarse)
+	a.coarse = c.value
+	return c
+}
+
 // refine moves the period to where the fold foretells most, within what the
 // window can resolve, and to the day or the week when these are as good.
 func (a *analyst) refine(b bins, f folding) folding {
@@ -269,7 +323,7 @@ func (a *analyst) refine(b bins, f folding) folding {
 	best := f
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
 		p := time.Duration(length / (f.cycles + d))
-		if g := a.folder.fold(b, p); g.foretold > best.foretold && g.cycles >= minCycles {
+		if g := a.folder.fold(b, p); g.swing > best.swing && g.cycles >= minCycles {
 			best = g
 		}
 	}
@@ -277,7 +331,7 @@ func (a *analyst) refine(b bins, f folding) folding {
 		if math.Abs(length/float64(p)-best.cycles) > 0.6 || length/float64(p) < minCycles {
 			continue
 		}
-		if g := a.folder.fold(b, p); g.foretold >= (1-nearlyAsGood)*best.foretold {
+		if g := a.folder.fold(b, p); g.swing >= (1-nearlyAsGood)*best.swing {
 			best = g
 		}
 	}
@@ -297,8 +351,9 @@ func (a *analyst) weekends(b bins) (folding, float64, bool) {
 		}
 	}
 	f := r.judge(b, day)
+	f.cycles /= 2 // as there are two profiles
 	steady := r.steady(f, off)
-	return f, steady, f.clear() && f.share() >= minShare && steady >= minSteady
+	return f, steady, f.convincing() && steady >= minSteady
 }
 
 // weekend finds the 48 hours of the week, by the first of its hours, that

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 
@@ -99,6 +100,46 @@ func (s *spectrum) of(b bins) {
 	for k, c := range s.coef {
 		s.power[k] = (real(c)*real(c) + imag(c)*imag(c)) * scale
 	}
+}
+
+// lines gives the variance in frequencies that stand out of the floor as none
+// does in white noise.
+func (s *spectrum) lines() float64 {
+	half := len(s.power) / 2
+	floor := 0.0
+	for _, p := range s.power[half:] {
+		floor += p
+	}
+	floor /= float64(len(s.power) - half)
+	sum := 0.0
+	for _, p := range s.power[1:] {
+		if p > lineOverFloor*floor {
+			sum += p
+		}
+	}
+	return sum / 1.5 // the taper spreads a line over as many frequencies
+}
+
+// octaves gives the standard deviation at each pace: slower than one and a half
+// days, around a day, and four times twice as fast, the last with all above it.
+func (s *spectrum) octaves(step time.Duration) []float64 {
+	var sum [6]float64
+	size := float64(len(s.x))
+	k, edge := 1, 2./3 // cycles a day
+	for i := range sum {
+		end := min(len(s.power), int(math.Ceil(edge*size*float64(step)/float64(day))))
+		if i == len(sum)-1 {
+			end = len(s.power)
+		}
+		for ; k < end; k++ {
+			sum[i] += s.power[k]
+		}
+		edge *= 2
+	}
+	for i, v := range sum {
+		sum[i] = math.Sqrt(v / 1.5)
+	}
+	return sum[:]
 }
 
 // peaks gives the frequencies, in cycles per bin, of the strongest local

@@ -129,7 +129,7 @@ var kinds = []kind{
 	{"other period", func(c chance, hours, step float64) made {
 		fit := []float64{}
 		for _, p := range []float64{1.5, 3, 4, 16. / 3, 6, 10, 12, 18, 30, 36, 48, 60, 84} {
-			if p <= hours/3.2 && p >= 5.3*step {
+			if p <= hours/3.2 && p >= 8*step {
 				fit = append(fit, p)
 			}
 		}
@@ -326,7 +326,15 @@ func minDays(name string) float64 {
 // generate makes one series of the kind.
 func generate(k kind, seed uint64) truth {
 	c := chance{rand.New(rand.NewPCG(seed, 7))}
-	w := c.window(minDays(k.name))
+	return over(k, c.window(minDays(k.name)), c)
+}
+
+// generateOver makes one over a given window.
+func generateOver(k kind, w cluster.Window, seed uint64) truth {
+	return over(k, w, chance{rand.New(rand.NewPCG(seed, 7))})
+}
+
+func over(k kind, w cluster.Window, c chance) truth {
 	m := k.make(c, w.Step.Hours()*float64(w.Len), w.Step.Hours())
 	cpu := make([]float32, w.Len)
 	how := pick(c, "of mean", "of swing", "of now", "absolute")
@@ -348,7 +356,7 @@ func generate(k kind, seed uint64) truth {
 		case "of now":
 			sd *= float64(v)
 		case "absolute":
-			sd = min(sd, 0.45*mean)
+			sd = min(sd, 0.45*mean, 0.3*m.swing)
 		}
 		cpu[i] = float32(min(max(float64(v)+sd*c.NormFloat64(), 0), 1))
 	}
