@@ -202,7 +202,7 @@ func (im *Import) Commit(ctx context.Context) error {
 	if err := im.store.putReimages(ctx, im.reimages); err != nil {
 		return err
 	}
-	if err := im.store.books.change(ctx, func(l *ledger) error { return l.commit(im.id) }); err != nil {
+	if err := im.store.books.commit(ctx, im.id); err != nil {
 		return err
 	}
 	im.forget()
