@@ -15,6 +15,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/kv"
 	"gleaner/kv/mem"
+	"gleaner/kv/pebble"
 )
 
 // A feed is a CSV that never stood on a disk: servers x rounds rows, a sample of
@@ -132,7 +133,14 @@ func BenchmarkImport(b *testing.B) {
 }
 
 func openStore(tb testing.TB, kind, dir string) kv.Store {
-	return mem.New()
+	if kind == "mem" {
+		return mem.New()
+	}
+	store, err := pebble.Open(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return store
 }
 
 func held(tb testing.TB, s *Store) int64 {

@@ -203,7 +203,7 @@ func (r *records) header(columns []column) ([]int, error) {
 	fields, err := r.next()
 	switch {
 	case err == io.EOF:
-		return nil, input.Errorf(r.name, "is empty: it should start with a header such as %q", names(columns))
+		return nil, input.Errorf(r.name, "is empty: it should start with a header such as %s", names(columns))
 	case isBad(err):
 		return nil, r.errorf("%v", err)
 	case err != nil:
@@ -232,10 +232,15 @@ func (r *records) header(columns []column) ([]int, error) {
 	return places, nil
 }
 
+// names lists the columns, those that may be missing in brackets.
 func names(columns []column) string {
 	var all []string
 	for _, c := range columns {
-		all = append(all, c.name)
+		if c.required {
+			all = append(all, c.name)
+		} else {
+			all = append(all, "["+c.name+"]")
+		}
 	}
 	return strings.Join(all, ",")
 }

@@ -31,6 +31,7 @@ type Import struct {
 	buffers  map[cluster.ServerID]*buffer
 	last     *buffer // of the sample added last
 	held     int     // points that fit the buffers
+	room     int     // points that may be held
 	batch    []kv.Record
 	bytes    int // in batch
 	listed   []cluster.Server
@@ -55,7 +56,7 @@ type buffer struct {
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	im := &Import{store: s, buffers: map[cluster.ServerID]*buffer{}}
+	im := &Import{store: s, room: maxHeld, buffers: map[cluster.ServerID]*buffer{}}
 	var lost []uint32
 	err := s.books.change(ctx, func(l *ledger) error {
 		lost = lost[:0]
@@ -103,7 +104,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 	b.disordered = b.disordered || n > 0 && s.Milli <= b.points[n-1].milli
 	before := cap(b.points)
 	b.points = append(b.points, point{s.Milli, toMillionths(s.CPU), toMillionths(s.Mem)})
-	if im.held += cap(b.points) - before; im.held > maxHeld {
+	if im.held += cap(b.points) - before; im.held > im.room {
 		return im.flush(ctx)
 	}
 	return nil
@@ -201,7 +202,7 @@ func (im *Import) Commit(ctx context.Context) error {
 	if err := im.store.putReimages(ctx, im.reimages); err != nil {
 		return err
 	}
-	if err := im.store.books.change(ctx, func(l *ledger) error { return l.commit(im.id) }); err != nil {
+	if err := im.store.books.commit(ctx, im.id); err != nil {
 		return err
 	}
 	im.forget()

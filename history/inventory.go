@@ -86,7 +86,7 @@ func (l *listed) tell(at place, fields [][]byte, words *nameSet) error {
 			return err
 		}
 		if first := l.told[i]; first != (place{}) && was != l.Server {
-			return badf("the %s of server %q is %s here, but %s at %s:%d", serverColumns[i].name, l.ID,
+			return badf("server %q has %s %s here, but %s at %s:%d", l.ID, serverColumns[i].name,
 				fieldOf(&l.Server, i), fieldOf(&was, i), first.file, first.line)
 		}
 		l.told[i] = at

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"gleaner/kv"
 )
@@ -55,59 +54,64 @@ func (l *ledger) giveUp(id uint32) {
 // books keeps the ledger in its one record.
 type books struct {
 	table  kv.Table
-	writer uint64
-	seq    atomic.Uint64
+	writer *kv.Writer
 }
 
 var ledgerKey = kv.Key{Part: []byte("imports"), Row: []byte("ledger")}
 
 func openBooks(table kv.Table) (*books, error) {
-	var random [8]byte
-	if _, err := rand.Read(random[:]); err != nil {
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return &books{table: table, writer: binary.BigEndian.Uint64(random[:]) | 1}, nil
+	return &books{table, kv.NewWriter(binary.BigEndian.Uint64(id[:]))}, nil
 }
 
-func (b *books) read(ctx context.Context) (ledger, kv.Version, error) {
-	var l ledger
+func (b *books) read(ctx context.Context) (*ledger, error) {
 	record, err := b.table.Get(ctx, ledgerKey)
-	if errors.Is(err, kv.ErrNotFound) {
-		return l, kv.Version{}, nil
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return nil, fmt.Errorf("history: read the ledger of imports: %w", err)
 	}
-	if err == nil {
-		err = json.Unmarshal(record.Value, &l)
-	}
-	if err != nil {
-		return l, kv.Version{}, fmt.Errorf("history: read the ledger of imports: %w", err)
-	}
-	return l, record.Version, nil
+	return parseLedger(record.Value)
 }
 
-// change reads the ledger, changes it and writes it back, again whenever somebody else was faster.
+func parseLedger(value []byte) (*ledger, error) {
+	l := new(ledger)
+	if len(value) == 0 {
+		return l, nil
+	}
+	if err := json.Unmarshal(value, l); err != nil {
+		return nil, fmt.Errorf("history: read the ledger of imports: %w", err)
+	}
+	return l, nil
+}
+
+// change edits the ledger, again whenever somebody else was faster.
 func (b *books) change(ctx context.Context, edit func(*ledger) error) error {
-	for {
-		l, version, err := b.read(ctx)
+	_, err := b.writer.Update(ctx, b.table, ledgerKey, func(now kv.Record) ([]byte, error) {
+		l, err := parseLedger(now.Value)
+		if err == nil {
+			err = edit(l)
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := edit(&l); err != nil {
-			return err
-		}
-		value, err := json.Marshal(l)
-		if err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-		next := kv.Version{Writer: b.writer, Seq: b.seq.Add(1)}
-		err = b.table.CompareAndSet(ctx, ledgerKey, version, next, value)
-		if errors.Is(err, kv.ErrUnknown) {
-			var now kv.Version
-			if _, now, err = b.read(ctx); err == nil && now != next {
-				err = kv.ErrConflict
-			}
-		}
-		if !errors.Is(err, kv.ErrConflict) {
-			return err
+		return json.Marshal(l)
+	})
+	if err != nil {
+		return fmt.Errorf("history: change the ledger of imports: %w", err)
+	}
+	return nil
+}
+
+// commit makes an import count. Where the store cannot tell whether it was
+// written, the ledger itself does.
+func (b *books) commit(ctx context.Context, id uint32) error {
+	err := b.change(ctx, func(l *ledger) error { return l.commit(id) })
+	if errors.Is(err, kv.ErrUnknown) {
+		if l, readErr := b.read(ctx); readErr == nil && l.counts(id) {
+			return nil
 		}
 	}
+	return err
 }

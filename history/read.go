@@ -47,7 +47,7 @@ func ReadSamples(name string, r io.Reader, o ReadOptions, emit func(Sample) erro
 		return emit(s)
 	})
 	if err == nil && stats.Rows == 0 {
-		err = input.Errorf(name, "holds no sample: a header, and %d bad rows behind it", stats.Skipped)
+		err = input.Errorf(name, "holds no samples, only a header and %d bad rows", stats.Skipped)
 	}
 	return stats, err
 }

@@ -14,13 +14,13 @@ import (
 // keepFrom. The joined chunk takes the place of the newest before the older ones are deleted,
 // so at every moment the day reads the same.
 func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, last, keepFrom int64) error {
-	l, _, err := s.books.read(ctx)
+	l, err := s.books.read(ctx)
 	if err != nil {
 		return err
 	}
 	var put []kv.Record
 	var drop []kv.Key
-	for d, err := range s.serverDays(ctx, &l, server, first, last) {
+	for d, err := range s.serverDays(ctx, l, server, first, last) {
 		if err != nil {
 			return err
 		}

@@ -185,12 +185,12 @@ func (s *Store) points(into []point, server cluster.ServerID, d *serverDay) ([]p
 // Samples yields the samples of a server from (inclusive) to (exclusive), in order.
 func (s *Store) Samples(ctx context.Context, server cluster.ServerID, from, to time.Time) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
-		l, _, err := s.books.read(ctx)
+		l, err := s.books.read(ctx)
 		if err != nil {
 			yield(Sample{}, err)
 			return
 		}
-		for points, err := range s.eachDay(ctx, &l, server, from.UnixMilli(), to.UnixMilli()) {
+		for points, err := range s.eachDay(ctx, l, server, from.UnixMilli(), to.UnixMilli()) {
 			if err != nil {
 				yield(Sample{}, err)
 				return
@@ -251,14 +251,14 @@ func (s *Store) Summaries(ctx context.Context) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, _, err := s.books.read(ctx)
+	l, err := s.books.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Summary, len(servers))
 	for i, server := range servers {
 		all[i].Server = server
-		for d, err := range s.serverDays(ctx, &l, server.ID, 0, lastDay) {
+		for d, err := range s.serverDays(ctx, l, server.ID, 0, lastDay) {
 			if err == nil {
 				err = s.summarise(&all[i], d)
 			}

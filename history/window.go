@@ -65,8 +65,8 @@ func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.Se
 		tenant := server.Tenant()
 		owned[tenant] = append(owned[tenant], server.ID)
 	}
-	l, _, err := s.books.read(ctx)
-	return owned, &l, err
+	l, err := s.books.read(ctx)
+	return owned, l, err
 }
 
 // A Usage is what one server did over a window: a value a slot, 0 to 1, NaN where nothing was recorded.
@@ -74,7 +74,7 @@ type Usage struct{ CPU, Mem []float32 }
 
 // Usage gives a server over w.
 func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Window) (Usage, error) {
-	l, _, err := s.books.read(ctx)
+	l, err := s.books.read(ctx)
 	if err == nil {
 		err = checkWindow(w)
 	}
@@ -82,12 +82,12 @@ func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Wi
 		return Usage{}, err
 	}
 	sums := newGrid(w)
-	if err := s.fill(ctx, &l, server, sums, cpuOf); err != nil {
+	if err := s.fill(ctx, l, server, sums, cpuOf); err != nil {
 		return Usage{}, err
 	}
 	usage := Usage{CPU: sums.means()}
 	sums.reset()
-	err = s.fill(ctx, &l, server, sums, memOf)
+	err = s.fill(ctx, l, server, sums, memOf)
 	usage.Mem = sums.means()
 	return usage, err
 }
@@ -217,14 +217,14 @@ func (s *Store) Step(ctx context.Context) (time.Duration, error) {
 // intervals gives the last intervals, about stepIntervals, between samples of a
 // server that has two samples at least.
 func (s *Store) intervals(ctx context.Context, sum Summary) ([]int64, error) {
-	l, _, err := s.books.read(ctx)
+	l, err := s.books.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	mean := sum.Last.Sub(sum.First) / time.Duration(sum.Samples-1)
 	from := max(sum.Last.Add(-mean*stepIntervals).UnixMilli(), sum.First.UnixMilli())
 	var times []int64
-	for points, err := range s.eachDay(ctx, &l, sum.ID, from, sum.Last.UnixMilli()+1) {
+	for points, err := range s.eachDay(ctx, l, sum.ID, from, sum.Last.UnixMilli()+1) {
 		if err != nil {
 			return nil, err
 		}

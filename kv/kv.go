@@ -55,9 +55,11 @@ type Reader interface {
 	Get(ctx context.Context, key Key) (Record, error)
 
 	// Scan yields the records of r. A record's bytes are the store's, to be read
-	// and not changed, and are good until the next one is asked for. Every record that stands throughout the scan is yielded
-	// exactly once, with a value it had at some moment of the scan and no older
-	// than what was acknowledged before the scan began. An error ends the scan.
+	// and not changed, and are good until the next one is asked for. Every
+	// record that stands throughout the scan is yielded exactly once, with a
+	// value it had at some moment of the scan and no older than what was
+	// acknowledged before the scan began. Rows of a part come together and in
+	// order. An error ends the scan.
 	Scan(ctx context.Context, r Range) iter.Seq2[Record, error]
 
 	// Split cuts the whole table into at most n ranges of about equal size that
