@@ -177,7 +177,9 @@ func patternTable(r classify.Result) *table {
 	return t
 }
 
-func percent(part, whole int) string { return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1))) }
+func percent(part, whole int) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
+}
 
 func classTable(w cluster.Window, series []cluster.Series, r classify.Result) *table {
 	t := newTable("class", ">tenants", ">servers", ">mean", ">peak", ">period", "last week, to its peak")
