@@ -81,6 +81,7 @@ the servers noticing.`,
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
 		newVersion(),
+		newHistory(),
 	)
 	return root
 }
