@@ -80,6 +80,8 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
+		newClassify(),
+		newReimages(),
 		newVersion(),
 		newHistory(),
 	)
