@@ -76,6 +76,24 @@ func (s *Store) Begin(ctx context.Context) (*Import, error) {
 	return im, s.sweep(ctx, lost)
 }
 
+// Import runs an import of all that do adds: it commits when do returns nil, and
+// otherwise gives the import up, also when ctx has ended by then.
+func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
+	im, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = do(im); err == nil {
+		if err = im.Commit(ctx); err == nil {
+			return nil
+		}
+	}
+	if abortErr := im.Abort(context.WithoutCancel(ctx)); abortErr != nil {
+		return fmt.Errorf("%w; and giving the import up failed: %w", err, abortErr)
+	}
+	return err
+}
+
 // SetServers tells what is known of servers; fields that say nothing leave what the store knows.
 func (im *Import) SetServers(servers []cluster.Server) { im.listed = append(im.listed, servers...) }
 
@@ -189,8 +207,10 @@ func (im *Import) put(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes the import seen, all at once, and durable. After an error
-// nothing of it is seen, and Abort is still due.
+// Commit makes the samples seen, all at once, and everything durable. Servers
+// and reimages are written just before. After an error Abort is still due; if
+// the import was in already and only its tidying up failed, Abort does nothing and
+// the error says so.
 func (im *Import) Commit(ctx context.Context) error {
 	if err := im.flush(ctx); err != nil {
 		return err
@@ -206,7 +226,10 @@ func (im *Import) Commit(ctx context.Context) error {
 		return err
 	}
 	im.forget()
-	return im.compact(ctx, known)
+	if err := im.compact(ctx, known); err != nil {
+		return fmt.Errorf("history: the import is in, but joining its chunks with older ones failed: %w", err)
+	}
+	return nil
 }
 
 // describe writes what is new about servers and gives those known before.

@@ -131,3 +131,13 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 	}
 	return s.drop(ctx, s.reimages, keys)
 }
+
+// RemoveAll forgets everything: samples, servers, reimages and runs.
+func (s *Store) RemoveAll(ctx context.Context) error {
+	for _, table := range []kv.LooseTable{s.samples, s.reimages, s.runs, s.servers} {
+		if err := s.dropAll(ctx, table, kv.Range{}, func(kv.Record) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -83,6 +83,7 @@ the servers noticing.`,
 		newClassify(),
 		newReimages(),
 		newVersion(),
+		newHistory(),
 	)
 	return root
 }
