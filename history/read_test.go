@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 					fmt.Fprintf(&out, "%s tenant=%s rack=%s cpu=%dm memory=%d disk=%d\n", s.ID, s.Tenant(), s.Rack, s.CPU, s.Memory, s.Disk)
 				}
 			case "reimages":
-				var all []Reimage
+				var all []cluster.Reimage
 				all, stats, err = ReadReimages("f.csv", strings.NewReader(text), o)
 				for _, r := range all {
 					fmt.Fprintf(&out, "%s %s %q\n", r.Time.Format("2006-01-02T15:04:05.999"), r.Server, r.Cause)

@@ -63,7 +63,6 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
 }
 
 func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
-	ctx := cmd.Context()
 	if f.window <= 0 {
 		return input.Errorf("--window", "must be positive, got %v", f.window)
 	}
@@ -74,11 +73,14 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 		return input.Errorf("--tenant", "says what to draw; give --plot DIR too")
 	}
 	f.source.files = append(f.source.files, args...)
-	store, done, err := f.source.open(cmd)
-	if err != nil {
-		return err
+	if len(f.source.files) == 0 && len(f.source.servers) > 0 {
+		return input.Errorf("--servers", "goes with --history; 'gleaner history import --servers' puts servers into the data directory")
 	}
-	defer done()
+	return f.source.with(cmd, func(store *history.Store) error { return classifyStore(cmd, f, store) })
+}
+
+func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) error {
+	ctx := cmd.Context()
 	w, err := lastWindow(ctx, store, f.window, f.step)
 	if err != nil {
 		return err

@@ -143,8 +143,8 @@ func readServers(files []string) ([]cluster.Server, error) {
 	return inventory.Servers(), nil
 }
 
-func readReimages(files []string, o history.ReadOptions, result *imported) ([]history.Reimage, error) {
-	var all []history.Reimage
+func readReimages(files []string, o history.ReadOptions, result *imported) ([]cluster.Reimage, error) {
+	var all []cluster.Reimage
 	for _, name := range files {
 		err := withFile(name, func(int64) {}, func(r io.Reader) error {
 			some, stats, err := history.ReadReimages(name, r, o)
@@ -265,10 +265,14 @@ func timeFlag(flag, text string, otherwise time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (r *imported) print(cmd *cobra.Command) error {
+func (r *imported) tellSkipped(cmd *cobra.Command) {
 	if r.Skipped > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: skipped %d bad rows, the first at %v\n", r.Skipped, r.firstBad)
 	}
+}
+
+func (r *imported) print(cmd *cobra.Command) error {
+	r.tellSkipped(cmd)
 	if wantJSON(cmd) {
 		return printJSON(cmd, r)
 	}

@@ -66,10 +66,12 @@ func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad boo
 	if err != nil {
 		return reimages.Report{}, err
 	}
-	log, err := readReimages(cmd, logs, history.ReadOptions{SkipBad: skipBad})
+	var result imported
+	log, err := readReimages(logs, history.ReadOptions{SkipBad: skipBad}, &result)
 	if err != nil {
 		return reimages.Report{}, err
 	}
+	result.tellSkipped(cmd)
 	return reimages.Analyse(servers, log), nil
 }
 

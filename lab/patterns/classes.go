@@ -73,7 +73,7 @@ func timeAndFrequency(w cluster.Window, s cluster.Series, title string) []chart.
 	every := (len(s.CPU) + maxPoints - 1) / maxPoints
 	var over chart.Line
 	for from := 0; from < len(s.CPU); from += every {
-		over.X = append(over.X, (time.Duration(from) * w.Step).Hours()/24)
+		over.X = append(over.X, (time.Duration(from)*w.Step).Hours()/24)
 		over.Y = append(over.Y, 100*mean(s.CPU[from:min(from+every, len(s.CPU))]))
 	}
 	var strength chart.Line
