@@ -22,8 +22,8 @@ func TestAccuracy(t *testing.T) {
 		for i := range each {
 			tr := generate(k, uint64(i+from))
 			a := newAnalyst(tr.window)
-			b, s := read(tr.window, tr.cpu, nil)
-			p, e := a.decide(b, &s)
+			s := a.fine.read(tr.window, tr.cpu)
+			p, e := a.decide(&a.fine, &s)
 			got[p]++
 			if p != tr.pattern {
 				t.Logf("%s %d: %s: %s: %s", k.name, i, tr.note, p, e.Why())

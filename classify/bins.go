@@ -101,19 +101,21 @@ func outlying(v []float64) float64 {
 type bins struct {
 	step  time.Duration // of one bin
 	value []float64
+	sum   []float64 // sum[i] of the values before i, so that any stretch is summed at once
+	count []int32   // count[i] values before i that are not missing
 }
 
-func (b bins) length() time.Duration { return time.Duration(len(b.value)) * b.step }
+func (b *bins) length() time.Duration { return time.Duration(len(b.value)) * b.step }
 
 // perBin is how many slots of w make one bin.
 func perBin(w cluster.Window) int { return max(1, (w.Len+maxBins-1)/maxBins) }
 
-// read makes the bins and the summary of cpu in one pass. Samples outside 0
+// read fills b from cpu and sums cpu up, in one pass. Samples outside 0
 // to 1 are taken as the nearer end.
-func read(w cluster.Window, cpu []float32, into []float64) (bins, summary) {
+func (b *bins) read(w cluster.Window, cpu []float32) summary {
 	var s summary
 	every := perBin(w)
-	value := into[:0]
+	b.reset(time.Duration(every) * w.Step)
 	var sum, squares, differences, last float64
 	hadLast := false
 	for from := 0; from < len(cpu); from += every {
@@ -136,31 +138,43 @@ func read(w cluster.Window, cpu []float32, into []float64) (bins, summary) {
 		}
 		sum += binSum
 		s.filled += n
-		value = append(value, meanOf(binSum, n, every))
+		b.add(meanOf(binSum, n, every))
 	}
 	s.mean = sum / float64(max(s.filled, 1))
 	s.vari = max(0, squares/float64(max(s.filled, 1))-s.mean*s.mean)
 	if s.pairs > 0 {
 		s.echo = beyondNoise(s.vari, differences/float64(s.pairs), s.pairs)
 	}
-	return bins{time.Duration(every) * w.Step, value}, s
+	return s
 }
 
-// coarser averages groups of bins so that at most n remain.
-func (b bins) coarser(n int, into []float64) bins {
-	group := max(1, (len(b.value)+n-1)/n)
-	value := into[:0]
-	for from := 0; from < len(b.value); from += group {
-		sum, count := 0.0, 0
-		for _, v := range b.value[from:min(from+group, len(b.value))] {
-			if v == v {
-				sum += v
-				count++
-			}
-		}
-		value = append(value, meanOf(sum, count, group))
+// reset empties b and keeps its room.
+func (b *bins) reset(step time.Duration) {
+	b.step, b.value = step, b.value[:0]
+	b.sum, b.count = append(b.sum[:0], 0), append(b.count[:0], 0)
+}
+
+func (b *bins) add(v float64) {
+	sum, count := b.sum[len(b.value)], b.count[len(b.value)]
+	if v == v {
+		sum, count = sum+v, count+1
 	}
-	return bins{time.Duration(group) * b.step, value}
+	b.value, b.sum, b.count = append(b.value, v), append(b.sum, sum), append(b.count, count)
+}
+
+// between gives the sum and the number of the values from..to.
+func (b *bins) between(from, to int) (sum float64, n int) {
+	return b.sum[to] - b.sum[from], int(b.count[to] - b.count[from])
+}
+
+// coarsen makes b of the bins of fine, averaged in groups so that at most n remain.
+func (b *bins) coarsen(fine *bins, n int) {
+	group := max(1, (len(fine.value)+n-1)/n)
+	b.reset(time.Duration(group) * fine.step)
+	for from := 0; from < len(fine.value); from += group {
+		sum, count := fine.between(from, min(from+group, len(fine.value)))
+		b.add(meanOf(sum, count, group))
+	}
 }
 
 // meanOf is the mean of n values of the so many that there could be, or NaN if

@@ -72,8 +72,8 @@ func (a *analyst) tenant(s cluster.Series) (Tenant, point, string) {
 	if len(s.CPU) != a.window.Len {
 		panic(fmt.Sprintf("classify: %s has %d samples in a window of %d", s.Tenant, len(s.CPU), a.window.Len))
 	}
-	b, sum := read(a.window, s.CPU, a.value)
-	a.value = b.value
+	b := &a.fine
+	sum := b.read(a.window, s.CPU)
 	if reason := tooFew(a.window, sum.filled); reason != "" {
 		return Tenant{}, nil, reason
 	}
@@ -107,7 +107,7 @@ func tooFew(w cluster.Window, filled int) string {
 // profile is what tenants of one pattern are compared by: mean, peak, and how
 // much they move at which pace, all in utilisation; for periodic ones also
 // when in the cycle, and how long it is.
-func (a *analyst) profile(b bins, t Tenant) point {
+func (a *analyst) profile(b *bins, t Tenant) point {
 	p := point{t.Mean, t.Peak}
 	p = append(p, a.spectrum.octaves(b.step)...)
 	if t.Pattern != cluster.Periodic {

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -31,7 +32,7 @@ func (f folding) share() float64 {
 // red series foretells itself by chance in inverse proportion to the cycles
 // seen, so fewer cycles must explain more.
 func (f folding) convincing() bool {
-	return f.clear() && f.share() >= minShare+1/f.cycles
+	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= minShare+1/f.cycles
 }
 
 // clear says whether the repeating part stands out from what white noise
@@ -45,57 +46,52 @@ func (f folding) clear() bool {
 type folder struct {
 	cell  []float64 // the series as means of cells, in order of time; NaN without data
 	slot  []int     // the place of every cell in the cycle
+	slots int       // how many places there are
 	error []float64 // cell less what the other cycles foretell; NaN without data
 	sum   []float64
 	count []float64
 }
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
-func (r *folder) fold(b bins, period time.Duration) folding {
+func (r *folder) fold(b *bins, period time.Duration) folding {
 	r.cut(b, period, maxSlots)
 	return r.judge(b, period)
 }
 
 // cut averages b into cells of equal width, at most slots of them a cycle and
 // none narrower than a bin.
-func (r *folder) cut(b bins, period time.Duration, slots int) {
+func (r *folder) cut(b *bins, period time.Duration, slots int) {
 	slots = max(1, min(slots, int(float64(period)/float64(b.step)+0.01)))
-	perBin := float64(b.step) / float64(period) * float64(slots)
-	r.cell, r.slot = r.cell[:0], r.slot[:0]
-	at, sum, n := 0, 0.0, 0
-	flush := func() {
-		mean := math.NaN()
-		if n > 0 {
-			mean = sum / float64(n)
+	perCell := float64(period) / float64(b.step) / float64(slots)
+	cells := int(math.Ceil(float64(len(b.value)) / perCell))
+	r.cell, r.slot = slices.Grow(r.cell[:0], cells)[:cells], slices.Grow(r.slot[:0], cells)[:cells]
+	from, slot := 0, 0
+	for i := range r.cell {
+		// A bin belongs to the cell its middle lies in.
+		to := min(max(int(float64(i+1)*perCell+0.5), from), len(b.value))
+		r.cell[i] = math.NaN()
+		if sum, n := b.between(from, to); n > 0 {
+			r.cell[i] = sum / float64(n)
 		}
-		r.cell = append(r.cell, mean)
-		r.slot = append(r.slot, at%slots)
+		r.slot[i] = slot
+		if slot++; slot == slots {
+			slot = 0
+		}
+		from = to
 	}
-	for i, v := range b.value {
-		// The middle of the bin decides, so that rounding cannot.
-		if g := int((float64(i) + 0.5) * perBin); g != at {
-			flush()
-			at, sum, n = g, 0, 0
-		}
-		if v == v {
-			sum += v
-			n++
-		}
-	}
-	flush()
+	r.slots = slots
 }
 
 // judge compares every cell with the mean of the same slot in the other cycles.
-func (r *folder) judge(b bins, period time.Duration) folding {
+func (r *folder) judge(b *bins, period time.Duration) folding {
 	f := folding{period: period, cycles: float64(b.length()) / float64(period)}
 	mean := r.profile()
 	var total, left, echo float64
 	pairs, last := 0, math.NaN()
-	r.error = r.error[:0]
+	r.error = slices.Grow(r.error[:0], len(r.cell))[:len(r.cell)]
 	for i, v := range r.cell {
 		if v != v {
-			r.error = append(r.error, v)
-			last = v
+			r.error[i], last = v, v
 			continue
 		}
 		s := r.slot[i]
@@ -109,8 +105,7 @@ func (r *folder) judge(b bins, period time.Duration) folding {
 			echo += e * last
 			pairs++
 		}
-		last = e
-		r.error = append(r.error, e)
+		r.error[i], last = e, e
 		f.cells++
 	}
 	n := float64(max(f.cells, 1))
@@ -130,12 +125,9 @@ func (r *folder) judge(b bins, period time.Duration) folding {
 
 // profile sums the cells of every slot and gives the mean of all cells.
 func (r *folder) profile() float64 {
-	slots := 0
-	for _, s := range r.slot {
-		slots = max(slots, s+1)
-	}
-	r.sum = append(r.sum[:0], make([]float64, slots)...)
-	r.count = append(r.count[:0], make([]float64, slots)...)
+	r.sum, r.count = slices.Grow(r.sum[:0], r.slots)[:r.slots], slices.Grow(r.count[:0], r.slots)[:r.slots]
+	clear(r.sum)
+	clear(r.count)
 	sum, n := 0.0, 0
 	for i, v := range r.cell {
 		if v == v {
@@ -157,15 +149,17 @@ func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	least := math.Inf(1)
 	for k := range stretches {
 		from, to := k*len(r.cell)/stretches, (k+1)*len(r.cell)/stretches
-		if slope, cells := r.slope(from, to, leave); 2*cells >= f.slots {
+		slope, vari, cells := r.slope(from, to, leave)
+		if 2*cells >= f.slots && vari > blankStretch*f.swing {
 			least = min(least, slope)
 		}
 	}
 	return least
 }
 
-// slope regresses the cells from..to on their forecasts.
-func (r *folder) slope(from, to int, leave func(cell int) bool) (slope float64, cells int) {
+// slope regresses the cells from..to on their forecasts and gives the variance
+// of these: a stretch where nothing is foretold cannot tell.
+func (r *folder) slope(from, to int, leave func(cell int) bool) (slope, vari float64, cells int) {
 	var n, sx, sy, sxx, sxy float64
 	for i := from; i < to; i++ {
 		v := r.cell[i]
@@ -179,7 +173,8 @@ func (r *folder) slope(from, to int, leave func(cell int) bool) (slope float64, 
 		sxx += x * x
 		sxy += x * v
 	}
-	return (sxy - sx*sy/n) / max(sxx-sx*sx/n, 1e-12), int(n)
+	vari = sxx/n - sx/n*sx/n
+	return (sxy/n - sx/n*sy/n) / vari, vari, int(n)
 }
 
 // repeats gives the numbers of times, at most so many, largest first, that the

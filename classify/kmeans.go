@@ -28,7 +28,7 @@ type grouping struct {
 // cost. Distances below the resolution gain nothing.
 func group(points []point, most int, chance *rand.Rand) grouping {
 	best, least := grouping{}, math.Inf(1)
-	for k := 1; k <= min(most, len(points)); k++ {
+	for k := 1; k <= min(most, len(points), len(best.centre)+patience); k++ {
 		g := kmeans(points, k, chance)
 		if cost := criterion(g, points); cost < least {
 			best, least = g, cost

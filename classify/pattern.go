@@ -13,6 +13,7 @@ import (
 const (
 	maxBins       = 4464
 	maxSlots      = 48   // of a profile
+	coarseSlots   = 16   // of a profile while searching
 	coarseBins    = 512  // for periods so long that few cycles fit
 	minCycles     = 2.9  // that a period must show
 	fewCycles     = 8.0  // below it every period is tried, above it the spectrum proposes
@@ -21,7 +22,9 @@ const (
 	nearlyAsGood  = 0.01 // of the variance: what a simpler period may leave unexplained
 	stillThere    = 0.8
 	minShare      = 0.6  // of all that is not white noise: what a period must explain
-	minSteady     = 0.5  // slope on the forecast that every stretch must reach
+	minForetold   = 0.33 // of the swing: what each cycle must show of the others before noise is allowed for
+	blankStretch  = 0.1
+	minSteady     = 0.6  // slope on the forecast that every stretch must reach
 	strongDay     = 0.25 // of a weekly pattern's variance: with it, it is a day with a weekly modulation
 	quietPoints   = 0.015
 	quietShare    = 0.05
@@ -40,10 +43,11 @@ const (
 	peakQuantile      = 0.99
 	peakMembers       = 0.95
 	octaveWeight      = 0.1
-	resolution        = 0.03
+	resolution        = 0.05
 	defaultMaxClasses = 15
-	restarts          = 4
-	maxRounds         = 50
+	restarts          = 3
+	maxRounds         = 30
+	patience          = 3
 )
 
 const (
@@ -89,8 +93,8 @@ type analyst struct {
 	window   cluster.Window
 	spectrum *spectrum
 	folder   folder
-	value    []float64
-	coarse   []float64
+	fine     bins
+	coarse   bins
 }
 
 func newAnalyst(w cluster.Window) *analyst {
@@ -99,8 +103,9 @@ func newAnalyst(w cluster.Window) *analyst {
 }
 
 // decide gives the pattern of a series with the evidence for it.
-func (a *analyst) decide(b bins, s *summary) (cluster.Pattern, Evidence) {
+func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
+	a.coarse.coarsen(b, coarseBins)
 	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(b.value))
 	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
@@ -114,7 +119,7 @@ func (a *analyst) decide(b bins, s *summary) (cluster.Pattern, Evidence) {
 			drift = min(drift, f.swing+f.rest)
 		}
 	}
-	e.Bursts = math.Sqrt(max(s.outlying(), outlying(a.coarser(b).value)))
+	e.Bursts = math.Sqrt(max(s.outlying(), outlying(a.coarse.value)))
 	if drift <= limit*limit && e.Bursts <= limit/2 {
 		return cluster.Constant, e
 	}
@@ -174,7 +179,7 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 }
 
 // period looks for the period of b and says whether b may be called periodic by it.
-func (a *analyst) period(b bins, e *Evidence) (folding, bool) {
+func (a *analyst) period(b *bins, e *Evidence) (folding, bool) {
 	best, ok := a.search(b)
 	if !ok {
 		return best, false
@@ -212,30 +217,31 @@ func near(a, b time.Duration, tolerance float64) bool {
 
 // search tries the periods that the data suggest and gives the one that
 // foretells most.
-func (a *analyst) search(b bins) (folding, bool) {
+func (a *analyst) search(b *bins) (folding, bool) {
 	var best folding
 	for _, p := range a.candidates(b) {
-		if f := a.folder.fold(b, p); f.swing > best.swing {
+		a.folder.cut(b, p, coarseSlots)
+		if f := a.folder.judge(b, p); f.swing > best.swing {
 			best = f
 		}
 	}
 	return best, best.swing > 0
 }
 
-// multiple gives the period or the small multiple of it that has the largest
-// swing: the spectrum may have proposed a harmonic.
-func (a *analyst) multiple(b bins, f folding) folding {
-	best := f
+// multiple lengthens the period to a small multiple of it whose profile does
+// not merely repeat itself: the spectrum may have proposed a harmonic.
+func (a *analyst) multiple(b *bins, f folding) folding {
 	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
-		if g := a.folder.fold(b, f.period*time.Duration(m)); g.swing > best.swing {
-			best = g
+		g := a.folder.fold(b, f.period*time.Duration(m))
+		if g.swing > f.swing && !slices.Contains(a.folder.repeats(g, m), m) {
+			return g
 		}
 	}
-	return best
+	return f
 }
 
 // fundamental shortens a period that is a multiple of the true one.
-func (a *analyst) fundamental(b bins, f folding) folding {
+func (a *analyst) fundamental(b *bins, f folding) folding {
 	f = a.folder.fold(b, f.period)
 	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
 		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
@@ -248,7 +254,7 @@ func (a *analyst) fundamental(b bins, f folding) folding {
 // candidates are the day and the week, every period of few cycles that folds
 // better than its neighbours, and the strongest frequencies with multiples of
 // their periods, since a harmonic can be stronger than the fundamental.
-func (a *analyst) candidates(b bins) []time.Duration {
+func (a *analyst) candidates(b *bins) []time.Duration {
 	length := float64(b.length())
 	longest := time.Duration(length / minCycles)
 	shortest := minBinsCycle * b.step
@@ -279,8 +285,8 @@ func (a *analyst) candidates(b bins) []time.Duration {
 
 // fewCycled gives the best three of the periods of which few cycles fit, each
 // better than its neighbours. Lines of the spectrum are too broad for these.
-func (a *analyst) fewCycled(b bins, longest time.Duration) []time.Duration {
-	c := a.coarser(b)
+func (a *analyst) fewCycled(b *bins, longest time.Duration) []time.Duration {
+	c := &a.coarse
 	length := float64(b.length())
 	var tried []folding
 	for k := minCycles; k <= fewCycles; k += 0.2 {
@@ -288,7 +294,8 @@ func (a *analyst) fewCycled(b bins, longest time.Duration) []time.Duration {
 		if p < minBinsCycle*c.step {
 			break
 		}
-		tried = append(tried, a.folder.fold(c, p))
+		a.folder.cut(c, p, coarseSlots)
+		tried = append(tried, a.folder.judge(c, p))
 	}
 	var tops []folding
 	for i, f := range tried {
@@ -309,16 +316,9 @@ func (a *analyst) fewCycled(b bins, longest time.Duration) []time.Duration {
 	return out
 }
 
-// coarser is b with few enough bins to be tried many times.
-func (a *analyst) coarser(b bins) bins {
-	c := b.coarser(coarseBins, a.coarse)
-	a.coarse = c.value
-	return c
-}
-
 // refine moves the period to where the fold foretells most, within what the
 // window can resolve, and to the day or the week when these are as good.
-func (a *analyst) refine(b bins, f folding) folding {
+func (a *analyst) refine(b *bins, f folding) folding {
 	length := float64(b.length())
 	best := f
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
@@ -340,10 +340,11 @@ func (a *analyst) refine(b bins, f folding) folding {
 
 // weekends judges b as days of two kinds, where two days of every seven are of
 // the second kind. It is for windows too short to show three whole weeks.
-func (a *analyst) weekends(b bins) (folding, float64, bool) {
+func (a *analyst) weekends(b *bins) (folding, float64, bool) {
 	r := &a.folder
 	r.cut(b, day, 24)
 	start := r.weekend()
+	r.slots = 2 * 24
 	off := func(cell int) bool { return ((cell-start)%168+168)%168 < 48 }
 	for i := range r.slot {
 		if off(i) {

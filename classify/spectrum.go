@@ -15,7 +15,8 @@ import (
 // strength (amplitude, in utilisation) of each frequency, in cycles per
 // window. A daily load over 31 days is strong at 31.
 func Spectrum(w cluster.Window, cpu []float32) (cycles, strength []float64) {
-	b, s := read(w, cpu, nil)
+	var b bins
+	s := b.read(w, cpu)
 	if s.filled == 0 {
 		return nil, nil
 	}
@@ -88,7 +89,7 @@ func smooth(n int) int {
 
 // of computes the power of b's frequencies. The taper keeps a strong line from
 // spilling over its neighbours.
-func (s *spectrum) of(b bins) {
+func (s *spectrum) of(b *bins) {
 	present := fill(s.x, b.value)
 	for i, t := range s.taper {
 		s.x[i] *= t
