@@ -326,7 +326,7 @@ func (s *Store) Reimages(ctx context.Context) ([]cluster.Reimage, error) {
 			return nil, fmt.Errorf("history: list reimages: %w", err)
 		}
 		milli := int64(binary.BigEndian.Uint64(record.Key.Row))
-		all = append(all, cluster.Reimage{time.UnixMilli(milli).UTC(), cluster.ServerID(record.Key.Part), string(record.Value)})
+		all = append(all, cluster.Reimage{At: time.UnixMilli(milli).UTC(), Server: cluster.ServerID(record.Key.Part), Cause: string(record.Value)})
 	}
 	slices.SortFunc(all, func(a, b cluster.Reimage) int {
 		if c := a.At.Compare(b.At); c != 0 {
