@@ -35,7 +35,7 @@ type Import struct {
 	batch    []kv.Record
 	bytes    int // in batch
 	listed   []cluster.Server
-	reimages []Reimage
+	reimages []cluster.Reimage
 }
 
 // A buffer holds the points of a server that are not yet written.
@@ -98,7 +98,7 @@ func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 func (im *Import) SetServers(servers []cluster.Server) { im.listed = append(im.listed, servers...) }
 
 // AddReimages adds reimages. Two of a server at one moment are the same.
-func (im *Import) AddReimages(all []Reimage) { im.reimages = append(im.reimages, all...) }
+func (im *Import) AddReimages(all []cluster.Reimage) { im.reimages = append(im.reimages, all...) }
 
 // Add adds a sample.
 func (im *Import) Add(ctx context.Context, s Sample) error {

@@ -52,20 +52,13 @@ func ReadSamples(name string, r io.Reader, o ReadOptions, emit func(Sample) erro
 	return stats, err
 }
 
-// A Reimage is one reformatting of a server's disks.
-type Reimage struct {
-	Time   time.Time
-	Server cluster.ServerID
-	Cause  string // "" when not recorded
-}
-
 var reimageColumns = []column{{"time", true}, {"server", true}, {"cause", false}}
 
 // ReadReimages reads a reimage log, CSV with the header time,server,cause, in
 // the order of the file.
-func ReadReimages(name string, r io.Reader, o ReadOptions) ([]Reimage, ReadStats, error) {
+func ReadReimages(name string, r io.Reader, o ReadOptions) ([]cluster.Reimage, ReadStats, error) {
 	var servers, causes nameSet
-	var all []Reimage
+	var all []cluster.Reimage
 	stats, err := eachRow(name, r, reimageColumns, o, func(_ int, fields [][]byte) error {
 		milli, err := moment(fields[0])
 		if err != nil {
@@ -81,7 +74,7 @@ func ReadReimages(name string, r io.Reader, o ReadOptions) ([]Reimage, ReadStats
 				return err
 			}
 		}
-		all = append(all, Reimage{Time: time.UnixMilli(milli).UTC(), Server: cluster.ServerID(server), Cause: cause})
+		all = append(all, cluster.Reimage{At: time.UnixMilli(milli).UTC(), Server: cluster.ServerID(server), Cause: cause})
 		return nil
 	})
 	return all, stats, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"gleaner/cluster"
 	"gleaner/input"
 )
 
@@ -60,10 +61,10 @@ func TestRead(t *testing.T) {
 					fmt.Fprintf(&out, "%s tenant=%s rack=%s cpu=%dm memory=%d disk=%d\n", s.ID, s.Tenant(), s.Rack, s.CPU, s.Memory, s.Disk)
 				}
 			case "reimages":
-				var all []Reimage
+				var all []cluster.Reimage
 				all, stats, err = ReadReimages("f.csv", strings.NewReader(text), o)
 				for _, r := range all {
-					fmt.Fprintf(&out, "%s %s %q\n", r.Time.Format("2006-01-02T15:04:05.999"), r.Server, r.Cause)
+					fmt.Fprintf(&out, "%s %s %q\n", r.At.Format("2006-01-02T15:04:05.999"), r.Server, r.Cause)
 				}
 			}
 			if stats.Skipped > 0 {
@@ -142,7 +143,7 @@ func FuzzReadReimages(f *testing.F) {
 		all, stats, err := ReadReimages("f", bytes.NewReader(text), ReadOptions{SkipBad: skip})
 		checkOutcome(t, stats, err, skip)
 		for _, r := range all {
-			if r.Server == "" || r.Time.UnixMilli() < 0 || r.Time.UnixMilli() >= lastMilli {
+			if r.Server == "" || r.At.UnixMilli() < 0 || r.At.UnixMilli() >= lastMilli {
 				t.Fatalf("%+v", r)
 			}
 		}

@@ -125,7 +125,7 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 	}
 	var keys []kv.Key
 	for _, r := range all {
-		if r.Time.Before(moment) {
+		if r.At.Before(moment) {
 			keys = append(keys, reimageKey(r))
 		}
 	}

@@ -319,17 +319,17 @@ func (s *Store) Range(ctx context.Context) (first, last time.Time, err error) {
 }
 
 // Reimages lists the reimages by time, and by server where the time is the same.
-func (s *Store) Reimages(ctx context.Context) ([]Reimage, error) {
-	var all []Reimage
+func (s *Store) Reimages(ctx context.Context) ([]cluster.Reimage, error) {
+	var all []cluster.Reimage
 	for record, err := range s.reimages.Scan(ctx, kv.Range{}) {
 		if err != nil {
 			return nil, fmt.Errorf("history: list reimages: %w", err)
 		}
 		milli := int64(binary.BigEndian.Uint64(record.Key.Row))
-		all = append(all, Reimage{time.UnixMilli(milli).UTC(), cluster.ServerID(record.Key.Part), string(record.Value)})
+		all = append(all, cluster.Reimage{At: time.UnixMilli(milli).UTC(), Server: cluster.ServerID(record.Key.Part), Cause: string(record.Value)})
 	}
-	slices.SortFunc(all, func(a, b Reimage) int {
-		if c := a.Time.Compare(b.Time); c != 0 {
+	slices.SortFunc(all, func(a, b cluster.Reimage) int {
+		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}
 		return strings.Compare(string(a.Server), string(b.Server))
@@ -337,11 +337,11 @@ func (s *Store) Reimages(ctx context.Context) ([]Reimage, error) {
 	return all, nil
 }
 
-func reimageKey(r Reimage) kv.Key {
-	return kv.Key{Part: []byte(r.Server), Row: binary.BigEndian.AppendUint64(nil, uint64(r.Time.UnixMilli()))}
+func reimageKey(r cluster.Reimage) kv.Key {
+	return kv.Key{Part: []byte(r.Server), Row: binary.BigEndian.AppendUint64(nil, uint64(r.At.UnixMilli()))}
 }
 
-func (s *Store) putReimages(ctx context.Context, all []Reimage) error {
+func (s *Store) putReimages(ctx context.Context, all []cluster.Reimage) error {
 	records := make([]kv.Record, len(all))
 	for i, r := range all {
 		records[i] = kv.Record{Key: reimageKey(r), Value: []byte(r.Cause)}

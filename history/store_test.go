@@ -299,10 +299,10 @@ func TestReimagesAndRuns(t *testing.T) {
 	s := open(t, mem.New())
 	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
 	im := begin(t, s)
-	im.AddReimages([]Reimage{{at(9), "b", "test"}, {at(9), "a", "test"}, {at(3), "b", "deploy"}, {at(9), "b", "repair"}})
+	im.AddReimages([]cluster.Reimage{{At: at(9), Server: "b", Cause: "test"}, {At: at(9), Server: "a", Cause: "test"}, {At: at(3), Server: "b", Cause: "deploy"}, {At: at(9), Server: "b", Cause: "repair"}})
 	check(t, im.Commit(ctx))
 	all, err := s.Reimages(ctx)
-	if want := []Reimage{{at(3), "b", "deploy"}, {at(9), "a", "test"}, {at(9), "b", "repair"}}; err != nil || !slices.Equal(all, want) {
+	if want := []cluster.Reimage{{At: at(3), Server: "b", Cause: "deploy"}, {At: at(9), Server: "a", Cause: "test"}, {At: at(9), Server: "b", Cause: "repair"}}; err != nil || !slices.Equal(all, want) {
 		t.Errorf("reimages %v, %v, want %v", all, err, want)
 	}
 

@@ -57,17 +57,17 @@ func importFiles(ctx context.Context, cmd *cobra.Command, store *history.Store, 
 	bar := newProgress(cmd, "reading", totalSize(files))
 	defer bar.finish()
 	for _, path := range files {
-		if err := importFile(ctx, cmd, im, path, o, bar); err != nil {
+		if _, err := importFile(ctx, cmd, im, path, o, bar); err != nil {
 			return errors.Join(err, im.Abort(context.WithoutCancel(ctx)))
 		}
 	}
 	return im.Commit(ctx)
 }
 
-func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, path string, o history.ReadOptions, bar *progress) error {
+func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, path string, o history.ReadOptions, bar *progress) (history.ReadStats, error) {
 	f, err := compressed.OpenWatched(path, func(n int64) { bar.add(n) })
 	if err != nil {
-		return err
+		return history.ReadStats{}, err
 	}
 	defer f.Close()
 	stats, err := history.ReadSamples(path, f, o, func(s history.Sample) error {
@@ -77,7 +77,7 @@ func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, pat
 		return im.Add(ctx, s)
 	})
 	tellSkipped(cmd, path, stats)
-	return err
+	return stats, err
 }
 
 func tellSkipped(cmd *cobra.Command, path string, stats history.ReadStats) {
@@ -127,9 +127,7 @@ func readReimages(cmd *cobra.Command, paths []string, o history.ReadOptions) ([]
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range some {
-			all = append(all, cluster.Reimage{At: r.Time, Server: r.Server, Cause: r.Cause})
-		}
+		all = append(all, some...)
 	}
 	return all, nil
 }
