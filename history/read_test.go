@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"gleaner/cluster"
 	"gleaner/input"
 )
 

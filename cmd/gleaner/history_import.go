@@ -1,20 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gleaner/cluster"
 	"gleaner/history"
 	"gleaner/history/prometheus"
 	"gleaner/input"
-	"gleaner/input/compressed"
 )
 
 // importFlags are what 'history import' was given beside files of samples.
@@ -83,15 +77,12 @@ type imported struct {
 	Skipped  int64    `json:"skipped"`
 	Servers  int      `json:"servers_listed"`
 	Reimages int      `json:"reimages"`
-	firstBad error
 }
 
 func (r *imported) add(name string, stats history.ReadStats) {
 	r.Sources = append(r.Sources, source{name, stats.Rows, stats.Skipped})
+	r.Samples += stats.Rows
 	r.Skipped += stats.Skipped
-	if r.firstBad == nil {
-		r.firstBad = stats.FirstBad
-	}
 }
 
 // importHistory reads the small files first, so that a mistake in them shows at once.
@@ -103,22 +94,28 @@ func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
 	if len(files)+len(f.servers)+len(f.reimages) == 0 && f.prometheus == "" {
 		return input.Errorf("", "nothing to import: name a FILE, --servers, --reimages or --prometheus; see '%s --help'", cmd.CommandPath())
 	}
-	var result imported
 	servers, err := readServers(f.servers)
 	if err != nil {
 		return err
 	}
-	reimages, err := readReimages(f.reimages, history.ReadOptions{SkipBad: f.skipBad}, &result)
+	o := history.ReadOptions{SkipBad: f.skipBad}
+	reimages, err := readReimages(cmd, f.reimages, o)
 	if err != nil {
 		return err
 	}
-	result.Servers, result.Reimages = len(servers), len(reimages)
+	result := imported{Sources: []source{}, Servers: len(servers), Reimages: len(reimages)}
 	err = withHistory(cmd, func(s *history.Store) error {
 		return s.Import(cmd.Context(), func(im *history.Import) error {
 			im.SetServers(servers)
 			im.AddReimages(reimages)
-			if err := importFiles(cmd, im, files, f.skipBad, &result); err != nil {
-				return err
+			bar := newProgress(cmd, "importing", totalSize(files))
+			defer bar.finish()
+			for _, name := range files {
+				stats, err := importFile(cmd.Context(), cmd, im, name, o, bar)
+				if err != nil {
+					return err
+				}
+				result.add(name, stats)
 			}
 			if f.prometheus != "" {
 				return importPrometheus(cmd, im, query, &result)
@@ -132,94 +129,14 @@ func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
 	return result.print(cmd)
 }
 
-func readServers(files []string) ([]cluster.Server, error) {
-	var inventory history.Inventory
-	for _, name := range files {
-		err := withFile(name, func(int64) {}, func(r io.Reader) error { return inventory.Read(name, r) })
-		if err != nil {
-			return nil, err
-		}
-	}
-	return inventory.Servers(), nil
-}
-
-func readReimages(files []string, o history.ReadOptions, result *imported) ([]cluster.Reimage, error) {
-	var all []cluster.Reimage
-	for _, name := range files {
-		err := withFile(name, func(int64) {}, func(r io.Reader) error {
-			some, stats, err := history.ReadReimages(name, r, o)
-			all = append(all, some...)
-			result.Skipped += stats.Skipped
-			if result.firstBad == nil {
-				result.firstBad = stats.FirstBad
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// withFile opens a file for the time of do, and tells how far it has been read.
-func withFile(name string, read func(bytes int64), do func(io.Reader) error) error {
-	r, err := compressed.OpenWatched(name, read)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return do(r)
-}
-
-func importFiles(cmd *cobra.Command, im *history.Import, files []string, skipBad bool, result *imported) error {
-	total := int64(0)
-	for _, name := range files {
-		if info, err := os.Stat(name); err == nil {
-			total += info.Size()
-		}
-	}
-	bar := newProgress(cmd, "importing", total)
-	defer bar.finish()
-	ctx := cmd.Context()
-	for _, name := range files {
-		read := func(bytes int64) { bar.add(bytes) }
-		err := withFile(name, read, func(r io.Reader) error {
-			stats, err := history.ReadSamples(name, stopping{ctx, r}, history.ReadOptions{SkipBad: skipBad}, func(s history.Sample) error {
-				return im.Add(ctx, s)
-			})
-			result.add(name, stats)
-			result.Samples += stats.Rows
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stopping reads until the context ends, so that Ctrl-C need not wait for the end of a file.
-type stopping struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s stopping) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.r.Read(p)
-}
-
 func importPrometheus(cmd *cobra.Command, im *history.Import, query prometheus.Query, result *imported) error {
 	bar := newProgress(cmd, "asking Prometheus", int64(query.To.Sub(query.From)))
 	defer bar.finish()
 	ctx, before := cmd.Context(), time.Duration(0)
 	progress := func(done time.Duration) { bar.add(int64(done - before)); before = done }
 	stats, err := prometheus.Read(ctx, query, progress, func(s history.Sample) error { return im.Add(ctx, s) })
+	tellSkipped(cmd, query.URL, stats)
 	result.add(query.URL, stats)
-	result.Samples += stats.Rows
 	return err
 }
 
@@ -265,14 +182,7 @@ func timeFlag(flag, text string, otherwise time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (r *imported) tellSkipped(cmd *cobra.Command) {
-	if r.Skipped > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: skipped %d bad rows, the first at %v\n", r.Skipped, r.firstBad)
-	}
-}
-
 func (r *imported) print(cmd *cobra.Command) error {
-	r.tellSkipped(cmd)
 	if wantJSON(cmd) {
 		return printJSON(cmd, r)
 	}
@@ -280,10 +190,11 @@ func (r *imported) print(cmd *cobra.Command) error {
 	for _, s := range r.Sources {
 		t.row(s.Name, fmt.Sprint(s.Samples), fmt.Sprint(s.Skipped))
 	}
-	var err error
 	if len(r.Sources) > 0 {
-		err = t.print(cmd.OutOrStdout())
+		if err := t.print(cmd.OutOrStdout()); err != nil {
+			return err
+		}
 	}
-	_, err2 := fmt.Fprintf(cmd.OutOrStdout(), "imported %d samples, %d listed servers, %d reimages\n", r.Samples, r.Servers, r.Reimages)
-	return errors.Join(err, err2)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "imported %d samples, %d listed servers, %d reimages\n", r.Samples, r.Servers, r.Reimages)
+	return err
 }

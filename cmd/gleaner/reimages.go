@@ -66,12 +66,10 @@ func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad boo
 	if err != nil {
 		return reimages.Report{}, err
 	}
-	var result imported
-	log, err := readReimages(logs, history.ReadOptions{SkipBad: skipBad}, &result)
+	log, err := readReimages(cmd, logs, history.ReadOptions{SkipBad: skipBad})
 	if err != nil {
 		return reimages.Report{}, err
 	}
-	result.tellSkipped(cmd)
 	return reimages.Analyse(servers, log), nil
 }
 
