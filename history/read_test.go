@@ -3,7 +3,6 @@ package history
 import (
 	"bytes"
 	"fmt"
-	"gleaner/cluster"
 	"io"
 	"strings"
 	"testing"
