@@ -53,6 +53,6 @@ func ExampleLeases() {
 	fmt.Println(l.Holder, l.Token, err)
 	// Output:
 	// ann 1 <nil>
-	// true kv: another holds the lease: ann holds master until 2026-11-01T12:00:00Z
+	// true kv: another holds the lease: ann holds master until 2026-11-01T12:01:00Z
 	// bob 2 <nil>
 }

@@ -114,7 +114,7 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 			return nil
 		}
 	}
-	if err := errors.Join(it.Error(), ctx.Err()); err != nil {
+	if err := it.Error(); err != nil {
 		return t.failed("scan", err)
 	}
 	return nil
@@ -199,28 +199,28 @@ func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
 	})
 }
 
-// batchBytes is when a batch is written out: Pebble takes batches of up to 4 GB,
-// and holds each in memory.
-const batchBytes = 8 << 20
+// batchBytes is how much a batch holds before another is begun: enough that a
+// sync is shared by many records, and little enough to stay in memory.
+const batchBytes = 4 << 20
 
-// apply adds n changes, each by add, and makes them durable.
+// apply adds n changes, each by add, and makes them durable. Only the last batch
+// is synced, which syncs those before it; it is not empty, or Pebble would not.
 func (t loose) apply(ctx context.Context, n int, add func(b *pebble.Batch, i int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	b := t.store.db.NewBatch()
-	defer func() { b.Close() }()
+	defer b.Close()
 	for i := range n {
+		if b.Len() >= batchBytes {
+			if err := b.Commit(pebble.NoSync); err != nil {
+				return t.failed("write", err)
+			}
+			b.Reset()
+		}
 		if err := add(b, i); err != nil {
 			return err
 		}
-		if b.Len() < batchBytes {
-			continue
-		}
-		if err := b.Commit(pebble.NoSync); err != nil {
-			return t.failed("write", err)
-		}
-		b.Reset()
 	}
 	if err := b.Commit(pebble.Sync); err != nil {
 		return t.failed("write", err)
