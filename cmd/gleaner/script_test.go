@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +38,7 @@ func TestMain(m *testing.M) {
 //	compress FILE           write FILE.gz and FILE.zst beside FILE
 //	cut FILE N              cut FILE to its first N bytes
 //	hold DIR                keep a data directory open, as another process would
+//	waves FILE              write three weeks of a daily, a constant and a drifting server, hour by hour
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -42,7 +47,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold,
+			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "waves": waves,
 		},
 	})
 }
@@ -100,4 +105,20 @@ func hold(ts *testscript.TestScript, _ bool, args []string) {
 	store, err := pebble.Open(kvDir(ts.MkAbs(args[0])))
 	ts.Check(err)
 	ts.Defer(func() { store.Close() })
+}
+
+func waves(ts *testscript.TestScript, _ bool, args []string) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var out strings.Builder
+	out.WriteString("time,server,cpu\n")
+	drift := 50.0
+	for hour := range 21 * 24 {
+		at := 1704067200 + 3600*hour
+		drift += 3 * rng.NormFloat64()
+		for server, cpu := range []float64{40 + 20*math.Sin(2*math.Pi*float64(hour)/24), 30, drift} {
+			name := [...]string{"day", "still", "wild"}[server]
+			fmt.Fprintf(&out, "%d,%s,%.2f\n", at, name, min(max(cpu+rng.NormFloat64(), 0), 100))
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out.String()), 0o600))
 }
