@@ -94,3 +94,23 @@ func readTime(in Input, d spec.Dataset, unit int, size float64) float64 {
 	read, _ := in.App.Through(d.System, in.HW.Units[unit])
 	return size/read.RateR + read.GapR
 }
+
+// Architectures lists all there are for an input, or nil when they are more
+// than most.
+func Architectures(in Input, most int) []Architecture {
+	all := []Architecture{nil}
+	for d := range in.App.Datasets {
+		options := choices(in, d)
+		if len(all)*len(options) > most {
+			return nil
+		}
+		var next []Architecture
+		for _, a := range all {
+			for _, c := range options {
+				next = append(next, append(a[:len(a):len(a)], c))
+			}
+		}
+		all = next
+	}
+	return all
+}

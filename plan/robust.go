@@ -112,9 +112,7 @@ func Sensitivities(in Input, o Options, base Architecture) ([]Sensitivity, error
 	o.First = base
 	for u := range in.HW.Units {
 		for percent := 1; percent <= 100; percent++ {
-			changed := in.clone()
-			changed.HW.Units[u].Price.Price *= 1 - float64(percent)/100
-			p, err := Solve(changed, o)
+			p, err := Solve(in.Priced(u, in.HW.Units[u].Price.Price*(1-float64(percent)/100)), o)
 			if err != nil {
 				return nil, err
 			}
@@ -178,5 +176,12 @@ func (in Input) clone() Input {
 		out.App.Tasks[t].Path = path
 	}
 	out.SLA = in.SLA.Scaled(1)
+	return out
+}
+
+// Priced gives the input with another price of one storage unit.
+func (in Input) Priced(unit int, price float64) Input {
+	out := in.clone()
+	out.HW.Units[unit].Price.Price = price
 	return out
 }

@@ -272,3 +272,15 @@ func (s *search) impossible() error {
 	return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: %s needs %.4g of %s on one server, and %s, which comes closest, has %.4g: short by %.4g",
 		s.in.HW.File, u.Item, u.Need, u.Resource, u.Server, u.Have, u.Need-u.Have)
 }
+
+// Fixed plans for one architecture.
+func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
+	if o.Pack == nil {
+		o.Pack = pack.Solve
+	}
+	s := &search{in: in, o: o, space: 1}
+	if _, err := s.try(arch); err != nil {
+		return Plan{}, err
+	}
+	return s.finish("fixed")
+}

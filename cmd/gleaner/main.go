@@ -84,6 +84,7 @@ the servers noticing.`,
 		newClassify(),
 		newReimages(),
 		newPlan(),
+		newReproduce(),
 		newVersion(),
 	)
 	return root
