@@ -99,10 +99,18 @@ func (c *cluster) server(e *engine, s Server, name string) {
 		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1), b.BW}
 	}
 	local := map[place][]*unit{}
+	next := make([]int, len(c.in.HW.Units)) // by kind; datasets share units when there are too few
+	there := map[[2]int]*unit{}
 	for d, data := range c.in.App.Datasets {
 		for _, copy := range c.copies(d) {
-			for range s.Datasets[data.Name][c.in.HW.Units[copy.unit].Name] {
-				u := c.unit(e, h, copy.unit, name+" "+c.in.HW.Units[copy.unit].Name+" of "+data.Name)
+			kind := c.in.HW.Units[copy.unit].Name
+			for range s.Datasets[data.Name][kind] {
+				slot := [2]int{copy.unit, next[copy.unit] % max(1, s.Units[kind])}
+				next[copy.unit]++
+				if there[slot] == nil {
+					there[slot] = c.unit(e, h, copy.unit, name+" "+kind+" of "+data.Name)
+				}
+				u := there[slot]
 				if data.Remote {
 					c.remote[copy.place] = append(c.remote[copy.place], u)
 				} else {
