@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strconv"
 	"strings"
 
@@ -47,7 +47,7 @@ the cost of scaling out a homogeneous cluster beside it.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintln(os.Stderr, strings.Join(paths, "\n"))
+				fmt.Fprintln(cmd.ErrOrStderr(), strings.Join(paths, "\n"))
 			}
 			if wantJSON(cmd) {
 				return printJSON(cmd, c.json(in))
@@ -147,10 +147,26 @@ func (c *curve) print(cmd *cobra.Command, in plan.Input) error {
 			fmt.Fprintf(w, "      %s\n", words)
 		}
 	}
+	c.printSteps(w, in)
 	if c.broke != nil {
 		fmt.Fprintf(w, "The curve ends there: %v\n", c.broke)
 	}
 	return nil
+}
+
+// printSteps says what changes from point to point (Figure 7), where there are
+// few enough to be read.
+func (c *curve) printSteps(w io.Writer, in plan.Input) {
+	if len(c.points) > 10 {
+		return
+	}
+	fmt.Fprintln(w)
+	for i := 1; i < len(c.points); i++ {
+		fmt.Fprintf(w, "From %.4g to %.4g:\n", c.points[i-1].Scale, c.points[i].Scale)
+		for _, words := range plan.Changes(in, c.points[i-1].Plan, c.points[i].Plan) {
+			fmt.Fprintf(w, "      %s\n", words)
+		}
+	}
 }
 
 func (c *curve) json(in plan.Input) any {

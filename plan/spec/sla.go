@@ -46,7 +46,7 @@ func (r *reader) rate(n *node, name string, app Application) Rate {
 	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
 	if i, err := app.Task(name); err == nil {
 		out.Task = i
-	} else if name != "" {
+	} else if name != "" && len(app.Tasks) > 0 { // an application that could not be read was complained of already
 		_, line, _ := r.take(n, "task")
 		r.mistake(line, "sla: task: %v", err)
 	}

@@ -47,6 +47,9 @@ func (r yamlReader) fill(n *node, y *yaml.Node, depth int) error {
 	if depth > maxDepth {
 		return input.Linef(r.file, y.Line, "nested more than %d deep", maxDepth)
 	}
+	if y.Kind == yaml.AliasNode {
+		return input.Linef(r.file, y.Line, "%s: anchors and aliases are not read", n.name)
+	}
 	if y.Kind != yaml.MappingNode {
 		return input.Linef(r.file, y.Line, "%s: expected key: value pairs", n.name)
 	}
@@ -103,11 +106,13 @@ func (r yamlReader) list(n *node, name string, y *yaml.Node, depth int) error {
 }
 
 func singular(s string) string {
-	if s == "bus" {
+	switch {
+	case s == "bus":
 		return s
-	}
-	if s == "buses" {
+	case s == "buses":
 		return "bus"
+	case strings.HasSuffix(s, "ies"):
+		return strings.TrimSuffix(s, "ies") + "y"
 	}
 	return strings.TrimSuffix(s, "s")
 }
