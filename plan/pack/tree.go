@@ -207,11 +207,8 @@ func (t *tree) whole(x []float64) []load {
 // cost come first: with the servers and purchases of each kind whole, so is
 // the cost, but for what fillings there are.
 func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
-	if r, ok := t.mostFractional(rules, rel, t.costSums()); ok {
-		return r, true
-	}
-	if len(t.shapes) > 1 {
-		if r, ok := t.mostFractional(rules, rel, t.shapeSums()); ok {
+	for _, sums := range t.sums() {
+		if r, ok := t.mostFractional(rules, rel, sums); ok {
 			return r, true
 		}
 	}
@@ -223,26 +220,24 @@ func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
 	return rule{}, false
 }
 
-func (t *tree) costSums() []rule {
-	var out []rule
+// sums lists what is linear in the contents of servers: first all servers,
+// then servers and purchases by kind, then what each shape is used for.
+func (t *tree) sums() [][]rule {
+	all := []rule{{what: servers, server: -1, shape: -1, waste: t.cheapest}}
+	var kinds, shapes []rule
 	for k, s := range t.p.Servers {
-		out = append(out, rule{what: servers, server: k, shape: -1, waste: s.Cost})
+		kinds = append(kinds, rule{what: servers, server: k, shape: -1, waste: s.Cost})
 	}
 	for b, u := range t.p.Purchases {
-		out = append(out, rule{what: purchases, server: -1, shape: -1, index: b, waste: u.Cost})
+		kinds = append(kinds, rule{what: purchases, server: -1, shape: -1, index: b, waste: u.Cost})
 	}
-	return out
-}
-
-func (t *tree) shapeSums() []rule {
-	var out []rule
 	for k, s := range t.shapes {
-		out = append(out, rule{what: servers, server: -1, shape: k, waste: s.cost})
+		shapes = append(shapes, rule{what: servers, server: -1, shape: k, waste: s.cost})
 		for _, i := range s.items {
-			out = append(out, rule{what: items, server: -1, shape: k, index: i, waste: math.NaN()})
+			shapes = append(shapes, rule{what: items, server: -1, shape: k, index: i, waste: math.NaN()})
 		}
 	}
-	return out
+	return [][]rule{all, kinds, shapes}
 }
 
 // mostFractional gives the sum whose fraction, in money, is largest.
