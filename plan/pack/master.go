@@ -120,6 +120,16 @@ func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 	return rel
 }
 
+// estimate is the cost of the linear program over the fillings known.
+func (m *master) estimate(rules []rule) float64 {
+	_, lp := m.program(rules, nil)
+	for _, c := range m.cols {
+		lp.add(c.cost, m.row(c, rules))
+	}
+	lp.minimise()
+	return lp.objective()
+}
+
 // eps is the gain below which a filling does not improve.
 func (m *master) eps() float64 { return 1e-9 * (1 + m.scale) }
 

@@ -33,6 +33,12 @@ func (r rule) same(q rule) bool {
 		r.shape == q.shape && r.index == q.index && r.least == q.least
 }
 
+// contrary is the rule that holds where r, an upper limit, does not.
+func (r rule) contrary() rule {
+	r.least, r.k = true, r.k+1
+	return r
+}
+
 // sign turns the rule into a row to be covered.
 func (r rule) sign() float64 {
 	if r.least {

@@ -10,8 +10,8 @@ import (
 // decimal fractions do not add up exactly.
 const slack = 1e-9
 
-// A shape is a type of server as one group of items may fill it: a small
-// integer program. Its components are whole numbers of items and then of
+// A shape is a type of server as one group of items may fill it, or as items
+// that share with any group may fill it alone: a small integer program. Its components are whole numbers of items and then of
 // purchases; a filling is a vector of them within every resource.
 type shape struct {
 	server int
@@ -51,17 +51,13 @@ func shapes(p *Problem) ([]*shape, error) {
 	return out, nil
 }
 
-// groupsOf lists the groups in order of appearance; where there is none, the
-// shared items alone are one.
+// groupsOf lists the groups that are wanted, in order of appearance.
 func groupsOf(p *Problem) []string {
 	var out []string
 	for _, it := range p.Items {
-		if it.Count > 0 && it.Group != "" && !slices.Contains(out, it.Group) {
+		if it.Count > 0 && !slices.Contains(out, it.Group) {
 			out = append(out, it.Group)
 		}
-	}
-	if out == nil {
-		out = []string{""}
 	}
 	return out
 }
@@ -97,12 +93,20 @@ func buyingOrder(ps []Purchase) []int {
 }
 
 func newShape(p *Problem, server int, group string, buys []int) (*shape, error) {
-	s := &shape{server: server, cost: p.Servers[server].Cost, room: p.Servers[server].Capacity, buys: buys}
+	s := &shape{server: server, cost: p.Servers[server].Cost, buys: buys}
+	s.room = append(slices.Clone(p.Servers[server].Capacity), 0)
+	member := len(p.Resources) // one more resource, which the group's own items give
+	if group != "" {
+		s.room[member] = -1 // without one of them it is a filling of shared items
+	}
 	for i, it := range p.Items {
 		if it.Count > 0 && (it.Group == "" || it.Group == group) {
 			s.items = append(s.items, i)
-			s.use = append(s.use, it.Demand)
+			s.use = append(s.use, append(slices.Clone(it.Demand), 0))
 			s.price = append(s.price, 0)
+			if group != "" && it.Group == group {
+				s.use[len(s.use)-1][member] = -1
+			}
 		}
 	}
 	for _, b := range buys {

@@ -149,16 +149,16 @@ func unfit(p *Problem, shapes []*shape, i int) error {
 // with all purchases that it makes necessary.
 func (s *shape) short(p *Problem, i int, e *UnfitError) bool {
 	need := slices.Clone(p.Items[i].Demand)
-	have := slices.Clone(s.room)
+	have := slices.Clone(s.room[:len(need)])
 	for c := len(s.items); c < s.len(); c++ {
 		n := 0.0
-		for r, u := range s.use[c] {
-			if u < 0 {
+		for r := range need {
+			if u := s.use[c][r]; u < 0 {
 				n = max(n, math.Ceil((need[r]-have[r]-s.tol[r])/-u))
 			}
 		}
-		for r, u := range s.use[c] {
-			if u < 0 {
+		for r := range need {
+			if u := s.use[c][r]; u < 0 {
 				have[r] -= u * n
 			} else {
 				need[r] += u * n

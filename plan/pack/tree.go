@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 const (
 	integral    = 1e-6 // how near to a whole number is whole
+	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
 	workPerNode = 1000 // boxes of pricing that the average node may take
 )
@@ -178,11 +178,9 @@ func (t *tree) expand(n *node) {
 
 // part makes two nodes of one by a rule and its contrary.
 func (t *tree) part(n *node, r rule, guess float64) {
-	up := r
-	up.least, up.k = true, r.k+1
 	guess = t.raise(guess)
 	t.push(&node{rules: with(n.rules, r), bound: n.bound, guess: guess})
-	t.push(&node{rules: with(n.rules, up), bound: n.bound, guess: guess})
+	t.push(&node{rules: with(n.rules, r.contrary()), bound: n.bound, guess: guess})
 }
 
 // with adds a rule, in place of a weaker one.
@@ -200,200 +198,4 @@ func (t *tree) whole(x []float64) []load {
 		}
 	}
 	return out
-}
-
-// split finds a sum that is not whole and gives the rule that it is at most
-// its floor; there is none when the relaxation is whole. Sums that decide the
-// cost come first: with the servers and purchases of each kind whole, so is
-// the cost, but for what fillings there are.
-func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
-	if r, ok := t.mostFractional(rules, rel, t.costSums()); ok {
-		return r, true
-	}
-	if len(t.shapes) > 1 {
-		if r, ok := t.mostFractional(rules, rel, t.shapeSums()); ok {
-			return r, true
-		}
-	}
-	for k := range t.shapes {
-		if r, ok := t.splitFillings(rel.x, k); ok {
-			return r, true
-		}
-	}
-	return rule{}, false
-}
-
-func (t *tree) costSums() []rule {
-	var out []rule
-	for k, s := range t.p.Servers {
-		out = append(out, rule{what: servers, server: k, shape: -1, waste: s.Cost})
-	}
-	for b, u := range t.p.Purchases {
-		out = append(out, rule{what: purchases, server: -1, shape: -1, index: b, waste: u.Cost})
-	}
-	return out
-}
-
-func (t *tree) shapeSums() []rule {
-	var out []rule
-	for k, s := range t.shapes {
-		out = append(out, rule{what: servers, server: -1, shape: k, waste: s.cost})
-		for _, i := range s.items {
-			out = append(out, rule{what: items, server: -1, shape: k, index: i, waste: math.NaN()})
-		}
-	}
-	return out
-}
-
-// mostFractional gives the sum whose fraction, in money, is largest.
-func (t *tree) mostFractional(rules []rule, rel relaxation, sums []rule) (rule, bool) {
-	var best rule
-	most := 0.0
-	for _, r := range sums {
-		sum := t.sum(r, rel.x)
-		for k, q := range rules {
-			if r.least = q.least; q.least && r.same(q) {
-				sum += rel.idle[k] // bought to stand idle
-			}
-		}
-		r.least = false
-		frac := math.Abs(sum - math.Round(sum))
-		weight := frac
-		if r.waste > 0 {
-			weight *= r.waste
-		}
-		if frac > integral && weight > most {
-			best, most = r, weight
-			best.k = int(math.Floor(sum))
-		}
-	}
-	return best, most > 0
-}
-
-func (t *tree) sum(r rule, x []float64) float64 {
-	sum := 0.0
-	for j, a := range x {
-		if a > 0 {
-			sum += a * r.of(t.shapes[t.cols[j].shape], t.cols[j])
-		}
-	}
-	return sum
-}
-
-// splitFillings finds limits within which the fillings of a shape are not a
-// whole number. Halving the fractional fillings at a value in which they
-// differ ends at the latest with a single one, whose number is not whole.
-func (t *tree) splitFillings(x []float64, shape int) (rule, bool) {
-	r := rule{what: fillingsWithin, server: -1, shape: shape, waste: math.NaN()}
-	var part [][]int
-	for j, a := range x {
-		if t.cols[j].shape == shape && math.Abs(a-math.Round(a)) > integral {
-			part = append(part, t.cols[j].v)
-		}
-	}
-	for len(part) > 0 {
-		l, ok := halve(part)
-		if !ok {
-			break
-		}
-		inside := slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
-		if 2*len(inside) > len(part) {
-			l.least = !l.least
-			inside = slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
-		}
-		r.limits = append(r.limits, l)
-		part = inside
-		if sum := t.sum(r, x); math.Abs(sum-math.Round(sum)) > integral {
-			break
-		}
-	}
-	r.k = int(math.Floor(t.sum(r, x)))
-	return r, len(part) > 0
-}
-
-// halve finds the limit that parts different vectors most evenly; there is
-// none for a single one.
-func halve(part [][]int) (limit, bool) {
-	var best limit
-	most := 0
-	for c := range part[0] {
-		values := make([]int, len(part))
-		for k, v := range part {
-			values[k] = v[c]
-		}
-		slices.Sort(values)
-		for k := 1; k < len(values); k++ {
-			if even := min(k, len(values)-k); values[k] > values[k-1] && even > most {
-				best, most = limit{c, true, values[k]}, even
-			}
-		}
-	}
-	return best, most > 0
-}
-
-// dives looks for a solution that costs no more than the relaxation, and if
-// there is none in sight, for any that improves.
-func (t *tree) dives(rules []rule, rel relaxation) {
-	for _, most := range []float64{t.raise(rel.cost) * (1 + 1e-6), (t.raise(rel.cost) + t.cost) / 2, t.cost} {
-		tries := diveTries
-		t.dive(rules, rel, nil, most, &tries)
-		if t.cost <= most {
-			return
-		}
-	}
-}
-
-// dive looks for a solution that costs at most so much by deciding, again and
-// again, what the relaxation uses whole servers of, and else one of the
-// fillings that it uses most. Where that becomes too dear it turns back, as
-// long as there are tries left.
-func (t *tree) dive(rules []rule, rel relaxation, done []load, most float64, tries *int) {
-	if rel.cost > most || rel.cost >= t.goal() || t.stop() {
-		return
-	}
-	done = slices.Clip(done)
-	next := [][]load{}
-	for j, a := range rel.x {
-		if n := int(a + integral); n > 0 {
-			done = append(done, load{t.cols[j], n})
-			next = [][]load{done}
-		}
-	}
-	if len(next) == 0 {
-		for _, j := range largest(rel.x, 3) {
-			next = append(next, append(slices.Clip(done), load{t.cols[j], 1}))
-		}
-	}
-	for _, loads := range next {
-		if t.covered(loads) {
-			t.offer(loads)
-		} else if *tries > 0 {
-			*tries--
-			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, most, tries)
-		}
-	}
-}
-
-// largest gives the places of the n largest values that are not zero.
-func largest(x []float64, n int) []int {
-	var out []int
-	for j, a := range x {
-		if a > integral {
-			out = append(out, j)
-		}
-	}
-	slices.SortStableFunc(out, func(i, j int) int { return -cmp.Compare(x[i], x[j]) })
-	return out[:min(n, len(out))]
-}
-
-func (t *tree) covered(done []load) bool {
-	for i, n := range t.need {
-		for _, l := range done {
-			n -= t.shapes[l.shape].count(l.v, i) * l.times
-		}
-		if n > 0 {
-			return false
-		}
-	}
-	return true
 }
