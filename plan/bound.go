@@ -119,12 +119,15 @@ func (t *totals) role(r Role) {
 	}
 }
 
+// atLeast rounds a sum up, leaving out the dust that packing leaves out.
+func atLeast(x float64) float64 { return float64(ceil(x - 1e-6)) }
+
 func (t *totals) cost() float64 {
 	if !t.any {
 		return 0
 	}
-	cpus := float64(ceil(slices.Max(t.cpu)))
-	memory := float64(ceil(slices.Max(t.memory)))
+	cpus := atLeast(slices.Max(t.cpu))
+	memory := atLeast(slices.Max(t.memory))
 	m := t.in.HW.Memory()
 	if m >= 0 {
 		t.slots[t.in.HW.Units[m].Bus] += memory
