@@ -25,6 +25,7 @@ type tree struct {
 	nodes   int
 	seq     int
 
+	budget   int     // of a proof, in boxes
 	leftover float64 // bound of nodes that could neither be parted nor closed
 }
 
@@ -82,7 +83,7 @@ func (t *tree) grow() float64 {
 func (t *tree) rootBound() float64 {
 	goal := math.Inf(1)
 	for {
-		rel := t.relax(nil, nil, goal)
+		rel := t.relax(nil, nil, goal, proveBudget)
 		if rel.bound >= goal || rel.cost >= goal || t.stop() {
 			return t.raise(rel.bound)
 		}
@@ -111,7 +112,7 @@ func (t *tree) begin() {
 	t.cost = math.Inf(1)
 	t.offer(loads)
 	t.penalty = 1 + costOf(loads)
-	t.leftover = math.Inf(1)
+	t.leftover, t.budget = math.Inf(1), firstBudget
 }
 
 // closed says whether a bound leaves nothing to gain.
@@ -133,13 +134,16 @@ func (t *tree) push(n *node) {
 	heap.Push(&t.open, n)
 }
 
-// offer keeps a solution if it is the best so far.
-func (t *tree) offer(loads []load) {
+// offer keeps a solution if it is the best so far, and says whether it is.
+func (t *tree) offer(loads []load) bool {
 	loads = trim(t.shapes, loads, t.need)
-	if c := costOf(loads); c < t.cost {
-		t.best, t.cost = loads, c
-		t.most = c / t.cheapest
+	c := costOf(loads)
+	if c >= t.cost {
+		return false
 	}
+	t.best, t.cost = loads, c
+	t.most = c / t.cheapest
+	return true
 }
 
 // goal is the least cost that is of no interest any more.
@@ -151,9 +155,12 @@ func (t *tree) goal() float64 {
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
 	t.nodes++
-	for {
-		rel := t.relax(n.rules, nil, t.goal())
+	for budget := t.budget; ; {
+		rel := t.relax(n.rules, nil, t.goal(), budget)
 		n.bound = max(n.bound, t.raise(rel.bound))
+		if rel.tried {
+			t.judge(t.closed(n.bound))
+		}
 		switch {
 		case t.closed(n.bound):
 			return
@@ -167,12 +174,23 @@ func (t *tree) expand(n *node) {
 			t.part(n, r, rel.cost)
 			return
 		}
-		before := t.cost
-		t.offer(t.whole(rel.x))
-		if t.cost == before || t.stop() { // no better, and not proved either
+		if t.offer(t.whole(rel.x)) {
+			continue
+		}
+		if budget == proveBudget || t.stop() { // neither better nor proved
 			t.leftover = min(t.leftover, n.bound)
 			return
 		}
+		budget = proveBudget
+	}
+}
+
+// judge spends more on proofs while they succeed, and less when they do not.
+func (t *tree) judge(proved bool) {
+	if proved {
+		t.budget = min(2*t.budget, proveBudget)
+	} else {
+		t.budget = max(t.budget/2, leastBudget)
 	}
 }
 
