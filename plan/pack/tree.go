@@ -10,7 +10,7 @@ const (
 	integral    = 1e-6 // how near to a whole number is whole
 	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
-	workPerNode = 1000 // boxes of pricing that the average node may take
+	workPerNode = 150  // boxes of pricing that the average node may take
 )
 
 // A tree is the branch and price search of one problem.
@@ -68,23 +68,20 @@ func (q nodes) bound() float64 {
 // proven lower bound.
 func (t *tree) grow() float64 {
 	t.begin()
-	t.push(&node{})
+	t.push(&node{bound: t.rootBound()})
 	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
-	bound := min(t.cost, t.open.bound(), t.leftover)
-	if !t.closed(bound) {
-		bound = max(bound, t.rootBound())
-	}
-	return bound
+	return min(t.cost, t.open.bound(), t.leftover)
 }
 
-// rootBound proves the linear program's bound as well as the budget allows.
+// rootBound finds the fillings that matter to the linear program without any
+// rules, and proves its bound as well as the budget allows.
 func (t *tree) rootBound() float64 {
 	goal := math.Inf(1)
 	for {
-		rel := t.relax(nil, nil, goal, proveBudget)
-		if rel.bound >= goal || rel.cost >= goal || t.stop() {
+		rel := t.relax(nil, nil, goal, firstBudget)
+		if rel.tried || rel.bound >= goal || t.stop() {
 			return t.raise(rel.bound)
 		}
 		goal = rel.cost * (1 - 1e-6)
@@ -154,6 +151,9 @@ func (t *tree) goal() float64 {
 // expand solves a node's relaxation, looks for solutions near it, and parts
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
+	if t.closed(n.bound) {
+		return
+	}
 	t.nodes++
 	for budget := t.budget; ; {
 		rel := t.relax(n.rules, nil, t.goal(), budget)
