@@ -47,7 +47,7 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), stop: stop}
+	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: math.Inf(1), stop: stop}
 	for _, it := range p.Items {
 		m.need = append(m.need, it.Count)
 	}
