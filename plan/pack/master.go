@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // Budgets of a search for a filling, in boxes: to find one that improves, of
@@ -74,11 +75,12 @@ func (m *master) seed() {
 	for k, s := range m.shapes {
 		for c := range s.items {
 			v := make([]int, s.len())
-			for n := s.most[c]; n > 0; n-- {
-				if v[c] = n; s.furnish(v) {
-					m.learn(k, v)
-					break
-				}
+			full := sort.Search(s.most[c], func(n int) bool { // one more does not fit
+				v[c] = n + 1
+				return !s.furnish(v)
+			})
+			if v[c] = full; full > 0 && s.furnish(v) {
+				m.learn(k, v)
 			}
 		}
 	}

@@ -262,11 +262,14 @@ func (s *shape) taken(v []int, r int) float64 {
 	return sum
 }
 
+// furnishBudget is far beyond what any real choice of purchases takes.
+const furnishBudget = 2_000
+
 // furnish gives the items of v the cheapest purchases, in place, and says
 // whether any will do.
 func (s *shape) furnish(v []int) bool {
 	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]int, s.len()), hi: slices.Clone(s.most),
-		floor: math.Inf(-1), budget: math.MaxInt}
+		floor: math.Inf(-1), budget: furnishBudget}
 	for c := range f.worth {
 		f.worth[c] = -s.price[c]
 		if c < len(s.items) {
