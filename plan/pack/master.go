@@ -201,9 +201,9 @@ func (m *master) prove(lp *simplex, shrink float64, rules []rule, need []int, bu
 		f := m.search(k, s, dual, rules, need)
 		cost := f.floor
 		f.floor += m.eps()
-		f.budget, f.haste = budget, budget-findHaste
+		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
 		excess = max(excess, f.run()-cost)
-		m.work += budget - f.budget
+		m.work += budget - max(0, f.budget)
 		for _, v := range f.finds[max(0, len(f.finds)-3):] {
 			m.learn(k, v)
 		}

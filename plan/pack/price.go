@@ -20,6 +20,7 @@ type search struct {
 	floor  float64 // only fillings worth more than this are of interest
 	budget int     // boxes; when they are used up the answer is only bounded
 	haste  int     // boxes left when any find will do
+	stop   func() bool
 
 	lp    *simplex
 	best  float64
@@ -81,6 +82,9 @@ func (s *search) descend() {
 	bound := s.lp.objective() + sure + hope
 	if bound <= s.best {
 		return
+	}
+	if s.stop != nil && s.budget%1024 == 0 && s.stop() {
+		s.budget = 0
 	}
 	if s.budget--; s.budget < 0 || s.budget < s.haste && s.finds != nil {
 		s.open = max(s.open, bound)
