@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"gleaner/plan/pack"
@@ -70,6 +71,29 @@ func BenchmarkPhotoShare(b *testing.B) {
 			}
 			b.ReportMetric(float64(s.Servers()), "servers")
 			b.ReportMetric(100*s.Gap, "gap%")
+		})
+	}
+}
+
+// BenchmarkRandom packs a hundred random problems, and tells how many were not
+// solved to the end and the widest gap among them.
+func BenchmarkRandom(b *testing.B) {
+	for _, count := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("100problems-upto-8x%ditems", count), func(b *testing.B) {
+			open, widest := 0, 0.0
+			for b.Loop() {
+				open, widest = 0, 0
+				for seed := range uint64(100) {
+					p := packtest.Random(rand.New(rand.NewPCG(seed, 4)), 8, count)
+					s, err := pack.Solve(p, pack.Options{NodeLimit: 300})
+					if err == nil && !s.Optimal {
+						open++
+						widest = max(widest, s.Gap)
+					}
+				}
+			}
+			b.ReportMetric(float64(open), "open")
+			b.ReportMetric(100*widest, "widest-gap%")
 		})
 	}
 }
