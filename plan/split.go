@@ -48,7 +48,7 @@ func (s *search) fill(needs Needs) (Plan, error) {
 		return Plan{}, input.Errorf(s.in.SLA.File, "this takes more %s than can be counted", what)
 	}
 	p := Plan{Needs: needs, Problem: needs.Problem(s.in, s.o.Colocate)}
-	sol, err := s.o.Pack(p.Problem, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	sol, err := s.packNeeds(needs, p.Problem)
 	if err != nil {
 		return Plan{}, err
 	}
