@@ -68,8 +68,9 @@ type Local struct {
 	Traffic     []float64 // bytes a second
 }
 
-// Countless is more than a plan can count: needs that reach it are refused.
-const Countless = 1 << 40
+// Countless is more instances, or units of one dataset, than anyone will plan
+// for: needs that reach it are refused.
+const Countless = 10_000_000
 
 // ceil rounds up, but for the dust of floating point.
 func ceil(x float64) int {

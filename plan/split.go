@@ -45,7 +45,7 @@ func (s *search) pack(arch Architecture) (Plan, error) {
 
 func (s *search) fill(needs Needs) (Plan, error) {
 	if what := needs.countless(s.in); what != "" {
-		return Plan{}, input.Errorf(s.in.SLA.File, "this takes more %s than can be counted", what)
+		return Plan{}, input.Errorf(s.in.SLA.File, "this takes %d or more %s, which is beyond planning", Countless, what)
 	}
 	p := Plan{Needs: needs, Problem: needs.Problem(s.in, s.o.Colocate)}
 	sol, err := s.packNeeds(needs, p.Problem)
