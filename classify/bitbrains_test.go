@@ -3,11 +3,11 @@ package classify
 import (
 	"bufio"
 	"compress/gzip"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,19 +39,19 @@ func bitbrains(t *testing.T, month string) (cluster.Window, []cluster.Series) {
 	for lines.Scan() {
 		at, rest, _ := strings.Cut(lines.Text(), ",")
 		server, percent, _ := strings.Cut(rest, ",")
-		var unix int64
-		var cpu float32
-		if _, err := fmt.Sscan(at, &unix); err != nil {
+		unix, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Sscan(percent, &cpu); err != nil {
+		cpu, err := strconv.ParseFloat(percent, 32)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if byServer[server] == nil {
 			byServer[server] = slices.Repeat([]float32{float32(math.NaN())}, w.Len)
 		}
 		if slot := (unix - start.Unix()) / 300; slot >= 0 && slot < int64(w.Len) {
-			byServer[server][slot] = cpu / 100
+			byServer[server][slot] = float32(cpu) / 100
 		}
 	}
 	var series []cluster.Series
@@ -68,6 +68,9 @@ func TestClassesCarryForward(t *testing.T) {
 	c := Carry(was, is, next)
 	for _, k := range was.Classes {
 		t.Logf("%-18s %3d tenants mean %.3f peak %.3f period %s", k.ID, len(k.Tenants), k.Mean, k.Peak, k.Period)
+	}
+	if c.UnderShare() < 0.95 || c.KeptShare() < 0.7 {
+		t.Errorf("classes do not carry forward: %+v", c)
 	}
 	t.Logf("%d skipped, %d classes", len(was.Skipped), len(was.Classes))
 	t.Logf("%.1f%% of %d samples under the peak; %.1f%% of %d machines keep their pattern", 100*c.UnderShare(), c.Samples, 100*c.KeptShare(), c.Tenants)

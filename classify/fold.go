@@ -54,7 +54,18 @@ type folder struct {
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
 func (r *folder) fold(b *bins, period time.Duration) folding {
-	r.cut(b, period, maxSlots)
+	r.cut(b, period, slots(period))
+	return r.judge(b, period)
+}
+
+// slots is how finely a cycle is looked at.
+func slots(period time.Duration) int {
+	return min(max(int(period/time.Hour), minSlots), maxSlots)
+}
+
+// sketch judges a period by a coarse profile, to rank it among others.
+func (r *folder) sketch(b *bins, period time.Duration) folding {
+	r.cut(b, period, slots(period)/sketchSlots)
 	return r.judge(b, period)
 }
 
@@ -146,15 +157,21 @@ func (r *folder) profile() float64 {
 // Cells for which leave is true are left out.
 func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	stretches := min(4, max(2, int(f.cycles+0.2)))
-	least := math.Inf(1)
+	least, judged := math.Inf(1), 0
 	for k := range stretches {
 		from, to := k*len(r.cell)/stretches, (k+1)*len(r.cell)/stretches
 		slope, vari, cells := r.slope(from, to, leave)
 		if 2*cells >= f.slots && vari > blankStretch*f.swing {
 			least = min(least, slope)
+			judged++
 		}
 	}
-	return least
+	if judged < 2 {
+		return 0 // one stretch has nothing to be steady against
+	}
+	// Noise in the forecast flattens the slope; take that out again.
+	again := float64(f.cells) / float64(f.slots)
+	return least * (1 + f.noise/again/f.swing)
 }
 
 // slope regresses the cells from..to on their forecasts and gives the variance
@@ -193,7 +210,7 @@ func (r *folder) repeats(f folding, most int) []int {
 		other := 0.0
 		for h := 1; h < 2*m && h <= len(power); h++ {
 			if h%m != 0 {
-				other += max(0, power[h-1]-4*chance)
+				other += max(0, power[h-1]-chanceLines*chance)
 			}
 		}
 		if other <= nearlyAsGood*total {

@@ -103,7 +103,7 @@ func (g *grouping) assign(points []point) (changed bool) {
 	for i, p := range points {
 		best, least := 0, math.Inf(1)
 		for c, centre := range g.centre {
-			if d := distance(p, centre); d < least {
+			if d := distance(p, centre); d < least { // the first of equals
 				best, least = c, d
 			}
 		}
