@@ -36,8 +36,9 @@
 // must be seen: two may agree by chance. A week needs three weeks.
 //
 // A pattern that stops explains up to half. So the window is cut into four
-// stretches, and in each the slope of the series on its forecast must reach
-// minSteady: 1 is a pattern that is there as foretold, 0 one that is missing.
+// stretches, and in each the slope of the series on its forecast, freed of the
+// flattening by noise, must reach minSteady: 1 is a pattern that is there as
+// foretold, 0 one that is missing.
 //
 // A fold at a multiple of the true period explains as much. The profile's
 // harmonics decide: if only every m-th is there, the true period is
@@ -53,7 +54,11 @@
 //
 //   - maxBins 4464: a month of ten-minute bins. A cycle needs four bins to be seen and eight to be told
 //     from its multiples, so over a month periods from 40 and 80 minutes.
-//   - maxSlots 48: half hours of a day; coarseSlots 16 and coarseBins 512 rank proposals at a third of the cost.
+//   - minSlots 48 and maxSlots 168: half hours of a day, hours of a week. While searching, sketchSlots 3 times
+//     fewer and, for few cycles, coarseBins 512 rank proposals at a fraction of the cost.
+//   - fewCycles 8, topPeaks 5, maxMultiple 4: a Hann line is four frequencies wide, so lines below eight cycles touch; a
+//     narrow peak's five strongest harmonics reach its fundamental with one of their first four multiples.
+//   - allExplained 0.97: what is left could not change the answer.
 //   - minCycles 2.9: three, less the hours by which a window misses whole cycles.
 //   - minShare 0.6: a majority, with room for the error of its estimate.
 //   - minSteady 0.6: the pattern may lose a third of its size in a stretch.
@@ -62,10 +67,11 @@
 //   - nearlyAsGood 0.01: two peaks whose sizes differ by a fifth differ by this share of variance.
 //   - stillThere 0.8: sharp edges lose up to a fifth when a cycle is few bins long.
 //   - strongDay 0.25: a day that is silent on two days of seven keeps 45% or more of a week's variance.
+//   - weekTells 1.1: days that differ by less are the same day to a scheduler.
 //   - quietPoints 0.015 and quietShare 0.05: "roughly constant" (§3.2). A sine of 2 points, or of 7% of the level,
 //     is as much as one busy core on a server of fifty: no scheduling decision turns on it.
-//   - clearSigmas 8, lineOverFloor 16, echoSigmas 3.5, trendSigmas 5: what white noise exceeds less than
-//     once in a thousand series, given how many frequencies (thousands), neighbours (two tests) or trends (one) are looked at.
+//   - clearSigmas 8, chanceLines 7, lineOverFloor 16, echoSigmas 3.5, trendSigmas 5: what white noise exceeds less than
+//     once in a thousand series, given how many frequencies (thousands), harmonics (dozens), neighbours (two tests) or trends (one) are looked at.
 //   - outlierSigmas 4.5, minOutliers 3: bursts of one sample have a white spectrum, so they are told by their
 //     distance from the median. One or two samples are an incident, not a pattern. Half the quiet limit suffices, as
 //     bursts are rare and their variance understates them.

@@ -13,47 +13,39 @@ import (
 
 // The constants of the decision; doc.go gives the reason for each.
 const (
-	maxBins       = 4464
-	minSlots      = 48   // of a profile: half hours of a day
-	maxSlots      = 168  // and the hours of a week
-	sketchSlots   = 3    // times fewer while searching
-	coarseBins    = 512  // for periods so long that few cycles fit
-	minCycles     = 2.9  // that a period must show
-	fewCycles     = 8.0  // below it every period is tried, above it the spectrum proposes
-	topPeaks      = 5    // of the spectrum that are tried
-	maxMultiple   = 4    // of a peak's period that is tried as the true one
-	nearlyAsGood  = 0.01 // of the variance: what a simpler period may leave unexplained
-	stillThere    = 0.8
-	allExplained  = 0.97 // of the variance that is not noise: ends the search
-	minShare      = 0.6  // of all that is not white noise: what a period must explain
-	minForetold   = 0.33 // of the swing: what each cycle must show of the others before noise is allowed for
-	blankStretch  = 0.1
-	minSteady     = 0.6  // slope on the forecast that every stretch must reach
-	weekTells     = 1.1  // times the daily swing: with it, the days of the week differ
-	strongDay     = 0.25 // of a weekly pattern's variance: with it, it is a day with a weekly modulation
-	quietPoints   = 0.015
-	quietShare    = 0.05
-	outlierSigmas = 4.5
-	chanceLines   = 7
-	clearSigmas   = 8
-	lineOverFloor = 16
-	echoSigmas    = 3.5
-	trendSigmas   = 5
-	minOutliers   = 3
-	minBinsCycle  = 4 // bins a cycle must have
-)
+	maxBins      = 4464 // a series is averaged into
+	minBinsCycle = 4    // bins a cycle must have
+	minSlots     = 48   // of a profile: half hours of a day
+	maxSlots     = 168  // and the hours of a week
+	sketchSlots  = 3    // times fewer while searching
+	coarseBins   = 512  // for periods so long that few cycles fit
 
-const (
-	minWindow         = 3 * day
-	minSamples        = 48
-	peakQuantile      = 0.99
-	peakMembers       = 0.95
-	octaveWeight      = 0.2
-	resolution        = 0.05
-	defaultMaxClasses = 15
-	restarts          = 2
-	maxRounds         = 20
-	patience          = 3
+	minCycles   = 2.9 // that a period must show
+	fewCycles   = 8.0 // below it every period is tried, above it the spectrum proposes
+	topPeaks    = 5   // of the spectrum that are tried
+	maxMultiple = 4   // of a peak's period that is tried as the true one
+
+	allExplained = 0.97 // of the variance that is not noise: ends the search
+	nearlyAsGood = 0.01 // of the variance: what a simpler period may leave unexplained
+	stillThere   = 0.8  // of the swing: what a part of the period must keep to replace it
+	weekTells    = 1.1  // times the daily swing: with it, the days of the week differ
+	strongDay    = 0.25 // of a weekly swing: with it, a week is one of days
+
+	minShare     = 0.6  // of all that is not white noise: what a period must explain
+	minForetold  = 0.33 // of the swing: what one cycle must tell of another before noise is allowed for
+	minSteady    = 0.6  // slope on the forecast that every stretch must reach
+	blankStretch = 0.1  // of the swing: what a stretch must foretell to be asked
+
+	quietPoints = 0.015 // standard deviation around a level that is as good as constant
+	quietShare  = 0.05  // the same, of the level
+
+	clearSigmas   = 8   // swing over what noise leaves in a profile
+	chanceLines   = 7   // harmonic over what noise leaves in it
+	lineOverFloor = 16  // frequency over the mean of the upper half
+	echoSigmas    = 3.5 // covariance of neighbours over its error
+	trendSigmas   = 5   // slope over its error
+	outlierSigmas = 4.5 // distance from the median
+	minOutliers   = 3   // that make bursts
 )
 
 const (
