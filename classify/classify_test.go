@@ -146,6 +146,37 @@ func TestNothingToClassify(t *testing.T) {
 	}
 }
 
+// TestEvidenceIsFinite: series without any noise divide nothing by zero.
+func TestEvidenceIsFinite(t *testing.T) {
+	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 21 * 288}
+	for _, tc := range []struct {
+		name string
+		want cluster.Pattern
+		at   func(i int) float64
+	}{
+		{"idle", cluster.Constant, func(int) float64 { return 0 }},
+		{"full", cluster.Constant, func(int) float64 { return 1 }},
+		{"level", cluster.Constant, func(int) float64 { return 0.3 }},
+		{"one spike", cluster.Constant, func(i int) float64 { return float64(max(0, 1-(i-3000)*(i-3000))) }},
+		{"sine", cluster.Periodic, func(i int) float64 { return 0.5 + 0.5*math.Sin(2*math.Pi*float64(i)/288) }},
+		{"ramp", cluster.Unpredictable, func(i int) float64 { return float64(i) / float64(w.Len) }},
+	} {
+		cpu := make([]float32, w.Len)
+		for i := range cpu {
+			cpu[i] = float32(tc.at(i))
+		}
+		p, e := judge(truth{window: w, cpu: cpu})
+		if p != tc.want {
+			t.Errorf("%s: %s: %s", tc.name, p, e.Why())
+		}
+		for _, v := range []float64{e.Cycles, e.Share, e.Steady, e.Swing, e.Drift, e.Bursts, e.Noise} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("%s: %+v", tc.name, e)
+			}
+		}
+	}
+}
+
 func TestSpectrumOfADay(t *testing.T) {
 	w := cluster.Window{From: monday, Step: 2 * time.Minute, Len: 31 * 720}
 	cpu := make([]float32, w.Len)

@@ -166,7 +166,7 @@ func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 			judged++
 		}
 	}
-	if judged < 2 {
+	if judged < 2 || f.swing <= 0 {
 		return 0 // one stretch has nothing to be steady against
 	}
 	// Noise in the forecast flattens the slope; take that out again.

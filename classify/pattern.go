@@ -107,7 +107,7 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(a.coarse.value))
 	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
-	if drift > 0 {
+	if drift > limit*limit/10 { // less could not hide a swing beyond the limit
 		f, ok := a.period(b, drift, &e)
 		if ok && f.swing > limit*limit {
 			e.Bursts = math.Sqrt(s.outlying())
@@ -176,7 +176,8 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 	return echo
 }
 
-// period looks for the period of b, of which so much variance is structured, and says whether b may be called periodic by it.
+// period looks for the period of b, of which so much variance is structured,
+// and says whether b may be called periodic by it.
 func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, bool) {
 	best, ok := a.search(b, structured)
 	if !ok {
@@ -203,8 +204,8 @@ func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, boo
 // weekly gives the period to judge a day or a week by, and whether it is a
 // week of days that differ.
 func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
-	whole := float64(b.length()) >= minCycles*float64(week)
-	if !whole || !near(f.period, day, 0.03) && !near(f.period, week, 0.03) {
+	weeks := float64(b.length()) / float64(week)
+	if !near(f.period, week, 0.03) && (!near(f.period, day, 0.03) || weeks < minCycles) {
 		return f.period, false
 	}
 	daily, weekly := a.folder.fold(b, day), a.folder.fold(b, week)
@@ -228,7 +229,8 @@ func near(a, b time.Duration, tolerance float64) bool {
 }
 
 // search tries the periods that the data suggest and gives the one that
-// foretells most, or the first that leaves nothing of the structured variance to explain.
+// foretells most, or the first that leaves nothing of the structured variance
+// to explain.
 func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 	var best folding
 	for p := range a.candidates(b) {
