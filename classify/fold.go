@@ -2,6 +2,7 @@ package classify
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 	"time"
 )
@@ -50,6 +51,8 @@ type folder struct {
 	error []float64 // cell less what the other cycles foretell; NaN without data
 	sum   []float64
 	count []float64
+
+	circle []complex128 // the slots' places on the unit circle
 }
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
@@ -220,12 +223,13 @@ func (r *folder) repeats(f folding, most int) []int {
 	return times
 }
 
-// harmonics gives the variance of the profile at one, two, three… cycles a period.
+// harmonics gives the variance of the profile at one, two, three… cycles a
+// period, or nothing if a slot has no data.
 func (r *folder) harmonics(slots int) []float64 {
-	power := make([]float64, slots/2)
-	if len(r.sum) != slots { // a slot without any data: nothing can be said
+	if len(r.sum) != slots {
 		return nil
 	}
+	power := make([]float64, slots/2)
 	for h := range power {
 		re, im := r.harmonic(h+1, slots)
 		power[h] = (re*re + im*im) / 2
@@ -235,13 +239,22 @@ func (r *folder) harmonics(slots int) []float64 {
 
 // harmonic gives the amplitudes of cosine and sine at h cycles a period.
 func (r *folder) harmonic(h, slots int) (cosine, sine float64) {
-	for s := range min(slots, len(r.sum)) {
-		if r.count[s] == 0 {
-			continue
+	if len(r.circle) != slots { // one turn of the circle serves all harmonics
+		r.circle = r.circle[:0]
+		for s := range slots {
+			r.circle = append(r.circle, cmplx.Rect(1, 2*math.Pi*float64(s)/float64(slots)))
 		}
-		sin, cos := math.Sincos(2 * math.Pi * float64(h*s%slots) / float64(slots))
-		cosine += r.sum[s] / r.count[s] * cos
-		sine += r.sum[s] / r.count[s] * sin
+	}
+	at := 0
+	for s := range min(slots, len(r.sum)) {
+		if r.count[s] > 0 {
+			mean := r.sum[s] / r.count[s]
+			cosine += mean * real(r.circle[at])
+			sine += mean * imag(r.circle[at])
+		}
+		if at += h; at >= slots {
+			at -= slots
+		}
 	}
 	return 2 * cosine / float64(slots), 2 * sine / float64(slots)
 }
