@@ -80,7 +80,10 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
+		newClassify(),
+		newReimages(),
 		newVersion(),
+		newHistory(),
 	)
 	return root
 }
