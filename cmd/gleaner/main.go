@@ -84,6 +84,8 @@ the servers noticing.`,
 		newReimages(),
 		newVersion(),
 		newHistory(),
+		newGenerate(),
+		newSimulate(),
 	)
 	return root
 }

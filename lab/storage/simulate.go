@@ -4,9 +4,9 @@
 package storage
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	"gleaner/input"
 	"gleaner/placement"
@@ -45,7 +45,8 @@ func inventory(d *datacenter.Datacenter) *placement.Inventory {
 	peaks := d.Peaks(0, min(max(d.SlotAt(d.Now), 0), d.Window.Len))
 	tenants := make([]placement.Tenant, len(d.Tenants))
 	for i, t := range d.Tenants {
-		tenants[i] = placement.Tenant{Environment: t.Environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
+		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
+		tenants[i] = placement.Tenant{Environment: environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
 	}
 	servers := make([]placement.Server, len(d.Servers))
 	for i, s := range d.Servers {
@@ -72,8 +73,9 @@ type Result struct {
 }
 
 // Do simulates the accesses on the blocks as they were placed, then the days of
-// reimages. It calls progress, if there is one, with the share that is done.
-func (run Run) Do(d *datacenter.Datacenter, progress func(float64)) (Result, error) {
+// reimages. It calls progress, if there is one, with the share of the days that
+// is done, and ends early with its error.
+func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
 	placer, err := Placer(run.Placement, d, run.Rules)
 	if err != nil {
 		return Result{}, err
@@ -87,7 +89,7 @@ func (run Run) Do(d *datacenter.Datacenter, progress func(float64)) (Result, err
 		out.FailedAccesses = store.Access(d, d.SlotAt(d.Now), d.Window.Len, run.Accesses, rand.New(rand.NewPCG(run.Seed, 2)))
 	}
 	if run.Days > 0 {
-		out.Result = store.Run(d.Reimages, d.Now, d.Now.Add(time.Duration(run.Days)*24*time.Hour), progress)
+		out.Result, err = store.Run(d.Reimages, d.Now, d.Now.AddDate(0, 0, run.Days), progress)
 	}
-	return out, nil
+	return out, err
 }

@@ -15,8 +15,9 @@ type Result struct {
 }
 
 // Run lets the reimages from one time to another happen to the store. It calls
-// progress, if there is one, with the share of the time that has passed.
-func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress func(float64)) Result {
+// progress, if there is one, with the share of the time that has passed, and ends
+// early with its error.
+func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress func(float64) error) (Result, error) {
 	turn := time.Hour / RepairsPerHour
 	y := &year{
 		Store:    s,
@@ -43,10 +44,12 @@ func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress 
 		y.finish()
 		y.begin()
 		if progress != nil && y.now%RepairsPerHour == 0 {
-			progress(float64(y.now) / float64(last))
+			if err := progress(float64(y.now) / float64(last)); err != nil {
+				return y.result, err
+			}
 		}
 	}
-	return y.result
+	return y.result, nil
 }
 
 // A year is a run under way. Time goes in turns, in each of which every server
