@@ -21,16 +21,15 @@ func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress 
 	turn := time.Hour / RepairsPerHour
 	y := &year{
 		Store:    s,
-		waiting:  make([][]uint32, s.replicas),
-		spare:    make([][]uint32, s.replicas),
+		senders:  make([]sender, s.servers),
 		underway: make([]bool, s.blocks),
-		sent:     make([]int32, s.servers),
 		reimaged: make([]int32, s.servers),
 		have:     make([]int32, 0, s.replicas),
 		late:     int32((Noticed + turn - 1) / turn),
 	}
-	for i := range y.sent {
-		y.sent[i], y.reimaged[i] = -1, -1
+	for i := range y.senders {
+		y.senders[i].waiting = make([]queue, s.replicas)
+		y.reimaged[i] = -1
 	}
 	last := int32(to.Sub(from) / turn)
 	for y.now = 0; y.now <= last; y.now++ {
@@ -61,20 +60,45 @@ type year struct {
 	late   int32 // turns until a reimage is noticed
 
 	unnoticed []notice
-	waiting   [][]uint32 // blocks to rebuild one replica of, by how many replicas are left
-	spare     [][]uint32 // what waiting is built up in for the next turn
-	refused   []uint32   // blocks whose rebuild found no target
+	senders   []sender // of each server
+	active    []int32  // the servers that have something to send, in order of when they began to
+	refused   []uint32 // blocks whose rebuild found no target
 	flights   []flight
-	underway  []bool // of each block: a rebuild is
-	sent      []int32
-	reimaged  []int32 // of each server: in which turn it last sent, or was reimaged
+	underway  []bool  // of each block: a rebuild is
+	reimaged  []int32 // of each server: the turn it was last reimaged in
 	have      []int32
 }
 
-// A notice is a reimage that is not known yet, and what it destroyed.
+// A notice is a reimage that is not known yet, and the blocks to be rebuilt then,
+// one entry a replica.
 type notice struct {
 	turn   int32
 	blocks []uint32
+}
+
+// A sender is the blocks that a server is to send, by how many replicas they had left.
+type sender struct {
+	waiting []queue
+	length  int
+}
+
+// A queue is first in, first out.
+type queue struct {
+	items []uint32
+	head  int
+}
+
+func (q *queue) push(b uint32) { q.items = append(q.items, b) }
+
+func (q *queue) pop() (b uint32, ok bool) {
+	if q.head == len(q.items) {
+		return 0, false
+	}
+	b = q.items[q.head]
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return b, true
 }
 
 // A flight is a rebuild under way in this turn.
@@ -101,6 +125,10 @@ func (y *year) reimage(server int32) {
 		}
 	}
 	y.on[server] = blocks[:0]
+	// What it was to send is to be sent by others.
+	for b, ok := y.next(server); ok; b, ok = y.next(server) {
+		left = append(left, b)
+	}
 	y.unnoticed = append(y.unnoticed, notice{y.now + y.late, left})
 }
 
@@ -108,83 +136,110 @@ func (y *year) reimage(server int32) {
 func (y *year) finish() {
 	for _, f := range y.flights {
 		y.underway[f.block] = false
-		switch {
-		case y.count[f.block] == 0: // lost meanwhile
-			y.placer.Release(f.target, 1)
-		case y.reimaged[f.source] == y.now || y.reimaged[f.target] == y.now:
+		if y.reimaged[f.source] == y.now || y.reimaged[f.target] == y.now {
 			y.placer.Release(f.target, 1)
 			y.wait(f.block)
-		default:
-			y.add(f.block, f.target)
-			y.result.Rebuilt++
+			continue
 		}
+		y.add(f.block, f.target)
+		y.result.Rebuilt++
 	}
 	y.flights = y.flights[:0]
 }
 
+// wait has one replica of b rebuilt by the server that has least to send of those
+// that hold it. A lost block waits for nothing.
 func (y *year) wait(b uint32) {
-	level := y.count[b]
-	y.waiting[level] = append(y.waiting[level], b)
+	at := y.Replicas(int(b))
+	if len(at) == 0 {
+		return
+	}
+	least := at[0]
+	for _, server := range at[1:] {
+		if y.senders[server].length < y.senders[least].length {
+			least = server
+		}
+	}
+	s := &y.senders[least]
+	if s.length == 0 {
+		y.active = append(y.active, least)
+	}
+	s.length++
+	s.waiting[len(at)].push(b)
 }
 
-// begin starts as many rebuilds as sources allow, the most urgent first.
+// next takes the most urgent of the blocks a server is to send.
+func (y *year) next(server int32) (uint32, bool) {
+	s := &y.senders[server]
+	for level := range s.waiting {
+		if b, ok := s.waiting[level].pop(); ok {
+			s.length--
+			return b, true
+		}
+	}
+	return 0, false
+}
+
+// begin starts the rebuilds of this turn: one for each server that has any.
 func (y *year) begin() {
 	for len(y.unnoticed) > 0 && y.unnoticed[0].turn <= y.now {
 		for _, b := range y.unnoticed[0].blocks {
-			if y.count[b] > 0 {
-				y.wait(b)
-			}
+			y.wait(b)
 		}
 		y.unnoticed = y.unnoticed[1:]
 	}
 	if y.now%RepairsPerHour == 0 {
-		for _, b := range y.refused {
-			if y.count[b] > 0 {
-				y.wait(b)
-			}
+		again := y.refused
+		y.refused = nil
+		for _, b := range again {
+			y.wait(b)
 		}
-		y.refused = y.refused[:0]
 	}
-	for level := 1; level < y.replicas; level++ {
-		for _, b := range y.waiting[level] {
-			y.rebuild(b)
+	still := y.active[:0]
+	for _, server := range y.active {
+		y.send(server)
+		if y.senders[server].length > 0 {
+			still = append(still, server)
 		}
-		y.waiting[level] = y.waiting[level][:0]
 	}
-	y.waiting, y.spare = y.spare, y.waiting
+	y.active = still
 }
 
-// rebuild starts to rebuild a replica of b, or leaves it waiting for the next turn.
-func (y *year) rebuild(b uint32) {
+// send starts the most urgent rebuild that a server can do now.
+func (y *year) send(server int32) {
+	var later []uint32
+	for b, ok := y.next(server); ok; b, ok = y.next(server) {
+		if y.count[b] == 0 {
+			continue // lost meanwhile
+		}
+		if y.underway[b] {
+			later = append(later, b)
+			continue
+		}
+		if y.rebuild(b, server) {
+			break
+		}
+	}
+	for _, b := range later {
+		s := &y.senders[server]
+		s.waiting[y.count[b]].push(b)
+		s.length++
+	}
+}
+
+// rebuild starts to rebuild a replica of b, if there is a target for it.
+func (y *year) rebuild(b uint32, source int32) bool {
 	left := int(y.count[b])
-	if left == 0 {
-		return
-	}
-	source, ok := y.source(b)
-	if !ok || y.underway[b] {
-		y.spare[left] = append(y.spare[left], b)
-		return
-	}
 	y.have = append(y.have[:0], y.Replicas(int(b))...)
 	placed, err := y.placer.Place(y.have, -1, y.replicas, y.r)
 	if err != nil {
 		y.result.Refused++
 		y.refused = append(y.refused, b)
-		return
+		return false
 	}
 	target := placed[left]
 	y.placer.Take(target)
-	y.sent[source] = y.now
 	y.underway[b] = true
 	y.flights = append(y.flights, flight{b, source, target})
-}
-
-// source finds a server that holds b and has not sent in this turn.
-func (y *year) source(b uint32) (int32, bool) {
-	for _, server := range y.Replicas(int(b)) {
-		if y.sent[server] != y.now {
-			return server, true
-		}
-	}
-	return 0, false
+	return true
 }
