@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"strings"
+	"time"
 
 	"gleaner/input"
 	"gleaner/placement"
@@ -17,15 +18,21 @@ import (
 // BlockBytes is the size of a block (OSDI'16 §5.1).
 const BlockBytes = 256 << 20
 
-// Placements are the policies by name: ours, HDFS's, and chance.
-var Placements = []string{"history", "stock", "random"}
+// Placements are the policies by name: ours, the paper's, HDFS's, and chance.
+var Placements = []string{"history", "paper", "stock", "random"}
 
-// Placer makes a policy for a datacenter. history learns the tenants' reimage
-// rates and peaks from what lies before d.Now. An unknown name is an input.Error.
-func Placer(name string, d *datacenter.Datacenter, rules placement.Rules) (storage.Placer, error) {
+// Placer makes a policy for a datacenter. history and paper learn how the tenants
+// behave from what lies before d.Now; apart are further hard rules of theirs. An
+// unknown name is an input.Error.
+func Placer(name string, d *datacenter.Datacenter, apart placement.RuleSet) (storage.Placer, error) {
 	inv := inventory(d)
 	switch name {
-	case "history":
+	case "history", "paper":
+		rules := placement.History
+		if name == "paper" {
+			rules = placement.Paper
+		}
+		rules.Hard |= apart
 		return placement.NewGrid(inv, rules), nil
 	case "stock":
 		return placement.Stock{Inventory: inv}, nil
@@ -42,7 +49,8 @@ func inventory(d *datacenter.Datacenter) *placement.Inventory {
 	} else {
 		rates = make([]float64, len(d.Tenants))
 	}
-	peaks := d.Peaks(0, min(max(d.SlotAt(d.Now), 0), d.Window.Len))
+	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
+	peaks := d.Peaks(0, past)
 	tenants := make([]placement.Tenant, len(d.Tenants))
 	for i, t := range d.Tenants {
 		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
@@ -50,15 +58,32 @@ func inventory(d *datacenter.Datacenter) *placement.Inventory {
 	}
 	servers := make([]placement.Server, len(d.Servers))
 	for i, s := range d.Servers {
-		servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes)}
+		servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes), Steady: steady(d, i, past)}
 	}
 	return placement.NewInventory(tenants, servers)
+}
+
+// steady tells whether a server is expected never to be busy: whether its peak,
+// and on top of it twice what its daily peaks differ by, stays below what makes it
+// busy. That is little more than the peak for a constant tenant, and far more for
+// an unpredictable one. Nothing is known of a server without a past.
+func steady(d *datacenter.Datacenter, server, past int) bool {
+	day := int(24 * time.Hour / d.Window.Step)
+	high, low := 0.0, 1.0 // of the daily peaks
+	for from := 0; from < past; from += day {
+		peak := 0.0
+		for slot := from; slot < min(from+day, past); slot++ {
+			peak = max(peak, float64(d.CPU(server, slot)))
+		}
+		high, low = max(high, peak), min(low, peak)
+	}
+	return past > 0 && high+2*(high-low) <= storage.BusyAbove
 }
 
 // A Run is one simulation to do.
 type Run struct {
 	Placement string
-	Rules     placement.Rules // of history
+	Apart     placement.RuleSet // further hard rules of history and paper
 	Blocks    int
 	Replicas  int
 	Days      int // of reimages from the datacenter's Now on; 0 for none
@@ -76,7 +101,7 @@ type Result struct {
 // reimages. It calls progress, if there is one, with the share of the days that
 // is done, and ends early with its error.
 func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
-	placer, err := Placer(run.Placement, d, run.Rules)
+	placer, err := Placer(run.Placement, d, run.Apart)
 	if err != nil {
 		return Result{}, err
 	}
