@@ -83,6 +83,8 @@ the servers noticing.`,
 		newHistory(),
 		newClassify(),
 		newReimages(),
+		newGenerate(),
+		newSimulate(),
 		newVersion(),
 	)
 	return root
