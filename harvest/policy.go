@@ -1,0 +1,154 @@
+package harvest
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	"gleaner/cluster"
+	"gleaner/input"
+)
+
+// Facts are what is known of one server when a policy is asked.
+type Facts struct {
+	Size    cluster.Resources
+	Reserve cluster.Resources // kept free for the primary to burst into
+	Primary cluster.Resources // what it uses now, rounded up
+	Past    *Past
+}
+
+// A Policy says how much harvested tasks may hold on a server, all together.
+type Policy interface {
+	Room(Facts) cluster.Resources
+}
+
+// A ClassPicker is a policy that also says where: it picks the classes whose
+// servers a job's tasks may go to, none when the job has to wait. The tasks
+// of policies that do not pick go wherever there is room.
+type ClassPicker interface {
+	Policy
+	Classes(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int
+}
+
+// policies are all there are, by name, ours first.
+var policies = []struct {
+	name   string
+	policy Policy
+}{
+	{"history", history{}},
+	{"primary", primary{}},
+	{"stock", stock{}},
+	{"koordinator", koordinator{}},
+	{"borg", borg{}},
+	{"nsigma", nSigma{}},
+	{"max", highest{}},
+}
+
+// PolicyNames lists the policies, ours first.
+func PolicyNames() []string {
+	names := make([]string, len(policies))
+	for i, p := range policies {
+		names[i] = p.name
+	}
+	return names
+}
+
+// PolicyNamed finds a policy.
+func PolicyNamed(name string) (Policy, error) {
+	for _, p := range policies {
+		if p.name == name {
+			return p.policy, nil
+		}
+	}
+	return nil, input.Errorf("", "no policy is called %q; there are %s", name, strings.Join(PolicyNames(), ", "))
+}
+
+// Guarded reports whether servers under p are guarded: under stock nobody
+// keeps the primary's reserve (OSDI'16 §6.1, YARN-Stock).
+func Guarded(p Policy) bool {
+	_, unaware := p.(stock)
+	return !unaware
+}
+
+// primary knows what the primary uses now and nothing else (YARN-PT).
+type primary struct{}
+
+func (primary) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
+
+// history is ours: on a server it counts as primary does, but a job's tasks
+// go only to classes that have room for as long as the job runs (YARN-H/Tez-H).
+type history struct{ primary }
+
+func (history) Classes(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int {
+	return Select(kind, need, classes, r, picked)
+}
+
+// stock counts what was handed out and does not know primaries (YARN-Stock).
+type stock struct{}
+
+func (stock) Room(f Facts) cluster.Resources { return f.Size }
+
+// below is the room of a policy that expects the primary's CPU to reach peak,
+// a share of the server. The reserve is kept from what it uses now: a peak
+// that is foreseen needs no reserve of its own.
+func (f Facts) below(peak float64) cluster.Resources {
+	left := f.Size
+	left.CPU -= cluster.MilliCPU(peak * float64(f.Size.CPU))
+	left.Memory -= f.Primary.Memory
+	return left.Min(primary{}.Room(f))
+}
+
+// koordinator hands out what is left of 60% of a server above the larger of
+// the primary's use and its predicted peak: the 95th percentile of a histogram
+// in which half a day halves the weight, plus a tenth.
+type koordinator struct{}
+
+const (
+	koordinatorReclaim = 0.60
+	koordinatorMargin  = 1.10
+)
+
+func (koordinator) Room(f Facts) cluster.Resources {
+	now := float64(f.Primary.CPU) / float64(f.Size.CPU)
+	return f.below(1 - koordinatorReclaim + max(now, koordinatorMargin*f.Past.Percentile(0.95)))
+}
+
+// borg expects nine tenths of what primaries may ask for to be used at the
+// peak; a primary that owns its server may ask for all of it.
+type borg struct{}
+
+const borgShare = 0.9
+
+func (borg) Room(f Facts) cluster.Resources { return f.below(borgShare) }
+
+// nSigma expects the mean and five standard deviations above it.
+type nSigma struct{}
+
+const sigmas = 5
+
+func (nSigma) Room(f Facts) cluster.Resources {
+	mean, deviation := f.Past.Sigma()
+	return f.below(min(mean+sigmas*deviation, 1))
+}
+
+// highest expects the larger of nSigma's peak and the 99th percentile.
+type highest struct{}
+
+func (highest) Room(f Facts) cluster.Resources {
+	mean, deviation := f.Past.Sigma()
+	return f.below(min(max(mean+sigmas*deviation, f.Past.Percentile(0.99)), 1))
+}
+
+// A Reserve is the share of each server that is kept free for its primary.
+type Reserve struct{ CPU, Memory float64 }
+
+// PaperReserve keeps 4 of 12 cores and 10 of 32 GB (OSDI'16 §6.1).
+var PaperReserve = Reserve{CPU: 4.0 / 12, Memory: 10.0 / 32}
+
+// Of is the reserve of a server of that size, in whole cores and megabytes.
+func (r Reserve) Of(size cluster.Resources) cluster.Resources {
+	const rounding = 1e-6 // a third of 12 cores is 4, not a hair more
+	return cluster.Resources{
+		CPU:    cluster.MilliCPU(r.CPU*float64(size.CPU) - rounding + 1),
+		Memory: cluster.Bytes(r.Memory*float64(size.Memory) - rounding + 1),
+	}.RoundUp()
+}
