@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"harvest":          {"cluster", "dilation"},
 	"trace":            {"cluster", "input/compressed"},
 	"history":          {"cluster", "kv", "input/compressed"},
+	"history/reimages": {"cluster"},
 	"curator":          {"kv"},
 	"fabric":           {"cluster", "kv", "placement", "curator"},
 	"sim":              {"cluster"},
@@ -51,7 +52,7 @@ var everyone = []string{"input"}
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan"}
+	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages"}
 	impure = []string{"input/compressed", "plan/milp"}
 )
 

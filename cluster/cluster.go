@@ -120,3 +120,10 @@ type Series struct {
 	Servers int
 	CPU     []float32
 }
+
+// A Reimage is a server's disk wiped and set up anew, with all that was on it gone.
+type Reimage struct {
+	At     time.Time
+	Server ServerID
+	Cause  string
+}
