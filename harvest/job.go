@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -12,6 +13,7 @@ const maxFailures = 4
 // A job is one that was submitted and has not ended, or has tasks left to die.
 type job struct {
 	spec      *cluster.Job
+	number    int // in the order they came in
 	submitted time.Time
 	started   time.Time // of its first task; zero before
 	asked     time.Time // when it began to wait for classes
@@ -26,6 +28,7 @@ type job struct {
 	// the job is in the queue.
 	anywhere bool
 	classes  []int
+	shares   []float64           // of its tasks that each of classes is meant to take
 	promised []cluster.Resources // to it, of each of classes
 	listed   bool                // among those that wait for a server
 }
@@ -90,15 +93,21 @@ func (j *job) open(i int) {
 	j.unstarted += st.spec.Tasks
 }
 
-// ready finds a stage with a task that may start now, earlier stages first.
-func (j *job) ready() *stage {
+// ready reports whether a task of the stage may start now.
+func (st *stage) ready() bool {
+	return len(st.again) > 0 || int(st.next) < len(st.tasks)
+}
+
+// hopeless reports whether no task of j can start where requests like those
+// in failed could not.
+func (j *job) hopeless(failed []cluster.Resources) bool {
 	for i := range j.stages {
 		st := &j.stages[i]
-		if st.tasks != nil && (len(st.again) > 0 || int(st.next) < len(st.tasks)) {
-			return st
+		if st.ready() && !slices.ContainsFunc(failed, func(f cluster.Resources) bool { return f.Fits(st.spec.Request) }) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // take gives the stage's next task, those that were killed first.

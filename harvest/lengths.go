@@ -87,6 +87,8 @@ type memory struct {
 	last map[string]time.Duration
 	runs []Run // a ring of the last ones
 	next int
+
+	finished int // runs ever
 }
 
 func (m *memory) remember(name string, run Run) {
@@ -94,6 +96,7 @@ func (m *memory) remember(name string, run Run) {
 		m.last = map[string]time.Duration{}
 	}
 	m.last[name] = run.Took
+	m.finished++
 	if len(m.runs) < knownRuns {
 		m.runs = append(m.runs, run)
 		return

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/dilation"
 )
 
 // A server is what the core knows of one.
@@ -16,7 +17,8 @@ type server struct {
 	room    cluster.Resources // that harvested tasks may hold, by the policy
 	held    cluster.Resources // by them, from the moment they are told to start
 	past    Past
-	loading []float64 // sum of its tasks' loading vectors
+	machine dilation.Machine // nil where loading vectors are not looked at
+	load    dilation.Vector  // of its harvested tasks together
 	gone    bool
 
 	class, place int // where it stands among its class's servers
@@ -24,7 +26,7 @@ type server struct {
 
 func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
 
-// weight is the server's chance to be chosen: its available CPU.
+// weight is the server's chance to be chosen: its available CPU (OSDI'16 §5.3).
 func (s *server) weight() int64 {
 	free := s.free()
 	if s.gone || free.CPU <= 0 || free.Memory < 0 {
@@ -33,22 +35,26 @@ func (s *server) weight() int64 {
 	return int64(free.CPU)
 }
 
-// A class is a published class and its servers here. The first of a core's
-// classes holds the servers of which no history is known.
+func (s *server) facts() Facts {
+	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past}
+}
+
+// A class is the servers of a published class, and the jobs whose tasks wait
+// for one of them. Its state stands beside it in Core.states.
 type class struct {
-	ClassState
 	servers []int
 	free    tree // of each of servers, what harvested tasks may still be given
 	stale   bool // the tree is of other servers
-	roomier bool // since waiting tasks were last looked at
-	waiting []*job
+	opened  bool // room has grown since those who wait were last looked at
+	waiting line
 }
 
-// unclassified is where headroom is what is free now, for jobs of any length.
+// unclassified is the class of servers of which no history is known. Headroom
+// there is what is free now, for jobs of any length.
 const unclassified = 0
 
 // join takes in a server, or its new size.
-func (c *Core) join(at time.Time, spec *cluster.Server) {
+func (c *Core) join(spec *cluster.Server) {
 	i, known := c.byID[spec.ID]
 	if !known {
 		i = len(c.servers)
@@ -58,31 +64,33 @@ func (c *Core) join(at time.Time, spec *cluster.Server) {
 	s := &c.servers[i]
 	c.leaveClass(s)
 	s.tenant, s.size, s.reserve, s.gone = spec.Tenant(), spec.Size(), c.reserve.Of(spec.Size()), false
+	if c.machine != nil {
+		s.machine = c.machine(s.size)
+		s.load = make(dilation.Vector, len(s.machine))
+	}
 	s.room = c.policy.Room(s.facts())
-	c.enterClass(i, c.byTenant[s.tenant])
+	c.enterClass(i)
 }
 
-func (s *server) facts() Facts {
-	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past}
-}
-
-func (c *Core) enterClass(i, to int) {
-	s, cl := &c.servers[i], &c.classes[to]
+func (c *Core) enterClass(i int) {
+	s := &c.servers[i]
+	to := c.byTenant[s.tenant] // unclassified if nothing is known of it
+	cl, state := &c.classes[to], &c.states[to]
 	s.class, s.place = to, len(cl.servers)
 	cl.servers = append(cl.servers, i)
-	cl.Size, cl.Reserve = cl.Size.Add(s.size), cl.Reserve.Add(s.reserve)
-	cl.Primary = cl.Primary.Add(s.primary)
+	state.Size, state.Reserve = state.Size.Add(s.size), state.Reserve.Add(s.reserve)
+	state.Primary = state.Primary.Add(s.primary)
 	cl.stale = true
-	c.roomier(to)
+	c.open(to)
 }
 
 func (c *Core) leaveClass(s *server) {
 	if s.class < 0 {
 		return
 	}
-	cl := &c.classes[s.class]
-	cl.Size, cl.Reserve = cl.Size.Sub(s.size), cl.Reserve.Sub(s.reserve)
-	cl.Primary = cl.Primary.Sub(s.primary)
+	cl, state := &c.classes[s.class], &c.states[s.class]
+	state.Size, state.Reserve = state.Size.Sub(s.size), state.Reserve.Sub(s.reserve)
+	state.Primary = state.Primary.Sub(s.primary)
 	last := len(cl.servers) - 1
 	moved := cl.servers[last]
 	cl.servers[s.place] = moved
@@ -99,54 +107,37 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	s := &c.servers[i]
 	now := use.Primary.RoundUp()
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
-	cl := &c.classes[s.class]
-	cl.Primary = cl.Primary.Add(now).Sub(s.primary)
+	state := &c.states[s.class]
+	state.Primary = state.Primary.Add(now).Sub(s.primary)
 	s.primary = now
 	s.room = c.policy.Room(s.facts())
 	c.weigh(s)
 }
 
-// hold gives amount, or with a negative sign takes it back, on s.
-func (c *Core) hold(s *server, request cluster.Resources, loading []float64, sign int) {
-	s.held = s.held.Add(request.Times(sign))
-	if loading != nil {
-		for len(s.loading) < len(loading) {
-			s.loading = append(s.loading, 0)
-		}
-		for k, share := range loading {
-			s.loading[k] += float64(sign) * share
-		}
-	}
-	c.weigh(s)
-}
-
-// weigh brings the server's chance up to date.
+// weigh brings the server's chance to be chosen up to date.
 func (c *Core) weigh(s *server) {
-	if s.class < 0 {
+	if s.class < 0 || c.classes[s.class].stale {
 		return
 	}
-	cl := &c.classes[s.class]
-	if cl.stale {
-		return
-	}
+	free := &c.classes[s.class].free
 	w := s.weight()
-	more := w > cl.free.weight[s.place]
-	cl.free.set(s.place, w)
-	if more {
-		c.roomier(s.class)
+	if w > free.weight[s.place] {
+		c.open(s.class)
 	}
+	free.set(s.place, w)
 }
 
-// roomier notes that tasks that wait for class i may fit now.
-func (c *Core) roomier(i int) {
-	if cl := &c.classes[i]; !cl.roomier {
-		cl.roomier = true
+// open notes that tasks that wait for class i may fit now.
+func (c *Core) open(i int) {
+	if cl := &c.classes[i]; !cl.opened {
+		cl.opened = true
 		c.opened = append(c.opened, i)
 	}
 }
 
-// tree is the class's, of its present servers.
-func (c *Core) tree(cl *class) *tree {
+// tree is the one of class i, of its present servers.
+func (c *Core) tree(i int) *tree {
+	cl := &c.classes[i]
 	if cl.stale {
 		weights := make([]int64, len(cl.servers))
 		for k, i := range cl.servers {
