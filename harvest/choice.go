@@ -10,15 +10,15 @@ import (
 // A Choice is the way one server is chosen among those a task may go to.
 type Choice uint8
 
-// The choices. Tasks whose loading is not known are always chosen for by room.
+// The choices. Tasks whose loading is not known are always chosen for by weight.
 const (
-	ByRoom            Choice = iota // with probability proportional to available CPU (OSDI'16 §5.3)
-	ByDilation                      // where it slows the tasks there, and itself, the least (PEVA'16 Definition 2)
-	ByRoomAndDilation               // the least dilation among a few drawn by room
+	ByWeight   Choice = iota // with probability proportional to the policy's weight (OSDI'16 §5.3)
+	ByDilation               // where it slows the tasks there, and itself, the least (PEVA'16 Definition 2)
+	ByBoth                   // the least dilation among a few drawn by weight
 )
 
 const (
-	few   = 4 // servers that ByRoomAndDilation compares: enough to find a good one, too few to send everyone there
+	few   = 4 // servers that ByBoth compares: enough to find a good one, too few to send everyone there
 	tries = 8 // draws before the servers with room are counted out
 )
 
@@ -32,18 +32,18 @@ func (c *Core) choose(j *job, st *cluster.Stage) int {
 	for _, k := range classes {
 		total += c.tree(k).total
 	}
-	if total < int64(st.Request.CPU) {
+	if total == 0 {
 		return -1
 	}
-	if c.choice == ByRoom || c.machine == nil || st.Loading == nil {
-		return c.byRoom(classes, total, st.Request)
+	if c.choice == ByWeight || c.machine == nil || st.Loading == nil {
+		return c.byWeight(classes, total, st.Request)
 	}
 	if c.choice == ByDilation {
 		return c.byDilation(classes, st)
 	}
 	best, least := -1, math.Inf(1)
 	for range few {
-		i := c.byRoom(classes, total, st.Request)
+		i := c.byWeight(classes, total, st.Request)
 		if i < 0 {
 			return -1
 		}
@@ -54,9 +54,9 @@ func (c *Core) choose(j *job, st *cluster.Stage) int {
 	return best
 }
 
-// byRoom draws a server by its available CPU. Draws that the task does not
+// byWeight draws a server by its weight. Draws that the task does not
 // fit are thrown away, which leaves the others' proportions as they were.
-func (c *Core) byRoom(classes []int, total int64, request cluster.Resources) int {
+func (c *Core) byWeight(classes []int, total int64, request cluster.Resources) int {
 	for range tries {
 		point := c.rand.Int64N(total)
 		for _, k := range classes {
@@ -78,14 +78,14 @@ func (c *Core) byRoom(classes []int, total int64, request cluster.Resources) int
 // countedOut draws among the servers that the task fits, looking at each.
 func (c *Core) countedOut(classes []int, request cluster.Resources) int {
 	total := int64(0)
-	c.fitting(classes, request, func(_ int, s *server) bool { total += s.weight(); return true })
+	c.fitting(classes, request, func(_ int, s *server) bool { total += c.weight(s); return true })
 	if total == 0 {
 		return -1
 	}
 	point, found := c.rand.Int64N(total), -1
 	c.fitting(classes, request, func(i int, s *server) bool {
 		found = i
-		point -= s.weight()
+		point -= c.weight(s)
 		return point >= 0
 	})
 	return found
@@ -107,7 +107,7 @@ func (c *Core) fitting(classes []int, request cluster.Resources, visit func(int,
 	for _, k := range classes {
 		for _, i := range c.classes[k].servers {
 			s := &c.servers[i]
-			if s.weight() > 0 && request.Fits(s.free()) && !visit(i, s) {
+			if c.weight(s) > 0 && request.Fits(s.free()) && !visit(i, s) {
 				return
 			}
 		}

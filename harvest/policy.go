@@ -16,10 +16,24 @@ type Facts struct {
 	Past    *Past
 }
 
-// A Policy says how much harvested tasks may hold on a server, all together.
+// A Policy says how much harvested tasks may hold on a server, all together,
+// and how likely a server that has so much left of it is to be chosen next:
+// in proportion to its weight.
 type Policy interface {
 	Room(Facts) cluster.Resources
+	Weight(left cluster.Resources) int64
 }
+
+// inTurn serves servers as their heartbeats come in, whatever room they have:
+// what a resource manager does by default (OSDI'16 §5.3).
+type inTurn struct{}
+
+func (inTurn) Weight(cluster.Resources) int64 { return 1 }
+
+// byRoom balances: twice the room, twice the chance (§5.3).
+type byRoom struct{}
+
+func (byRoom) Weight(left cluster.Resources) int64 { return int64(left.CPU) }
 
 // A ClassPicker is a policy that also says where: it picks the classes whose
 // servers a job's tasks may go to, none when the job has to wait. The tasks
@@ -70,20 +84,22 @@ func Guarded(p Policy) bool {
 }
 
 // primary knows what the primary uses now and nothing else (YARN-PT).
-type primary struct{}
+type primary struct{ inTurn }
 
 func (primary) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
 
 // history is ours: on a server it counts as primary does, but a job's tasks
 // go only to classes that have room for as long as the job runs (YARN-H/Tez-H).
-type history struct{ primary }
+type history struct{ byRoom }
+
+func (history) Room(f Facts) cluster.Resources { return primary{}.Room(f) }
 
 func (history) Classes(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int {
 	return Select(kind, need, classes, r, picked)
 }
 
 // stock counts what was handed out and does not know primaries (YARN-Stock).
-type stock struct{}
+type stock struct{ inTurn }
 
 func (stock) Room(f Facts) cluster.Resources { return f.Size }
 
@@ -100,7 +116,7 @@ func (f Facts) below(peak float64) cluster.Resources {
 // koordinator hands out what is left of 60% of a server above the larger of
 // the primary's use and its predicted peak: the 95th percentile of a histogram
 // in which half a day halves the weight, plus a tenth.
-type koordinator struct{}
+type koordinator struct{ byRoom }
 
 const (
 	koordinatorReclaim = 0.60
@@ -114,14 +130,14 @@ func (koordinator) Room(f Facts) cluster.Resources {
 
 // borg expects nine tenths of what primaries may ask for to be used at the
 // peak; a primary that owns its server may ask for all of it.
-type borg struct{}
+type borg struct{ byRoom }
 
 const borgShare = 0.9
 
 func (borg) Room(f Facts) cluster.Resources { return f.below(borgShare) }
 
 // nSigma expects the mean and five standard deviations above it.
-type nSigma struct{}
+type nSigma struct{ byRoom }
 
 const sigmas = 5
 
@@ -131,7 +147,7 @@ func (nSigma) Room(f Facts) cluster.Resources {
 }
 
 // highest expects the larger of nSigma's peak and the 99th percentile.
-type highest struct{}
+type highest struct{ byRoom }
 
 func (highest) Room(f Facts) cluster.Resources {
 	mean, deviation := f.Past.Sigma()

@@ -10,6 +10,7 @@ import (
 // patience is how long a job waits for room that suits its length before it is
 // treated as one step shorter: as long as it took last time, but within bounds.
 // Without it, a long job would never run where every class peaks at some time.
+var PatienceFactor = 1.0
 const (
 	leastPatience = 2 * time.Minute
 	mostPatience  = time.Hour
@@ -20,7 +21,7 @@ func (c *Core) patience(j *job) time.Duration {
 	if !known {
 		last = c.thresholds.Long
 	}
-	return min(max(last, leastPatience), mostPatience)
+	return min(max(time.Duration(float64(last)*PatienceFactor), 1), mostPatience)
 }
 
 // length is the type of a job (Algorithm 1 line 3), eased while it waits;

@@ -26,13 +26,13 @@ type server struct {
 
 func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
 
-// weight is the server's chance to be chosen: its available CPU (OSDI'16 §5.3).
-func (s *server) weight() int64 {
-	free := s.free()
-	if s.gone || free.CPU <= 0 || free.Memory < 0 {
+// weight is the server's chance to be chosen: none when it has no room.
+func (c *Core) weight(s *server) int64 {
+	left := s.free()
+	if s.gone || left.CPU <= 0 || left.Memory < 0 {
 		return 0
 	}
-	return int64(free.CPU)
+	return c.policy.Weight(left)
 }
 
 func (s *server) facts() Facts {
@@ -120,11 +120,11 @@ func (c *Core) weigh(s *server) {
 		return
 	}
 	free := &c.classes[s.class].free
-	w := s.weight()
-	if w > free.weight[s.place] {
+	w := c.weight(s)
+	free.set(s.place, w)
+	if w > 0 {
 		c.open(s.class)
 	}
-	free.set(s.place, w)
 }
 
 // open notes that tasks that wait for class i may fit now.
@@ -141,7 +141,7 @@ func (c *Core) tree(i int) *tree {
 	if cl.stale {
 		weights := make([]int64, len(cl.servers))
 		for k, i := range cl.servers {
-			weights[k] = c.servers[i].weight()
+			weights[k] = c.weight(&c.servers[i])
 		}
 		cl.free, cl.stale = newTree(weights), false
 	}
