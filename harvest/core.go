@@ -40,16 +40,13 @@ type Core struct {
 
 	jobs    map[cluster.JobID]*job
 	active  line // jobs, in order
-	queue   line // those that have no classes yet
 	waiting line // those that may go anywhere and wait for a server
 	number  int  // of the last job
 
 	memory     memory
 	thresholds Thresholds
 	at         time.Time
-	least      [3]cluster.MilliCPU // that any job in the queue asks for, by length
-	retry      bool                // headroom may have grown since the queue was looked at
-	look       bool                // someone in it may have come in, or lost patience
+	picked     []int               // scratch
 	failed     []cluster.Resources // requests that found no server; scratch
 	actions    []cluster.Action
 }
@@ -71,14 +68,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 	switch ev.Kind {
 	case cluster.ServerJoined:
 		c.join(ev.Server)
-		c.retry = true
 	case cluster.ServerLeft:
 		c.leave(ev.On)
 	case cluster.UseReported:
 		for _, use := range ev.Use {
 			c.report(ev.At, use)
 		}
-		c.retry, c.look = true, true
 	case cluster.ClassesPublished:
 		c.publish(ev.Classes)
 	case cluster.JobSubmitted:
@@ -90,13 +85,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
 		c.stopped(ev)
 	}
-	c.askForClasses()
 	c.serve()
 	return c.actions
 }
 
-// publish takes in new classes. Jobs whose tasks run keep to the classes that
-// their servers are in now; those of which nothing runs ask again.
+// publish takes in new classes. Labels that jobs had are void; those that
+// have tasks left to start ask again.
 func (c *Core) publish(published []cluster.Class) {
 	c.classes = make([]class, 1+len(published))
 	c.states = make([]ClassState, 1+len(published))
@@ -113,54 +107,18 @@ func (c *Core) publish(published []cluster.Class) {
 	}
 	for i := range c.servers {
 		if !c.servers[i].gone {
-			c.servers[i].class = -1
 			c.enterClass(i)
 		}
 	}
-	c.waiting = c.waiting[:0]
 	for _, j := range c.active {
-		c.relabel(j)
+		if !j.anywhere && !j.ended {
+			j.listed = false
+			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
+		}
 	}
 	c.rethink()
-	c.retry, c.look = true, true
-}
-
-func (c *Core) relabel(j *job) {
-	j.listed = false
-	held := make([]cluster.Resources, len(c.classes))
-	c.eachRunning(j, func(st *stage, t *task) {
-		k := c.servers[t.server].class
-		held[k] = held[k].Add(st.spec.Request)
-	})
-	if j.anywhere || j.ended {
-		for k := range held {
-			c.states[k].Taken = c.states[k].Taken.Add(held[k])
-		}
-	} else {
-		j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
-		for k, h := range held {
-			if h.CPU > 0 {
-				j.classes, j.shares, j.promised = append(j.classes, k), append(j.shares, float64(h.CPU)), append(j.promised, cluster.Resources{})
-			}
-		}
-		normalise(j.shares)
-		c.promise(j)
-		if len(j.classes) == 0 {
-			c.queue.add(j)
-			return
-		}
-	}
-	c.list(j)
-}
-
-// eachRunning visits the job's running tasks.
-func (c *Core) eachRunning(j *job, visit func(*stage, *task)) {
-	for i := range j.stages {
-		for k := range j.stages[i].tasks {
-			if t := &j.stages[i].tasks[k]; t.server >= 0 {
-				visit(&j.stages[i], t)
-			}
-		}
+	for _, j := range c.active {
+		c.place(j)
 	}
 }
 
@@ -180,7 +138,7 @@ func (c *Core) leave(id cluster.ServerID) {
 			st := &j.stages[k]
 			for n := range st.tasks {
 				if t := &st.tasks[n]; int(t.server) == i {
-					c.release(j, st, t)
+					c.stop(j, st, t)
 					all = append(all, lost{j, st, int32(n)})
 				}
 			}
@@ -207,13 +165,8 @@ func (c *Core) submit(spec *cluster.Job) {
 	j.number = c.number
 	c.jobs[spec.ID] = j
 	c.active = append(c.active, j)
-	if c.picker == nil {
-		j.anywhere = true
-		c.place(j)
-		return
-	}
-	c.queue.add(j)
-	c.retry, c.look = true, true
+	c.ask(j)
+	c.place(j)
 }
 
 // stopped takes in that a task is no longer running.
@@ -229,7 +182,7 @@ func (c *Core) stopped(ev cluster.Event) {
 	}
 	t := &st.tasks[index]
 	since := t.since
-	c.release(j, st, t)
+	c.stop(j, st, t)
 	switch {
 	case j.ended:
 		if j.running == 0 {
@@ -248,18 +201,8 @@ func (c *Core) stopped(ev cluster.Event) {
 	}
 }
 
-// release takes back what a running task held.
-func (c *Core) release(j *job, st *stage, t *task) {
-	s := &c.servers[t.server]
-	s.held = s.held.Sub(st.spec.Request)
-	if s.machine != nil && len(st.spec.Loading) == len(s.machine) {
-		s.load.Remove(st.spec.Loading)
-	}
-	if j.anywhere && s.class >= 0 {
-		c.states[s.class].Taken = c.states[s.class].Taken.Sub(st.spec.Request)
-		c.retry = true
-	}
-	c.weigh(s)
+func (c *Core) stop(j *job, st *stage, t *task) {
+	c.release(j, &c.servers[t.server], st.spec)
 	t.server = -1
 	j.running--
 }
@@ -272,6 +215,7 @@ func (c *Core) again(j *job, st *stage, index int32) {
 	st.tasks[index].attempt++
 	st.again = append(st.again, index)
 	j.unstarted++
+	c.promise(j)
 	c.place(j)
 }
 
@@ -288,6 +232,10 @@ func (c *Core) finished(j *job, i int) {
 		return
 	}
 	if j.unstarted > waiting {
+		if j.anywhere {
+			c.unlist(j)
+			c.ask(j) // there may be classes by now
+		}
 		c.place(j)
 	}
 }
@@ -304,7 +252,6 @@ func (c *Core) rethink() {
 func (c *Core) end(j *job, reason string) {
 	j.ended = true
 	j.unstarted = 0
-	c.queue.remove(j)
 	c.unlist(j)
 	c.promise(j)
 	for i := range j.stages {

@@ -16,7 +16,6 @@ type job struct {
 	number    int // in the order they came in
 	submitted time.Time
 	started   time.Time // of its first task; zero before
-	asked     time.Time // when it began to wait for classes
 	stages    []stage
 	waves     []cluster.Resources // what unfinished tasks of each wave ask for
 	running   int
@@ -24,11 +23,11 @@ type job struct {
 	work      float64
 	ended     bool
 
-	// Where its tasks may go: anywhere, or to servers of classes. With neither
-	// the job is in the queue.
+	// Where its tasks may go: anywhere, or to servers of classes.
 	anywhere bool
 	classes  []int
-	shares   []float64           // of its tasks that each of classes is meant to take
+	held     cluster.Resources   // by its tasks
+	shares   []float64           // of what is promised to it, by class
 	promised []cluster.Resources // to it, of each of classes
 	listed   bool                // among those that wait for a server
 }
@@ -52,7 +51,7 @@ type task struct {
 }
 
 func newJob(spec *cluster.Job, at time.Time) *job {
-	j := &job{spec: spec, submitted: at, asked: at, stages: make([]stage, len(spec.Stages)), waves: make([]cluster.Resources, len(spec.Stages))}
+	j := &job{spec: spec, submitted: at, stages: make([]stage, len(spec.Stages)), waves: make([]cluster.Resources, len(spec.Stages))}
 	place := make(map[string]int, len(spec.Stages))
 	for i := range spec.Stages {
 		place[spec.Stages[i].Name] = i
@@ -82,6 +81,17 @@ func (j *job) width() cluster.Resources {
 		width = width.Max(sum)
 	}
 	return width
+}
+
+// toStart is what the tasks ask for that may start now.
+func (j *job) toStart() cluster.Resources {
+	var sum cluster.Resources
+	for i := range j.stages {
+		if st := &j.stages[i]; st.tasks != nil {
+			sum = sum.Add(st.spec.Request.Times(len(st.tasks) - int(st.next) + len(st.again)))
+		}
+	}
+	return sum
 }
 
 func (j *job) open(i int) {

@@ -46,15 +46,14 @@ const (
 func ThresholdsFrom(runs []Run, classes []ClassState) (Thresholds, bool) {
 	var give [3]float64
 	for i := range classes {
-		idle := classes[i]
-		idle.Primary.CPU, idle.Taken = 0, cluster.Resources{}
-		switch idle.Pattern {
+		c := &classes[i]
+		switch c.Pattern {
 		case cluster.Unpredictable:
-			give[Short] += float64(idle.Headroom(Medium).CPU) // what its mean leaves
+			give[Short] += float64(max(c.above(c.Mean), 0))
 		case cluster.Periodic:
-			give[Medium] += float64(idle.Headroom(Medium).CPU)
+			give[Medium] += float64(max(c.above(c.Mean), 0))
 		case cluster.Constant:
-			give[Long] += float64(idle.Headroom(Long).CPU)
+			give[Long] += float64(max(c.above(c.Peak), 0))
 		}
 	}
 	capacity := give[Short] + give[Medium] + give[Long]

@@ -3,6 +3,8 @@ package harvest
 import (
 	"math"
 	"time"
+
+	"gleaner/cluster"
 )
 
 const (
@@ -81,3 +83,26 @@ func (p *Past) Sigma() (mean, deviation float64) {
 	mean = first / p.sum
 	return mean, math.Sqrt(max(second/p.sum-mean*mean, 0))
 }
+
+// steadyFor is how long what a primary has given back must stay free before it
+// counts as free: about as long as a task runs.
+const steadyFor = 30 * time.Minute
+
+// recent is the highest use of the last steadyFor to twice that: of the
+// stretch of time that is under way and of the one before it.
+type recent struct {
+	since        time.Time
+	now, earlier cluster.Resources
+}
+
+func (r *recent) note(at time.Time, use cluster.Resources) {
+	if age := at.Sub(r.since); age >= steadyFor {
+		if r.earlier = r.now; age >= 2*steadyFor {
+			r.earlier = cluster.Resources{}
+		}
+		r.now, r.since = use, at
+	}
+	r.now = r.now.Max(use)
+}
+
+func (r *recent) highest() cluster.Resources { return r.now.Max(r.earlier) }

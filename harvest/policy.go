@@ -13,6 +13,7 @@ type Facts struct {
 	Size    cluster.Resources
 	Reserve cluster.Resources // kept free for the primary to burst into
 	Primary cluster.Resources // what it uses now, rounded up
+	Recent  cluster.Resources // the most it used in the last while
 	Past    *Past
 }
 
@@ -36,11 +37,18 @@ type byRoom struct{}
 func (byRoom) Weight(left cluster.Resources) int64 { return int64(left.CPU) }
 
 // A ClassPicker is a policy that also says where: it picks the classes whose
-// servers a job's tasks may go to, none when the job has to wait. The tasks
-// of policies that do not pick go wherever there is room.
+// servers a job's tasks may go to. Without any, and under policies that do not
+// pick, tasks go wherever there is room.
 type ClassPicker interface {
 	Policy
-	Classes(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int
+	Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int
+}
+
+// An Ask is a job's question for classes.
+type Ask struct {
+	Kind Length
+	Need cluster.Resources // at once
+	Has  []int             // classes it has, which turn out to be too small
 }
 
 // policies are all there are, by name, ours first.
@@ -49,6 +57,7 @@ var policies = []struct {
 	policy Policy
 }{
 	{"history", history{}},
+	{"osdi16", osdi16{}},
 	{"primary", primary{}},
 	{"stock", stock{}},
 	{"koordinator", koordinator{}},
@@ -88,14 +97,35 @@ type primary struct{ inTurn }
 
 func (primary) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
 
-// history is ours: on a server it counts as primary does, but a job's tasks
-// go only to classes that have room for as long as the job runs (YARN-H/Tez-H).
+// osdi16 is the paper's, as written (YARN-H/Tez-H): on a server it counts as
+// primary does, but a job's tasks go only to classes that had room for as long
+// as the job runs when it asked.
+type osdi16 struct{ byRoom }
+
+func (osdi16) Room(f Facts) cluster.Resources { return primary{}.Room(f) }
+
+func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int {
+	if len(ask.Has) > 0 {
+		return append(picked, ask.Has...)
+	}
+	return Select(ask.Kind, ask.Need, classes, r, picked)
+}
+
+// history is ours. It differs from the paper in two ways. What a primary gave
+// back a moment ago it may want again the next, so a server's use is counted
+// as its highest of the last while. And room is not left idle: a job for which
+// no class has room as long as it runs asks as if it were shorter, and asks
+// again when its classes turn out to be too small.
 type history struct{ byRoom }
 
-func (history) Room(f Facts) cluster.Resources { return primary{}.Room(f) }
+func (history) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Recent) }
 
-func (history) Classes(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int {
-	return Select(kind, need, classes, r, picked)
+func (history) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int {
+	for kind := ask.Kind; ; kind-- {
+		if picked = Select(kind, ask.Need, classes, r, picked); len(picked) > 0 || kind == Short {
+			return picked
+		}
+	}
 }
 
 // stock counts what was handed out and does not know primaries (YARN-Stock).

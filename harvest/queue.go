@@ -2,132 +2,93 @@ package harvest
 
 import (
 	"slices"
-	"time"
 
 	"gleaner/cluster"
 )
 
-// patience is how long a job waits for room that suits its length before it is
-// treated as one step shorter: as long as it took last time, but within bounds.
-// Without it, a long job would never run where every class peaks at some time.
-var PatienceFactor = 1.0
-const (
-	leastPatience = 2 * time.Minute
-	mostPatience  = time.Hour
-)
-
-func (c *Core) patience(j *job) time.Duration {
+// length is the type of a job (Algorithm 1 line 3).
+func (c *Core) length(j *job) Length {
 	last, known := c.memory.last[j.spec.Name]
-	if !known {
-		last = c.thresholds.Long
-	}
-	return min(max(time.Duration(float64(last)*PatienceFactor), 1), mostPatience)
+	return c.thresholds.Length(last, known)
 }
 
-// length is the type of a job (Algorithm 1 line 3), eased while it waits;
-// anywhere when all its patience is gone.
-func (c *Core) length(j *job) (kind Length, anywhere bool) {
-	last, known := c.memory.last[j.spec.Name]
-	kind = c.thresholds.Length(last, known)
-	eased := Length(min(c.at.Sub(j.asked)/c.patience(j), 3))
-	if eased > kind {
-		return Short, true
-	}
-	return kind - eased, false
-}
-
-// askForClasses gives classes to those in the queue for whom there are some now.
-func (c *Core) askForClasses() {
-	if len(c.queue) == 0 || !c.retry {
+// ask lets the policy pick classes for j, beside those it has. Without any, j
+// goes anywhere: a job that names no class is served by default (OSDI'16 §5.3).
+func (c *Core) ask(j *job) {
+	if c.picker == nil {
+		j.anywhere = true
 		return
 	}
-	rooms := c.headrooms()
-	hope := c.look || rooms[Short].CPU >= c.least[Short] || rooms[Medium].CPU >= c.least[Medium] || rooms[Long].CPU >= c.least[Long]
-	c.retry, c.look = false, false
-	if !hope {
-		return
-	}
-	const most = 1 << 62
-	c.least = [3]cluster.MilliCPU{most, most, most}
-	for i := 0; i < len(c.queue); {
-		j := c.queue[i]
-		kind, anywhere := c.length(j)
-		need := j.width()
-		switch {
-		case anywhere:
-			j.anywhere = true
-		case need.Fits(rooms[kind]):
-			c.label(j, kind, need)
-			rooms = c.headrooms()
-		default:
-			c.least[kind] = min(c.least[kind], need.CPU)
-			i++
-			continue
-		}
-		c.queue = slices.Delete(c.queue, i, i+1)
-		c.place(j)
-	}
-}
-
-// headrooms are those of all classes together, for each length. A job fits in
-// one class, or in several combined, just when it fits in all of them.
-func (c *Core) headrooms() (rooms [3]cluster.Resources) {
-	for i := range c.states {
-		for kind := range rooms {
-			rooms[kind] = rooms[kind].Add(c.states[i].Headroom(Length(kind)))
+	ask := Ask{Kind: c.length(j), Need: j.need(), Has: j.classes}
+	c.picked = c.picker.Classes(ask, c.states, c.rand, c.picked[:0])
+	c.unlist(j)
+	j.anywhere = len(c.picked) == 0
+	for _, k := range c.picked {
+		if !slices.Contains(j.classes, k) {
+			j.classes, j.shares, j.promised = append(j.classes, k), append(j.shares, 0), append(j.promised, cluster.Resources{})
 		}
 	}
-	return rooms
-}
-
-// label lets the policy pick the job's classes, and promises it their room in
-// proportion to what each has.
-func (c *Core) label(j *job, kind Length, need cluster.Resources) {
-	j.classes = c.picker.Classes(kind, need, c.states, c.rand, j.classes[:0])
-	j.shares, j.promised = j.shares[:0], j.promised[:0]
-	for _, k := range j.classes {
-		j.shares = append(j.shares, float64(c.states[k].Headroom(kind).CPU))
-		j.promised = append(j.promised, cluster.Resources{})
-	}
-	normalise(j.shares)
+	c.share(j)
 	c.promise(j)
 }
 
-func normalise(shares []float64) {
-	sum := 0.0
-	for _, s := range shares {
-		sum += s
+// need is what j asks classes for: room for its widest wave or, once it has
+// classes and they are too small, for what cannot start.
+func (j *job) need() cluster.Resources {
+	if len(j.classes) > 0 {
+		return j.toStart()
 	}
-	for i := range shares {
-		shares[i] /= sum
+	return j.width().Sub(j.held).Max(j.toStart())
+}
+
+// share says which part of what is promised to j each of its classes promises:
+// in proportion to their room.
+func (c *Core) share(j *job) {
+	sum := 0.0
+	for i, k := range j.classes {
+		j.shares[i] = float64(max(c.states[k].Room.CPU-c.states[k].Held.CPU, 1))
+		sum += j.shares[i]
+	}
+	for i := range j.shares {
+		j.shares[i] /= sum
 	}
 }
 
 // promise keeps for j, in its classes, what its unfinished part may hold at
-// once, so that no two jobs count on the same room.
+// once beyond what it holds, so that no two jobs count on the same room.
 func (c *Core) promise(j *job) {
 	if len(j.classes) == 0 {
 		return
 	}
-	width := j.width()
-	if j.ended {
-		width = cluster.Resources{}
+	var more cluster.Resources
+	if !j.ended && !j.anywhere {
+		more = j.width().Sub(j.held).Max(cluster.Resources{})
 	}
 	for i, k := range j.classes {
-		now := cluster.Resources{CPU: cluster.MilliCPU(j.shares[i] * float64(width.CPU)), Memory: cluster.Bytes(j.shares[i] * float64(width.Memory))}
+		now := cluster.Resources{CPU: cluster.MilliCPU(j.shares[i] * float64(more.CPU)), Memory: cluster.Bytes(j.shares[i] * float64(more.Memory))}
 		if now != j.promised[i] {
-			c.states[k].Taken = c.states[k].Taken.Add(now).Sub(j.promised[i])
+			c.states[k].Promised = c.states[k].Promised.Add(now).Sub(j.promised[i])
 			j.promised[i] = now
-			c.retry = true
 		}
 	}
 }
 
-// place starts what may start of j, and puts j in line for the rest.
+// place starts what may start of j, asks for more classes when those it has
+// are too small, and puts j in line for the rest.
 func (c *Core) place(j *job) {
-	if !j.anywhere && len(j.classes) == 0 {
-		return // it is in the queue
+	c.startReady(j)
+	if j.unstarted > 0 && !j.anywhere {
+		c.ask(j)
+		c.startReady(j)
 	}
+	if j.unstarted > 0 {
+		c.list(j)
+	} else {
+		c.unlist(j)
+	}
+}
+
+func (c *Core) startReady(j *job) {
 	for i := range j.stages {
 		st := &j.stages[i]
 		for st.ready() {
@@ -138,25 +99,13 @@ func (c *Core) place(j *job) {
 			c.start(j, st, to)
 		}
 	}
-	if j.unstarted > 0 {
-		c.list(j)
-	} else {
-		c.unlist(j)
-	}
 }
 
 func (c *Core) start(j *job, st *stage, to int) {
 	index := st.take()
 	t, s := &st.tasks[index], &c.servers[to]
 	t.server, t.since = int32(to), c.at
-	s.held = s.held.Add(st.spec.Request)
-	if s.machine != nil && len(st.spec.Loading) == len(s.machine) {
-		s.load.Add(st.spec.Loading)
-	}
-	if j.anywhere {
-		c.states[s.class].Taken = c.states[s.class].Taken.Add(st.spec.Request)
-	}
-	c.weigh(s)
+	c.hold(j, s, st.spec)
 	if j.started.IsZero() {
 		j.started = c.at
 	}

@@ -181,17 +181,11 @@ func (s *scenario) headroom() string {
 func (s *scenario) waiting() string {
 	var out strings.Builder
 	for _, j := range s.core.active {
-		kind, anywhere := s.core.length(j)
-		where := "in the queue"
-		switch {
-		case j.anywhere:
-			where = "anywhere"
-		case len(j.classes) > 0:
+		where := "anywhere"
+		if !j.anywhere {
 			where = fmt.Sprintf("in classes %v", j.classes)
-		case anywhere:
-			where = "out of patience"
 		}
-		fmt.Fprintf(&out, "%s: %s, %s, %d running, %d to start\n", j.spec.ID, kind, where, j.running, j.unstarted)
+		fmt.Fprintf(&out, "%s: %s, %s, %d running, %d to start\n", j.spec.ID, s.core.length(j), where, j.running, j.unstarted)
 	}
 	return out.String()
 }

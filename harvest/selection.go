@@ -44,29 +44,36 @@ type ClassState struct {
 	Mean, Peak float64           // of the primaries' CPU, from history
 	Size       cluster.Resources // of all its servers
 	Reserve    cluster.Resources
-	Primary    cluster.Resources // used now, rounded up on each server
-	Taken      cluster.Resources // held by harvested tasks, or promised to jobs that run
+	Room       cluster.Resources // that harvested tasks may hold now, by the policy
+	Held       cluster.Resources // by harvested tasks
+	Promised   cluster.Resources // to jobs whose tasks have yet to start
 }
 
 // Headroom is what a job of that length may count on in the class: what is
 // left above the use that is to be expected for as long as the job runs, the
-// reserve, and what is taken. It is zero rather than negative.
+// reserve, and what others hold or were promised. It is zero rather than negative.
 //
 // A short job needs to know the use now, a medium one the larger of that and
-// the mean, a long one the larger of that and the peak (§4.1).
+// the mean, a long one the larger of that and the peak (§4.1). The use now
+// stands in Room.
 func (c *ClassState) Headroom(kind Length) cluster.Resources {
-	expected := c.Primary
+	room := c.Room
 	switch kind {
 	case Medium:
-		expected.CPU = max(expected.CPU, cluster.MilliCPU(c.Mean*float64(c.Size.CPU)))
+		room.CPU = min(room.CPU, c.above(c.Mean))
 	case Long:
-		expected.CPU = max(expected.CPU, cluster.MilliCPU(c.Peak*float64(c.Size.CPU)))
+		room.CPU = min(room.CPU, c.above(c.Peak))
 	}
-	room := c.Size.Sub(expected).Sub(c.Reserve).Sub(c.Taken)
+	room = room.Sub(c.Held).Sub(c.Promised)
 	if room.CPU <= 0 || room.Memory < 0 {
 		return cluster.Resources{}
 	}
 	return room
+}
+
+// above is what primaries that use a share leave of the class, without the reserve.
+func (c *ClassState) above(share float64) cluster.MilliCPU {
+	return c.Size.CPU - cluster.MilliCPU(share*float64(c.Size.CPU)) - c.Reserve.CPU
 }
 
 // Select is Algorithm 1 of OSDI'16 from line 5 on: for a job of that length

@@ -17,6 +17,7 @@ type server struct {
 	room    cluster.Resources // that harvested tasks may hold, by the policy
 	held    cluster.Resources // by them, from the moment they are told to start
 	past    Past
+	recent  recent
 	machine dilation.Machine // nil where loading vectors are not looked at
 	load    dilation.Vector  // of its harvested tasks together
 	gone    bool
@@ -35,8 +36,17 @@ func (c *Core) weight(s *server) int64 {
 	return c.policy.Weight(left)
 }
 
+// roomOf asks the policy; where one resource is short there is no room at all.
+func (c *Core) roomOf(s *server) cluster.Resources {
+	room := c.policy.Room(s.facts())
+	if room.CPU <= 0 || room.Memory < 0 {
+		return cluster.Resources{}
+	}
+	return room
+}
+
 func (s *server) facts() Facts {
-	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past}
+	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past, Recent: s.recent.highest()}
 }
 
 // A class is the servers of a published class, and the jobs whose tasks wait
@@ -68,7 +78,7 @@ func (c *Core) join(spec *cluster.Server) {
 		s.machine = c.machine(s.size)
 		s.load = make(dilation.Vector, len(s.machine))
 	}
-	s.room = c.policy.Room(s.facts())
+	s.room = c.roomOf(s)
 	c.enterClass(i)
 }
 
@@ -79,7 +89,7 @@ func (c *Core) enterClass(i int) {
 	s.class, s.place = to, len(cl.servers)
 	cl.servers = append(cl.servers, i)
 	state.Size, state.Reserve = state.Size.Add(s.size), state.Reserve.Add(s.reserve)
-	state.Primary = state.Primary.Add(s.primary)
+	state.Room, state.Held = state.Room.Add(s.room), state.Held.Add(s.held)
 	cl.stale = true
 	c.open(to)
 }
@@ -90,7 +100,7 @@ func (c *Core) leaveClass(s *server) {
 	}
 	cl, state := &c.classes[s.class], &c.states[s.class]
 	state.Size, state.Reserve = state.Size.Sub(s.size), state.Reserve.Sub(s.reserve)
-	state.Primary = state.Primary.Sub(s.primary)
+	state.Room, state.Held = state.Room.Sub(s.room), state.Held.Sub(s.held)
 	last := len(cl.servers) - 1
 	moved := cl.servers[last]
 	cl.servers[s.place] = moved
@@ -107,16 +117,39 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	s := &c.servers[i]
 	now := use.Primary.RoundUp()
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
-	state := &c.states[s.class]
-	state.Primary = state.Primary.Add(now).Sub(s.primary)
 	s.primary = now
-	s.room = c.policy.Room(s.facts())
+	s.recent.note(at, now)
+	state := &c.states[s.class]
+	state.Room = state.Room.Sub(s.room)
+	s.room = c.roomOf(s)
+	state.Room = state.Room.Add(s.room)
+	c.weigh(s)
+}
+
+// hold gives request to a task of j on s.
+func (c *Core) hold(j *job, s *server, st *cluster.Stage) {
+	s.held, j.held = s.held.Add(st.Request), j.held.Add(st.Request)
+	c.states[s.class].Held = c.states[s.class].Held.Add(st.Request)
+	if s.machine != nil && len(st.Loading) == len(s.machine) {
+		s.load.Add(st.Loading)
+	}
+	c.weigh(s)
+	c.promise(j)
+}
+
+// release takes it back.
+func (c *Core) release(j *job, s *server, st *cluster.Stage) {
+	s.held, j.held = s.held.Sub(st.Request), j.held.Sub(st.Request)
+	c.states[s.class].Held = c.states[s.class].Held.Sub(st.Request)
+	if s.machine != nil && len(st.Loading) == len(s.machine) {
+		s.load.Remove(st.Loading)
+	}
 	c.weigh(s)
 }
 
 // weigh brings the server's chance to be chosen up to date.
 func (c *Core) weigh(s *server) {
-	if s.class < 0 || c.classes[s.class].stale {
+	if c.classes[s.class].stale {
 		return
 	}
 	free := &c.classes[s.class].free

@@ -35,7 +35,7 @@ type Config struct {
 
 // every server is reported when its rounded use has changed, and at least
 // once in this many slots.
-const reportEvery = 30
+const reportEvery = 15
 
 // A World is a datacenter in virtual time.
 type World struct {
