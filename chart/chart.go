@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -191,6 +192,10 @@ func (panel Panel) plot() (*plot.Plot, error) {
 }
 
 func (panel Panel) scale(p *plot.Plot) {
+	p.Y.Tick.Marker = roundTicks{}
+	if len(panel.Bars.Groups) == 0 {
+		p.X.Tick.Marker = roundTicks{}
+	}
 	if panel.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.X.Min, p.X.Max = positiveRange(p.X.Min, p.X.Max)
@@ -368,4 +373,25 @@ func (b Bars) add(p *plot.Plot) error {
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
 	}
 	return nil
+}
+
+// roundTicks labels an axis at about five round numbers.
+type roundTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (roundTicks) Ticks(low, high float64) []plot.Tick {
+	rough := (high - low) / 5
+	unit := math.Pow(10, math.Floor(math.Log10(rough)))
+	step := 10 * unit
+	for _, m := range []float64{1, 2, 5} {
+		if m*unit >= rough {
+			step = m * unit
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+step*1e-9; i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: strconv.FormatFloat(math.Round(i*step/unit)*unit+0, 'g', 6, 64)})
+	}
+	return ticks
 }

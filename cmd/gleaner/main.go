@@ -80,7 +80,12 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
+		newClassify(),
+		newReimages(),
 		newVersion(),
+		newHistory(),
+		newGenerate(),
+		newSimulate(),
 	)
 	return root
 }

@@ -45,13 +45,17 @@ func write(t *testing.T, name string, data []byte) string {
 func TestEachFormReadsAlike(t *testing.T) {
 	text := strings.Repeat("time,server,cpu\n1,s1,20\n", 5000)
 	for _, ending := range []string{"", ".gz", ".zst"} {
-		f, err := Open(write(t, "h.csv"+ending, pack(t, ending, text)))
+		packed, read := pack(t, ending, text), int64(0)
+		f, err := OpenWatched(write(t, "h.csv"+ending, packed), func(n int64) { read += n })
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(f)
 		if err != nil || string(got) != text {
 			t.Errorf("%q: %d bytes, %v", ending, len(got), err)
+		}
+		if read != int64(len(packed)) {
+			t.Errorf("%q: told of %d bytes read, the file has %d", ending, read, len(packed))
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

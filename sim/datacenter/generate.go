@@ -20,7 +20,13 @@ type Options struct {
 	Seed    uint64
 }
 
-// Now is where a generated past ends. It is a Monday, so that weeks begin alike.
+// FewestServers and MostServers bound what Generate makes.
+const (
+	FewestServers = 50
+	MostServers   = 200_000
+)
+
+// now is where a generated past ends. It is a Monday, so that weeks begin alike.
 var now = time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 
 // Reimages are generated for three years (OSDI'16 §3.3): two to learn from, and
@@ -164,7 +170,7 @@ func (g *generator) servers() {
 	r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 	disk := make([]cluster.Bytes, len(g.d.Tenants))
 	for i := range disk {
-		disk[i] = cluster.Bytes(g.DiskGB[r.IntN(len(g.DiskGB))]) << 30
+		disk[i] = cluster.Bytes(g.DiskGB[r.IntN(len(g.DiskGB))]) * 1e9
 	}
 	for _, run := range runs {
 		t := &g.d.Tenants[run.tenant]

@@ -49,7 +49,7 @@ func (g *generator) periodic(r *rand.Rand) func(slot int) float64 {
 	wander := g.wander(r, u.Wander)
 	var day [24 * time.Hour / Slot]float64
 	for i := range day {
-		angle := 2 * math.Pi * ((time.Duration(i)*Slot).Hours() - peak) / 24
+		angle := 2 * math.Pi * ((time.Duration(i) * Slot).Hours() - peak) / 24
 		day[i] = 1 + daily*(math.Cos(angle)+0.15*math.Cos(2*angle))
 	}
 	monday := int(g.d.Window.From.Weekday()+6) % 7 * len(day) // slots since then
