@@ -12,11 +12,21 @@ import (
 	"gleaner/input"
 )
 
-// A Recording writes a run as JSON lines: one event or action a line.
-type Recording struct{ enc *json.Encoder }
+// A Recording writes a run as JSON lines: one event or action a line. The last
+// lines are there after Flush.
+type Recording struct {
+	buf *bufio.Writer
+	enc *json.Encoder
+}
 
 // NewRecording records to w.
-func NewRecording(w io.Writer) *Recording { return &Recording{json.NewEncoder(w)} }
+func NewRecording(w io.Writer) *Recording {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	return &Recording{buf, json.NewEncoder(buf)}
+}
+
+// Flush writes what is not written yet.
+func (r *Recording) Flush() error { return r.buf.Flush() }
 
 // Event writes what happened.
 func (r *Recording) Event(ev cluster.Event) error { return r.enc.Encode(ev) }

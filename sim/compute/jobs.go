@@ -133,19 +133,25 @@ func (q *Query) work() float64 {
 // A Workload says how much batch work arrives.
 type Workload struct {
 	Queries []Query
-	Stretch float64 // what lengths are multiplied by
-	Load    float64 // mean share of all cores that the work would keep busy; widths are multiplied to meet it
+	Stretch float64 // what lengths are multiplied by; 0: they stay as they are
+	Load    float64 // mean share of all cores that the work would keep busy: widths are multiplied to meet it; 0: they stay
 	Cores   float64 // of the datacenter
 }
 
 // Arrivals draws jobs for a window of that length: queries in random order, at
 // times with exponential gaps of 300 s on average (a Poisson process).
 func (l Workload) Arrivals(length time.Duration, r *rand.Rand) []Arrival {
-	mean := 0.0
-	for i := range l.Queries {
-		mean += l.Queries[i].work() / float64(len(l.Queries))
+	if l.Stretch == 0 {
+		l.Stretch = 1
 	}
-	widen := l.Load * l.Cores * meanBetween.Seconds() / (mean * l.Stretch)
+	widen := 1.0
+	if l.Load > 0 {
+		mean := 0.0
+		for i := range l.Queries {
+			mean += l.Queries[i].work() / float64(len(l.Queries))
+		}
+		widen = l.Load * l.Cores * meanBetween.Seconds() / (mean * l.Stretch)
+	}
 	var out []Arrival
 	for at := gap(r); at < length; at += gap(r) {
 		out = append(out, l.arrival(at, cluster.JobID(len(out)+1), &l.Queries[r.IntN(len(l.Queries))], widen))
