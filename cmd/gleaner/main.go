@@ -85,6 +85,8 @@ the servers noticing.`,
 		newReimages(),
 		newGenerate(),
 		newSimulate(),
+		newPlan(),
+		newReproduce(),
 		newVersion(),
 	)
 	return root
