@@ -21,10 +21,10 @@ type Size struct {
 
 // Quick15 and Quick16 take seconds; Full15 and Full16 are of the paper's size.
 var (
-	Quick15 = Size{Datacenters: []string{"DC-0", "DC-3", "DC-9"}, Servers: 300, Blocks: 50_000, Seeds: 2}
+	Quick15 = Size{Datacenters: []string{"DC-0", "DC-3", "DC-9"}, Servers: 300, Blocks: 30_000, Seeds: 2}
 	Full15  = Size{Datacenters: allTen(), Blocks: 4_000_000, Seeds: 5}
-	Quick16 = Size{Datacenters: []string{"DC-9"}, Servers: 500, Blocks: 100_000, Seeds: 2, Utilisations: []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8}}
-	Full16  = Size{Datacenters: []string{"DC-9"}, Blocks: 4_000_000, Seeds: 5, Utilisations: levels(0.20, 0.90)}
+	Quick16 = Size{Datacenters: []string{"DC-9"}, Servers: 600, Blocks: 30_000, Seeds: 1, Utilisations: []float64{0.3, 0.4, 0.5, 0.6, 0.7}}
+	Full16  = Size{Datacenters: []string{"DC-9"}, Blocks: 4_000_000, Seeds: 5, Utilisations: levels(0.30, 0.80)}
 )
 
 // compared are the policies of both figures: the paper's two, and ours.
@@ -175,9 +175,11 @@ type Availability struct {
 type Availabilities []Availability
 
 // Fig16 counts the accesses that fail because all replicas are on busy servers,
-// as the servers' utilisation grows, by both ways of scaling it.
+// as the servers' utilisation grows, by both ways of scaling it. The past that
+// policies learn from is scaled like the month that is simulated.
 func Fig16(ctx context.Context, size Size, progress func(float64)) (Availabilities, error) {
-	var out Availabilities
+	failed := map[Availability][]float64{}
+	var points []Availability // in order
 	total := len(size.Datacenters) * len(datacenter.Scalings) * len(size.Utilisations) * size.Seeds
 	done := 0
 	for _, name := range size.Datacenters {
@@ -185,67 +187,56 @@ func Fig16(ctx context.Context, size Size, progress func(float64)) (Availabiliti
 		if err != nil {
 			return nil, err
 		}
-		failed := map[Availability][]float64{}
-		var keys []Availability
 		for seed := range size.Seeds {
 			d := datacenter.Generate(p, datacenter.Options{Servers: size.Servers, Past: 31, Days: 31, Seed: uint64(seed + 1)})
-			stores, err := fillAll(d, size.Blocks, uint64(seed+1))
-			if err != nil {
-				return nil, err
-			}
 			for _, scaling := range datacenter.Scalings {
 				for _, u := range size.Utilisations {
 					scaled, err := d.Scaled(scaling, u)
 					if err != nil {
 						return nil, err
 					}
-					for _, s := range stores {
-						if err := ctx.Err(); err != nil {
-							return nil, err
+					point := Availability{Datacenter: name, Scaling: scaling, Utilisation: u, Accesses: size.Blocks}
+					err = point.each(ctx, scaled, uint64(seed+1), func(point Availability, n int) {
+						if failed[point] == nil {
+							points = append(points, point)
 						}
-						n := s.store.Access(scaled, d.SlotAt(d.Now), d.Window.Len, size.Blocks, rand.New(rand.NewPCG(uint64(seed+1), 2)))
-						key := Availability{name, scaling, s.policy, s.replicas, u, size.Blocks, Spread{}}
-						if failed[key] == nil {
-							keys = append(keys, key)
-						}
-						failed[key] = append(failed[key], float64(n))
+						failed[point] = append(failed[point], float64(n))
+					})
+					if err != nil {
+						return nil, err
 					}
 					done++
 					tell(progress, float64(done)/float64(total))
 				}
 			}
 		}
-		for _, key := range keys {
-			a := key
-			a.Failed = spread(failed[key])
-			out = append(out, a)
-		}
 	}
-	return out, nil
+	for i, point := range points {
+		points[i].Failed = spread(failed[point])
+	}
+	return points, nil
 }
 
-type filled struct {
-	store    *storage.Store
-	policy   string
-	replicas int
-}
-
-// fillAll places the blocks once by each policy and number of replicas.
-func fillAll(d *datacenter.Datacenter, blocks int, seed uint64) (out []filled, err error) {
-	for _, replicas := range []int{3, 4} {
-		for _, policy := range compared {
-			placer, err := Placer(policy, d, 0)
-			if err != nil {
-				return nil, err
+// each counts the failed accesses of every policy and number of replicas at one point.
+func (a Availability) each(ctx context.Context, d *datacenter.Datacenter, seed uint64, found func(Availability, int)) error {
+	known := Learn(d)
+	for _, a.Replicas = range []int{3, 4} {
+		for _, a.Placement = range compared {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			store, err := storage.Fill(placer, len(d.Servers), blocks, replicas, rand.New(rand.NewPCG(seed, 1)))
+			placer, err := known.Placer(a.Placement, 0)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			out = append(out, filled{store, policy, replicas})
+			store, err := storage.Fill(placer, len(d.Servers), a.Accesses, a.Replicas, rand.New(rand.NewPCG(seed, 1)))
+			if err != nil {
+				return err
+			}
+			found(a, store.Access(d, d.SlotAt(d.Now), d.Window.Len, a.Accesses, rand.New(rand.NewPCG(seed, 2))))
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // First gives the lowest utilisation at which some access fails in some run; 0 if none does.
