@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"gleaner/input"
+	"gleaner/lab"
 	"gleaner/sim/datacenter"
 )
 
 func TestHistoryLosesFarFewerBlocksThanStock(t *testing.T) {
 	size := Size{Datacenters: []string{"DC-3"}, Servers: 300, Blocks: 40_000, Seeds: 1}
-	losses, err := Fig15(context.Background(), size, nil)
+	losses, err := Fig15(context.Background(), size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,15 +26,15 @@ func TestHistoryLosesFarFewerBlocksThanStock(t *testing.T) {
 		t.Errorf("lost: %v", lost)
 	}
 	t.Logf("lost: %v", lost)
-	header, rows := losses.Table()
-	if len(rows) != 6 || len(rows[0]) != len(header) || len(losses.Figure().Panels) != 2 {
-		t.Errorf("table of %d rows, %d panels", len(rows), len(losses.Figure().Panels))
+	table := losses.Table()
+	if len(table.Rows) != 6 || len(table.Rows[0]) != len(table.Columns) || len(losses.Figure().Panels) != 2 {
+		t.Errorf("table %v, %d panels", table, len(losses.Figure().Panels))
 	}
 }
 
 func TestHistoryDeniesFewerAccessesThanStock(t *testing.T) {
 	size := Size{Datacenters: []string{"DC-9"}, Servers: 600, Blocks: 20_000, Seeds: 1, Utilisations: []float64{0.45}}
-	points, err := Fig16(context.Background(), size, nil)
+	points, err := Fig16(context.Background(), size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,25 +48,24 @@ func TestHistoryDeniesFewerAccessesThanStock(t *testing.T) {
 		t.Errorf("failed at 45%%: %v", failed)
 	}
 	t.Logf("failed at 45%%: %v", failed)
-	for _, scaling := range datacenter.Scalings {
-		if ours, theirs := points.First("DC-9", scaling, "history", 3), points.First("DC-9", scaling, "stock", 3); ours != 0 && ours < theirs {
-			t.Errorf("%s: first failure at %v by history, at %v by stock", scaling, ours, theirs)
+	for _, row := range points.Firsts().Rows {
+		if at := row[4]; (at == "none") != (row[3] == "history" || row[3] == "paper") {
+			t.Errorf("first failed access: %v", row)
 		}
 	}
-	header, rows := points.Table()
-	if len(rows) != 12 || len(rows[0]) != len(header) || len(points.Figure().Panels) != 2 || len(points.Figure().Panels[0].Lines) != 6 {
-		t.Errorf("table of %d rows", len(rows))
+	table := points.Table()
+	if len(table.Rows) != 12 || len(table.Rows[0]) != len(table.Columns) || len(points.Figure().Panels) != 2 || len(points.Figure().Panels[0].Lines) != 6 {
+		t.Errorf("table %v", table)
 	}
 }
 
 func TestExperimentsCanBeStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := Fig15(ctx, Quick15, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("Fig15: %v", err)
-	}
-	if _, err := Fig16(ctx, Quick16, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("Fig16: %v", err)
+	for _, e := range Experiments() {
+		if _, _, err := e.Run(ctx, lab.Options{Quick: true, Seeds: 1}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", e.Name, err)
+		}
 	}
 }
 
