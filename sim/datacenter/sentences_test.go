@@ -14,17 +14,24 @@ import (
 // Every sentence of the paper about the ten datacenters, held against what is
 // generated. A test is named after its sentence.
 
-// ten have a month of utilisation; tenUnused have none, and are made faster.
+// ten are of full size, but without utilisation; tenUsed have a month of it, on 2,000 servers each.
 var (
-	ten       = sync.OnceValue(func() []*Datacenter { return generateTen(31) })
-	tenUnused = sync.OnceValue(func() []*Datacenter { return generateTen(0) })
+	ten     = sync.OnceValue(func() []*Datacenter { return generateTen(Options{Seed: 1}) })
+	tenUsed = sync.OnceValue(func() []*Datacenter { return generateTen(Options{Servers: 2000, Past: 31, Seed: 1}) })
 )
 
-func generateTen(days int) (out []*Datacenter) {
+func generateTen(o Options) (out []*Datacenter) {
 	for _, p := range Profiles() {
-		out = append(out, Generate(p, Options{Past: days, Seed: 1}))
+		out = append(out, Generate(p, o))
 	}
 	return out
+}
+
+func eachUsed(t *testing.T, check func(t *testing.T, d *Datacenter)) {
+	t.Helper()
+	for _, d := range tenUsed() {
+		t.Run(d.Name, func(t *testing.T) { check(t, d) })
+	}
 }
 
 func each(t *testing.T, check func(t *testing.T, d *Datacenter)) {
@@ -34,16 +41,9 @@ func each(t *testing.T, check func(t *testing.T, d *Datacenter)) {
 	}
 }
 
-func eachUnused(t *testing.T, check func(t *testing.T, d *Datacenter)) {
-	t.Helper()
-	for _, d := range tenUnused() {
-		t.Run(d.Name, func(t *testing.T) { check(t, d) })
-	}
-}
-
 // §3.1
 func TestEachDatacenterHasAFewHundredToAFewThousandTenants(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		if n := len(d.Tenants); n < 300 || n > 4000 {
 			t.Errorf("%d tenants", n)
 		}
@@ -52,7 +52,7 @@ func TestEachDatacenterHasAFewHundredToAFewThousandTenants(t *testing.T) {
 
 // §1, §6.1
 func TestThousandsToTensOfThousandsOfServers(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		p, err := Find(d.Name)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestThousandsToTensOfThousandsOfServers(t *testing.T) {
 
 // §3.1
 func TestATenantIsAnEnvironmentAndAMachineFunction(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		seen := map[cluster.TenantID]bool{}
 		for i, tenant := range d.Tenants {
 			if seen[tenant.ID] {
@@ -83,7 +83,7 @@ func TestATenantIsAnEnvironmentAndAMachineFunction(t *testing.T) {
 
 // §6.1
 func TestServersHaveTwelveCoresAndThirtyTwoGB(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		for _, s := range d.Servers {
 			if s.CPU != 12000 || s.Memory != 32<<30 || s.Disk == 0 || s.Rack == "" {
 				t.Fatalf("%+v", s)
@@ -124,7 +124,7 @@ func shape(d *Datacenter, tenant int) (variation, daily float64) {
 
 // §3.2, Fig 1
 func TestPeriodicTenantsShowAStrongSignalAtTheDay(t *testing.T) {
-	each(t, func(t *testing.T, d *Datacenter) {
+	eachUsed(t, func(t *testing.T, d *Datacenter) {
 		for i, tenant := range d.Tenants {
 			variation, daily := shape(d, i)
 			switch tenant.Pattern {
@@ -147,7 +147,7 @@ func TestPeriodicTenantsShowAStrongSignalAtTheDay(t *testing.T) {
 
 // §3.2, Fig 1d
 func TestUnpredictableSignalComesFromEventsThatRarelyHappen(t *testing.T) {
-	each(t, func(t *testing.T, d *Datacenter) {
+	eachUsed(t, func(t *testing.T, d *Datacenter) {
 		rising := 0
 		total := 0
 		for i, tenant := range d.Tenants {
@@ -194,7 +194,7 @@ func patternShares(d *Datacenter) (tenants, servers map[cluster.Pattern]float64)
 
 // §3.2, Fig 2
 func TestPeriodicTenantsAreASmallMinorityAndTheVastMajorityIsConstant(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		tenants, _ := patternShares(d)
 		if tenants[cluster.Periodic] > 0.15 || tenants[cluster.Constant] < 0.6 {
 			t.Errorf("shares of tenants: %v", tenants)
@@ -205,7 +205,7 @@ func TestPeriodicTenantsAreASmallMinorityAndTheVastMajorityIsConstant(t *testing
 // §3.2, Fig 3
 func TestPeriodicTenantsHoldAboutFortyPercentOfServersOnAverage(t *testing.T) {
 	sum := 0.0
-	for _, d := range tenUnused() {
+	for _, d := range ten() {
 		_, servers := patternShares(d)
 		sum += servers[cluster.Periodic] / 10
 	}
@@ -216,7 +216,7 @@ func TestPeriodicTenantsHoldAboutFortyPercentOfServersOnAverage(t *testing.T) {
 
 // §3.2
 func TestNonPeriodicTenantsAreMoreThanHalfOfTenantsAndServers(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		tenants, servers := patternShares(d)
 		if tenants[cluster.Periodic] >= 0.5 || servers[cluster.Periodic] >= 0.5 {
 			t.Errorf("periodic: %.0f%% of tenants, %.0f%% of servers", 100*tenants[cluster.Periodic], 100*servers[cluster.Periodic])
@@ -227,7 +227,7 @@ func TestNonPeriodicTenantsAreMoreThanHalfOfTenantsAndServers(t *testing.T) {
 // §3.2
 func TestAboutThreeQuartersOfServersArePredictable(t *testing.T) {
 	sum := 0.0
-	for _, d := range tenUnused() {
+	for _, d := range ten() {
 		_, servers := patternShares(d)
 		predictable := servers[cluster.Periodic] + servers[cluster.Constant]
 		if predictable < 0.65 || predictable > 0.85 {
@@ -242,7 +242,7 @@ func TestAboutThreeQuartersOfServersArePredictable(t *testing.T) {
 
 // §3.2
 func TestLoadIsNotAlwaysEvenlyBalancedAcrossATenantsServers(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		for _, tenant := range d.Tenants {
 			if len(tenant.Servers) < 10 {
 				continue
@@ -262,7 +262,7 @@ func TestLoadIsNotAlwaysEvenlyBalancedAcrossATenantsServers(t *testing.T) {
 func TestDC0AndDC2VaryLeastAndDC1AndDC4Most(t *testing.T) {
 	variation := map[string]float64{}
 	var names []string
-	for _, d := range ten() {
+	for _, d := range tenUsed() {
 		for i, tenant := range d.Tenants {
 			v, _ := shape(d, i)
 			variation[d.Name] += v * float64(len(tenant.Servers)) / float64(len(d.Servers))
@@ -308,7 +308,7 @@ func shareAtMost(rates []float64, limit float64) float64 {
 
 // §3.3, Fig 4
 func TestAtLeastNinetyPercentOfServersAreReimagedOnceOrFewerAMonth(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		share := shareAtMost(serverRates(d), 1)
 		if share < 0.90 {
 			t.Errorf("%.1f%%", 100*share)
@@ -319,7 +319,7 @@ func TestAtLeastNinetyPercentOfServersAreReimagedOnceOrFewerAMonth(t *testing.T)
 
 // §3.3, Fig 5
 func TestAtLeastEightyPercentOfTenantsAreReimagedOnceOrFewerPerServerAMonth(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		share := shareAtMost(d.ReimageRates(start(d), end(d)), 1)
 		if share < 0.80 {
 			t.Errorf("%.1f%%", 100*share)
@@ -331,7 +331,7 @@ func TestAtLeastEightyPercentOfTenantsAreReimagedOnceOrFewerPerServerAMonth(t *t
 // §3.3: "a significant tail of servers (10%) and primary tenants (20%) that are
 // reimaged relatively frequently": at several times the median.
 func TestATailOfTenPercentOfServersAndTwentyOfTenantsIsReimagedFrequently(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		for _, tail := range []struct {
 			of    string
 			rates []float64
@@ -350,7 +350,7 @@ func TestATailOfTenPercentOfServersAndTwentyOfTenantsIsReimagedFrequently(t *tes
 
 // §3.3: "Figure 5 does not show nearly vertical lines".
 func TestTenantsReimageFrequenciesAreDiverse(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		rates := d.ReimageRates(start(d), end(d))
 		slices.Sort(rates)
 		for q := 0.3; q < 0.95; q += 0.1 {
@@ -366,7 +366,7 @@ func TestTenantsReimageFrequenciesAreDiverse(t *testing.T) {
 func TestThreeDatacentersShowSubstantiallyLowerRatesPerServer(t *testing.T) {
 	means := map[string]float64{}
 	var names []string
-	for _, d := range tenUnused() {
+	for _, d := range ten() {
 		for _, r := range serverRates(d) {
 			means[d.Name] += r / float64(len(d.Servers))
 		}
@@ -382,7 +382,7 @@ func TestThreeDatacentersShowSubstantiallyLowerRatesPerServer(t *testing.T) {
 // §3.3
 func TestTenantsReimageAlikeAcrossDatacenters(t *testing.T) {
 	low, high := 10.0, 0.0
-	for _, d := range tenUnused() {
+	for _, d := range ten() {
 		rates := d.ReimageRates(start(d), end(d))
 		slices.Sort(rates)
 		median := rates[len(rates)/2]
@@ -409,7 +409,7 @@ func monthly(d *Datacenter) [][]float64 {
 
 // §3.3: "there is substantial variation, as frequencies sometimes change substantially".
 func TestFrequenciesChangeSubstantiallyFromMonthToMonth(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		months := monthly(d)
 		changed, seen := 0, 0
 		for i := range d.Tenants {
@@ -432,7 +432,7 @@ func TestFrequenciesChangeSubstantiallyFromMonthToMonth(t *testing.T) {
 
 // §3.3, Fig 6
 func TestAtLeastEightyPercentOfTenantsChangeGroupEightOrFewerOf35Times(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		changes := make([]int, len(d.Tenants))
 		var before, order []int
 		for _, rates := range monthly(d) {
@@ -477,7 +477,7 @@ func thirds(rates []float64, order []int) (groups, sorted []int) {
 
 // §3.3
 func TestReimagesAreOftenCorrelated(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		together := 0
 		for i := 0; i < len(d.Reimages); {
 			j := i
@@ -500,7 +500,7 @@ func TestReimagesAreOftenCorrelated(t *testing.T) {
 
 // §3.3, Fig 5: "discontinuities in this figure are due to short-lived primary tenants".
 func TestSomeTenantsAreShortLived(t *testing.T) {
-	eachUnused(t, func(t *testing.T, d *Datacenter) {
+	each(t, func(t *testing.T, d *Datacenter) {
 		young := 0
 		for _, tenant := range d.Tenants {
 			if !tenant.Born.IsZero() {
