@@ -13,13 +13,15 @@ import (
 	"gleaner/input"
 	"gleaner/lab"
 	"gleaner/lab/scc"
+	labstorage "gleaner/lab/storage"
 )
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	return []lab.Experiment{
+	all := []lab.Experiment{
 		scc.Experiment(),
 	}
+	return append(all, labstorage.Experiments()...)
 }
 
 func newReproduce() *cobra.Command {
