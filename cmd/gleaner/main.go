@@ -83,12 +83,11 @@ the servers noticing.`,
 		newHistory(),
 		newClassify(),
 		newReimages(),
+		newGenerate(),
+		newSimulate(),
 		newPlan(),
 		newReproduce(),
 		newVersion(),
-		newHistory(),
-		newGenerate(),
-		newSimulate(),
 	)
 	return root
 }
