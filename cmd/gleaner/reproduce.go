@@ -12,14 +12,13 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/lab"
+	"gleaner/lab/compute"
 	"gleaner/lab/scc"
 )
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	return []lab.Experiment{
-		scc.Experiment(),
-	}
+	return append(compute.Experiments(), scc.Experiment())
 }
 
 func newReproduce() *cobra.Command {
