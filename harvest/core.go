@@ -38,10 +38,12 @@ type Core struct {
 	everywhere []int // all classes
 	opened     []int // classes that have more room than when waiting tasks last looked
 
-	jobs    map[cluster.JobID]*job
-	active  line // jobs, in order
-	waiting line // those that may go anywhere and wait for a server
-	number  int  // of the last job
+	jobs      map[cluster.JobID]*job
+	active    line      // jobs, in order
+	waiting   line      // those that may go anywhere and wait for a server
+	lined     int       // jobs that wait for a server
+	lineSince time.Time // when the first of them began to
+	number    int       // of the last job
 
 	memory     memory
 	thresholds Thresholds
@@ -92,6 +94,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 // publish takes in new classes. Labels that jobs had are void; those that
 // have tasks left to start ask again.
 func (c *Core) publish(published []cluster.Class) {
+	for _, j := range c.active {
+		if !j.anywhere {
+			c.unlist(j)
+			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
+		}
+	}
 	c.classes = make([]class, 1+len(published))
 	c.states = make([]ClassState, 1+len(published))
 	c.everywhere, c.opened = c.everywhere[:0], c.opened[:0]
@@ -108,12 +116,6 @@ func (c *Core) publish(published []cluster.Class) {
 	for i := range c.servers {
 		if !c.servers[i].gone {
 			c.enterClass(i)
-		}
-	}
-	for _, j := range c.active {
-		if !j.anywhere && !j.ended {
-			j.listed = false
-			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
 		}
 	}
 	c.rethink()

@@ -40,7 +40,7 @@ func (c *Core) weight(s *server) int64 {
 // look asks the policy for the server's room; where one resource is short there
 // is none at all.
 func (c *Core) look(s *server) {
-	if s.room, s.surely = c.policy.Room(s.facts()); s.room.CPU <= 0 || s.room.Memory < 0 {
+	if s.room, s.surely = c.policy.Room(c.facts(s)); s.room.CPU <= 0 || s.room.Memory < 0 {
 		s.room = cluster.Resources{}
 	}
 	if s.surely.CPU <= 0 || s.surely.Memory < 0 {
@@ -48,9 +48,12 @@ func (c *Core) look(s *server) {
 	}
 }
 
-func (s *server) facts() Facts {
-	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past, Recent: s.recent.highest()}
+func (c *Core) facts(s *server) Facts {
+	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Recent: s.recent.highest(), Pressed: c.pressed(), Past: &s.past}
 }
+
+// pressed reports whether there has been a line for a while.
+func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= steadyFor }
 
 // A class is the servers of a published class, and the jobs whose tasks wait
 // for one of them. Its state stands beside it in Core.states.

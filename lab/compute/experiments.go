@@ -35,7 +35,7 @@ type size struct {
 // sizeOf is quick enough to see the effects, or the paper's: whole
 // datacenters, a month, and five runs a point if so many are asked for.
 func sizeOf(o lab.Options) size {
-	s := size{servers: 1500, past: 14, days: 5, seeds: max(o.Seeds, 1), spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
+	s := size{servers: 1000, past: 14, days: 3, seeds: max(o.Seeds, 1), spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
 	switch {
 	case o.Quick:
 		s.servers, s.days, s.spectrum = 500, 1, []float64{0.30, 0.45, 0.55}
