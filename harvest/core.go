@@ -62,6 +62,10 @@ func New(o Options) *Core {
 	return c
 }
 
+// Remember tells the core of a job that ran before its time, as a store of
+// past runs knows it.
+func (c *Core) Remember(name string, run Run) { c.memory.remember(name, run) }
+
 // Step takes what happened and says what is to be done. Its answer is good
 // until the next Step. Events about things that the core does not know, or
 // that are over, change nothing.
@@ -148,7 +152,7 @@ func (c *Core) leave(id cluster.ServerID) {
 	}
 	s := &c.servers[i]
 	c.leaveClass(s)
-	s.gone, s.primary, s.past = true, cluster.Resources{}, Past{}
+	s.gone, s.primary, s.past, s.recent, s.load = true, cluster.Resources{}, Past{}, recent{}, nil
 	for _, l := range all {
 		c.again(l.j, l.st, l.index)
 	}
@@ -187,9 +191,7 @@ func (c *Core) stopped(ev cluster.Event) {
 	c.stop(j, st, t)
 	switch {
 	case j.ended:
-		if j.running == 0 {
-			c.drop(j)
-		}
+		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
 		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		c.finished(j, i)
@@ -212,6 +214,7 @@ func (c *Core) stop(j *job, st *stage, t *task) {
 // again makes a task that was killed or has failed wait for a server once more.
 func (c *Core) again(j *job, st *stage, index int32) {
 	if j.ended {
+		c.dropIfOver(j)
 		return
 	}
 	st.tasks[index].attempt++
@@ -266,12 +269,13 @@ func (c *Core) end(j *job, reason string) {
 		}
 	}
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})
-	if j.running == 0 {
-		c.drop(j)
-	}
+	c.dropIfOver(j)
 }
 
-func (c *Core) drop(j *job) {
-	delete(c.jobs, j.spec.ID)
-	c.active.remove(j)
+// dropIfOver forgets a job that has ended once nothing of it runs.
+func (c *Core) dropIfOver(j *job) {
+	if j.running == 0 {
+		delete(c.jobs, j.spec.ID)
+		c.active.remove(j)
+	}
 }
