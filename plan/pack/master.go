@@ -6,11 +6,14 @@ import (
 	"slices"
 )
 
-// Budgets of a search for a filling, in boxes: to find one that improves, and
-// to prove that there is none.
+// Budgets of a search for a filling, in boxes: to find one that improves, of
+// which any will do after a while; and to prove that there is none. Where a
+// node can be parted instead the latter begins lower and learns from success.
 const (
 	findBudget  = 300
 	findHaste   = 30
+	leastBudget = 3_000
+	firstBudget = 25_000
 	proveBudget = 100_000
 )
 
@@ -36,6 +39,7 @@ type relaxation struct {
 	x      []float64 // by column of the master
 	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
 	broken float64   // by how much rows are broken that must not be
+	tried  bool      // whether a proof was tried
 }
 
 func newMaster(p *Problem, stop func() bool) (*master, error) {
@@ -84,8 +88,8 @@ func (m *master) seed() {
 // and done has been decided already. Fillings are searched for in haste until
 // none is found. That there is none is proved only when the cost has come down
 // no further than the goal, and only as far as it takes to have a bound at the
-// goal: a node below is divided all the same.
-func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
+// goal: a node below is parted all the same.
+func (m *master) relax(rules []rule, done []load, goal float64, budget int) relaxation {
 	need, lp := m.program(rules, done)
 	spent := costOf(done)
 	loss := m.eps() * m.servers(need)
@@ -104,8 +108,9 @@ func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 			break
 		}
 		shrink := (rel.cost - spent) / (goal + loss - spent)
-		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, proveBudget))
+		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, budget))
 		if len(m.cols) == built || m.stop() {
+			rel.tried = true
 			break
 		}
 	}
