@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // Budgets of a search for a filling, in boxes: to find one that improves, of
@@ -47,7 +48,7 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), stop: stop}
+	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: math.Inf(1), stop: stop}
 	for _, it := range p.Items {
 		m.need = append(m.need, it.Count)
 	}
@@ -74,11 +75,12 @@ func (m *master) seed() {
 	for k, s := range m.shapes {
 		for c := range s.items {
 			v := make([]int, s.len())
-			for n := s.most[c]; n > 0; n-- {
-				if v[c] = n; s.furnish(v) {
-					m.learn(k, v)
-					break
-				}
+			full := sort.Search(s.most[c], func(n int) bool { // one more does not fit
+				v[c] = n + 1
+				return !s.furnish(v)
+			})
+			if v[c] = full; full > 0 && s.furnish(v) {
+				m.learn(k, v)
 			}
 		}
 	}
@@ -199,9 +201,9 @@ func (m *master) prove(lp *simplex, shrink float64, rules []rule, need []int, bu
 		f := m.search(k, s, dual, rules, need)
 		cost := f.floor
 		f.floor += m.eps()
-		f.budget, f.haste = budget, budget-findHaste
+		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
 		excess = max(excess, f.run()-cost)
-		m.work += budget - f.budget
+		m.work += budget - max(0, f.budget)
 		for _, v := range f.finds[max(0, len(f.finds)-3):] {
 			m.learn(k, v)
 		}

@@ -81,7 +81,7 @@ func (t *tree) rootBound() float64 {
 	goal := math.Inf(1)
 	for {
 		rel := t.relax(nil, nil, goal, firstBudget)
-		if rel.tried || rel.bound >= goal || t.stop() {
+		if rel.cost >= goal || t.stop() { // no further down: proved or given up
 			return t.raise(rel.bound)
 		}
 		goal = rel.cost * (1 - 1e-6)
@@ -120,9 +120,9 @@ func (t *tree) closed(bound float64) bool {
 // raise lifts a bound to the next cost there can be.
 func (t *tree) raise(bound float64) float64 {
 	if t.quantum > 0 {
-		return t.quantum * math.Ceil(bound/t.quantum-1e-4)
+		bound = t.quantum * math.Ceil(bound/t.quantum-1e-4)
 	}
-	return bound
+	return max(0, bound)
 }
 
 func (t *tree) push(n *node) {
@@ -139,7 +139,9 @@ func (t *tree) offer(loads []load) bool {
 		return false
 	}
 	t.best, t.cost = loads, c
-	t.most = c / t.cheapest
+	if t.cheapest > 0 {
+		t.most = c / t.cheapest
+	}
 	return true
 }
 
