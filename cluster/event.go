@@ -60,6 +60,8 @@ func (ev *Event) Check() error {
 	switch {
 	case ev.Kind == ServerJoined && ev.Server == nil:
 		return errors.New("the event lacks its server")
+	case ev.Kind == ServerJoined && (ev.Server.CPU < 0 || ev.Server.Memory < 0):
+		return errors.New("a server's size is below zero")
 	case ev.Kind == JobSubmitted && ev.Job == nil:
 		return errors.New("the event lacks its job")
 	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
