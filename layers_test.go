@@ -40,11 +40,11 @@ var mayImport = map[string][]string{
 	"sim":              {"cluster"},
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
-	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
-		"history", "curator", "fabric", "sim", "local", "control"},
+	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
-	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
-		"history", "curator", "fabric", "sim", "local", "control", "lab", "web"},
+	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "lab", "web"},
 }
 
 var everyone = []string{"input"}

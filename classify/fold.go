@@ -72,6 +72,15 @@ func (r *folder) sketch(b *bins, period time.Duration) folding {
 	return r.judge(b, period)
 }
 
+// whole folds, coarsely where the data are too thin to fill every slot of a
+// fine profile: without all of its slots a profile has no harmonics.
+func (r *folder) whole(b *bins, period time.Duration) folding {
+	if f := r.fold(b, period); f.slots == r.slots {
+		return f
+	}
+	return r.sketch(b, period)
+}
+
 // cut averages b into cells of equal width, at most slots of them a cycle and
 // none narrower than a bin.
 func (r *folder) cut(b *bins, period time.Duration, slots int) {

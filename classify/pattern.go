@@ -186,6 +186,9 @@ func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, boo
 	best = a.fundamental(b, a.multiple(b, a.refine(b, best)))
 	best.period, e.Weekend = a.weekly(b, best)
 	best = a.folder.fold(b, best.period)
+	if !best.convincing() { // noise may drown hours that it cannot drown in a third as many
+		best = a.folder.sketch(b, best.period)
+	}
 	steady := a.folder.steady(best, nil)
 	pass := best.convincing() && steady >= minSteady
 	if !pass && (divides(best.period, day) || divides(day, best.period)) && b.length() >= week {
@@ -249,7 +252,7 @@ func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 // not merely repeat itself: the spectrum may have proposed a harmonic.
 func (a *analyst) multiple(b *bins, f folding) folding {
 	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
-		g := a.folder.fold(b, f.period*time.Duration(m))
+		g := a.folder.whole(b, f.period*time.Duration(m))
 		if g.swing > f.swing && !slices.Contains(a.folder.repeats(g, m), m) {
 			return g
 		}
@@ -259,7 +262,7 @@ func (a *analyst) multiple(b *bins, f folding) folding {
 
 // fundamental shortens a period that is a multiple of the true one.
 func (a *analyst) fundamental(b *bins, f folding) folding {
-	f = a.folder.fold(b, f.period)
+	f = a.folder.whole(b, f.period)
 	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
 		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
 			return a.fundamental(b, g)

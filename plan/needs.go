@@ -117,7 +117,7 @@ func (n *needing) frequencies() {
 	for d := range n.load {
 		n.load[d] = make([]traffic, len(n.out.Phases))
 	}
-	for _, t := range callersFirst(app) {
+	for _, t := range CallersFirst(app) {
 		if n.freq[t] == 0 {
 			continue
 		}
@@ -133,8 +133,8 @@ func (n *needing) frequencies() {
 	}
 }
 
-// callersFirst orders tasks so that each stands behind all that invoke it.
-func callersFirst(app spec.Application) []int {
+// CallersFirst orders an application's tasks so that each stands behind all that invoke it.
+func CallersFirst(app spec.Application) []int {
 	var order []int
 	seen := make([]bool, len(app.Tasks))
 	var visit func(int)

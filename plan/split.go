@@ -183,10 +183,13 @@ func splits(first, second []float64, total float64) []float64 {
 
 // bound is a cost that no split of the time undercuts. The first phase's time
 // is cut into stretches; in each, both phases get the most they could have.
-func (s *search) bound(arch Architecture) float64 {
+func (s *search) bound(arch Architecture, partial bool) float64 {
+	bound := func(seconds []float64) float64 {
+		return NeedsOf(s.in, arch, seconds).bound(s.in, s.o.Colocate, partial || seconds != nil)
+	}
 	job := s.in.SLA.Job
 	if job == nil {
-		return NeedsOf(s.in, arch, nil).Bound(s.in, s.o.Colocate)
+		return bound(nil)
 	}
 	phases := len(s.in.App.Phases())
 	whole := make([]float64, phases)
@@ -194,14 +197,14 @@ func (s *search) bound(arch Architecture) float64 {
 		whole[i] = job.Time
 	}
 	if phases != 2 {
-		return NeedsOf(s.in, arch, whole).Bound(s.in, s.o.Colocate)
+		return bound(whole)
 	}
 	const stretches = 16
 	least := math.Inf(1)
 	for k := range stretches {
 		whole[0] = job.Time * float64(k+1) / stretches
 		whole[1] = job.Time * float64(stretches-k) / stretches
-		least = min(least, NeedsOf(s.in, arch, whole).Bound(s.in, s.o.Colocate))
+		least = min(least, bound(whole))
 	}
 	return least
 }

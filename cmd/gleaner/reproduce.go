@@ -14,11 +14,13 @@ import (
 	"gleaner/lab"
 	"gleaner/lab/compute"
 	"gleaner/lab/scc"
+	labstorage "gleaner/lab/storage"
 )
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	return append(compute.Experiments(), scc.Experiment())
+	all := append(compute.Experiments(), labstorage.Experiments()...)
+	return append(all, scc.Experiment())
 }
 
 func newReproduce() *cobra.Command {

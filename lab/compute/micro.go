@@ -40,8 +40,9 @@ func micro(_ context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 		picked = harvest.Select(harvest.Medium, need, states, r, picked[:0])
 	}), "< 1 ms")
 
+	known := labstorage.Learn(d)
 	for _, name := range []string{"history", "stock"} {
-		placer, err := labstorage.Placer(name, d, placement.Paper)
+		placer, err := known.Placer(name, 0)
 		if err != nil {
 			return nil, nil, err
 		}
