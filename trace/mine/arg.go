@@ -1,0 +1,217 @@
+package mine
+
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/trace"
+)
+
+// An arg is one argument of a site.
+type arg struct {
+	site  *site
+	index int
+	name  string
+	kind  trace.Kind
+
+	count    int    // how often it was given
+	value    symbol // the first value
+	constant bool   // there was no other
+	stride   int    // every how many occurrences one is kept
+	occs     []occ
+	whole    *slot
+	words    []*slot // set when the values differ only in their words
+	pattern  string  // then: what stands between the words
+}
+
+// An occ is one occurrence of an argument in a run.
+type occ struct {
+	run  *Run
+	call int32
+	pos  int32 // of the leaf in the request
+	star int32
+}
+
+// maxOccs bounds what is kept of an argument; what is kept is spread evenly.
+const maxOccs = 1024
+
+// A slot is what a rule has to fill: a whole value, or one word of a text.
+type slot struct {
+	arg    *arg
+	word   int // -1: the whole value
+	width  int // of a number padded with zeros
+	rules  []rule
+	solved class
+}
+
+// A class is how an argument's value is known (PatternMiner, Table IV).
+type class uint8
+
+const (
+	unknown class = iota
+	constant
+	regular
+	flow
+)
+
+// occurrences counts the arguments of all calls, and keeps a sample of those
+// that vary.
+func (s *sites) occurrences(runs []*Run) {
+	s.eachArg(runs, func(a *arg, o occ) {
+		v := o.raw()
+		if a.count == 0 {
+			a.value, a.constant = v, true
+		}
+		a.constant = a.constant && v == a.value
+		a.count++
+	})
+	s.eachArg(runs, func(a *arg, o occ) {
+		if a.constant {
+			return
+		}
+		if a.stride == 0 {
+			a.stride = 1 + a.count/maxOccs
+		}
+		if a.whole == nil {
+			a.whole = &slot{arg: a, word: -1}
+			a.count = 0
+		}
+		if a.count%a.stride == 0 {
+			a.occs = append(a.occs, o)
+		}
+		a.count++
+	})
+}
+
+func (s *sites) eachArg(runs []*Run, visit func(*arg, occ)) {
+	for _, r := range runs {
+		for i := range r.calls {
+			call := &r.calls[i]
+			if call.site == noSite {
+				continue
+			}
+			st := s.all[call.site]
+			for pos, p := range st.plan(s.c, call.req.shape) {
+				visit(st.args[p.arg], occ{r, int32(i), int32(pos), p.star})
+			}
+		}
+	}
+}
+
+func (o occ) callOf() *call { return &o.run.calls[o.call] }
+
+// raw is the value that was given.
+func (o occ) raw() symbol { return o.run.calls[o.call].req.values[o.pos] }
+
+// value is what a slot held at an occurrence; not ok when the text has no such word.
+func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
+	v := o.raw()
+	if s.word >= 0 {
+		words := c.syms.words(v)
+		if s.word >= len(words) {
+			return 0, false
+		}
+		v = words[s.word]
+	}
+	return c.syms.canonical(v), true
+}
+
+// split makes a slot of each word, when the values of an argument differ in
+// nothing else.
+func (a *arg) split(c *Corpus) {
+	if a.kind != trace.String {
+		return
+	}
+	pattern := separators(c.syms.text[a.value])
+	count := len(c.syms.words(a.value))
+	if count < 2 && pattern == "\x00" || count == 0 || count > 24 || len(c.syms.text[a.value]) > 4*maxText {
+		return
+	}
+	for _, o := range a.occs {
+		if separators(c.syms.text[o.raw()]) != pattern {
+			return
+		}
+	}
+	a.pattern = pattern
+	for w := range count {
+		s := &slot{arg: a, word: w}
+		s.width = s.padding(c)
+		a.words = append(a.words, s)
+	}
+}
+
+// padding is the width of a word that is a number filled up with zeros, 0 for
+// a word that is not.
+func (s *slot) padding(c *Corpus) int {
+	width, padded := 0, false
+	for _, o := range s.arg.occs {
+		text := c.syms.text[c.syms.words(o.raw())[s.word]]
+		if !allDigits(text) || width > 0 && len(text) != width {
+			return 0
+		}
+		width = len(text)
+		padded = padded || len(text) > 1 && text[0] == '0'
+	}
+	if !padded {
+		return 0
+	}
+	return width
+}
+
+// class is how the argument is known: as well as its least known part.
+func (a *arg) class() class {
+	if a.constant {
+		return constant
+	}
+	if a.whole == nil {
+		return unknown
+	}
+	if a.whole.solved != unknown || len(a.words) == 0 {
+		return a.whole.solved
+	}
+	out := constant
+	for _, s := range a.words {
+		if s.solved == unknown {
+			return unknown
+		}
+		out = max(out, s.solved)
+	}
+	return out
+}
+
+// slots are those that say what the argument is.
+func (a *arg) slots() []*slot {
+	if a.whole == nil || a.whole.solved != unknown || len(a.words) == 0 {
+		if a.whole == nil {
+			return nil
+		}
+		return []*slot{a.whole}
+	}
+	return a.words
+}
+
+// spread picks up to n occurrences of each run, the first and the last among them.
+func (a *arg) spread(n int) []occ {
+	var out []occ
+	for start := 0; start < len(a.occs); {
+		end := start
+		for end < len(a.occs) && a.occs[end].run == a.occs[start].run {
+			end++
+		}
+		picked := min(n, end-start)
+		for i := range picked {
+			at := start
+			if picked > 1 {
+				at += i * (end - start - 1) / (picked - 1)
+			}
+			out = append(out, a.occs[at])
+		}
+		start = end
+	}
+	return out
+}
+
+// byCall sorts occurrences of one run in the order of the calls.
+func byCall(a, b probeOcc) int { return cmp.Compare(a.call, b.call) }
+
+func sortOccs(occs []probeOcc) { slices.SortStableFunc(occs, byCall) }

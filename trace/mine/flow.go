@@ -1,0 +1,473 @@
+package mine
+
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/trace"
+)
+
+// A search is a slot whose source is looked for: candidates come from a few
+// occurrences (the sources that could have given the value), and are then held
+// against all of them, in all runs. Values that mean little (0, true, 3) have
+// many candidates and lose them all on the way.
+type search struct {
+	slot  *slot
+	votes map[source]int
+	cands []*candidate
+	occs  []occ
+}
+
+type candidate struct {
+	source
+	results []outcome
+	hits    int
+	misses  int
+}
+
+type outcome uint8
+
+const (
+	silent outcome = iota
+	hit
+	miss
+)
+
+const (
+	samplesPerRun = 5
+	maxCandidates = 28
+	entriesSeen   = 400
+	entriesUsed   = 24
+)
+
+// findFlows looks for the sources of the slots that are not known by place.
+func (s *sites) findFlows(slots []*slot, runs []*Run) {
+	searches := make([]*search, len(slots))
+	for i, sl := range slots {
+		searches[i] = &search{slot: sl, votes: map[source]int{}, occs: sl.arg.occs}
+	}
+	s.propose(searches, runs)
+	s.verify(searches, runs)
+	for _, se := range searches {
+		se.decide(s)
+	}
+}
+
+// An entry says where a value occurs.
+type entry struct {
+	call int32
+	pos  int32
+	part part
+	word int16
+}
+
+// propose gathers candidates.
+func (s *sites) propose(searches []*search, runs []*Run) {
+	samples := map[*Run][]*sample{}
+	for _, se := range searches {
+		for _, o := range se.slot.arg.spread(samplesPerRun) {
+			if v, ok := se.slot.value(s.c, o); ok {
+				samples[o.run] = append(samples[o.run], &sample{se, o, v})
+			}
+		}
+	}
+	for _, r := range runs {
+		if len(samples[r]) == 0 {
+			continue
+		}
+		needed := map[symbol][]entry{}
+		for _, sm := range samples[r] {
+			needed[sm.value] = nil
+		}
+		s.index(r, needed)
+		for _, sm := range samples[r] {
+			s.candidates(sm, needed[sm.value])
+		}
+	}
+	for _, se := range searches {
+		se.shortlist()
+	}
+}
+
+type sample struct {
+	search *search
+	occ    occ
+	value  symbol
+}
+
+// index lists where the needed values occur in a run.
+func (s *sites) index(r *Run, needed map[symbol][]entry) {
+	add := func(v symbol, e entry) {
+		v = s.c.syms.canonical(v)
+		if list, ok := needed[v]; ok {
+			needed[v] = append(list, e)
+		}
+	}
+	for i := range r.calls {
+		for _, part := range []part{request, response} {
+			m := r.calls[i].message(part)
+			for pos, v := range m.values {
+				add(v, entry{int32(i), int32(pos), part, -1})
+				if s.c.paths.kind[s.c.shapes.paths[m.shape][pos]] != trace.String || len(s.c.syms.text[v]) > 4*maxText {
+					continue
+				}
+				if words := s.c.syms.words(v); len(words) > 1 && len(words) <= 24 {
+					for w, word := range words {
+						add(word, entry{int32(i), int32(pos), part, int16(w)})
+					}
+				}
+			}
+		}
+	}
+}
+
+// candidates votes for all sources that would have given one sample its value.
+func (s *sites) candidates(sm *sample, entries []entry) {
+	call := sm.occ.callOf()
+	seen := map[source]bool{}
+	vote := func(src source) {
+		if !seen[src] {
+			seen[src] = true
+			sm.search.votes[src]++
+		}
+	}
+	s.ownCandidates(sm, vote)
+	keys := s.keys(sm)
+	end, _ := slices.BinarySearchFunc(entries, sm.occ.call, func(e entry, at int32) int { return cmp.Compare(e.call, at) })
+	used := map[entry]int{} // of one place in one kind of call
+	taken := 0
+	for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
+		en := entries[i]
+		from := &sm.occ.run.calls[en.call]
+		if en.part == response && (from.end == 0 || from.end > call.start) {
+			continue
+		}
+		place := entry{int32(from.site), en.pos, en.part, en.word}
+		limit := 2
+		if from.sender == call.sender {
+			place.call, limit = -1-place.call, 1
+		}
+		if used[place] >= limit {
+			continue
+		}
+		used[place]++
+		taken++
+		s.earlier(sm, en, from, keys, vote)
+	}
+}
+
+// ownCandidates are other arguments of the same call, and the sender's name.
+func (s *sites) ownCandidates(sm *sample, vote func(source)) {
+	call := sm.occ.callOf()
+	for pos, v := range call.req.values[:sm.occ.pos] {
+		path := s.c.shapes.paths[call.req.shape][pos]
+		if s.c.syms.canonical(v) == sm.value {
+			for _, src := range s.indexed(source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
+				if src.index == fixed || src.index == byItem {
+					vote(src)
+				}
+			}
+		}
+	}
+	for _, own := range []struct {
+		key keyKind
+		v   symbol
+	}{{ownName, call.sender.name}, {ownAddress, call.sender.address}} {
+		if own.v != empty && s.c.syms.canonical(own.v) == sm.value {
+			vote(source{key: own.key, word: -1})
+		}
+		for w, word := range s.c.syms.words(own.v) {
+			if s.c.syms.canonical(word) == sm.value {
+				vote(source{key: own.key, word: int16(w)})
+			}
+		}
+	}
+}
+
+// keys are the own arguments that vary, by value: a source may be found by them.
+func (s *sites) keys(sm *sample) map[symbol][]int32 {
+	call := sm.occ.callOf()
+	st := s.all[call.site]
+	out := map[symbol][]int32{}
+	for pos, p := range st.plan(s.c, call.req.shape) {
+		a := st.args[p.arg]
+		if a.constant || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && a.class() == unknown || len(out) >= 12 {
+			continue
+		}
+		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
+			v := s.c.syms.canonical(call.req.values[pos])
+			out[v] = append(out[v], p.arg)
+		}
+	}
+	return out
+}
+
+// earlier votes for what leads to one place in an earlier call.
+func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int32, vote func(source)) {
+	call := sm.occ.callOf()
+	base := source{part: en.part, path: s.c.shapes.paths[from.message(en.part).shape][en.pos], word: en.word}
+	each := func(src source) {
+		for _, sc := range []scope{{siteScope, int32(from.site)}, {opScope, int32(from.op)}, {anyScope, 0}} {
+			if sc.kind == anyScope && src.key != sameArg {
+				continue
+			}
+			src.from = sc
+			vote(src)
+		}
+	}
+	for _, src := range s.indexed(base, sm.occ, nil) {
+		src.key = anyCall
+		each(src)
+		if from.sender == call.sender {
+			src.key = sameSender
+			each(src)
+		} else if from.sender.address == call.sender.address && call.sender.address != empty {
+			src.key = sameAddress
+			each(src)
+		}
+	}
+	for _, qPart := range []part{request, response} {
+		m := from.message(qPart)
+		for pos, v := range m.values {
+			args := keys[s.c.syms.canonical(v)]
+			if len(args) == 0 || qPart == en.part && int32(pos) == en.pos {
+				continue
+			}
+			q := s.c.shapes.paths[m.shape][pos]
+			src := base
+			src.key, src.qPart, src.q = sameArg, qPart, s.c.paths.class[q]
+			for _, indexed := range s.indexed(src, sm.occ, s.c.paths.lists[q]) {
+				for _, a := range args {
+					indexed.arg = a
+					each(indexed)
+				}
+			}
+		}
+	}
+}
+
+// indexed gives the ways to say which element of a list a source means.
+func (s *sites) indexed(src source, o occ, row []listStep) []source {
+	out := []source{src}
+	steps := s.c.paths.lists[src.path]
+	for level, step := range steps {
+		add := func(by indexBy) {
+			moved := src
+			moved.level, moved.index = int8(level), by
+			moved.path = s.c.paths.at(src.path, level, 0)
+			out = append(out, moved)
+		}
+		if step.index == int(o.star) {
+			add(byItem)
+		}
+		if step.index == o.callOf().sender.rank {
+			add(byNode)
+		}
+		if step.index == int(o.callOf().nth) {
+			add(byNth)
+		}
+		if level < len(row) && row[level].prefix == step.prefix && row[level].index == step.index {
+			add(byRow)
+		}
+	}
+	return out
+}
+
+// shortlist keeps the candidates with the most votes, and tries for each all
+// ways to choose among several calls.
+func (se *search) shortlist() {
+	type voted struct {
+		source
+		votes int
+	}
+	all := make([]voted, 0, len(se.votes))
+	for src, n := range se.votes {
+		all = append(all, voted{src, n})
+	}
+	slices.SortFunc(all, func(a, b voted) int {
+		return cmp.Or(cmp.Compare(b.votes, a.votes), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
+	})
+	for i, v := range all {
+		if i == maxCandidates || v.votes*4 < all[0].votes {
+			break
+		}
+		selectors := []selector{last}
+		switch {
+		case v.key == sameSender || v.key == anyCall:
+			selectors = []selector{last, firstOne, nthOne, nodeOne, each}
+		case v.key == sameArg:
+			selectors = []selector{last, firstOne, each}
+		case v.key == sameAddress:
+			selectors = []selector{last, each}
+		}
+		for _, sel := range selectors {
+			src := v.source
+			src.sel = sel
+			se.cands = append(se.cands, &candidate{source: src, results: make([]outcome, len(se.occs))})
+		}
+	}
+	se.votes = nil
+}
+
+func compareSources(a, b source) int {
+	return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.from.id, b.from.id), cmp.Compare(a.from.kind, b.from.kind), cmp.Compare(a.word, b.word),
+		cmp.Compare(a.q, b.q), cmp.Compare(a.arg, b.arg), cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index), cmp.Compare(a.level, b.level),
+		cmp.Compare(a.part, b.part), cmp.Compare(a.qPart, b.qPart), cmp.Compare(a.sel, b.sel))
+}
+
+type probeOcc struct {
+	search *search
+	call   int32
+	at     int
+}
+
+// verify holds every candidate against every occurrence.
+func (s *sites) verify(searches []*search, runs []*Run) {
+	e := newEvaluator(s)
+	for _, se := range searches {
+		for _, c := range se.cands {
+			e.need(c.source)
+		}
+	}
+	for _, r := range runs {
+		var todo []probeOcc
+		for _, se := range searches {
+			for i, o := range se.occs {
+				if o.run == r {
+					todo = append(todo, probeOcc{se, o.call, i})
+				}
+			}
+		}
+		sortOccs(todo)
+		e.walk(r, func(i int32) {
+			for len(todo) > 0 && todo[0].call == i {
+				todo[0].search.try(e, todo[0].at)
+				todo = todo[1:]
+			}
+		})
+	}
+}
+
+func (se *search) try(e *evaluator, at int) {
+	o := se.occs[at]
+	want, ok := se.slot.value(e.c, o)
+	if !ok {
+		return
+	}
+	for _, c := range se.cands {
+		if c.misses > 40 && c.hits < c.misses {
+			continue // it will not recover
+		}
+		var got outcome
+		if c.sel == each {
+			if c.among(e, o, want) {
+				got = hit // and where it is not, another source may have it
+			}
+		} else if v, known := c.value(e, o); known {
+			got = miss
+			if v == want {
+				got = hit
+			}
+		}
+		c.results[at] = got
+		switch got {
+		case hit:
+			c.hits++
+		case miss:
+			c.misses++
+		}
+	}
+}
+
+// decide takes the best candidate, then the best for where that one is silent.
+func (se *search) decide(s *sites) {
+	open := make([]bool, len(se.occs))
+	for i := range open {
+		open[i] = true
+	}
+	left, hits, misses := len(se.occs), 0, 0
+	var rules []rule
+	for len(rules) < 3 && left > 0 {
+		best, bestHits, bestMisses := se.best(open)
+		if best == nil {
+			break
+		}
+		rules = append(rules, best.source)
+		hits, misses = hits+bestHits, misses+bestMisses
+		for i, r := range best.results {
+			if open[i] && r != silent {
+				open[i] = false
+				left--
+			}
+		}
+	}
+	if v, n := se.usual(s.c, open); n == left && n > 0 && len(rules) > 0 {
+		rules = append(rules, always{v})
+		hits += n
+		left = 0
+	}
+	total := len(se.occs)
+	firsts := map[*sender]bool{}
+	for _, o := range se.occs {
+		firsts[o.callOf().sender] = true
+	}
+	if hits == 0 || misses*20 > hits+misses {
+		return
+	}
+	if hits*10 >= total*9 || left <= len(firsts) && total >= 3*len(firsts) {
+		se.slot.rules, se.slot.solved = rules, rules[0].class()
+	}
+}
+
+// best is the candidate that is right most often where the others are silent.
+func (se *search) best(open []bool) (best *candidate, bestHits, bestMisses int) {
+	score := 0
+	for _, c := range se.cands {
+		hits, misses := 0, 0
+		for i, r := range c.results {
+			if open[i] {
+				switch r {
+				case hit:
+					hits++
+				case miss:
+					misses++
+				}
+			}
+		}
+		worth := hits - 4*misses
+		if hits < 2 || c.sel == each && !se.distinct(hits) {
+			continue
+		}
+		if worth > score || worth == score && best != nil && c.cost() < best.cost() {
+			best, bestHits, bestMisses, score = c, hits, misses, worth
+		}
+	}
+	return best, bestHits, bestMisses
+}
+
+// distinct: "any of them" explains a value only when values seldom repeat.
+func (se *search) distinct(hits int) bool {
+	seen := map[symbol]bool{}
+	for _, o := range se.occs {
+		seen[o.raw()] = true
+	}
+	return len(seen)*6 >= hits
+}
+
+// usual is the most frequent value where nothing else speaks.
+func (se *search) usual(c *Corpus, open []bool) (symbol, int) {
+	counts := map[symbol]int{}
+	var best symbol
+	for i, o := range se.occs {
+		if !open[i] {
+			continue
+		}
+		if v, ok := se.slot.value(c, o); ok {
+			counts[v]++
+			if counts[v] > counts[best] || counts[v] == counts[best] && v < best {
+				best = v
+			}
+		}
+	}
+	return best, counts[best]
+}
