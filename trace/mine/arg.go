@@ -42,6 +42,24 @@ type slot struct {
 	width  int // of a number padded with zeros
 	rules  []rule
 	solved class
+	placed bool   // solved by its place alone
+	guess  []rule // right more often than not, which explains nothing but is better than nothing
+}
+
+// early reports whether the argument is known before any other of its call is.
+func (a *arg) early() bool {
+	if a.constant || a.whole == nil {
+		return a.constant
+	}
+	if a.whole.placed {
+		return true
+	}
+	for _, w := range a.words {
+		if !w.placed {
+			return false
+		}
+	}
+	return len(a.words) > 0
 }
 
 // A class is how an argument's value is known (PatternMiner, Table IV).
@@ -181,13 +199,21 @@ func (a *arg) class() class {
 
 // slots are those that say what the argument is.
 func (a *arg) slots() []*slot {
-	if a.whole == nil || a.whole.solved != unknown || len(a.words) == 0 {
-		if a.whole == nil {
-			return nil
-		}
+	switch {
+	case a.whole == nil:
+		return nil
+	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
 		return []*slot{a.whole}
 	}
 	return a.words
+}
+
+// best are the slot's rules or, for want of any, the guess.
+func (s *slot) best() []rule {
+	if s.solved == unknown {
+		return s.guess
+	}
+	return s.rules
 }
 
 // spread picks up to n occurrences of each run, the first and the last among them.

@@ -105,7 +105,7 @@ func (m *Model) checkArguments(r *Run, rows map[callType]*TypeCheck) {
 	for _, st := range m.sites.all {
 		for _, a := range st.args {
 			for _, s := range a.slots() {
-				for _, rule := range s.rules {
+				for _, rule := range s.best() {
 					if src, ok := rule.(source); ok {
 						e.need(src)
 					}
@@ -134,9 +134,9 @@ func (a *arg) foretold(e *evaluator, o occ) bool {
 	switch {
 	case a.constant:
 		return o.raw() == a.value
-	case a.class() == unknown:
+	case a.whole == nil:
 		return false
-	case a.whole.solved != unknown:
+	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
 		return a.whole.foretold(e, o)
 	}
 	if separators(e.c.syms.text[o.raw()]) != a.pattern {
@@ -155,7 +155,7 @@ func (s *slot) foretold(e *evaluator, o occ) bool {
 	if !ok {
 		return false
 	}
-	for _, r := range s.rules {
+	for _, r := range s.best() {
 		if t, isTime := r.(now); isTime {
 			return t.meets(e.c, o, want)
 		}

@@ -191,7 +191,7 @@ func (s *sites) keys(sm *sample) map[symbol][]int32 {
 	out := map[symbol][]int32{}
 	for pos, p := range st.plan(s.c, call.req.shape) {
 		a := st.args[p.arg]
-		if a.constant || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && a.class() == unknown || len(out) >= 12 {
+		if a.constant || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
 			continue
 		}
 		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
@@ -411,7 +411,11 @@ func (se *search) decide(s *sites) {
 	for _, o := range se.occs {
 		firsts[o.callOf().sender] = true
 	}
-	if hits == 0 || misses*20 > hits+misses {
+	if hits*2 < total {
+		return
+	}
+	se.slot.guess = rules
+	if misses*20 > hits+misses {
 		return
 	}
 	if hits*10 >= total*9 || left <= len(firsts) && total >= 3*len(firsts) {
@@ -445,13 +449,17 @@ func (se *search) best(open []bool) (best *candidate, bestHits, bestMisses int) 
 	return best, bestHits, bestMisses
 }
 
-// distinct: "any of them" explains a value only when values seldom repeat.
+// distinct: "any of them" explains a value only when a sender seldom uses one twice.
 func (se *search) distinct(hits int) bool {
-	seen := map[symbol]bool{}
-	for _, o := range se.occs {
-		seen[o.raw()] = true
+	type used struct {
+		by *sender
+		v  symbol
 	}
-	return len(seen)*6 >= hits
+	seen := map[used]bool{}
+	for _, o := range se.occs {
+		seen[used{o.callOf().sender, o.raw()}] = true
+	}
+	return len(seen)*2 >= hits
 }
 
 // usual is the most frequent value where nothing else speaks.

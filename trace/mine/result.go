@@ -180,16 +180,17 @@ func (a *Arguments) add(c class) {
 	}
 }
 
-// Targets is Table IV for each target by itself.
+// Targets is Table IV for each target by itself. As in the paper, a loop
+// counts once and a type of nodes counts once.
 func (m *Model) Targets() map[string]Arguments {
 	out := map[string]Arguments{}
 	for _, st := range m.sites.all {
 		target := m.c.opOf[st.op].target
+		t := out[target]
 		for _, a := range st.args {
-			t := out[target]
 			t.add(a.class())
-			out[target] = t
 		}
+		out[target] = t
 	}
 	return out
 }

@@ -119,6 +119,7 @@ func (s *slot) simple(c *Corpus) (sure bool) {
 	for _, try := range []func(*Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.timeRule} {
 		if r := try(c); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
+			s.placed = true
 			return !counter(r)
 		}
 	}

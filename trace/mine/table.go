@@ -1,18 +1,18 @@
 package mine
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
 
+	"gleaner/trace"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
 
 // late finds rules for slots that neither their place nor a flow explains.
 func (s *slot) late(c *Corpus, e *evaluator) {
-	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.cycleRule, s.tableRule, s.usualRule} {
+	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.cycleRule, s.tableRule, s.usualRule} {
 		if r := try(c, e); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			return
@@ -25,6 +25,8 @@ func (s *slot) late(c *Corpus, e *evaluator) {
 type table struct {
 	by   int // an argument's index, or -1-feature
 	rows map[symbol]symbol
+	rest symbol // what goes with everything else, where there is such a thing
+	open bool
 }
 
 func (t table) value(e *evaluator, o occ) (symbol, bool) {
@@ -33,6 +35,9 @@ func (t table) value(e *evaluator, o occ) (symbol, bool) {
 		return 0, false
 	}
 	v, ok := t.rows[key]
+	if !ok && t.open {
+		return t.rest, true
+	}
 	return v, ok
 }
 func (t table) class() class { return regular }
@@ -41,7 +46,8 @@ func (t table) key(e *evaluator, o occ) (symbol, bool) {
 	if t.by < 0 {
 		return e.number(feature(-1 - t.by).of(o)), true
 	}
-	return e.argument(o.callOf(), int32(t.by), o.star)
+	v, _ := e.argument(o.callOf(), int32(t.by), o.star) // an argument that is not given is a case as well
+	return v, true
 }
 
 // maxRows is how many cases a table may tell apart.
@@ -51,7 +57,7 @@ const maxRows = 24
 func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
 	by := []int{-1 - int(nth), -1 - int(item)}
 	for _, a := range s.arg.site.args {
-		if a != s.arg && !a.constant && a.whole != nil && (a.index < s.arg.index || a.class() != unknown) {
+		if a != s.arg && !a.constant && a.whole != nil && (a.index < s.arg.index || a.early()) {
 			by = append(by, a.index)
 		}
 	}
@@ -60,11 +66,44 @@ func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
 			return t
 		}
 	}
+	for _, b := range by[2:] {
+		if t, ok := s.exceptions(table{by: b}, c, e); ok {
+			return t
+		}
+	}
 	return nil
 }
 
-// fits fills a table; every row must be there in more than one run, and no two
-// occurrences may disagree.
+// exceptions makes a table of the few cases in which the value is not the
+// usual one.
+func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
+	t.rest, t.open, t.rows = s.commonest(c), true, map[symbol]symbol{}
+	odd, runs := 0, map[*Run]bool{}
+	for _, o := range s.arg.occs {
+		key, _ := t.key(e, o)
+		if v, _ := s.value(c, o); v != t.rest {
+			if before, known := t.rows[key]; known && before != v {
+				return t, false
+			}
+			t.rows[key] = v
+			runs[o.run] = true
+			odd++
+		}
+	}
+	if len(t.rows) > 4 || odd < 3*len(t.rows) || len(runs) < 2 {
+		return t, false
+	}
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		if got, _ := t.value(e, o); got != v {
+			return t, false
+		}
+	}
+	return t, true
+}
+
+// fits fills a table; half its rows must be there in more than one run, and no
+// two occurrences may disagree.
 func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
 	runs := map[symbol]map[*Run]bool{}
 	for _, o := range s.arg.occs {
@@ -85,12 +124,13 @@ func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
 			return false
 		}
 	}
+	shared := 0
 	for _, in := range runs {
-		if len(in) < 2 {
-			return false
+		if len(in) >= 2 {
+			shared++
 		}
 	}
-	return len(t.rows) > 1
+	return len(t.rows) > 1 && len(s.arg.occs) >= 3*len(t.rows) && shared*2 >= len(t.rows)
 }
 
 // A cycle counts a feature from the start again and again, as a loop does that
@@ -150,21 +190,97 @@ type usual struct{ always }
 
 // usualRule: one value, but for a few calls in a hundred.
 func (s *slot) usualRule(c *Corpus, _ *evaluator) rule {
+	best, count := s.commonest(c), 0
+	for _, o := range s.arg.occs {
+		if v, _ := s.value(c, o); v == best {
+			count++
+		}
+	}
+	if count*2 >= len(s.arg.occs) && s.guess == nil {
+		s.guess = []rule{usual{always{best}}}
+	}
+	if count*100 < 95*len(s.arg.occs) || len(s.arg.occs) < 20 {
+		return nil
+	}
+	return usual{always{best}}
+}
+
+// commonest is the value the slot had most often.
+func (s *slot) commonest(c *Corpus) symbol {
 	counts := map[symbol]int{}
+	best := empty
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		counts[v]++
+		if counts[v] > counts[best] || counts[v] == counts[best] && v < best {
+			best = v
+		}
 	}
-	best := slices.MaxFunc(s.arg.occs, func(a, b occ) int {
-		va, _ := s.value(c, a)
-		vb, _ := s.value(c, b)
-		return cmp.Or(cmp.Compare(counts[va], counts[vb]), cmp.Compare(vb, va))
-	})
-	v, _ := s.value(c, best)
-	if counts[v]*100 < 95*len(s.arg.occs) || len(s.arg.occs) < 20 {
+	return best
+}
+
+// A sum gives what is left of a total when two other arguments are taken off,
+// or their sum or difference: total + a*x + b*y.
+type sum struct {
+	total int64
+	x, y  int32
+	a, b  int64
+}
+
+func (r sum) value(e *evaluator, o occ) (symbol, bool) {
+	v, ok := r.of(e, o)
+	return e.number(r.total + v), ok
+}
+func (r sum) class() class { return flow }
+
+func (r sum) of(e *evaluator, o occ) (int64, bool) {
+	vx, okX := e.argument(o.callOf(), r.x, o.star)
+	vy, okY := e.argument(o.callOf(), r.y, o.star)
+	x, isX := e.c.syms.number(vx)
+	y, isY := e.c.syms.number(vy)
+	return r.a*x + r.b*y, okX && okY && isX && isY
+}
+
+// sumRule: arguments of one call that add up.
+func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
+	first, ok := s.value(c, s.arg.occs[0])
+	v, isNumber := c.syms.number(first)
+	if !ok || !isNumber || len(s.arg.occs) < 8 {
 		return nil
 	}
-	return usual{always{v}}
+	var terms []int32
+	for _, a := range s.arg.site.args[:s.arg.index] {
+		if !a.constant && a.whole != nil && a.kind == trace.Int {
+			terms = append(terms, int32(a.index))
+		}
+	}
+	for i, x := range terms {
+		for _, y := range terms[:i] {
+			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
+				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
+				at, known := r.of(e, s.arg.occs[0])
+				r.total = v - at
+				if known && s.holds(r, c, e) {
+					return r
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// holds reports whether a rule gives every value but one in fifty.
+func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
+	misses := 0
+	for _, o := range s.arg.occs {
+		want, _ := s.value(c, o)
+		if got, known := r.value(e, o); !known || got != want {
+			if misses++; misses*50 > len(s.arg.occs) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // A duration spells another argument, a number of seconds, as 7m30s.
@@ -188,7 +304,7 @@ func (s *slot) durationRule(c *Corpus, e *evaluator) rule {
 		return nil
 	}
 	for _, a := range s.arg.site.args {
-		if a == s.arg {
+		if a == s.arg || a.index > s.arg.index && a.class() != unknown {
 			continue
 		}
 		r, ok := duration{int32(a.index)}, true

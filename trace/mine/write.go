@@ -164,6 +164,9 @@ func (m *Model) alt(a *arg, r rule) program.Alt {
 		out = m.tableAlt(a, r)
 	case cycle:
 		out.Kind, out.Formula = program.Number, program.MustFormula("%s%%(%s)%+d", featureNames[r.x], r.length, r.b)
+	case sum:
+		out.Kind, out.Is = program.Sum, fmt.Sprint(r.total)
+		out.Texts = []string{sign(r.a), a.site.args[r.x].name, sign(r.b), a.site.args[r.y].name}
 	case duration:
 		out.Kind, out.Path = program.Span, a.site.args[r.arg].name
 	case scaled:
@@ -197,7 +200,17 @@ func (m *Model) tableAlt(a *arg, t table) program.Alt {
 	for _, k := range keys {
 		out.Texts = append(out.Texts, m.c.syms.text[k], m.c.syms.text[t.rows[k]])
 	}
+	if t.open {
+		out.Where, out.Any = m.c.syms.text[t.rest], true
+	}
 	return out
+}
+
+func sign(v int64) string {
+	if v < 0 {
+		return "-"
+	}
+	return "+"
 }
 
 func (r affine) formula() program.Formula {

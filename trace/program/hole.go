@@ -123,6 +123,8 @@ func (p *holeParser) alt() (a Alt, err error) {
 		return a, nil
 	case Case:
 		return p.cases(a)
+	case Sum:
+		return p.sum(a)
 	case Span:
 		a.Path, err = p.quoted()
 		return a, err
@@ -165,7 +167,34 @@ func (p *holeParser) cases(a Alt) (Alt, error) {
 	if len(a.Texts) == 0 || len(a.Texts)%2 != 0 {
 		return a, errors.New("case: keys and values must come in pairs")
 	}
-	return a, nil
+	start := p.at
+	if p.word() != "else" {
+		p.at = start
+		return a, nil
+	}
+	a.Any = true
+	a.Where, err = p.quoted()
+	return a, err
+}
+
+// sum reads a number and arguments to add or take off.
+func (p *holeParser) sum(a Alt) (Alt, error) {
+	a.Is = p.word()
+	if _, err := strconv.ParseInt(a.Is, 10, 64); err != nil {
+		return a, fmt.Errorf("sum %q: a whole number comes first", a.Is)
+	}
+	for {
+		sign := p.peek()
+		if sign != '+' && sign != '-' {
+			return a, nil
+		}
+		p.at++
+		path, err := p.quoted()
+		if err != nil {
+			return a, err
+		}
+		a.Texts = append(a.Texts, string(sign), path)
+	}
 }
 
 func (p *holeParser) first(a Alt) (Alt, error) {

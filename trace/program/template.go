@@ -64,11 +64,14 @@ const (
 	Address
 	Draw
 	Unknown
-	Case // Texts are keys and values in turn; Path is the argument (Is "arg") or the number that decides
+	// Case: Texts are keys and values in turn; Path is the argument (Is "arg")
+	// or the number that decides; Where is what else gives, with Any.
+	Case
+	Sum  // the number Is plus and minus arguments: Texts are signs and paths in turn
 	Span // the argument Path, a number of seconds, spelled as 7m30s
 )
 
-var altNames = [...]string{"", "", "first", "now", "reply", "request", "arg", "sender", "address", "draw", "unknown", "case", "span"}
+var altNames = [...]string{"", "", "first", "now", "reply", "request", "arg", "sender", "address", "draw", "unknown", "case", "sum", "span"}
 
 // Text makes a template of a plain value.
 func Text(s string, bare bool) Template {
@@ -178,6 +181,12 @@ func (a Alt) String() string {
 		return "span " + strconv.Quote(a.Path)
 	case Case:
 		return a.caseText()
+	case Sum:
+		out := "sum " + a.Is
+		for i := 0; i+1 < len(a.Texts); i += 2 {
+			out += " " + a.Texts[i] + " " + strconv.Quote(a.Texts[i+1])
+		}
+		return out
 	case Own:
 		w = []string{"arg", strconv.Quote(a.Path)}
 	case Sender, Address:
@@ -201,6 +210,9 @@ func (a Alt) caseText() string {
 	}
 	for i := 0; i+1 < len(a.Texts); i += 2 {
 		out += " " + strconv.Quote(a.Texts[i]) + " " + strconv.Quote(a.Texts[i+1])
+	}
+	if a.Any {
+		out += " else " + strconv.Quote(a.Where)
 	}
 	return out
 }
