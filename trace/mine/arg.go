@@ -22,7 +22,17 @@ type arg struct {
 	whole    *slot
 	words    []*slot // set when the values differ only in their words
 	pattern  string  // then: what stands between the words
+
+	steadiness answer
 }
+
+type answer uint8
+
+const (
+	unasked answer = iota
+	yes
+	no
+)
 
 // An occ is one occurrence of an argument in a run.
 type occ struct {
@@ -206,6 +216,21 @@ func (a *arg) slots() []*slot {
 		return []*slot{a.whole}
 	}
 	return a.words
+}
+
+// steady reports whether the argument has but one value in each run: then it
+// tells no two calls apart.
+func (a *arg) steady() bool {
+	if a.steadiness == unasked {
+		a.steadiness = yes
+		for i := 1; i < len(a.occs); i++ {
+			if a.occs[i].run == a.occs[i-1].run && a.occs[i].raw() != a.occs[i-1].raw() {
+				a.steadiness = no
+				break
+			}
+		}
+	}
+	return a.steadiness == yes
 }
 
 // best are the slot's rules or, for want of any, the guess.

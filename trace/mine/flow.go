@@ -35,10 +35,14 @@ const (
 
 const (
 	samplesPerRun = 5
-	maxCandidates = 28
 	entriesSeen   = 400
-	entriesUsed   = 24
+	entriesUsed   = 16
 )
+
+// places is how many candidates of each kind are held against all occurrences:
+// votes tell how often a source could have been meant, which favours those
+// that hold much.
+var places = [...]int{ownCall: 6, ownName: 4, ownAddress: 4, sameSender: 10, sameArg: 14, anyCall: 6, sameAddress: 4}
 
 // findFlows looks for the sources of the slots that are not known by place.
 func (s *sites) findFlows(slots []*slot, runs []*Run) {
@@ -48,7 +52,15 @@ func (s *sites) findFlows(slots []*slot, runs []*Run) {
 	}
 	s.propose(searches, runs)
 	s.verify(searches, runs)
+	var left []*search
 	for _, se := range searches {
+		if !se.decide(s) && se.seldomTwice() {
+			se.unordered()
+			left = append(left, se)
+		}
+	}
+	s.verify(left, runs)
+	for _, se := range left {
 		se.decide(s)
 	}
 }
@@ -134,25 +146,21 @@ func (s *sites) candidates(sm *sample, entries []entry) {
 	s.ownCandidates(sm, vote)
 	keys := s.keys(sm)
 	end, _ := slices.BinarySearchFunc(entries, sm.occ.call, func(e entry, at int32) int { return cmp.Compare(e.call, at) })
-	used := map[entry]int{} // of one place in one kind of call
-	taken := 0
-	for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
-		en := entries[i]
-		from := &sm.occ.run.calls[en.call]
-		if en.part == response && (from.end == 0 || from.end > call.start) {
-			continue
+	for _, own := range []bool{true, false} {
+		used := map[entry]int{} // of one place in one kind of call
+		taken := 0
+		for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
+			en := entries[i]
+			from := &sm.occ.run.calls[en.call]
+			place := entry{int32(from.site), en.pos, en.part, en.word}
+			late := en.part == response && (from.end == 0 || from.end > call.start)
+			if late || (from.sender == call.sender) != own || used[place] >= 2 {
+				continue
+			}
+			used[place]++
+			taken++
+			s.earlier(sm, en, from, keys, vote)
 		}
-		place := entry{int32(from.site), en.pos, en.part, en.word}
-		limit := 2
-		if from.sender == call.sender {
-			place.call, limit = -1-place.call, 1
-		}
-		if used[place] >= limit {
-			continue
-		}
-		used[place]++
-		taken++
-		s.earlier(sm, en, from, keys, vote)
 	}
 }
 
@@ -191,7 +199,7 @@ func (s *sites) keys(sm *sample) map[symbol][]int32 {
 	out := map[symbol][]int32{}
 	for pos, p := range st.plan(s.c, call.req.shape) {
 		a := st.args[p.arg]
-		if a.constant || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
+		if a.constant || a.steady() || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
 			continue
 		}
 		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
@@ -287,18 +295,20 @@ func (se *search) shortlist() {
 	slices.SortFunc(all, func(a, b voted) int {
 		return cmp.Or(cmp.Compare(b.votes, a.votes), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
 	})
-	for i, v := range all {
-		if i == maxCandidates || v.votes*4 < all[0].votes {
+	taken := [...]int{sameAddress: 0}
+	for _, v := range all {
+		if v.votes*4 < all[0].votes {
 			break
+		}
+		if taken[v.key]++; taken[v.key] > places[v.key] {
+			continue
 		}
 		selectors := []selector{last}
 		switch {
 		case v.key == sameSender || v.key == anyCall:
-			selectors = []selector{last, firstOne, nthOne, nodeOne, each}
+			selectors = []selector{last, firstOne, nthOne, nodeOne}
 		case v.key == sameArg:
-			selectors = []selector{last, firstOne, each}
-		case v.key == sameAddress:
-			selectors = []selector{last, each}
+			selectors = []selector{last, firstOne}
 		}
 		for _, sel := range selectors {
 			src := v.source
@@ -307,6 +317,22 @@ func (se *search) shortlist() {
 		}
 	}
 	se.votes = nil
+}
+
+// unordered adds, for every source that was tried, that any of its calls may
+// be meant: in which order they are taken is nobody's choice.
+func (se *search) unordered() {
+	for _, c := range se.cands {
+		if c.sel == last && c.key >= sameSender {
+			src := c.source
+			src.sel = each
+			se.cands = append(se.cands, &candidate{source: src, results: make([]outcome, len(se.occs))})
+		}
+	}
+	for _, c := range se.cands {
+		clear(c.results)
+		c.hits, c.misses = 0, 0
+	}
 }
 
 func compareSources(a, b source) int {
@@ -379,8 +405,9 @@ func (se *search) try(e *evaluator, at int) {
 	}
 }
 
-// decide takes the best candidate, then the best for where that one is silent.
-func (se *search) decide(s *sites) {
+// decide takes the best candidate, then the best for where that one is silent;
+// it reports whether that explains the slot.
+func (se *search) decide(s *sites) bool {
 	open := make([]bool, len(se.occs))
 	for i := range open {
 		open[i] = true
@@ -388,7 +415,10 @@ func (se *search) decide(s *sites) {
 	left, hits, misses := len(se.occs), 0, 0
 	var rules []rule
 	for len(rules) < 3 && left > 0 {
-		best, bestHits, bestMisses := se.best(open)
+		best, bestHits, bestMisses := se.best(open, 4)
+		if best == nil && len(rules) == 0 {
+			best, bestHits, bestMisses = se.best(open, 1) // worth a guess
+		}
 		if best == nil {
 			break
 		}
@@ -412,19 +442,18 @@ func (se *search) decide(s *sites) {
 		firsts[o.callOf().sender] = true
 	}
 	if hits*2 < total {
-		return
+		return false
 	}
 	se.slot.guess = rules
-	if misses*20 > hits+misses {
-		return
+	if misses*20 > hits+misses || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
+		return false
 	}
-	if hits*10 >= total*9 || left <= len(firsts) && total >= 3*len(firsts) {
-		se.slot.rules, se.slot.solved = rules, rules[0].class()
-	}
+	se.slot.rules, se.slot.solved = rules, rules[0].class()
+	return true
 }
 
 // best is the candidate that is right most often where the others are silent.
-func (se *search) best(open []bool) (best *candidate, bestHits, bestMisses int) {
+func (se *search) best(open []bool, penalty int) (best *candidate, bestHits, bestMisses int) {
 	score := 0
 	for _, c := range se.cands {
 		hits, misses := 0, 0
@@ -438,8 +467,8 @@ func (se *search) best(open []bool) (best *candidate, bestHits, bestMisses int) 
 				}
 			}
 		}
-		worth := hits - 4*misses
-		if hits < 2 || c.sel == each && !se.distinct(hits) {
+		worth := hits - penalty*misses
+		if hits < 2 {
 			continue
 		}
 		if worth > score || worth == score && best != nil && c.cost() < best.cost() {
@@ -449,8 +478,9 @@ func (se *search) best(open []bool) (best *candidate, bestHits, bestMisses int) 
 	return best, bestHits, bestMisses
 }
 
-// distinct: "any of them" explains a value only when a sender seldom uses one twice.
-func (se *search) distinct(hits int) bool {
+// seldomTwice: "any of them" explains a value only when a sender hardly ever
+// uses one twice.
+func (se *search) seldomTwice() bool {
 	type used struct {
 		by *sender
 		v  symbol
@@ -459,7 +489,7 @@ func (se *search) distinct(hits int) bool {
 	for _, o := range se.occs {
 		seen[used{o.callOf().sender, o.raw()}] = true
 	}
-	return len(seen)*2 >= hits
+	return len(seen)*4 >= len(se.occs)
 }
 
 // usual is the most frequent value where nothing else speaks.

@@ -20,9 +20,11 @@ func (s *sites) solve(runs []*Run) {
 	}
 	s.findFlows(open, runs)
 	e := newEvaluator(s)
-	for _, sl := range open {
-		if a := sl.arg; sl.solved == unknown && (sl.word < 0 || a.whole.solved == unknown) {
-			sl.late(s.c, e)
+	for _, words := range []bool{true, false} { // a rule for each word says more than one for the text
+		for _, sl := range open {
+			if (sl.word >= 0) == words && sl.arg.class() == unknown && sl.solved == unknown {
+				sl.late(s.c, e)
+			}
 		}
 	}
 }

@@ -102,10 +102,10 @@ func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
 	return t, true
 }
 
-// fits fills a table; half its rows must be there in more than one run, and no
-// two occurrences may disagree.
+// fits fills a table; no two occurrences may disagree, and every row must be
+// there in a third of the runs: cases that come with the scale are no table.
 func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
-	runs := map[symbol]map[*Run]bool{}
+	runs, all := map[symbol]map[*Run]bool{}, map[*Run]bool{}
 	for _, o := range s.arg.occs {
 		key, ok := t.key(e, o)
 		v, found := s.value(c, o)
@@ -120,17 +120,17 @@ func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
 			runs[key] = map[*Run]bool{}
 		}
 		runs[key][o.run] = true
+		all[o.run] = true
 		if len(t.rows) > maxRows {
 			return false
 		}
 	}
-	shared := 0
 	for _, in := range runs {
-		if len(in) >= 2 {
-			shared++
+		if len(in) < 2 || len(in)*3 < len(all) {
+			return false
 		}
 	}
-	return len(t.rows) > 1 && len(s.arg.occs) >= 3*len(t.rows) && shared*2 >= len(t.rows)
+	return len(t.rows) > 1 && len(s.arg.occs) >= 3*len(t.rows)
 }
 
 // A cycle counts a feature from the start again and again, as a loop does that
@@ -243,9 +243,7 @@ func (r sum) of(e *evaluator, o occ) (int64, bool) {
 
 // sumRule: arguments of one call that add up.
 func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
-	first, ok := s.value(c, s.arg.occs[0])
-	v, isNumber := c.syms.number(first)
-	if !ok || !isNumber || len(s.arg.occs) < 8 {
+	if s.word >= 0 || s.arg.kind != trace.Int || len(s.arg.occs) < 8 {
 		return nil
 	}
 	var terms []int32
@@ -258,9 +256,7 @@ func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
 		for _, y := range terms[:i] {
 			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
 				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
-				at, known := r.of(e, s.arg.occs[0])
-				r.total = v - at
-				if known && s.holds(r, c, e) {
+				if r.settle(s, c, e) && s.holds(r, c, e) {
 					return r
 				}
 			}
@@ -269,16 +265,39 @@ func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
 	return nil
 }
 
-// holds reports whether a rule gives every value but one in fifty.
+// settle takes for the total what comes out most often in a few occurrences.
+func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
+	counts := map[int64]int{}
+	few := s.arg.spread(3)
+	for _, o := range few {
+		v, _ := s.value(c, o)
+		n, isNumber := c.syms.number(v)
+		at, known := r.of(e, o)
+		if !isNumber || !known {
+			return false
+		}
+		if counts[n-at]++; counts[n-at] > counts[r.total] {
+			r.total = n - at
+		}
+	}
+	return counts[r.total]*2 > len(few)
+}
+
+// holds reports whether a rule gives nearly every value. One that is right
+// more often than not is kept as a guess.
 func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
 	misses := 0
 	for _, o := range s.arg.occs {
 		want, _ := s.value(c, o)
 		if got, known := r.value(e, o); !known || got != want {
-			if misses++; misses*50 > len(s.arg.occs) {
+			if misses++; misses*2 > len(s.arg.occs) {
 				return false
 			}
 		}
+	}
+	if misses*20 > len(s.arg.occs) {
+		s.guess = []rule{r}
+		return false
 	}
 	return true
 }

@@ -290,8 +290,11 @@ func Smooth(n []float64, v []float64) program.Formula {
 				continue
 			}
 			earn := 0.95 // a richer form must earn its place, a steep one dearly
-			if i > 1 {
+			switch {
+			case i > 1:
 				earn = 0.3
+			case i == 1 && j == 1:
+				earn = 0.6
 			}
 			basis := func(x float64) float64 { return math.Pow(x, i) * math.Pow(math.Log2(max(x, 1)), j) }
 			err := looErr(n, v, basis)
