@@ -3,6 +3,7 @@ package mine
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"gleaner/trace"
 )
@@ -48,8 +49,9 @@ const maxOccs = 1024
 // A slot is what a rule has to fill: a whole value, or one word of a text.
 type slot struct {
 	arg    *arg
-	word   int // -1: the whole value
-	width  int // of a number padded with zeros
+	word   int    // -1: the whole value
+	prefix string // letters before the number that a word ends in
+	width  int    // of a number padded with zeros
 	rules  []rule
 	solved class
 	placed bool   // solved by its place alone
@@ -141,6 +143,13 @@ func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
 		}
 		v = words[s.word]
 	}
+	if s.prefix != "" {
+		rest, ok := strings.CutPrefix(c.syms.text[v], s.prefix)
+		if !ok || !allDigits(rest) {
+			return 0, false
+		}
+		v = c.syms.id(rest)
+	}
 	return c.syms.canonical(v), true
 }
 
@@ -152,7 +161,7 @@ func (a *arg) split(c *Corpus) {
 	}
 	pattern := separators(c.syms.text[a.value])
 	count := len(c.syms.words(a.value))
-	if count < 2 && pattern == "\x00" || count == 0 || count > 24 || len(c.syms.text[a.value]) > 4*maxText {
+	if count == 0 || count > 24 || len(c.syms.text[a.value]) > 4*maxText {
 		return
 	}
 	for _, o := range a.occs {
@@ -160,30 +169,40 @@ func (a *arg) split(c *Corpus) {
 			return
 		}
 	}
-	a.pattern = pattern
+	var slots []*slot
 	for w := range count {
 		s := &slot{arg: a, word: w}
-		s.width = s.padding(c)
-		a.words = append(a.words, s)
+		s.shape(c)
+		slots = append(slots, s)
+	}
+	if count > 1 || pattern != "\x00" || slots[0].prefix != "" {
+		a.pattern, a.words = pattern, slots
 	}
 }
 
-// padding is the width of a word that is a number filled up with zeros, 0 for
-// a word that is not.
-func (s *slot) padding(c *Corpus) int {
-	width, padded := 0, false
-	for _, o := range s.arg.occs {
-		text := c.syms.text[c.syms.words(o.raw())[s.word]]
-		if !allDigits(text) || width > 0 && len(text) != width {
-			return 0
+// shape finds what the words of a slot have in common: letters before a
+// number, and a number filled up with zeros to one width.
+func (s *slot) shape(c *Corpus) {
+	texts := make([]string, len(s.arg.occs))
+	for i, o := range s.arg.occs {
+		texts[i] = c.syms.text[c.syms.words(o.raw())[s.word]]
+	}
+	prefix := strings.TrimRight(texts[0], "0123456789")
+	width, padded := len(texts[0])-len(prefix), false
+	for _, text := range texts {
+		rest, ok := strings.CutPrefix(text, prefix)
+		if !ok || !allDigits(rest) {
+			return
 		}
-		width = len(text)
-		padded = padded || len(text) > 1 && text[0] == '0'
+		if len(rest) != width {
+			width = 0
+		}
+		padded = padded || len(rest) > 1 && rest[0] == '0'
 	}
-	if !padded {
-		return 0
+	s.prefix = prefix
+	if padded {
+		s.width = width
 	}
-	return width
 }
 
 // class is how the argument is known: as well as its least known part.

@@ -13,16 +13,20 @@ import (
 // many candidates and lose them all on the way.
 type search struct {
 	slot  *slot
-	votes map[source]int
+	votes map[source]vote
 	cands []*candidate
 	occs  []occ
 }
 
+// A vote is how many samples a source explains, and from how far back.
+type vote struct{ count, distance int }
+
 type candidate struct {
 	source
-	results []outcome
-	hits    int
-	misses  int
+	distance int // to the source, for one sample
+	results  []outcome
+	hits     int
+	misses   int
 }
 
 type outcome uint8
@@ -48,7 +52,7 @@ var places = [...]int{ownCall: 6, ownName: 4, ownAddress: 4, sameSender: 10, sam
 func (s *sites) findFlows(slots []*slot, runs []*Run) {
 	searches := make([]*search, len(slots))
 	for i, sl := range slots {
-		searches[i] = &search{slot: sl, votes: map[source]int{}, occs: sl.arg.occs}
+		searches[i] = &search{slot: sl, votes: map[source]vote{}, occs: sl.arg.occs}
 	}
 	s.propose(searches, runs)
 	s.verify(searches, runs)
@@ -137,10 +141,12 @@ func (s *sites) index(r *Run, needed map[symbol][]entry) {
 func (s *sites) candidates(sm *sample, entries []entry) {
 	call := sm.occ.callOf()
 	seen := map[source]bool{}
+	distance := 0
 	vote := func(src source) {
 		if !seen[src] {
 			seen[src] = true
-			sm.search.votes[src]++
+			v := sm.search.votes[src]
+			sm.search.votes[src] = vote{v.count + 1, v.distance + distance}
 		}
 	}
 	s.ownCandidates(sm, vote)
@@ -159,6 +165,7 @@ func (s *sites) candidates(sm *sample, entries []entry) {
 			}
 			used[place]++
 			taken++
+			distance = int(sm.occ.call - en.call)
 			s.earlier(sm, en, from, keys, vote)
 		}
 	}
@@ -286,18 +293,18 @@ func (s *sites) indexed(src source, o occ, row []listStep) []source {
 func (se *search) shortlist() {
 	type voted struct {
 		source
-		votes int
+		vote
 	}
 	all := make([]voted, 0, len(se.votes))
-	for src, n := range se.votes {
-		all = append(all, voted{src, n})
+	for src, v := range se.votes {
+		all = append(all, voted{src, v})
 	}
 	slices.SortFunc(all, func(a, b voted) int {
-		return cmp.Or(cmp.Compare(b.votes, a.votes), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
 	})
 	taken := [...]int{sameAddress: 0}
 	for _, v := range all {
-		if v.votes*4 < all[0].votes {
+		if v.count*4 < all[0].count {
 			break
 		}
 		if taken[v.key]++; taken[v.key] > places[v.key] {
@@ -313,7 +320,7 @@ func (se *search) shortlist() {
 		for _, sel := range selectors {
 			src := v.source
 			src.sel = sel
-			se.cands = append(se.cands, &candidate{source: src, results: make([]outcome, len(se.occs))})
+			se.cands = append(se.cands, &candidate{source: src, distance: v.distance / v.count, results: make([]outcome, len(se.occs))})
 		}
 	}
 	se.votes = nil
@@ -326,7 +333,7 @@ func (se *search) unordered() {
 		if c.sel == last && c.key >= sameSender {
 			src := c.source
 			src.sel = each
-			se.cands = append(se.cands, &candidate{source: src, results: make([]outcome, len(se.occs))})
+			se.cands = append(se.cands, &candidate{source: src, distance: c.distance, results: make([]outcome, len(se.occs))})
 		}
 	}
 	for _, c := range se.cands {
@@ -471,11 +478,16 @@ func (se *search) best(open []bool, penalty int) (best *candidate, bestHits, bes
 		if hits < 2 {
 			continue
 		}
-		if worth > score || worth == score && best != nil && c.cost() < best.cost() {
+		if worth > score || worth == score && best != nil && c.before(best) {
 			best, bestHits, bestMisses, score = c, hits, misses, worth
 		}
 	}
 	return best, bestHits, bestMisses
+}
+
+// before: of two sources that are as good, the plainer one is taken, then the nearer.
+func (c *candidate) before(other *candidate) bool {
+	return cmp.Or(cmp.Compare(c.cost(), other.cost()), cmp.Compare(c.distance, other.distance), cmp.Compare(other.part, c.part)) < 0
 }
 
 // seldomTwice: "any of them" explains a value only when a sender hardly ever

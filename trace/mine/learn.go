@@ -9,13 +9,18 @@ func (s *sites) solve(runs []*Run) {
 			if a.constant || len(a.occs) == 0 || a.whole.simple(s.c) {
 				continue
 			}
-			open = append(open, a.whole)
 			a.split(s.c)
+			var words []*slot
 			for _, w := range a.words {
 				if !w.simple(s.c) {
-					open = append(open, w)
+					w.prefix = "" // what comes from elsewhere comes whole
+					words = append(words, w)
 				}
 			}
+			if len(a.words) > 0 && len(words) == 0 {
+				continue // regular first, as in the paper
+			}
+			open = append(append(open, a.whole), words...)
 		}
 	}
 	s.findFlows(open, runs)

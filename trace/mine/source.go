@@ -87,8 +87,8 @@ func (s source) class() class {
 func (s source) cost() int {
 	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
 	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
-	if s.part == request {
-		n += 5
+	if s.part == request && s.key != sameSender {
+		n += 5 // of what others said and what they were told, the second is for all to see
 	}
 	if s.word >= 0 {
 		n++

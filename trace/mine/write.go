@@ -116,9 +116,9 @@ func (m *Model) wordTemplate(a *arg) program.Template {
 		before, rest, _ := strings.Cut(text, "\x00")
 		text = rest
 		if v, ok := s.fixed(); ok {
-			t.Append(before+m.pad(v, s.width), nil)
+			t.Append(before+s.prefix+m.pad(v, s.width), nil)
 		} else {
-			t.Append(before, m.hole(s))
+			t.Append(before+s.prefix, m.hole(s))
 		}
 	}
 	t.Append(text, nil)
