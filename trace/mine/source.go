@@ -142,10 +142,14 @@ type leafClass struct {
 type index struct {
 	spec
 	postings map[symbol]*posting
+	all      bool      // somebody asks for more than the first and the last
+	room     []posting // postings are cut from here
 }
 
+// A posting is the calls found under one key.
 type posting struct {
-	refs []ref
+	first, last ref
+	refs        []ref // all of them, where somebody asks
 }
 
 func newEvaluator(s *sites) *evaluator {
@@ -168,10 +172,12 @@ func (e *evaluator) need(s source) {
 		return
 	}
 	sp := s.spec()
-	if e.indexes[sp] != nil {
+	wantsAll := s.sel != last && s.sel != firstOne
+	if ix := e.indexes[sp]; ix != nil {
+		ix.all = ix.all || wantsAll
 		return
 	}
-	ix := &index{spec: sp, postings: map[symbol]*posting{}}
+	ix := &index{spec: sp, postings: map[symbol]*posting{}, all: wantsAll}
 	e.indexes[sp] = ix
 	switch sp.from.kind {
 	case siteScope:
@@ -264,8 +270,16 @@ const keep = 4096
 func (ix *index) add(key symbol, r ref) {
 	p := ix.postings[key]
 	if p == nil {
-		p = &posting{}
+		if len(ix.room) == 0 {
+			ix.room = make([]posting, 256)
+		}
+		p, ix.room = &ix.room[0], ix.room[1:]
+		p.first = r
 		ix.postings[key] = p
+	}
+	p.last = r
+	if !ix.all {
+		return
 	}
 	if len(p.refs) < keep {
 		p.refs = append(p.refs, r)
@@ -340,10 +354,12 @@ func (s source) posting(e *evaluator, o occ) *posting {
 }
 
 func (s source) pick(p *posting, o occ) (ref, bool) {
-	at := len(p.refs) - 1
+	at := 0
 	switch s.sel {
+	case last:
+		return p.last, true
 	case firstOne:
-		at = 0
+		return p.first, true
 	case nthOne:
 		at = int(o.callOf().nth)
 	case nodeOne:

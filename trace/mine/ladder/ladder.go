@@ -45,8 +45,10 @@ func Exact(points []Point) []program.Formula {
 			add(line(basis, points))
 		}
 	}
-	add(bounded("min", points))
-	add(bounded("max", points))
+	if !meetsLine(points) {
+		add(bounded("min", points))
+		add(bounded("max", points))
+	}
 	if len(points) >= 4 {
 		add(plane("n*n", "n", points))
 		for d := 2; d <= 4; d++ {
@@ -85,6 +87,12 @@ func values(points []Point) int {
 
 func constant(points []Point) bool {
 	return !slices.ContainsFunc(points, func(p Point) bool { return p.V != points[0].V })
+}
+
+// meetsLine: a bound that no point has come to is no bound.
+func meetsLine(points []Point) bool {
+	f, ok := line("n", points)
+	return ok && meets(f, points)
 }
 
 func meets(f program.Formula, points []Point) bool {
