@@ -190,7 +190,7 @@ func (m *Model) checkSequences(r *Run) float64 {
 			}
 		}
 		var made []opID
-		for _, sym := range m.sites.log(r, snd) {
+		for _, sym := range m.sites.log(r, snd, logical) {
 			made = append(made, m.sites.all[sym].op)
 		}
 		both += 2 * commonLength(foretold[snd.kind], made)

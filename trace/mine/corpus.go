@@ -67,6 +67,7 @@ type call struct {
 	nth        int32 // how many calls of the same site its sender made before
 	status     symbol
 	id, parent symbol
+	moved      bool // into the log of the sender that triggered it
 	req, resp  message
 }
 
@@ -143,10 +144,39 @@ func (r *Run) sort() {
 	for _, s := range r.senders {
 		s.calls = s.calls[:0]
 	}
-	for i := range r.calls {
+	children := r.relocate()
+	var place func(i int32)
+	place = func(i int32) {
 		s := r.calls[i].sender
-		s.calls = append(s.calls, int32(i))
+		s.calls = append(s.calls, i)
+		for _, child := range children[i] {
+			place(child)
+		}
 	}
+	for i := range r.calls {
+		if !r.calls[i].moved {
+			place(int32(i))
+		}
+	}
+}
+
+// relocate puts every call that another call triggered into the log of that
+// other's sender, behind it (PatternMiner, Figure 2), and lists what each call
+// triggered. Without parents in the trace it does nothing.
+func (r *Run) relocate() map[int32][]int32 {
+	byID := map[symbol]int32{}
+	out := map[int32][]int32{}
+	for i := range r.calls {
+		c := &r.calls[i]
+		if parent, ok := byID[c.parent]; ok && c.parent != empty {
+			c.sender, c.moved = r.calls[parent].sender, true
+			out[parent] = append(out[parent], int32(i))
+		}
+		if c.id != empty {
+			byID[c.id] = int32(i)
+		}
+	}
+	return out
 }
 
 // symbols keeps every text once, with what is often asked about it.
@@ -269,7 +299,7 @@ func separators(text string) string {
 
 // paths keeps every path once, with the lists it leads through.
 type paths struct {
-	ids  map[string]pathID
+	ids  map[typedPath]pathID
 	text []string
 	kind []trace.Kind
 	// lists[p] are the prefixes of p that are lists, outermost first, and where
@@ -279,6 +309,12 @@ type paths struct {
 	class   []classID
 	classes map[string]classID
 	moved   map[move]pathID
+}
+
+// A typedPath tells a number and a text at one path apart, but not two kinds of number.
+type typedPath struct {
+	text string
+	kind trace.Kind
 }
 
 type classID int32
@@ -296,16 +332,21 @@ type listStep struct {
 }
 
 func (p *paths) init() {
-	p.ids, p.classes, p.moved = map[string]pathID{}, map[string]classID{}, map[move]pathID{}
+	p.ids, p.classes, p.moved = map[typedPath]pathID{}, map[string]classID{}, map[move]pathID{}
 }
 
 func (p *paths) id(text string, kind trace.Kind) pathID {
-	if id, ok := p.ids[text]; ok {
+	key := typedPath{text, kind}
+	if kind == trace.Float {
+		key.kind = trace.Int
+	}
+	if id, ok := p.ids[key]; ok {
 		return id
 	}
 	text = strings.Clone(text)
+	key.text = text
 	id := pathID(len(p.text))
-	p.ids[text] = id
+	p.ids[key] = id
 	p.text = append(p.text, text)
 	p.kind = append(p.kind, kind)
 	steps := listSteps(text)

@@ -290,5 +290,8 @@ func (st *site) expect(n int) int {
 	if st.nature == until && st.groups.exact {
 		return int(math.Round(float64(st.groups.at(n)) * st.tries))
 	}
+	if st.nature == varying && st.perReach > 0 {
+		return int(math.Round(st.reached(n) * st.perReach))
+	}
 	return st.count.at(n)
 }

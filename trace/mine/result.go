@@ -36,8 +36,19 @@ func Learn(ctx context.Context, c *Corpus) (*Model, error) {
 			m.sites = c.findSites(m.runs)
 		},
 		m.learnCounts,
-		func() { m.sites.solve(m.runs) },
-		func() { m.shapes = m.sites.structures(m.types, m.runs) },
+		func() {
+			m.sites.solve(m.runs)
+			for _, st := range m.sites.all {
+				m.sites.findReach(st, m.runs)
+			}
+		},
+		func() {
+			m.shapes = m.sites.structures(m.nodes, m.runs)
+			for _, st := range m.sites.all {
+				st.learnReach()
+			}
+			m.totals = m.sites.totals(m.runs)
+		},
 		func() { m.timing = m.sites.times(m.runs, len(m.types)) },
 		func() { m.Program = m.write() },
 	} {
@@ -59,7 +70,6 @@ func (m *Model) learnCounts() {
 			st.count = perNode(st.count, m.nodes[st.kind])
 		}
 	}
-	m.totals = m.sites.totals(m.runs)
 }
 
 // A Report is what mining and checking tell, as docs/trace.md describes it.

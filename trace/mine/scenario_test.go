@@ -17,7 +17,7 @@ import (
 // TestScenarios mines small logs that show one thing each. A log is written
 // as in PatternMiner's Figure 3, one call a line, with the sender before it:
 //
-//	[TIME] SENDER: [REPLY =] METHOD(ARG, ARG...)
+//	[TIME] SENDER[#ID][^PARENT]: [REPLY =] METHOD(ARG, ARG...)
 //
 // Calls are 10 ms apart unless a time in seconds stands before them.
 func TestScenarios(t *testing.T) {
@@ -57,7 +57,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-var logLine = regexp.MustCompile(`^(?:([\d.]+) )?([\w-]+): (?:(\S+) = )?(\w+)\((.*)\)$`)
+var logLine = regexp.MustCompile(`^(?:([\d.]+) )?([\w-]+)(?:#(\w+))?(?:\^(\w+))?: (?:(\S+) = )?(\w+)\((.*)\)$`)
 
 func parseLog(t *testing.T, text string, scale int) []*trace.Call {
 	var out []*trace.Call
@@ -75,12 +75,12 @@ func parseLog(t *testing.T, text string, scale int) []*trace.Call {
 			}
 			now = 1000 + at
 		}
-		c := &trace.Call{Scale: scale, Start: int64(now * 1e9), End: int64((now + 0.005) * 1e9), Sender: m[2], Method: m[4], Target: "server"}
-		if m[3] != "" {
-			c.Response = []trace.Leaf{leafOf("return", m[3])}
-		}
+		c := &trace.Call{Scale: scale, Start: int64(now * 1e9), End: int64((now + 0.005) * 1e9), Sender: m[2], ID: m[3], Parent: m[4], Method: m[6], Target: "server"}
 		if m[5] != "" {
-			for i, a := range strings.Split(m[5], ", ") {
+			c.Response = []trace.Leaf{leafOf("return", m[5])}
+		}
+		if m[7] != "" {
+			for i, a := range strings.Split(m[7], ", ") {
 				c.Request = append(c.Request, leafOf(fmt.Sprintf("args%d", i), a))
 			}
 		}

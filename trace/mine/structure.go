@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gleaner/trace/mine/fold"
 	"gleaner/trace/mine/ladder"
@@ -41,52 +42,84 @@ type tally struct {
 const maxSteps = 1500
 
 // structures folds the logs of all types.
-func (s *sites) structures(types []*nodeType, runs []*Run) []*structure {
-	out := make([]*structure, len(types))
-	for k := range types {
-		out[k] = s.structure(k, runs)
+func (s *sites) structures(nodes []count, runs []*Run) []*structure {
+	out := make([]*structure, len(nodes))
+	for k := range nodes {
+		out[k] = s.structure(k, nodes[k], runs)
 	}
 	return out
 }
 
-func (s *sites) structure(kind int, runs []*Run) *structure {
-	st := &structure{kind: kind}
+// structure folds the logs of one type. Calls whose total follows no formula
+// are folded along at first: a loop within a loop may explain them. Those that
+// stay unexplained are noise and are left out of a second attempt.
+func (s *sites) structure(kind int, nodes count, runs []*Run) *structure {
+	steps, ok := s.fold(kind, runs, varying)
+	if ok {
+		s.explain(kind, steps, nodes)
+	}
+	steps, ok = s.fold(kind, runs, logical)
+	st := &structure{kind: kind, steps: steps}
 	for _, site := range s.all {
 		switch {
 		case site.kind != kind:
 		case site.nature == realtime:
 			st.beats = append(st.beats, site)
-		case site.nature == varying:
+		case site.nature == varying || !ok:
 			st.loose = append(st.loose, site)
 		}
 	}
+	return st
+}
+
+// fold folds the logs of one type, with the calls that vary by themselves
+// (worst varying) or without.
+func (s *sites) fold(kind int, runs []*Run, worst nature) ([]*step, bool) {
 	var logs [][]fold.Symbol
 	var owners []*Run
 	for _, r := range runs {
 		for _, snd := range r.senders {
 			if snd.kind == kind {
-				logs = append(logs, s.log(r, snd))
+				logs = append(logs, s.log(r, snd, worst))
 				owners = append(owners, r)
 			}
 		}
 	}
 	folded, loops := fold.Sequences(logs)
-	steps, ok := s.merge(folded, owners, loops)
-	if !ok {
-		for _, site := range s.all {
-			if site.kind == kind && (site.nature == logical || site.nature == until) {
-				st.loose = append(st.loose, site)
+	return s.merge(folded, owners, loops)
+}
+
+// explain finds sites that vary in their total but are called in loops whose
+// counts are exact, by every node: their total is the product.
+func (s *sites) explain(kind int, steps []*step, nodes count) {
+	found := map[*site][]string{}
+	var walk func(steps []*step, factor string, sure bool)
+	walk = func(steps []*step, factor string, sure bool) {
+		for _, st := range steps {
+			if st.site == nil {
+				walk(st.body, factor+"*("+st.repeat.formula.String()+")", sure && st.repeat.exact && st.made == st.of)
+			} else if sure && st.made == st.of {
+				found[st.site] = append(found[st.site], factor)
+			} else {
+				found[st.site] = append(found[st.site], "")
 			}
 		}
-		return st
 	}
-	st.steps = steps
-	return st
+	walk(steps, "("+nodes.formula.String()+")", nodes.exact)
+	for site, factors := range found {
+		if site.nature != varying || slices.Contains(factors, "") {
+			continue
+		}
+		f := program.MustFormula("%s", strings.Join(factors, "+"))
+		if !slices.ContainsFunc(site.count.points, func(p ladder.Point) bool { return f.At(p.N) != p.V }) {
+			site.nature, site.count.formula, site.count.exact = logical, f, true
+		}
+	}
 }
 
 // log is a sender's calls without what follows the clock or nothing at all,
 // and with repeated calls taken as one.
-func (s *sites) log(r *Run, snd *sender) []fold.Symbol {
+func (s *sites) log(r *Run, snd *sender, worst nature) []fold.Symbol {
 	var out []fold.Symbol
 	asked := map[uint64]bool{}
 	for _, i := range snd.calls {
@@ -95,7 +128,7 @@ func (s *sites) log(r *Run, snd *sender) []fold.Symbol {
 			continue
 		}
 		site := s.all[call.site]
-		if site.nature == realtime || site.nature == varying {
+		if site.nature == realtime || site.nature == varying && worst != varying {
 			continue
 		}
 		if site.nature == until {
@@ -140,8 +173,6 @@ func (s *sites) merge(logs [][]fold.Item, owners []*Run, loops *fold.Loops) ([]*
 		if len(v.tokens) > maxSteps {
 			return nil, false
 		}
-		steps := make([]*step, len(merged))
-		copy(steps, merged)
 		var at []int
 		merged, at = s.align(merged, v.tokens, loops)
 		for _, t := range v.tokens {

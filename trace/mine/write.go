@@ -88,6 +88,9 @@ func (m *Model) writeCall(st *site) program.Call {
 	if st.nature == until {
 		w.Until = &program.Until{Path: m.c.paths.text[st.until.path], Value: m.c.syms.text[st.until.value], Tries: float64(int(st.tries*1000)) / 1000}
 	}
+	for _, reach := range st.reach {
+		w.Reach = append(w.Reach, program.Reach{From: reach.from.label, Nodes: reach.nodes.formula})
+	}
 	for _, a := range st.args {
 		w.Args = append(w.Args, program.Arg{Path: a.name, Value: m.template(a)})
 	}
@@ -163,7 +166,7 @@ func (m *Model) alt(a *arg, r rule) program.Alt {
 	case table:
 		out = m.tableAlt(a, r)
 	case cycle:
-		out.Kind, out.Formula = program.Number, program.MustFormula("%s%%(%s)%+d", featureNames[r.x], r.length, r.b)
+		out.Kind, out.Formula = program.Number, r.formula()
 	case sum:
 		out.Kind, out.Is = program.Sum, fmt.Sprint(r.total)
 		out.Texts = []string{sign(r.a), a.site.args[r.x].name, sign(r.b), a.site.args[r.y].name}
@@ -211,6 +214,14 @@ func sign(v int64) string {
 		return "-"
 	}
 	return "+"
+}
+
+func (r cycle) formula() program.Formula {
+	f := fmt.Sprintf("%s%%(%s)", featureNames[r.x], r.length)
+	if r.b != 0 {
+		f += fmt.Sprintf("%+d", r.b)
+	}
+	return program.MustFormula("%s", f)
 }
 
 func (r affine) formula() program.Formula {

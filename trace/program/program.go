@@ -58,6 +58,7 @@ type Call struct {
 	Method string   `yaml:"method"`
 	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
 	Until  *Until   `yaml:"until,omitempty"`
+	Reach  []Reach  `yaml:"reach,omitempty"`
 	Args   Args     `yaml:"args,omitempty"`
 }
 
@@ -77,6 +78,13 @@ type Until struct {
 	Path  string  `yaml:"reply"`
 	Value string  `yaml:"is"`
 	Tries float64 `yaml:"tries"` // it took when recorded
+}
+
+// A Reach says how many nodes make a call for each one that gave rise to it:
+// every block is reported by min(3, n) nodes.
+type Reach struct {
+	From  string  `yaml:"from"`
+	Nodes Formula `yaml:"nodes"`
 }
 
 // An Interval is a time in milliseconds, a formula of the scale.
@@ -238,6 +246,11 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 		}
 	}
 	for _, c := range t.Calls {
+		for _, r := range c.Reach {
+			if owner[r.From] == "" {
+				return fmt.Errorf("call %q: made for the call %q, which does not exist", c.Name, r.From)
+			}
+		}
 		for _, a := range c.Args {
 			for _, h := range a.Value.Holes() {
 				if from := h.From(); from != "" && owner[from] == "" {
