@@ -34,16 +34,17 @@ var mayImport = map[string][]string{
 	"harvest":          {"cluster", "dilation"},
 	"trace":            {"cluster", "input/compressed"},
 	"history":          {"cluster", "kv", "input/compressed"},
+	"history/reimages": {"cluster"},
 	"curator":          {"kv"},
 	"fabric":           {"cluster", "kv", "placement", "curator"},
 	"sim":              {"cluster"},
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
-	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
-		"history", "curator", "fabric", "sim", "local", "control"},
+	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
-	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "classify", "placement", "harvest", "trace",
-		"history", "curator", "fabric", "sim", "local", "control", "lab", "web"},
+	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "lab", "web"},
 }
 
 var everyone = []string{"input"}
@@ -51,7 +52,7 @@ var everyone = []string{"input"}
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan"}
+	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages"}
 	impure = []string{"input/compressed", "plan/milp"}
 )
 

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -157,6 +158,9 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
 	p.Title.Padding = vg.Points(4)
 	p.Legend.Top = true
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
@@ -188,6 +192,10 @@ func (panel Panel) plot() (*plot.Plot, error) {
 }
 
 func (panel Panel) scale(p *plot.Plot) {
+	p.Y.Tick.Marker = roundTicks{}
+	if len(panel.Bars.Groups) == 0 {
+		p.X.Tick.Marker = roundTicks{}
+	}
 	if panel.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.X.Min, p.X.Max = positiveRange(p.X.Min, p.X.Max)
@@ -203,18 +211,38 @@ func (panel Panel) scale(p *plot.Plot) {
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	}
+	p.X.Min, p.X.Max = spread(p.X.Min, p.X.Max)
+	p.Y.Min, p.Y.Max = spread(p.Y.Min, p.Y.Max)
 	if panel.YRange != nil {
 		p.Y.Min, p.Y.Max = panel.YRange[0], panel.YRange[1]
+	} else if named := panel.names(); named > 0 && !panel.LogY {
+		p.Y.Max += (p.Y.Max - p.Y.Min) * min(0.07*float64(named), 0.4) // room for the legend
 	}
-	if p.Y.Max <= p.Y.Min || math.IsInf(p.Y.Min, 0) {
-		p.Y.Min, p.Y.Max = 0, 1
+}
+
+// names counts the entries of the panel's legend.
+func (panel Panel) names() int {
+	n := len(panel.Bars.Names)
+	for _, b := range panel.Bands {
+		n += min(len(b.Name), 1)
 	}
-	if p.X.Max <= p.X.Min || math.IsInf(p.X.Min, 0) {
-		p.X.Min, p.X.Max = p.X.Min-1, p.X.Min+1
-		if math.IsInf(p.X.Max, 0) {
-			p.X.Min, p.X.Max = 0, 1
-		}
+	for _, l := range panel.Lines {
+		n += min(len(l.Name), 1)
 	}
+	return n
+}
+
+// spread gives an axis some length where its data have none.
+func spread(low, high float64) (float64, float64) {
+	switch {
+	case math.IsInf(low, 0) || math.IsInf(high, 0) || high < low:
+		return 0, 1
+	case low == high && low == 0:
+		return 0, 1
+	case low == high:
+		return low - math.Abs(low)/2, high + math.Abs(high)/2
+	}
+	return low, high
 }
 
 func positiveRange(low, high float64) (float64, float64) {
@@ -235,7 +263,13 @@ func (panel Panel) visible(x, y float64) bool {
 }
 
 func (panel Panel) addLine(p *plot.Plot, l Line, c color.Color) error {
-	named := l.Name == ""
+	if l.Name != "" {
+		sample, err := l.draw(plotter.XYs{{}, {X: 1}}, c)
+		if err != nil {
+			return err
+		}
+		p.Legend.Add(l.Name, sample.(plot.Thumbnailer))
+	}
 	for start := 0; start < len(l.X); {
 		for start < len(l.X) && !panel.visible(l.X[start], l.Y[start]) {
 			start++
@@ -255,10 +289,6 @@ func (panel Panel) addLine(p *plot.Plot, l Line, c color.Color) error {
 			return err
 		}
 		p.Add(mark)
-		if !named {
-			p.Legend.Add(l.Name, mark.(plot.Thumbnailer))
-			named = true
-		}
 	}
 	return nil
 }
@@ -342,6 +372,26 @@ func (b Bars) add(p *plot.Plot) error {
 		p.X.Tick.Label.Rotation = math.Pi / 5
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
 	}
-	p.Y.Max *= 1.25 // room for the legend
 	return nil
+}
+
+// roundTicks labels an axis at about five round numbers.
+type roundTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (roundTicks) Ticks(low, high float64) []plot.Tick {
+	rough := (high - low) / 5
+	unit := math.Pow(10, math.Floor(math.Log10(rough)))
+	step := 10 * unit
+	for _, m := range []float64{1, 2, 5} {
+		if m*unit >= rough {
+			step = m * unit
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+step*1e-9; i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: strconv.FormatFloat(math.Round(i*step/unit)*unit+0, 'g', 6, 64)})
+	}
+	return ticks
 }

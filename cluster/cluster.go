@@ -49,6 +49,9 @@ func (s Server) Tenant() TenantID {
 	return TenantOf(s.Environment, s.Function)
 }
 
+// Size is the CPU and memory of s.
+func (s Server) Size() Resources { return Resources{s.CPU, s.Memory} }
+
 // A Pattern is the way a tenant's utilisation goes over time (OSDI'16 §3.2).
 type Pattern uint8
 
@@ -116,4 +119,11 @@ type Series struct {
 	Tenant  TenantID
 	Servers int
 	CPU     []float32
+}
+
+// A Reimage is a server's disk wiped and set up anew, with all that was on it gone.
+type Reimage struct {
+	At     time.Time
+	Server ServerID
+	Cause  string
 }

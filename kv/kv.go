@@ -8,7 +8,11 @@ import (
 
 // A Key names a record: a part, and a row in that part. Rows of one part are
 // kept in the order of their bytes; parts are in an order of the store's own.
+// A part has at least one byte, a row may be empty; neither is over MaxKey long.
 type Key struct{ Part, Row []byte }
+
+// MaxKey is how long a part or a row may be, in bytes.
+const MaxKey = 1<<16 - 1
 
 // A Version tells one write of a record from every other. Its writer chose it
 // (see Writer), so a writer can tell its own write from another's. The zero
@@ -50,10 +54,12 @@ type Reader interface {
 	// Get reads the newest acknowledged record under key. The caller owns it.
 	Get(ctx context.Context, key Key) (Record, error)
 
-	// Scan yields the records of r. A record's bytes are good until the next
-	// one is asked for. Every record that stands throughout the scan is yielded
-	// exactly once, with a value it had at some moment of the scan and no older
-	// than what was acknowledged before the scan began. An error ends the scan.
+	// Scan yields the records of r. A record's bytes are the store's, to be read
+	// and not changed, and are good until the next one is asked for. Every
+	// record that stands throughout the scan is yielded exactly once, with a
+	// value it had at some moment of the scan and no older than what was
+	// acknowledged before the scan began. Rows of a part come together and in
+	// order. An error ends the scan.
 	Scan(ctx context.Context, r Range) iter.Seq2[Record, error]
 
 	// Split cuts the whole table into at most n ranges of about equal size that
@@ -67,10 +73,11 @@ type Table interface {
 
 	// CompareAndSet writes value under key as version next if the record's
 	// version is old; the zero old means that there is no record. When it
-	// returns nil the write is durable.
+	// returns nil the write is durable. next may be neither zero nor old.
 	CompareAndSet(ctx context.Context, key Key, old, next Version, value []byte) error
 
-	// CompareAndDelete removes the record under key if its version is old.
+	// CompareAndDelete removes the record under key if its version is old,
+	// which may not be zero.
 	CompareAndDelete(ctx context.Context, key Key, old Version) error
 }
 
@@ -88,7 +95,9 @@ type LooseTable interface {
 }
 
 // A Store holds tables by name. A table comes into being when first asked
-// for, and is of the kind it was first asked for as.
+// for, and is of the kind it was first asked for as; to ask for it as the other
+// is an error. A name is a lower-case letter and up to 47 more, digits or
+// underscores. No call may be under way when Close is called, or follow it.
 type Store interface {
 	Table(ctx context.Context, name string) (Table, error)
 	LooseTable(ctx context.Context, name string) (LooseTable, error)

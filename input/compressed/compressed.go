@@ -20,7 +20,11 @@ import (
 // ends in .gz or .zst. A file that is not there or cannot be read, or does not
 // start as its ending promises, is an input.Error. Damage further in shows as
 // an input.Error from Read.
-func Open(path string) (io.ReadCloser, error) {
+func Open(path string) (io.ReadCloser, error) { return OpenWatched(path, func(int64) {}) }
+
+// OpenWatched is Open that tells how many bytes of the file, as it lies on
+// disk, were read each time.
+func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, input.Errorf(path, "%s", plainReason(err))
@@ -29,7 +33,7 @@ func Open(path string) (io.ReadCloser, error) {
 		f.Close()
 		return nil, input.Errorf(path, "is a directory, not a file")
 	}
-	buffered := bufio.NewReaderSize(f, 1<<18)
+	buffered := bufio.NewReaderSize(watched{f, read}, 1<<18)
 	switch {
 	case strings.HasSuffix(path, ".gz"):
 		z, err := gzip.NewReader(buffered)
@@ -67,6 +71,18 @@ func (f *file) Read(p []byte) (int, error) {
 }
 
 func (f *file) Close() error { return f.close() }
+
+// watched tells of every read.
+type watched struct {
+	r    io.Reader
+	read func(bytes int64)
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.read(int64(n))
+	return n, err
+}
 
 func plainReason(err error) string {
 	switch {

@@ -27,7 +27,7 @@ type TypeCheck struct {
 	Predicted        int    `json:"predicted"`
 	Arguments        int    `json:"arguments"`
 	ArgumentsMatched int    `json:"arguments_matched"`
-	Nature           string `json:"nature"` // logical, until, realtime or varying
+	Nature           string `json:"-"` // logical, until, realtime or varying
 }
 
 // Check holds a recorded run against what was learned. Arguments are compared

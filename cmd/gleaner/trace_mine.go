@@ -144,7 +144,7 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 
 func argumentsRow(t *table, name string, a mine.Arguments) {
 	t.row(name, strconv.Itoa(a.Total), strconv.Itoa(a.Constant), strconv.Itoa(a.Regular), strconv.Itoa(a.Flow), strconv.Itoa(a.Unknown),
-		percent(float64(a.Total-a.Unknown)/float64(max(a.Total, 1))))
+		inPercent(float64(a.Total-a.Unknown)/float64(max(a.Total, 1))))
 }
 
 func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
@@ -166,7 +166,7 @@ func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
 func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
 	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
-		c.CallsExpected, c.CallsPredicted, percent(c.SequenceMatch), percent(c.ArgumentsMatch), percent(c.Intervals), r.CountsExact)
+		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
 	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {
@@ -174,12 +174,12 @@ func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 			break
 		}
 		t.row(row.NodeType, row.Target, row.Method, row.Nature, strconv.Itoa(row.Expected), strconv.Itoa(row.Predicted), strconv.Itoa(row.Arguments),
-			percent(float64(row.ArgumentsMatched)/float64(max(row.Arguments, 1))))
+			inPercent(float64(row.ArgumentsMatched)/float64(max(row.Arguments, 1))))
 	}
 	return t.print(w)
 }
 
-func percent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+func inPercent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
 
 func byScale(m map[string]int) string {
 	scales := make([]int, 0, len(m))

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/classify"
+	"gleaner/cluster"
+	"gleaner/history"
+	"gleaner/input"
+	"gleaner/lab/patterns"
+)
+
+type classifyFlags struct {
+	source  historyFlags
+	window  time.Duration
+	step    time.Duration
+	seed    uint64
+	against []string
+	plot    string
+	tenant  string
+	tenants bool
+}
+
+func newClassify() *cobra.Command {
+	var f classifyFlags
+	cmd := &cobra.Command{
+		Use:   "classify [--history FILE…]",
+		Short: "Tell predictable servers from unpredictable ones, and group them into classes",
+		Long: `Classify takes the utilisation of every tenant's average server over the last
+month and tells its pattern: periodic, constant or unpredictable, with the
+evidence. Inside each pattern it groups the tenants into classes, each with its
+mean, its peak and its period.
+
+It works straight from files; without --history it reads the data directory
+that 'gleaner history import' and 'gleaner history sample' fill.`,
+		Example: `  # Straight from a file (time,server,cpu in percent; plain, .gz or .zst):
+  gleaner classify --history cpu.csv.gz
+
+  # With tenants from a servers file, and pictures:
+  gleaner classify --history cpu.csv.gz --servers servers.csv --plot out
+
+  # The last week only; every tenant with the reason for its pattern:
+  gleaner classify --history cpu.csv.gz --window 168h --tenants
+
+  # Do the classes that July taught hold in August?
+  gleaner classify --history august.csv.gz --against july.csv.gz
+
+  # For a script:
+  gleaner classify --history cpu.csv.gz --json | jq .patterns`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runClassify(cmd, f, args) },
+	}
+	f.source.register(cmd)
+	cmd.Flags().DurationVar(&f.window, "window", 720*time.Hour, "how much history to use, back from the last sample")
+	cmd.Flags().DurationVar(&f.step, "step", 0, "length of a slot of the even grid (default: chosen from the data)")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the clustering; the same seed gives the same classes")
+	cmd.Flags().StringSliceVar(&f.against, "against", nil, "earlier history files: tell how well the classes they teach hold in this history")
+	cmd.Flags().StringVar(&f.plot, "plot", "", "write pictures (SVG and PNG) into this directory")
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", "with --plot: also draw this tenant in time and frequency")
+	cmd.Flags().BoolVar(&f.tenants, "tenants", false, "list every tenant with the evidence for its pattern")
+	return cmd
+}
+
+func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
+	if f.window <= 0 {
+		return input.Errorf("--window", "must be positive, got %v", f.window)
+	}
+	if f.step < 0 {
+		return input.Errorf("--step", "must be positive, got %v", f.step)
+	}
+	if f.tenant != "" && f.plot == "" {
+		return input.Errorf("--tenant", "says what to draw; give --plot DIR too")
+	}
+	f.source.files = append(f.source.files, args...)
+	if len(f.source.files) == 0 && len(f.source.servers) > 0 {
+		return input.Errorf("--servers", "goes with --history; 'gleaner history import --servers' puts servers into the data directory")
+	}
+	return f.source.with(cmd, func(store *history.Store) error { return classifyStore(cmd, f, store) })
+}
+
+func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) error {
+	now, err := classifyLast(cmd.Context(), f, store)
+	if err != nil {
+		return err
+	}
+	if f.plot != "" {
+		if err := plotClasses(cmd, f, now); err != nil {
+			return err
+		}
+	}
+	var carried *classify.Carried
+	if len(f.against) > 0 {
+		earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
+		err := earlier.with(cmd, func(store *history.Store) error {
+			before, err := classifyLast(cmd.Context(), f, store)
+			if err == nil {
+				c := classify.Carry(before.result, now.result, now.series)
+				carried = &c
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, classesJSON(now, carried))
+	}
+	return printClasses(cmd.OutOrStdout(), now, carried, f.tenants)
+}
+
+// classified is what classification says of one window.
+type classified struct {
+	window cluster.Window
+	series []cluster.Series
+	result classify.Result
+}
+
+// classifyLast classifies the last window of a history.
+func classifyLast(ctx context.Context, f classifyFlags, store *history.Store) (classified, error) {
+	w, err := lastWindow(ctx, store, f.window, f.step)
+	if err != nil {
+		return classified{}, err
+	}
+	series, err := store.Window(ctx, w)
+	if err != nil {
+		return classified{}, err
+	}
+	return classified{w, series, classify.Run(w, series, classify.Options{Seed: f.seed})}, nil
+}
+
+// lastWindow is the grid of the given length that ends with the last sample.
+func lastWindow(ctx context.Context, store *history.Store, length, step time.Duration) (cluster.Window, error) {
+	first, last, err := store.Range(ctx)
+	if errors.Is(err, history.ErrEmpty) {
+		return cluster.Window{}, input.Errorf("--history", "no samples; give a file, or fill the data directory with 'gleaner history import'")
+	}
+	if err != nil {
+		return cluster.Window{}, err
+	}
+	if step == 0 {
+		if step, err = store.Step(ctx); errors.Is(err, history.ErrEmpty) {
+			return cluster.Window{}, input.Errorf("--history", "no server has two samples, so there is nothing to compare")
+		} else if err != nil {
+			return cluster.Window{}, err
+		}
+	}
+	if step > length {
+		return cluster.Window{}, input.Errorf("--window", "%v is shorter than a slot of %v", length, step)
+	}
+	to := last.Truncate(step).Add(step)
+	from := to.Add(-length.Truncate(step))
+	if begin := first.Truncate(step); from.Before(begin) {
+		from = begin
+	}
+	return cluster.Window{From: from, Step: step, Len: int(to.Sub(from) / step)}, nil
+}
+
+func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {
+	figures := patterns.Classes(c.window, c.series, c.result)
+	if f.tenant != "" {
+		i := slices.IndexFunc(c.series, func(s cluster.Series) bool { return string(s.Tenant) == f.tenant })
+		if i < 0 {
+			return input.Errorf("--tenant", "no tenant %q in the history", f.tenant)
+		}
+		figures = append(figures, patterns.Tenant(c.window, c.series[i]))
+	}
+	return saveFigures(cmd, f.plot, figures)
+}
+
+func printClasses(out io.Writer, c classified, carried *classify.Carried, all bool) error {
+	w, series, r := c.window, c.series, c.result
+	servers := 0
+	for _, t := range r.Tenants {
+		servers += t.Servers
+	}
+	fmt.Fprintf(out, "%s to %s, every %v: %d tenants, %d servers\n\n",
+		w.From.UTC().Format(time.DateTime), w.To().UTC().Format(time.DateTime), w.Step, len(r.Tenants), servers)
+
+	if err := patternTable(r).print(out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := classTable(w, series, r).print(out); err != nil {
+		return err
+	}
+	if all {
+		fmt.Fprintln(out)
+		if err := tenantTable(series, r).print(out); err != nil {
+			return err
+		}
+	}
+	if carried != nil {
+		fmt.Fprintf(out, "\nAgainst the classes of the earlier history: %.1f%% of %d samples stay under their class's peak, %.1f%% of %d tenants keep their pattern.\n",
+			100*carried.UnderShare(), carried.Samples, 100*carried.KeptShare(), carried.Tenants)
+	}
+	return printSkipped(out, r.Skipped)
+}
+
+func patternTable(r classify.Result) *table {
+	t := newTable("pattern", ">tenants", ">share", ">servers", ">share")
+	total := patternCount{}
+	counts := countPatterns(r)
+	for _, p := range cluster.Patterns {
+		total.Tenants += counts[p.String()].Tenants
+		total.Servers += counts[p.String()].Servers
+	}
+	for _, p := range cluster.Patterns {
+		c := counts[p.String()]
+		t.row(p.String(), fmt.Sprint(c.Tenants), percent(c.Tenants, total.Tenants), fmt.Sprint(c.Servers), percent(c.Servers, total.Servers))
+	}
+	return t
+}
+
+func percent(part, whole int) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
+}
+
+func classTable(w cluster.Window, series []cluster.Series, r classify.Result) *table {
+	t := newTable("class", ">tenants", ">servers", ">mean", ">peak", ">period", "last week, to its peak")
+	for _, c := range r.Classes {
+		t.row(c.ID, fmt.Sprint(len(c.Tenants)), fmt.Sprint(c.Servers), fmt.Sprintf("%.1f%%", 100*c.Mean), fmt.Sprintf("%.1f%%", 100*c.Peak),
+			period(c.Period), sparkline(lastWeek(w, averageOf(series, c.Tenants)), 42, c.Peak))
+	}
+	return t
+}
+
+func tenantTable(series []cluster.Series, r classify.Result) *table {
+	t := newTable("tenant", "class", ">servers", ">mean", ">peak", ">period", "to its peak", "why")
+	byTenant := map[cluster.TenantID][]float32{}
+	for _, s := range series {
+		byTenant[s.Tenant] = s.CPU
+	}
+	for _, x := range r.Tenants {
+		t.row(string(x.ID), x.Class, fmt.Sprint(x.Servers), fmt.Sprintf("%.1f%%", 100*x.Mean), fmt.Sprintf("%.1f%%", 100*x.Peak),
+			period(x.Period), sparkline(byTenant[x.ID], 30, x.Peak), x.Evidence.Why())
+	}
+	return t
+}
+
+// maxSkipped is how many skipped tenants a person is shown.
+const maxSkipped = 10
+
+func printSkipped(out io.Writer, skipped []classify.Skipped) error {
+	if len(skipped) == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "\n%d tenants left out:\n", len(skipped))
+	t := newTable("tenant", "reason")
+	for _, s := range skipped[:min(maxSkipped, len(skipped))] {
+		t.row(string(s.ID), s.Reason)
+	}
+	if more := len(skipped) - maxSkipped; more > 0 {
+		t.row(fmt.Sprintf("… and %d more", more), "see --json")
+	}
+	return t.print(out)
+}
+
+func period(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
+
+// averageOf is the average server of several tenants, slot by slot.
+func averageOf(series []cluster.Series, tenants []cluster.TenantID) []float32 {
+	wanted := map[cluster.TenantID]bool{}
+	for _, id := range tenants {
+		wanted[id] = true
+	}
+	var sum, n []float64
+	for _, s := range series {
+		if !wanted[s.Tenant] {
+			continue
+		}
+		if sum == nil {
+			sum, n = make([]float64, len(s.CPU)), make([]float64, len(s.CPU))
+		}
+		for i, v := range s.CPU {
+			if v == v { // not NaN
+				sum[i] += float64(v) * float64(s.Servers)
+				n[i] += float64(s.Servers)
+			}
+		}
+	}
+	mean := make([]float32, len(sum))
+	for i := range sum {
+		mean[i] = float32(sum[i] / n[i]) // NaN where nobody has a sample
+	}
+	return mean
+}
+
+func lastWeek(w cluster.Window, cpu []float32) []float32 {
+	return cpu[max(0, len(cpu)-int(7*24*time.Hour/w.Step)):]
+}
+
+type patternCount struct {
+	Tenants int `json:"tenants"`
+	Servers int `json:"servers"`
+}
+
+func countPatterns(r classify.Result) map[string]patternCount {
+	counts := map[string]patternCount{}
+	for _, p := range cluster.Patterns {
+		counts[p.String()] = patternCount{}
+	}
+	for _, t := range r.Tenants {
+		c := counts[t.Pattern.String()]
+		counts[t.Pattern.String()] = patternCount{c.Tenants + 1, c.Servers + t.Servers}
+	}
+	return counts
+}
+
+// The JSON of classify; utilisations are 0 to 1.
+type (
+	classesOut struct {
+		Window struct {
+			From        time.Time `json:"from"`
+			To          time.Time `json:"to"`
+			StepSeconds float64   `json:"step_seconds"`
+		} `json:"window"`
+		Servers      int                     `json:"servers"`
+		TenantsTotal int                     `json:"tenants_total"`
+		Skipped      []skippedOut            `json:"skipped"`
+		Patterns     map[string]patternCount `json:"patterns"`
+		Classes      []classOut              `json:"classes"`
+		Tenants      []tenantOut             `json:"tenants"`
+		Against      *carriedOut             `json:"against,omitempty"`
+	}
+	carriedOut struct {
+		Samples   int     `json:"samples"`
+		UnderPeak float64 `json:"under_class_peak"`
+		Tenants   int     `json:"tenants"`
+		Kept      float64 `json:"kept_pattern"`
+	}
+	skippedOut struct {
+		Tenant cluster.TenantID `json:"tenant"`
+		Reason string           `json:"reason"`
+	}
+	classOut struct {
+		ID          string          `json:"id"`
+		Pattern     cluster.Pattern `json:"pattern"`
+		Tenants     int             `json:"tenants"`
+		Servers     int             `json:"servers"`
+		Mean        float64         `json:"mean"`
+		Peak        float64         `json:"peak"`
+		PeriodHours float64         `json:"period_hours"`
+	}
+	tenantOut struct {
+		Tenant      cluster.TenantID `json:"tenant"`
+		Class       string           `json:"class"`
+		Pattern     cluster.Pattern  `json:"pattern"`
+		Servers     int              `json:"servers"`
+		Mean        float64          `json:"mean"`
+		Peak        float64          `json:"peak"`
+		PeriodHours float64          `json:"period_hours"`
+		Why         string           `json:"why"`
+	}
+)
+
+func classesJSON(c classified, carried *classify.Carried) classesOut {
+	w, series, r := c.window, c.series, c.result
+	out := classesOut{TenantsTotal: len(series), Patterns: countPatterns(r),
+		Skipped: []skippedOut{}, Classes: []classOut{}, Tenants: []tenantOut{}}
+	out.Window.From, out.Window.To, out.Window.StepSeconds = w.From.UTC(), w.To().UTC(), w.Step.Seconds()
+	for _, s := range series {
+		out.Servers += s.Servers
+	}
+	for _, s := range r.Skipped {
+		out.Skipped = append(out.Skipped, skippedOut{s.ID, s.Reason})
+	}
+	for _, c := range r.Classes {
+		out.Classes = append(out.Classes, classOut{c.ID, c.Pattern, len(c.Tenants), c.Servers, c.Mean, c.Peak, c.Period.Hours()})
+	}
+	for _, t := range r.Tenants {
+		out.Tenants = append(out.Tenants, tenantOut{t.ID, t.Class, t.Pattern, t.Servers, t.Mean, t.Peak, t.Period.Hours(), t.Evidence.Why()})
+	}
+	if carried != nil {
+		out.Against = &carriedOut{carried.Samples, carried.UnderShare(), carried.Tenants, carried.KeptShare()}
+	}
+	return out
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/history"
+	"gleaner/input"
+	"gleaner/kv"
+	"gleaner/kv/pebble"
+)
+
+func addDataFlag(cmd *cobra.Command) {
+	cmd.Flags().String("data", "", "data directory (default $XDG_DATA_HOME/gleaner, or ~/.local/share/gleaner)")
+}
+
+// dataDir is the directory that --data names, or the user's own.
+func dataDir(cmd *cobra.Command) (string, error) {
+	if dir, _ := cmd.Flags().GetString("data"); dir != "" {
+		return dir, nil
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gleaner"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", input.Errorf("--data", "there is no home directory to keep data in; name one")
+	}
+	return filepath.Join(home, ".local", "share", "gleaner"), nil
+}
+
+// kvDir is where the metadata lies within a data directory, beside what else will.
+func kvDir(dir string) string { return filepath.Join(dir, "kv") }
+
+// openData opens the metadata in the data directory, which is made if need be.
+func openData(cmd *cobra.Command) (kv.Store, error) {
+	dir, err := dataDir(cmd)
+	if err != nil {
+		return nil, err
+	}
+	store, err := pebble.Open(kvDir(dir))
+	switch {
+	case errors.Is(err, kv.ErrHeld):
+		return nil, heldError{input.Errorf("--data", "another process holds %s; stop it first, or name another directory", dir)}
+	case input.Is(err):
+		return nil, input.Errorf("--data", "%v", err)
+	case err != nil:
+		return nil, err
+	}
+	return store, nil
+}
+
+// A heldError is the user's mistake, and kv.ErrHeld to those who would rather wait.
+type heldError struct{ error }
+
+func (e heldError) Unwrap() []error { return []error{e.error, kv.ErrHeld} }
+
+// withHistory opens the history in the data directory for the time of do.
+func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) {
+	store, err := openData(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	s, err := history.Open(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	return do(s)
+}
+
+// withOldHistory is withHistory for commands that only look: a data directory
+// that is not there is a mistake, and is not made.
+func withOldHistory(cmd *cobra.Command, do func(*history.Store) error) error {
+	dir, err := dataDir(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(kvDir(dir)); errors.Is(err, fs.ErrNotExist) {
+		return input.Errorf("--data", "no history in %s yet; see 'gleaner history import --help'", dir)
+	}
+	return withHistory(cmd, do)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/chart"
+	"gleaner/cluster"
+	"gleaner/history"
+	"gleaner/input/compressed"
+	"gleaner/kv/mem"
+)
+
+// historyFlags say where a command takes its history from: files, or the data
+// directory when none is named.
+type historyFlags struct {
+	files   []string
+	servers []string
+	skipBad bool
+}
+
+func (f *historyFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.files, "history", nil, "history files (time,server,cpu[,mem][,tenant]), plain, .gz or .zst; more may follow as arguments")
+	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "servers file (server,environment,function,rack,cores,memory_mb,disk_gb); may be given again")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "pass over bad rows, and count them")
+	addDataFlag(cmd)
+}
+
+// with opens the history for the time of do. Files are read into memory and
+// leave no trace.
+func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) error {
+	servers, err := readServers(f.servers)
+	if err != nil {
+		return err
+	}
+	if len(f.files) == 0 {
+		return withOldHistory(cmd, do)
+	}
+	store, err := history.Open(cmd.Context(), mem.New())
+	if err != nil {
+		return err
+	}
+	if err := importFiles(cmd.Context(), cmd, store, f.files, servers, history.ReadOptions{SkipBad: f.skipBad}); err != nil {
+		return err
+	}
+	return do(store)
+}
+
+// importFiles adds history files and servers to a store, all or nothing.
+func importFiles(ctx context.Context, cmd *cobra.Command, store *history.Store, files []string, servers []cluster.Server, o history.ReadOptions) error {
+	im, err := store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	im.SetServers(servers)
+	bar := newProgress(cmd, "reading", totalSize(files))
+	defer bar.finish()
+	for _, path := range files {
+		if _, err := importFile(ctx, cmd, im, path, o, bar); err != nil {
+			return errors.Join(err, im.Abort(context.WithoutCancel(ctx)))
+		}
+	}
+	return im.Commit(ctx)
+}
+
+func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, path string, o history.ReadOptions, bar *progress) (history.ReadStats, error) {
+	f, err := compressed.OpenWatched(path, func(n int64) { bar.add(n) })
+	if err != nil {
+		return history.ReadStats{}, err
+	}
+	defer f.Close()
+	stats, err := history.ReadSamples(path, f, o, func(s history.Sample) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return im.Add(ctx, s)
+	})
+	tellSkipped(cmd, path, stats)
+	return stats, err
+}
+
+func tellSkipped(cmd *cobra.Command, path string, stats history.ReadStats) {
+	if stats.Skipped > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: %s: skipped %d bad rows of %d; the first: %v\n", path, stats.Skipped, stats.Rows+stats.Skipped, stats.FirstBad)
+	}
+}
+
+func totalSize(paths []string) int64 {
+	var total int64
+	for _, path := range paths {
+		if st, err := os.Stat(path); err == nil {
+			total += st.Size()
+		}
+	}
+	return total
+}
+
+// readServers reads servers files that together describe one cluster.
+func readServers(paths []string) ([]cluster.Server, error) {
+	var inventory history.Inventory
+	for _, path := range paths {
+		f, err := compressed.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		err = inventory.Read(path, f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return inventory.Servers(), nil
+}
+
+// readReimages reads reimage logs, one after the other.
+func readReimages(cmd *cobra.Command, paths []string, o history.ReadOptions) ([]cluster.Reimage, error) {
+	var all []cluster.Reimage
+	for _, path := range paths {
+		f, err := compressed.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		some, stats, err := history.ReadReimages(path, f, o)
+		f.Close()
+		tellSkipped(cmd, path, stats)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// saveFigures writes figures into dir and tells where.
+func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure) error {
+	var paths []string
+	for _, f := range figures {
+		saved, err := f.Save(dir)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, saved...)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", strings.Join(paths, ", "))
+	return nil
+}

@@ -1,0 +1,309 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gleaner/cluster"
+	"gleaner/kv"
+)
+
+const (
+	// maxHeld bounds the points an import holds in memory, over all servers: 128 MiB.
+	maxHeld = 8 << 20
+	// ripe is how many points make a day's chunk worth writing once the server
+	// has gone on to a later day.
+	ripe = 256
+	// maxBatch is how many bytes of chunks are written at once.
+	maxBatch = 4 << 20
+)
+
+// An Import adds samples, servers and reimages to a store, all or nothing:
+// nothing of it is seen before Commit, and nothing remains of it after Abort.
+// Samples may come in any order; of two at the same moment of a server the one
+// added last wins, also over what the store had.
+type Import struct {
+	store    *Store
+	id       uint32
+	nth      uint32 // of the next chunk
+	buffers  map[cluster.ServerID]*buffer
+	last     *buffer // of the sample added last
+	held     int     // points that fit the buffers
+	room     int     // points that may be held
+	batch    []kv.Record
+	bytes    int // in batch
+	listed   []cluster.Server
+	reimages []cluster.Reimage
+}
+
+// A buffer holds the points of a server that are not yet written.
+type buffer struct {
+	server      cluster.ServerID
+	owner       cluster.TenantID
+	next        *buffer // of the server that came after this one the last time
+	points      []point
+	disordered  bool
+	day         int64 // latest day in points
+	first, last int64 // days written so far, when any
+	written     bool
+	revisited   bool // a day was written twice
+}
+
+// Begin starts an import. Imports that a crash left under way are given up, and
+// what they wrote is removed.
+func (s *Store) Begin(ctx context.Context) (*Import, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	im := &Import{store: s, room: maxHeld, buffers: map[cluster.ServerID]*buffer{}}
+	var lost []uint32
+	err := s.books.change(ctx, func(l *ledger) error {
+		lost = lost[:0]
+		for _, id := range slices.Clone(l.Open) {
+			if !s.mine[id] {
+				l.giveUp(id)
+				lost = append(lost, id)
+			}
+		}
+		im.id = l.begin()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sweep(ctx, lost); err != nil {
+		return nil, err
+	}
+	s.mine[im.id] = true
+	return im, nil
+}
+
+// Import runs an import of all that do adds: it commits when do returns nil, and
+// otherwise gives the import up, also when ctx has ended by then.
+func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
+	im, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = do(im); err == nil {
+		if err = im.Commit(ctx); err == nil {
+			return nil
+		}
+	}
+	if abortErr := im.Abort(context.WithoutCancel(ctx)); abortErr != nil {
+		return fmt.Errorf("%w; and giving the import up failed: %w", err, abortErr)
+	}
+	return err
+}
+
+// SetServers tells what is known of servers; fields that say nothing leave what the store knows.
+func (im *Import) SetServers(servers []cluster.Server) { im.listed = append(im.listed, servers...) }
+
+// AddReimages adds reimages. Two of a server at one moment are the same.
+func (im *Import) AddReimages(all []cluster.Reimage) { im.reimages = append(im.reimages, all...) }
+
+// Add adds a sample.
+func (im *Import) Add(ctx context.Context, s Sample) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	b := im.buffer(s.Server)
+	if s.Tenant != "" {
+		b.owner = s.Tenant
+	}
+	if day := s.Milli / dayMilli; day > b.day || len(b.points) == maxPoints {
+		// Rows mostly come in order of time, and the day that ended is whole.
+		if len(b.points) >= ripe {
+			if err := im.write(ctx, b); err != nil {
+				return err
+			}
+		}
+		b.day = max(day, b.day)
+	}
+	n := len(b.points)
+	b.disordered = b.disordered || n > 0 && s.Milli <= b.points[n-1].milli
+	before := cap(b.points)
+	b.points = append(b.points, point{s.Milli, toMillionths(s.CPU), toMillionths(s.Mem)})
+	if im.held += cap(b.points) - before; im.held > im.room {
+		return im.flush(ctx)
+	}
+	return nil
+}
+
+// buffer gives the buffer of a server; see name for why it looks at the next first.
+func (im *Import) buffer(server cluster.ServerID) *buffer {
+	last := im.last
+	if last != nil && last.server == server {
+		return last
+	}
+	if last != nil && last.next != nil && last.next.server == server {
+		im.last = last.next
+		return im.last
+	}
+	b := im.buffers[server]
+	if b == nil {
+		b = &buffer{server: server}
+		im.buffers[server] = b
+	}
+	if last != nil {
+		last.next = b
+	}
+	im.last = b
+	return b
+}
+
+// flush writes all buffers and lets go of their memory.
+func (im *Import) flush(ctx context.Context) error {
+	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
+		b := im.buffers[server]
+		if err := im.write(ctx, b); err != nil {
+			return err
+		}
+		b.points = nil
+	}
+	im.held = 0
+	return im.put(ctx)
+}
+
+// write packs a buffer into a chunk a day.
+func (im *Import) write(ctx context.Context, b *buffer) error {
+	points := b.points
+	if b.disordered {
+		points = order(points)
+	}
+	b.points, b.disordered = b.points[:0], false
+	for len(points) > 0 {
+		day := points[0].milli / dayMilli
+		today := between(points, 0, (day+1)*dayMilli)
+		points = points[len(today):]
+		chunk := im.store.codec.encode(today)
+		key := kv.Key{Part: []byte(b.server), Row: rowKey{day, im.id, im.nth}.bytes()}
+		im.nth++
+		im.batch = append(im.batch, kv.Record{Key: key, Value: chunk})
+		im.bytes += len(chunk)
+		b.wrote(day)
+		if im.bytes >= maxBatch {
+			if err := im.put(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *buffer) wrote(day int64) {
+	if !b.written {
+		b.written, b.first, b.last = true, day, day
+		return
+	}
+	b.revisited = b.revisited || day <= b.last
+	b.first, b.last = min(b.first, day), max(b.last, day)
+}
+
+func (im *Import) put(ctx context.Context) error {
+	if err := put(ctx, im.store.samples, "samples", im.batch); err != nil {
+		return err
+	}
+	clear(im.batch)
+	im.batch, im.bytes = im.batch[:0], 0
+	return nil
+}
+
+// Commit makes the samples seen, all at once, and everything durable. Servers
+// and reimages are written just before. After an error Abort is still due; if
+// the import was in already and only its tidying up failed, Abort does nothing and
+// the error says so.
+func (im *Import) Commit(ctx context.Context) error {
+	if err := im.flush(ctx); err != nil {
+		return err
+	}
+	known, err := im.describe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := im.store.putReimages(ctx, im.reimages); err != nil {
+		return err
+	}
+	if err := im.store.books.commit(ctx, im.id); err != nil {
+		return err
+	}
+	im.forget()
+	if err := im.compact(ctx, known); err != nil {
+		return fmt.Errorf("history: the import is in, but joining its chunks with older ones failed: %w", err)
+	}
+	return nil
+}
+
+// describe writes what is new about servers and gives those known before.
+func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, error) {
+	all, err := im.store.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[cluster.ServerID]Server{}
+	for _, s := range all {
+		known[s.ID] = s
+	}
+	now := maps.Clone(known)
+	for id, b := range im.buffers {
+		s := now[id]
+		s.ID, s.Owner = id, cmp.Or(b.owner, s.Owner)
+		now[id] = s
+	}
+	for _, news := range im.listed {
+		s := now[news.ID]
+		s.ID = news.ID
+		s.update(news)
+		now[news.ID] = s
+	}
+	var changed []Server
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		if now[id] != known[id] {
+			changed = append(changed, now[id])
+		}
+	}
+	return known, im.store.putServers(ctx, changed)
+}
+
+// compact joins the chunks of a day into one where this import may have left several.
+func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server) error {
+	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
+		b := im.buffers[server]
+		if _, old := known[server]; !old && !b.revisited {
+			continue
+		}
+		if err := im.store.rewrite(ctx, server, b.first, b.last, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abort gives the import up and removes what it wrote. After Commit it does nothing.
+func (im *Import) Abort(ctx context.Context) error {
+	if im.store == nil || !im.store.owns(im.id) {
+		return nil
+	}
+	im.forget()
+	if err := im.store.books.change(ctx, func(l *ledger) error { l.giveUp(im.id); return nil }); err != nil {
+		return err
+	}
+	if im.nth == 0 {
+		return nil
+	}
+	return im.store.sweep(ctx, []uint32{im.id})
+}
+
+func (s *Store) owns(id uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mine[id]
+}
+
+func (im *Import) forget() {
+	im.store.mu.Lock()
+	defer im.store.mu.Unlock()
+	delete(im.store.mine, im.id)
+}

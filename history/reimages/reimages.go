@@ -1,0 +1,225 @@
+// Package reimages tells how often servers and tenants are reimaged, and
+// whether those reimaged often this month are reimaged often the next
+// (OSDI'16 §3.3).
+//
+// A month is a calendar month in UTC. Each month the tenants are ranked by
+// their reimages per server and cut into three groups of equal size. In most
+// months most tenants have no reimage at all; where the month itself does not
+// tell two tenants apart they keep the order they had, so that a tie moves
+// nobody.
+package reimages
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gleaner/cluster"
+)
+
+// A Group is a third of the tenants by how often they are reimaged.
+type Group int
+
+// The groups, from the least often reimaged to the most.
+const (
+	Infrequent Group = iota
+	Intermediate
+	Frequent
+	groups
+)
+
+func (g Group) String() string { return [...]string{"infrequent", "intermediate", "frequent"}[g] }
+
+// MarshalText writes the group by name.
+func (g Group) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// A Server is how often one server was reimaged.
+type Server struct {
+	ID       cluster.ServerID
+	Tenant   cluster.TenantID
+	Reimages int
+	PerMonth float64
+}
+
+// A Tenant is how often the servers of one tenant were reimaged.
+type Tenant struct {
+	ID       cluster.TenantID
+	Servers  int
+	Reimages int
+	PerMonth float64 // reimages per server and month
+	Group    Group   // over the whole time
+	ByMonth  []Group // month by month
+	Changes  int     // from one month to the next
+}
+
+// A Report is what a reimage log says of a cluster.
+type Report struct {
+	From, To time.Time // whole months
+	Months   int
+	Servers  []Server // by ID
+	Tenants  []Tenant // by ID
+	Reimages int
+	Strays   int // reimages of servers that are not in the cluster, left out
+}
+
+// Analyse reports on the reimages of the given servers, over the calendar
+// months from the first to the last. The order of the log does not matter.
+func Analyse(servers []cluster.Server, log []cluster.Reimage) Report {
+	var r Report
+	byServer := map[cluster.ServerID]int{} // index in r.Servers
+	byTenant := map[cluster.TenantID]int{} // index in r.Tenants
+	for _, s := range sortedServers(servers) {
+		byServer[s.ID] = len(r.Servers)
+		r.Servers = append(r.Servers, Server{ID: s.ID, Tenant: s.Tenant()})
+		if _, known := byTenant[s.Tenant()]; !known {
+			byTenant[s.Tenant()] = -1
+			r.Tenants = append(r.Tenants, Tenant{ID: s.Tenant()})
+		}
+	}
+	slices.SortFunc(r.Tenants, func(a, b Tenant) int { return cmp.Compare(a.ID, b.ID) })
+	for i, t := range r.Tenants {
+		byTenant[t.ID] = i
+	}
+	for _, s := range r.Servers {
+		r.Tenants[byTenant[s.Tenant]].Servers++
+	}
+
+	known := slices.DeleteFunc(slices.Clone(log), func(e cluster.Reimage) bool { _, ok := byServer[e.Server]; return !ok })
+	r.Reimages, r.Strays = len(known), len(log)-len(known)
+	r.span(known)
+	monthly := make([][]int, r.Months) // reimages by month and tenant
+	for m := range monthly {
+		monthly[m] = make([]int, len(r.Tenants))
+	}
+	for _, e := range known {
+		i := byServer[e.Server]
+		r.Servers[i].Reimages++
+		tenant := byTenant[r.Servers[i].Tenant]
+		r.Tenants[tenant].Reimages++
+		monthly[monthsBetween(r.From, e.At)][tenant]++
+	}
+	r.rates()
+	r.group(monthly)
+	return r
+}
+
+func sortedServers(servers []cluster.Server) []cluster.Server {
+	servers = slices.Clone(servers)
+	slices.SortFunc(servers, func(a, b cluster.Server) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(servers, func(a, b cluster.Server) bool { return a.ID == b.ID })
+}
+
+// span sets the whole months that the log touches.
+func (r *Report) span(log []cluster.Reimage) {
+	if len(log) == 0 {
+		return
+	}
+	byTime := func(a, b cluster.Reimage) int { return a.At.Compare(b.At) }
+	first, last := slices.MinFunc(log, byTime).At.UTC(), slices.MaxFunc(log, byTime).At.UTC()
+	r.From = time.Date(first.Year(), first.Month(), 1, 0, 0, 0, 0, time.UTC)
+	r.Months = monthsBetween(r.From, last) + 1
+	r.To = r.From.AddDate(0, r.Months, 0)
+}
+
+// monthsBetween counts the calendar months from that of a to that of b.
+func monthsBetween(a, b time.Time) int {
+	a, b = a.UTC(), b.UTC()
+	return (b.Year()-a.Year())*12 + int(b.Month()-a.Month())
+}
+
+func (r *Report) rates() {
+	if r.Months == 0 {
+		return
+	}
+	for i := range r.Servers {
+		r.Servers[i].PerMonth = float64(r.Servers[i].Reimages) / float64(r.Months)
+	}
+	for i := range r.Tenants {
+		t := &r.Tenants[i]
+		t.PerMonth = float64(t.Reimages) / float64(r.Months) / float64(t.Servers)
+	}
+}
+
+// group ranks the tenants over the whole time and month by month.
+func (r *Report) group(monthly [][]int) {
+	order := make([]int, len(r.Tenants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Tenants[a].PerMonth, r.Tenants[b].PerMonth) })
+	for rank, i := range order {
+		r.Tenants[i].Group = groupOf(rank, len(order))
+	}
+	for _, count := range monthly {
+		perServer := func(i int) float64 { return float64(count[i]) / float64(r.Tenants[i].Servers) }
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(perServer(a), perServer(b)) })
+		for rank, i := range order {
+			t := &r.Tenants[i]
+			g := groupOf(rank, len(order))
+			if n := len(t.ByMonth); n > 0 && t.ByMonth[n-1] != g {
+				t.Changes++
+			}
+			t.ByMonth = append(t.ByMonth, g)
+		}
+	}
+}
+
+// groupOf cuts n ranks into groups whose sizes differ by one at most.
+func groupOf(rank, n int) Group { return Group(rank * int(groups) / n) }
+
+// A Share is the part of all that is at most a value: a point of a CDF.
+type Share struct {
+	AtMost float64
+	Share  float64
+}
+
+// ServerCDF is the distribution of reimages per month over the servers (Figure 4).
+func (r Report) ServerCDF() []Share {
+	values := make([]float64, len(r.Servers))
+	for i, s := range r.Servers {
+		values[i] = s.PerMonth
+	}
+	return cdf(values)
+}
+
+// TenantCDF is the distribution of reimages per server and month over the tenants (Figure 5).
+func (r Report) TenantCDF() []Share {
+	values := make([]float64, len(r.Tenants))
+	for i, t := range r.Tenants {
+		values[i] = t.PerMonth
+	}
+	return cdf(values)
+}
+
+// ChangesCDF is the distribution of group changes over the tenants (Figure 6).
+func (r Report) ChangesCDF() []Share {
+	values := make([]float64, len(r.Tenants))
+	for i, t := range r.Tenants {
+		values[i] = float64(t.Changes)
+	}
+	return cdf(values)
+}
+
+// cdf gives one point for each distinct value, in rising order.
+func cdf(values []float64) []Share {
+	slices.Sort(values)
+	var points []Share
+	for i, v := range values {
+		if i+1 == len(values) || values[i+1] != v {
+			points = append(points, Share{AtMost: v, Share: float64(i+1) / float64(len(values))})
+		}
+	}
+	return points
+}
+
+// At gives the share of all that is at most v.
+func At(cdf []Share, v float64) float64 {
+	share := 0.0
+	for _, p := range cdf {
+		if p.AtMost > v {
+			break
+		}
+		share = p.Share
+	}
+	return share
+}

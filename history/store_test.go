@@ -1,0 +1,350 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gleaner/cluster"
+	"gleaner/kv"
+	"gleaner/kv/mem"
+)
+
+// A twin is the dumbest store there is.
+type twin struct {
+	samples map[cluster.ServerID]map[int64]Sample
+	owner   map[cluster.ServerID]cluster.TenantID
+}
+
+func newTwin() *twin {
+	return &twin{map[cluster.ServerID]map[int64]Sample{}, map[cluster.ServerID]cluster.TenantID{}}
+}
+
+func (tw *twin) add(s Sample) {
+	if tw.samples[s.Server] == nil {
+		tw.samples[s.Server] = map[int64]Sample{}
+		tw.owner[s.Server] = cluster.TenantID(s.Server)
+	}
+	if s.Tenant != "" {
+		tw.owner[s.Server] = s.Tenant
+	}
+	s.Tenant = ""
+	tw.samples[s.Server][s.Milli] = s
+}
+
+// window averages the slow way: each slot asks every sample whether it is in it.
+func (tw *twin) window(w cluster.Window) map[cluster.TenantID][]float32 {
+	out := map[cluster.TenantID][]float32{}
+	for _, tenant := range tw.owner {
+		series := make([]float32, w.Len)
+		for i := range series {
+			from := w.From.Add(time.Duration(i) * w.Step)
+			var means []float64
+			for server, owner := range tw.owner {
+				var values []float64
+				for _, s := range tw.samples[server] {
+					if owner == tenant && !s.Time().Before(from) && s.Time().Before(from.Add(w.Step)) {
+						values = append(values, float64(s.CPU))
+					}
+				}
+				if len(values) > 0 {
+					means = append(means, mean(values))
+				}
+			}
+			series[i] = float32(mean(means))
+		}
+		out[tenant] = series
+	}
+	return out
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values)) // 0/0 is NaN
+}
+
+var drawSample = rapid.Custom(func(t *rapid.T) Sample {
+	s := Sample{
+		Milli:  rapid.Int64Range(0, 40).Draw(t, "slot")*dayMilli/10 + rapid.SampledFrom([]int64{0, 0, 0, 250, 60_000}).Draw(t, "jitter"),
+		Server: cluster.ServerID(rapid.SampledFrom([]string{"a", "a/b", "z"}).Draw(t, "server")),
+		CPU:    fromMillionths(rapid.Int32Range(0, million).Draw(t, "cpu")),
+		Mem:    float32(math.NaN()),
+	}
+	if rapid.Bool().Draw(t, "mem") {
+		s.Mem = 0.25
+	}
+	if rapid.IntRange(0, 9).Draw(t, "named") == 0 {
+		s.Tenant = cluster.TenantID(rapid.SampledFrom([]string{"web/front", "web/back"}).Draw(t, "tenant"))
+	}
+	return s
+})
+
+// TestStoreAgainstTwin imports, gives up, removes and reopens at random, with
+// so little room that most chunks are written in pieces.
+func TestStoreAgainstTwin(t *testing.T) {
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		store := mem.New()
+		s := open(t, store)
+		dumb := newTwin()
+		t.Repeat(map[string]func(*rapid.T){
+			"import": func(t *rapid.T) {
+				im := begin(t, s)
+				im.room = rapid.IntRange(1, 60).Draw(t, "room")
+				samples := rapid.SliceOfN(drawSample, 1, 40).Draw(t, "samples")
+				for _, sample := range samples {
+					if err := im.Add(ctx, sample); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if rapid.IntRange(0, 4).Draw(t, "fate") == 0 {
+					check(t, im.Abort(ctx))
+					return
+				}
+				check(t, im.Commit(ctx))
+				check(t, im.Abort(ctx)) // as a deferred one: it does nothing
+				for _, sample := range samples {
+					dumb.add(sample)
+				}
+			},
+			"crash": func(t *rapid.T) {
+				im := begin(t, s)
+				im.room = 0
+				check(t, im.Add(ctx, drawSample.Draw(t, "sample")))
+				s = open(t, store)
+			},
+			"remove": func(t *rapid.T) {
+				server := drawSample.Draw(t, "sample").Server
+				found, err := s.Remove(ctx, server)
+				check(t, err)
+				if _, known := dumb.owner[server]; found != known {
+					t.Fatalf("removing %s found %v, want %v", server, found, known)
+				}
+				delete(dumb.samples, server)
+				delete(dumb.owner, server)
+			},
+			"before": func(t *rapid.T) {
+				milli := drawSample.Draw(t, "sample").Milli
+				check(t, s.RemoveBefore(ctx, time.UnixMilli(milli)))
+				for _, samples := range dumb.samples {
+					maps.DeleteFunc(samples, func(at int64, _ Sample) bool { return at < milli })
+				}
+			},
+			"": func(t *rapid.T) { compare(t, s, dumb) },
+		})
+	})
+}
+
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+func check(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t fataler, store kv.Store) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), store)
+	check(t, err)
+	return s
+}
+
+func begin(t fataler, s *Store) *Import {
+	t.Helper()
+	im, err := s.Begin(context.Background())
+	check(t, err)
+	return im
+}
+
+func compare(t *rapid.T, s *Store, dumb *twin) {
+	ctx := context.Background()
+	all, err := s.Summaries(ctx)
+	check(t, err)
+	if len(all) != len(dumb.owner) {
+		t.Fatalf("%d servers, want %d", len(all), len(dumb.owner))
+	}
+	for _, sum := range all {
+		var got []Sample
+		for sample, err := range s.Samples(ctx, sum.ID, time.UnixMilli(0), time.UnixMilli(lastMilli)) {
+			check(t, err)
+			got = append(got, sample)
+		}
+		var want []Sample
+		for _, at := range slices.Sorted(maps.Keys(dumb.samples[sum.ID])) {
+			want = append(want, dumb.samples[sum.ID][at])
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("samples of %s\n got %v\nwant %v", sum.ID, got, want)
+		}
+		if sum.Samples != int64(len(want)) || len(want) > 0 && (!sum.First.Equal(want[0].Time()) || !sum.Last.Equal(want[len(want)-1].Time())) {
+			t.Fatalf("summary %+v of %v", sum, want)
+		}
+	}
+	w := cluster.Window{From: time.UnixMilli(dayMilli / 2), Step: time.Duration(rapid.SampledFrom([]int{60, 86_400, 10_000}).Draw(t, "step")) * time.Second, Len: 30}
+	series, err := s.Window(ctx, w)
+	check(t, err)
+	want := dumb.window(w)
+	if len(series) != len(want) {
+		t.Fatalf("%d tenants, want %d", len(series), len(want))
+	}
+	for _, one := range series {
+		for i, v := range one.CPU {
+			if u := want[one.Tenant][i]; !(v == u || v != v && u != u || math.Abs(float64(v-u)) < 1e-6) {
+				t.Fatalf("%s slot %d is %v, want %v", one.Tenant, i, v, u)
+			}
+		}
+	}
+}
+
+// TestNothingIsSeenBeforeCommit looks from a second store at every moment of an import.
+func TestNothingIsSeenBeforeCommit(t *testing.T) {
+	ctx := context.Background()
+	store := mem.New()
+	s, other := open(t, store), open(t, store)
+	im := begin(t, s)
+	im.room = 0 // every sample is written at once
+	im.SetServers([]cluster.Server{{ID: "a", Rack: "r"}})
+	check(t, im.Add(ctx, Sample{Milli: 5, Server: "a", CPU: 0.5, Mem: 0.5}))
+	if _, _, err := other.Range(ctx); !errors.Is(err, ErrEmpty) {
+		t.Errorf("range before the commit: %v", err)
+	}
+	if all, err := other.Servers(ctx); err != nil || len(all) != 0 {
+		t.Errorf("servers before the commit: %v, %v", all, err)
+	}
+	check(t, im.Commit(ctx))
+	first, last, err := other.Range(ctx)
+	if err != nil || first.UnixMilli() != 5 || last.UnixMilli() != 5 {
+		t.Errorf("range after the commit: %v to %v, %v", first, last, err)
+	}
+}
+
+// TestLostImport is given up by the next one, its chunks are removed, and its owner is told.
+func TestLostImport(t *testing.T) {
+	ctx := context.Background()
+	store := mem.New()
+	lost := begin(t, open(t, store))
+	lost.room = 0
+	check(t, lost.Add(ctx, Sample{Milli: 5, Server: "a", CPU: 0.5, Mem: 0.5}))
+
+	s := open(t, store)
+	check(t, begin(t, s).Commit(ctx))
+	for record, err := range s.samples.Scan(ctx, kv.Range{}) {
+		t.Errorf("left behind: %v, %v", record.Key, err)
+	}
+	check(t, lost.Add(ctx, Sample{Milli: 6, Server: "a", CPU: 0.5, Mem: 0.5}))
+	if err := lost.Commit(ctx); !errors.Is(err, errGivenUp) {
+		t.Errorf("commit of the lost import: %v", err)
+	}
+	if _, _, err := s.Range(ctx); !errors.Is(err, ErrEmpty) {
+		t.Errorf("range: %v", err)
+	}
+}
+
+func TestImportRefusesNonsense(t *testing.T) {
+	im := begin(t, open(t, mem.New()))
+	for _, s := range []Sample{
+		{Server: "a", CPU: float32(math.NaN())}, {Server: "a", CPU: 1.01}, {Server: "a", CPU: -0.1}, {Server: "a", Mem: 2},
+		{Server: "a", Milli: -1}, {Server: "a", Milli: lastMilli}, {CPU: 0.5},
+	} {
+		if err := im.Add(context.Background(), s); err == nil {
+			t.Errorf("%+v was taken", s)
+		}
+	}
+}
+
+// TestTenants: the inventory says who owns a server; where it is silent, the
+// samples do; where both are, the server is on its own.
+func TestTenants(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, mem.New())
+	im := begin(t, s)
+	for _, sample := range []Sample{{Server: "a", Tenant: "from samples"}, {Server: "b", Tenant: "from samples"}, {Server: "c"}} {
+		check(t, im.Add(ctx, sample))
+	}
+	im.SetServers([]cluster.Server{{ID: "a", Environment: "web", Function: "front", CPU: 8000}, {ID: "d", Rack: "r1"}})
+	check(t, im.Commit(ctx))
+
+	im = begin(t, s)
+	im.SetServers([]cluster.Server{{ID: "a", Rack: "r9"}}) // says nothing of the tenant
+	check(t, im.Commit(ctx))
+	all, err := s.Servers(ctx)
+	check(t, err)
+	got := ""
+	for _, server := range all {
+		got += fmt.Sprintf("%s %s %s %d\n", server.ID, server.Tenant(), server.Rack, server.CPU)
+	}
+	if want := "a web/front r9 8000\nb from samples  0\nc c  0\nd d r1 0\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestReimagesAndRuns(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, mem.New())
+	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
+	im := begin(t, s)
+	im.AddReimages([]cluster.Reimage{{At: at(9), Server: "b", Cause: "test"}, {At: at(9), Server: "a", Cause: "test"}, {At: at(3), Server: "b", Cause: "deploy"}, {At: at(9), Server: "b", Cause: "repair"}})
+	check(t, im.Commit(ctx))
+	all, err := s.Reimages(ctx)
+	if want := []cluster.Reimage{{At: at(3), Server: "b", Cause: "deploy"}, {At: at(9), Server: "a", Cause: "test"}, {At: at(9), Server: "b", Cause: "repair"}}; err != nil || !slices.Equal(all, want) {
+		t.Errorf("reimages %v, %v, want %v", all, err, want)
+	}
+
+	runs := []JobRun{{"sort", at(1), time.Minute}, {"sort", at(2), 2 * time.Minute}}
+	check(t, s.AddRun(ctx, runs[1]))
+	check(t, s.AddRun(ctx, runs[0]))
+	check(t, s.AddRun(ctx, JobRun{"sort2", at(1), time.Hour}))
+	if got, err := s.Runs(ctx, "sort"); err != nil || !slices.Equal(got, runs) {
+		t.Errorf("runs %v, %v, want %v", got, err, runs)
+	}
+	if s.AddRun(ctx, JobRun{"", at(1), time.Hour}) == nil || s.AddRun(ctx, JobRun{"x", at(-1), time.Hour}) == nil {
+		t.Error("a run without a name, or before 1970, was taken")
+	}
+}
+
+func TestStep(t *testing.T) {
+	for _, tc := range []struct{ interval, want time.Duration }{
+		{300 * time.Second, 5 * time.Minute}, {301 * time.Second, 5 * time.Minute}, {119 * time.Second, 2 * time.Minute},
+		{7 * time.Minute, 10 * time.Minute}, {time.Millisecond, time.Second}, {100 * time.Hour, 24 * time.Hour},
+	} {
+		if got := RoundStep(tc.interval); got != tc.want {
+			t.Errorf("RoundStep(%v) = %v, want %v", tc.interval, got, tc.want)
+		}
+	}
+
+	ctx := context.Background()
+	s := open(t, mem.New())
+	if _, err := s.Step(ctx); !errors.Is(err, ErrEmpty) {
+		t.Errorf("step of an empty store: %v", err)
+	}
+	im := begin(t, s)
+	for i := range int64(5000) { // every 5 min, a tenth of them missing, and one a year late
+		if i%10 != 3 {
+			check(t, im.Add(ctx, Sample{Milli: i * 300_000, Server: "a"}))
+		}
+	}
+	check(t, im.Add(ctx, Sample{Milli: 365 * dayMilli, Server: "a"}))
+	for i := range int64(100) {
+		check(t, im.Add(ctx, Sample{Milli: i * 301_000, Server: "b"}))
+	}
+	check(t, im.Commit(ctx))
+	if step, err := s.Step(ctx); err != nil || step != 5*time.Minute {
+		t.Errorf("step %v, %v", step, err)
+	}
+}

@@ -1,0 +1,243 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"gleaner/cluster"
+)
+
+// Window gives the average server of every tenant over w, in the order of
+// their names; see Tenants, which needs less memory.
+func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series, error) {
+	var all []cluster.Series
+	for series, err := range s.Tenants(ctx, w) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, series)
+	}
+	return all, nil
+}
+
+// Tenants yields the average server of every tenant over w, in the order of
+// their names (OSDI'16 §3.2). A server's value in a slot is the mean of its
+// samples from the slot's beginning to the next's; the tenant's is the mean of its
+// servers' that have one, and NaN when none has. The series are the caller's.
+func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster.Series, error] {
+	return func(yield func(cluster.Series, error) bool) {
+		owned, l, err := s.byTenant(ctx)
+		if err == nil {
+			err = checkWindow(w)
+		}
+		if err != nil {
+			yield(cluster.Series{}, err)
+			return
+		}
+		sums := newGrid(w)
+		for _, tenant := range slices.Sorted(maps.Keys(owned)) {
+			sums.reset()
+			for _, server := range owned[tenant] {
+				if err := s.fill(ctx, l, server, sums, cpuOf); err != nil {
+					yield(cluster.Series{}, err)
+					return
+				}
+			}
+			if !yield(cluster.Series{Tenant: tenant, Servers: len(owned[tenant]), CPU: sums.means()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.ServerID, *ledger, error) {
+	servers, err := s.Servers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	owned := map[cluster.TenantID][]cluster.ServerID{}
+	for _, server := range servers {
+		tenant := server.Tenant()
+		owned[tenant] = append(owned[tenant], server.ID)
+	}
+	l, err := s.books.read(ctx)
+	return owned, l, err
+}
+
+// A Usage is what one server did over a window: a value a slot, 0 to 1, NaN where nothing was recorded.
+type Usage struct{ CPU, Mem []float32 }
+
+// Usage gives a server over w.
+func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Window) (Usage, error) {
+	l, err := s.books.read(ctx)
+	if err == nil {
+		err = checkWindow(w)
+	}
+	if err != nil {
+		return Usage{}, err
+	}
+	sums := newGrid(w)
+	if err := s.fill(ctx, l, server, sums, cpuOf); err != nil {
+		return Usage{}, err
+	}
+	usage := Usage{CPU: sums.means()}
+	sums.reset()
+	err = s.fill(ctx, l, server, sums, memOf)
+	usage.Mem = sums.means()
+	return usage, err
+}
+
+func cpuOf(p point) int32 { return p.cpu }
+func memOf(p point) int32 { return p.mem }
+
+// checkWindow refuses a grid finer than the times are kept.
+func checkWindow(w cluster.Window) error {
+	if w.Step < time.Millisecond || w.Step%time.Millisecond != 0 || w.Len < 0 || w.From.Nanosecond()%1e6 != 0 {
+		return fmt.Errorf("history: window from %v of %d x %v is not in whole milliseconds", w.From, w.Len, w.Step)
+	}
+	return nil
+}
+
+// A grid adds up the servers of a tenant, slot by slot.
+type grid struct {
+	from, step int64 // milliseconds
+	sum        []float64
+	n          []int32
+}
+
+func newGrid(w cluster.Window) *grid {
+	return &grid{w.From.UnixMilli(), w.Step.Milliseconds(), make([]float64, w.Len), make([]int32, w.Len)}
+}
+
+func (g *grid) reset() {
+	clear(g.sum)
+	clear(g.n)
+}
+
+func (g *grid) means() []float32 {
+	out := make([]float32, len(g.sum))
+	for i, n := range g.n {
+		if n == 0 {
+			out[i] = float32(math.NaN())
+			continue
+		}
+		out[i] = float32(g.sum[i] / float64(n))
+	}
+	return out
+}
+
+// fill adds one server to the grid: in each slot the mean of its samples there.
+// Samples come in order of time, so one slot is open at a time.
+func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g *grid, value func(point) int32) error {
+	slot, slotEnd, sum, n := -1, g.from, int64(0), int64(0)
+	closeSlot := func() {
+		if n > 0 {
+			g.sum[slot] += float64(sum) / float64(n) / million
+			g.n[slot]++
+		}
+		sum, n = 0, 0
+	}
+	for points, err := range s.eachDay(ctx, l, server, g.from, g.from+int64(len(g.sum))*g.step) {
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			v := value(p)
+			if v == absent {
+				continue
+			}
+			if p.milli >= slotEnd {
+				closeSlot()
+				slot = int((p.milli - g.from) / g.step)
+				slotEnd = g.from + int64(slot+1)*g.step
+			}
+			sum, n = sum+int64(v), n+1
+		}
+	}
+	closeSlot()
+	return nil
+}
+
+// steps are the slots a person would choose.
+var steps = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 5 * time.Minute, 6 * time.Minute, 10 * time.Minute, 12 * time.Minute,
+	15 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour,
+	8 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// RoundStep gives the slot for samples that mostly come every interval: the
+// shortest that divides a day and is not shorter than the interval, so that a
+// slot does not go empty for being too narrow. A jitter of 5% is forgiven.
+func RoundStep(interval time.Duration) time.Duration {
+	for _, step := range steps {
+		if float64(step) >= 0.95*float64(interval) {
+			return step
+		}
+	}
+	return steps[len(steps)-1]
+}
+
+// stepServers is how many servers Step looks at, and intervals how many of each.
+const (
+	stepServers   = 100
+	stepIntervals = 1000
+)
+
+// Step chooses the slot for a window that ends where the samples do: the median
+// interval between samples of a server, by RoundStep. It looks at some servers,
+// evenly chosen, and at the last of their samples.
+func (s *Store) Step(ctx context.Context) (time.Duration, error) {
+	all, err := s.Summaries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	all = slices.DeleteFunc(all, func(sum Summary) bool { return sum.Samples < 2 })
+	if len(all) == 0 {
+		return 0, ErrEmpty
+	}
+	var intervals []int64
+	for i := range min(len(all), stepServers) {
+		sum := all[i*len(all)/min(len(all), stepServers)]
+		some, err := s.intervals(ctx, sum)
+		if err != nil {
+			return 0, err
+		}
+		intervals = append(intervals, some...)
+	}
+	slices.Sort(intervals)
+	return RoundStep(time.Duration(intervals[len(intervals)/2]) * time.Millisecond), nil
+}
+
+// intervals gives the last intervals, about stepIntervals, between samples of a
+// server that has two samples at least.
+func (s *Store) intervals(ctx context.Context, sum Summary) ([]int64, error) {
+	l, err := s.books.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mean := sum.Last.Sub(sum.First) / time.Duration(sum.Samples-1)
+	from := max(sum.Last.Add(-mean*stepIntervals).UnixMilli(), sum.First.UnixMilli())
+	var times []int64
+	for points, err := range s.eachDay(ctx, l, sum.ID, from, sum.Last.UnixMilli()+1) {
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range points {
+			times = append(times, p.milli)
+		}
+	}
+	if len(times) < 2 { // a late straggler
+		return []int64{mean.Milliseconds()}, nil
+	}
+	var out []int64
+	for i := 1; i < len(times); i++ {
+		out = append(out, times[i]-times[i-1])
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"gleaner/kv"
+)
+
+// An op is one call on a register, which is one key of a table.
+type op struct {
+	kind      string // get, set, delete
+	register  int
+	old, next kv.Version
+	// settled: the call went through a Writer, for which a delete whose answer
+	// was lost has succeeded if the record is gone, by whomever.
+	settled bool
+}
+
+// A result is how an op ended.
+type result struct {
+	version kv.Version // what a get found
+	err     error      // nil, kv.ErrConflict or kv.ErrUnknown
+}
+
+// register is what the ops on one key must look like they were done on, one at
+// a time. An op whose outcome is unknown has no end, so it may take effect at any
+// time after its call; that it never did is that it did when all others were done.
+var register = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := make([][]porcupine.Operation, registers)
+		for _, o := range history {
+			n := o.Input.(op).register
+			byKey[n] = append(byKey[n], o)
+		}
+		return byKey
+	},
+	Init: func() any { return kv.Version{} },
+	Step: func(state, input, output any) (bool, any) {
+		now, in, out := state.(kv.Version), input.(op), output.(result)
+		matches := now == in.old
+		switch {
+		case in.kind == "get":
+			return out.version == now, now
+		case errors.Is(out.err, kv.ErrConflict):
+			return !matches, now
+		case matches:
+			return true, in.next // zero for a delete
+		case errors.Is(out.err, kv.ErrUnknown):
+			return true, now
+		}
+		gone := in.kind == "delete" && in.settled && now == kv.Version{}
+		return gone, now
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+}
+
+const registers = 3
+
+// A recorder makes calls and writes down when each began and ended.
+type recorder struct {
+	clock   atomic.Int64
+	mu      sync.Mutex
+	history []porcupine.Operation
+}
+
+func (r *recorder) record(client int, in op, call func() result) result {
+	o := porcupine.Operation{ClientId: client, Input: in, Call: r.clock.Add(1)}
+	out := call()
+	o.Output, o.Return = out, r.clock.Add(1)
+	if errors.Is(out.err, kv.ErrUnknown) {
+		o.Return = math.MaxInt64
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, o)
+	return out
+}
+
+// A client calls on the registers at random, comparing with what it last saw.
+type client struct {
+	id     int
+	rng    *rand.Rand
+	table  kv.Table
+	writer *kv.Writer // nil: the client calls the table itself
+	seq    uint64
+	last   [registers]kv.Version
+	rec    *recorder
+}
+
+func (c *client) step(ctx context.Context) error {
+	n := c.rng.IntN(registers)
+	k := kv.Key{Part: []byte("register"), Row: []byte{byte(n)}}
+	in := op{register: n, old: c.last[n], settled: c.writer != nil}
+	var call func() result
+	switch dice := c.rng.IntN(10); {
+	case dice < 4:
+		in.kind, in.old = "get", kv.Version{}
+		call = func() result { return c.get(ctx, k) }
+	case dice < 8 || in.old == kv.Version{}:
+		in.kind, in.next = "set", c.next()
+		call = func() result { return c.set(ctx, k, in) }
+	default:
+		in.kind = "delete"
+		call = func() result { return result{err: c.delete(ctx, k, in.old)} }
+	}
+	out := c.rec.record(c.id, in, call)
+	switch {
+	case in.kind == "get":
+		c.last[n] = out.version
+	case out.err == nil:
+		c.last[n] = in.next
+	case !errors.Is(out.err, kv.ErrConflict) && !errors.Is(out.err, kv.ErrUnknown):
+		return fmt.Errorf("%+v: %w", in, out.err)
+	}
+	return nil
+}
+
+// next is the version that the client's next write has, by itself or by its writer.
+func (c *client) next() kv.Version {
+	c.seq++
+	return kv.Version{Writer: uint64(c.id + 1), Seq: c.seq}
+}
+
+func (c *client) get(ctx context.Context, k kv.Key) result {
+	r, err := c.table.Get(ctx, k)
+	if errors.Is(err, kv.ErrNotFound) {
+		return result{}
+	}
+	if err == nil && string(r.Value) != fmt.Sprint(r.Version) {
+		err = fmt.Errorf("version %v holds %q", r.Version, r.Value)
+	}
+	return result{version: r.Version, err: err}
+}
+
+func (c *client) set(ctx context.Context, k kv.Key, in op) result {
+	value := []byte(fmt.Sprint(in.next))
+	if c.writer == nil {
+		return result{err: c.table.CompareAndSet(ctx, k, in.old, in.next, value)}
+	}
+	wrote, err := c.writer.Set(ctx, c.table, k, in.old, value)
+	if err == nil && wrote != in.next {
+		err = fmt.Errorf("wrote %v, want %v", wrote, in.next)
+	}
+	return result{err: err}
+}
+
+func (c *client) delete(ctx context.Context, k kv.Key, old kv.Version) error {
+	if c.writer == nil {
+		return c.table.CompareAndDelete(ctx, k, old)
+	}
+	return c.writer.Delete(ctx, c.table, k, old)
+}
+
+// check lets clients loose on a table and says whether what they saw could have
+// been seen if one call had been made after the other.
+func check(ctx context.Context, tab kv.Table, seed uint64, settle bool) error {
+	const clients, steps = 4, 40
+	var rec recorder
+	var all sync.WaitGroup
+	errs := make([]error, clients)
+	for id := range clients {
+		c := client{id: id, rng: rand.New(rand.NewPCG(seed, uint64(id))), table: tab, rec: &rec}
+		if settle {
+			c.writer = kv.NewWriter(uint64(id + 1))
+		}
+		all.Go(func() {
+			for range steps {
+				if errs[id] = c.step(ctx); errs[id] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if !porcupine.CheckOperations(register, rec.history) {
+		return errNotLinearizable
+	}
+	return nil
+}
+
+var errNotLinearizable = errors.New("the history is not linearizable")
+
+// rounds is how many histories are checked of each kind.
+const rounds = 15
+
+func linearizable(t *testing.T, s kv.Store) {
+	for seed := range uint64(rounds) {
+		if err := check(t.Context(), table(t, s, fmt.Sprint("t", seed)), seed, false); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// linearizableUnsure loses answers: first the caller is told so, then a Writer
+// settles it.
+func linearizableUnsure(t *testing.T, s kv.Store) {
+	for seed := range uint64(rounds) {
+		settle := seed%2 == 1
+		tab := table(t, Unsure(s, seed), fmt.Sprint("t", seed))
+		if err := check(t.Context(), tab, seed, settle); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}

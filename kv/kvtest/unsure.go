@@ -1,0 +1,86 @@
+package kvtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"gleaner/kv"
+)
+
+// Unsure gives s with answers lost, as on a bad network: of every two
+// compare-and-sets and -deletes about one gives kv.ErrUnknown, and was applied, was not,
+// or will be, some calls later.
+func Unsure(s kv.Store, seed uint64) kv.Store {
+	return &unsure{Store: s, rng: rand.New(rand.NewPCG(seed, 0))}
+}
+
+type unsure struct {
+	kv.Store
+	mu   sync.Mutex
+	rng  *rand.Rand
+	late []func() // calls under way, of which the caller has heard nothing
+}
+
+func (s *unsure) Table(ctx context.Context, name string) (kv.Table, error) {
+	t, err := s.Store.Table(ctx, name)
+	return unsureTable{t, s}, err
+}
+
+type unsureTable struct {
+	kv.Table
+	store *unsure
+}
+
+func (t unsureTable) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
+	t.store.arrive()
+	return t.Table.Get(ctx, key)
+}
+
+func (t unsureTable) CompareAndSet(ctx context.Context, key kv.Key, old, next kv.Version, value []byte) error {
+	return t.store.call(func() error { return t.Table.CompareAndSet(ctx, key, old, next, value) })
+}
+
+func (t unsureTable) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Version) error {
+	return t.store.call(func() error { return t.Table.CompareAndDelete(ctx, key, old) })
+}
+
+// call makes a call, or part of it.
+func (s *unsure) call(do func() error) error {
+	s.arrive()
+	switch s.draw(6) {
+	case 0:
+		_ = do() // whatever the answer is, it is lost
+		return kv.ErrUnknown
+	case 1:
+		return kv.ErrUnknown
+	case 2:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.late = append(s.late, func() { _ = do() })
+		return kv.ErrUnknown
+	}
+	return do()
+}
+
+// arrive lets a late call arrive, or not yet.
+func (s *unsure) arrive() {
+	s.mu.Lock()
+	var call func()
+	if n := len(s.late); n > 0 && s.rng.IntN(3) == 0 {
+		i := s.rng.IntN(n)
+		call = s.late[i]
+		s.late[i] = s.late[n-1]
+		s.late = s.late[:n-1]
+	}
+	s.mu.Unlock()
+	if call != nil {
+		call()
+	}
+}
+
+func (s *unsure) draw(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n)
+}

@@ -1,0 +1,95 @@
+// Package pebble keeps kv tables in a directory of this machine, by the embedded
+// store of that name.
+//
+// A write is on disk before it is acknowledged, and writes that come together
+// share a sync. Reads of a table are linearizable and see only what is on disk;
+// so does a scan, which is a snapshot. A loose table's reads may see a write just
+// before it is on disk. docs/formats/kv.md has the layout.
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"gleaner/kv"
+)
+
+// A Store is a kv.Store in a directory that no other may open meanwhile.
+type Store struct {
+	dir     string
+	db      *pebble.DB
+	lock    *pebble.Lock
+	flights *flights
+	naming  sync.Mutex
+}
+
+// Table gives the table of that name.
+func (s *Store) Table(_ context.Context, name string) (kv.Table, error) {
+	if err := s.name(name, false); err != nil {
+		return nil, err
+	}
+	return strict{&table{store: s, prefix: tablePrefix(name)}}, nil
+}
+
+// LooseTable gives the loose table of that name.
+func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error) {
+	if err := s.name(name, true); err != nil {
+		return nil, err
+	}
+	return loose{&table{store: s, prefix: tablePrefix(name), loose: true}}, nil
+}
+
+// Close lets go of the directory.
+func (s *Store) Close() error {
+	return errors.Join(s.db.Close(), s.lock.Close())
+}
+
+// What the first byte of a stored key says the rest is.
+const (
+	nameSpace  = 'n' // a table's name; the value is its kind
+	tableSpace = 't' // a table's name, 0x00, a flat key; the value is a record
+)
+
+func tablePrefix(name string) []byte {
+	return append(append([]byte{tableSpace}, name...), 0)
+}
+
+// name finds the table's kind, or sets it when the name is new.
+func (s *Store) name(name string, loose bool) error {
+	if err := kv.CheckName(name); err != nil {
+		return err
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	key := append([]byte{nameSpace}, name...)
+	kind, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return s.db.Set(key, []byte(kindOf(loose)), pebble.Sync)
+	}
+	if err != nil {
+		return s.failed("look up", name, err)
+	}
+	defer closer.Close()
+	switch string(kind) {
+	case kindOf(loose):
+		return nil
+	case kindOf(!loose):
+		return kv.WrongKind(name, !loose)
+	}
+	return fmt.Errorf("kv: table %s is of kind %q, which this gleaner does not know", name, kind)
+}
+
+func (s *Store) failed(did, name string, err error) error {
+	return fmt.Errorf("kv: %s table %s in %s: %w", did, name, s.dir, explained(err))
+}
+
+func kindOf(loose bool) string {
+	if loose {
+		return "loose"
+	}
+	return "table"
+}

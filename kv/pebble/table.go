@@ -1,0 +1,236 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"gleaner/kv"
+	"gleaner/kv/internal/flat"
+)
+
+type table struct {
+	store  *Store
+	prefix []byte
+	loose  bool
+}
+
+func (t *table) key(key kv.Key) []byte {
+	size := len(t.prefix) + len(key.Part) + len(key.Row) + 2
+	return flat.Append(append(make([]byte, 0, size), t.prefix...), key)
+}
+
+func (t *table) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
+	if err := ready(ctx, key); err != nil {
+		return kv.Record{}, err
+	}
+	at := t.key(key)
+	record, err := t.get(at)
+	if !t.loose {
+		if err := t.store.flights.settle(ctx, at); err != nil {
+			return kv.Record{}, err
+		}
+	}
+	return record, err
+}
+
+// get reads what Pebble shows, which may not be on disk yet.
+func (t *table) get(at []byte) (kv.Record, error) {
+	value, closer, err := t.store.db.Get(at)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return kv.Record{}, kv.ErrNotFound
+	}
+	if err != nil {
+		return kv.Record{}, t.failed("read", err)
+	}
+	defer closer.Close()
+	var r kv.Record
+	err = t.decode(&r, at, bytes.Clone(value))
+	return r, err
+}
+
+// versionSize is how many bytes of a value, in a table that is not loose, are its version.
+const versionSize = 16
+
+// decode makes r the record stored as value at the key at, sharing their bytes.
+func (t *table) decode(r *kv.Record, at, value []byte) (err error) {
+	r.Key, err = flat.Parse(at[len(t.prefix):])
+	if err != nil {
+		return t.failed("read", err)
+	}
+	if t.loose {
+		r.Value = value
+		return nil
+	}
+	if len(value) < versionSize {
+		return t.failed("read", fmt.Errorf("%q has no version", at))
+	}
+	r.Version.Writer = binary.BigEndian.Uint64(value)
+	r.Version.Seq = binary.BigEndian.Uint64(value[8:])
+	r.Value = value[versionSize:]
+	return nil
+}
+
+func (t *table) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Record, error] {
+	return func(yield func(kv.Record, error) bool) {
+		if err := t.scan(ctx, r, yield); err != nil {
+			yield(kv.Record{}, err)
+		}
+	}
+}
+
+// scan ends with an error only while yield wants more.
+func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, error) bool) error {
+	lo, hi := flat.Bounds(t.prefix, r)
+	if bytes.Compare(lo, hi) >= 0 {
+		return ctx.Err()
+	}
+	it, err := t.store.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return t.failed("scan", err)
+	}
+	defer it.Close()
+	if err := t.sync(); err != nil {
+		return err
+	}
+	var record kv.Record
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		if n%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return t.failed("scan", err)
+		}
+		if err := t.decode(&record, it.Key(), value); err != nil {
+			return err
+		}
+		if !yield(record, nil) {
+			return nil
+		}
+	}
+	if err := it.Error(); err != nil {
+		return t.failed("scan", err)
+	}
+	return nil
+}
+
+// sync makes everything that can be seen by now durable. The log is one file
+// after the other: when its newest entry is on disk, so are all before it.
+func (t *table) sync() error {
+	if t.loose || !t.store.flights.any() {
+		return nil
+	}
+	return t.store.db.LogData(nil, pebble.Sync)
+}
+
+func (t *table) failed(did string, err error) error {
+	return t.store.failed(did, string(t.prefix[1:len(t.prefix)-1]), err)
+}
+
+type strict struct{ *table }
+
+func (t strict) CompareAndSet(ctx context.Context, key kv.Key, old, next kv.Version, value []byte) error {
+	if err := kv.CheckSet(key, old, next); err != nil {
+		return err
+	}
+	at := t.key(key)
+	stored := make([]byte, 0, versionSize+len(value))
+	stored = binary.BigEndian.AppendUint64(stored, next.Writer)
+	stored = binary.BigEndian.AppendUint64(stored, next.Seq)
+	stored = append(stored, value...)
+	return t.swap(ctx, at, old, func() error { return t.store.db.Set(at, stored, pebble.Sync) })
+}
+
+func (t strict) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Version) error {
+	if err := kv.CheckDelete(key, old); err != nil {
+		return err
+	}
+	at := t.key(key)
+	return t.swap(ctx, at, old, func() error { return t.store.db.Delete(at, pebble.Sync) })
+}
+
+// swap makes the change, which ends when it is on disk, if the version at the key is old.
+func (t strict) swap(ctx context.Context, at []byte, old kv.Version, change func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	land, err := t.store.flights.begin(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer land()
+	now, err := t.get(at)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return err
+	}
+	if now.Version != old {
+		return kv.ErrConflict
+	}
+	if err := change(); err != nil {
+		return t.failed("write", fmt.Errorf("%w: %w", kv.ErrUnknown, err))
+	}
+	return nil
+}
+
+type loose struct{ *table }
+
+func (t loose) Put(ctx context.Context, records ...kv.Record) error {
+	return t.apply(ctx, len(records), func(b *pebble.Batch, i int) error {
+		r := records[i]
+		if err := r.Key.Check(); err != nil {
+			return err
+		}
+		return b.Set(t.key(r.Key), r.Value, nil)
+	})
+}
+
+func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
+	return t.apply(ctx, len(keys), func(b *pebble.Batch, i int) error {
+		if err := keys[i].Check(); err != nil {
+			return err
+		}
+		return b.Delete(t.key(keys[i]), nil)
+	})
+}
+
+// batchBytes is how much a batch holds before another is begun: enough that a
+// sync is shared by many records, and little enough to stay in memory.
+const batchBytes = 4 << 20
+
+// apply adds n changes, each by add, and makes them durable. Only the last batch
+// is synced, which syncs those before it; it is not empty, or Pebble would not.
+func (t loose) apply(ctx context.Context, n int, add func(b *pebble.Batch, i int) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b := t.store.db.NewBatch()
+	defer b.Close()
+	for i := range n {
+		if b.Len() >= batchBytes {
+			if err := b.Commit(pebble.NoSync); err != nil {
+				return t.failed("write", err)
+			}
+			b.Reset()
+		}
+		if err := add(b, i); err != nil {
+			return err
+		}
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return t.failed("write", err)
+	}
+	return nil
+}
+
+func ready(ctx context.Context, key kv.Key) error {
+	if err := key.Check(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,119 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// A Writer writes to tables with versions nobody else uses, and so knows its own
+// writes again. It is safe for concurrent use. Two writers may never share an
+// id, not even one after the other: draw it at random when a process starts.
+type Writer struct {
+	id  uint64
+	seq atomic.Uint64
+}
+
+// NewWriter gives a writer of that id.
+func NewWriter(id uint64) *Writer { return &Writer{id: id} }
+
+// tries is how often a write of unknown outcome is tried: each takes a
+// store's timeout, so this bounds the wait and not the work.
+const tries = 8
+
+func (w *Writer) mint() Version { return Version{Writer: w.id, Seq: w.seq.Add(1)} }
+
+// Set writes value under key if the record's version is old, and gives the
+// version it wrote. It settles what CompareAndSet leaves unknown, by reading.
+// ErrUnknown is left if the store cannot be read; if by then another write
+// stands there, which may or may not have replaced this one; and if the record
+// is new and not there, for it may have been deleted since, or come yet.
+func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value []byte) (Version, error) {
+	next := w.mint()
+	err := t.CompareAndSet(ctx, key, old, next, value)
+	for try := 1; errors.Is(err, ErrUnknown) && try < tries; try++ {
+		now, readErr := version(ctx, t, key)
+		switch {
+		case readErr != nil:
+			return Version{}, fmt.Errorf("%w; reading it back failed: %w", err, readErr)
+		case now == next:
+			return next, nil
+		case now != old || old == Version{}:
+			return Version{}, err
+		}
+		// Not applied, for no version comes twice, but it may be on its way
+		// still. The same write again moves the version on, after which the
+		// first cannot be applied.
+		err = inDoubt(t.CompareAndSet(ctx, key, old, next, value))
+	}
+	if err != nil {
+		return Version{}, err
+	}
+	return next, nil
+}
+
+// inDoubt turns a conflict into ErrUnknown: what it conflicts with may be the
+// same write, arrived late.
+func inDoubt(err error) error {
+	if errors.Is(err, ErrConflict) {
+		return ErrUnknown
+	}
+	return err
+}
+
+// Delete removes the record under key if its version is old. It settles what
+// CompareAndDelete leaves unknown, by reading. A delete leaves nothing to know
+// it by: if the answer was lost, nil means that the record is gone, perhaps by
+// another's delete. To claim something for oneself, Set.
+func (w *Writer) Delete(ctx context.Context, t Table, key Key, old Version) error {
+	err := t.CompareAndDelete(ctx, key, old)
+	for try := 1; errors.Is(err, ErrUnknown) && try < tries; try++ {
+		now, readErr := version(ctx, t, key)
+		switch {
+		case readErr != nil:
+			return fmt.Errorf("%w; reading it back failed: %w", err, readErr)
+		case now == Version{}:
+			return nil
+		case now != old:
+			return err
+		}
+		err = inDoubt(t.CompareAndDelete(ctx, key, old))
+	}
+	return err
+}
+
+// Update replaces the record under key by what change makes of it, and gives
+// what it wrote. change sees a zero Version when there is no record; it is called
+// again when another write came between, and an error of its own ends the update.
+// After ErrUnknown the change may have been made, and was not made twice.
+func (w *Writer) Update(ctx context.Context, t Table, key Key, change func(now Record) ([]byte, error)) (Record, error) {
+	for {
+		now, err := t.Get(ctx, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return Record{}, err
+		}
+		now.Key = key
+		value, err := change(now)
+		if err != nil {
+			return Record{}, err
+		}
+		next, err := w.Set(ctx, t, key, now.Version, value)
+		if errors.Is(err, ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return Record{}, err
+		}
+		return Record{Key: key, Value: value, Version: next}, nil
+	}
+}
+
+// version reads the version under key, zero if there is no record.
+func version(ctx context.Context, t Table, key Key) (Version, error) {
+	now, err := t.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return Version{}, nil
+	}
+	return now.Version, err
+}
