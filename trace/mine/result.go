@@ -237,8 +237,14 @@ func (m *Model) ambiguous(scale int) []Ambiguous {
 	for k, t := range m.types {
 		add(Ambiguous{NodeType: t.name, What: "nodes"}, m.nodes[k])
 	}
+	for k, st := range m.shapes {
+		eachLoop(st.steps, func(loop *step) {
+			add(Ambiguous{NodeType: m.types[k].name, Method: m.c.opOf[loop.first().op].method, What: "iterations"}, loop.repeat)
+		})
+	}
 	for _, t := range m.totals {
-		if t.nature == logical {
+		explained := !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
+		if t.nature == logical && !explained {
 			op := m.c.opOf[t.op]
 			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls"}, t.count)
 		}

@@ -29,14 +29,15 @@ type site struct {
 	byName map[string]*arg
 	plans  map[shapeID][]place
 
-	count    count
-	nature   nature
-	period   int64     // of a real-time call, in nanoseconds
-	until    condition // what a repeated call waits for
-	groups   count     // then: how often it is waited for
-	tries    float64   // and how many calls that takes
-	reach    []reach   // the calls it is made for
-	perReach float64   // and how many calls one of them takes
+	count     count
+	explained bool // the count is that of the loops the site is in
+	nature    nature
+	period    int64     // of a real-time call, in nanoseconds
+	until     condition // what a repeated call waits for
+	groups    count     // then: how often it is waited for
+	tries     float64   // and how many calls that takes
+	reach     []reach   // the calls it is made for
+	perReach  float64   // and how many calls one of them takes
 }
 
 // A siteKey tells the requests of one type and op apart: the paths outside

@@ -89,8 +89,9 @@ func (s *sites) fold(kind int, runs []*Run, worst nature) ([]*step, bool) {
 	return s.merge(folded, owners, loops)
 }
 
-// explain finds sites that vary in their total but are called in loops whose
-// counts are exact, by every node: their total is the product.
+// explain finds the sites that every node calls in loops whose counts are
+// exact: their total is the product, and no formula fitted to the total alone
+// says as much.
 func (s *sites) explain(kind int, steps []*step, nodes count) {
 	found := map[*site][]string{}
 	var walk func(steps []*step, factor string, sure bool)
@@ -107,12 +108,12 @@ func (s *sites) explain(kind int, steps []*step, nodes count) {
 	}
 	walk(steps, "("+nodes.formula.String()+")", nodes.exact)
 	for site, factors := range found {
-		if site.nature != varying || slices.Contains(factors, "") {
+		if site.nature != varying && site.nature != logical || slices.Contains(factors, "") {
 			continue
 		}
 		f := program.MustFormula("%s", strings.Join(factors, "+"))
 		if !slices.ContainsFunc(site.count.points, func(p ladder.Point) bool { return f.At(p.N) != p.V }) {
-			site.nature, site.count.formula, site.count.exact = logical, f, true
+			site.nature, site.count.formula, site.count.exact, site.explained = logical, f, true, true
 		}
 	}
 }
@@ -365,20 +366,28 @@ func (st *structure) expand(n int) []siteID {
 // loops is how many loops the structure has.
 func (st *structure) loops() int {
 	n := 0
-	var walk func(steps []*step)
-	walk = func(steps []*step) {
-		for _, s := range steps {
-			if s.site == nil {
-				n++
-				walk(s.body)
-			}
-		}
-	}
-	walk(st.steps)
+	eachLoop(st.steps, func(*step) { n++ })
 	return n
 }
 
-// nodes is how many nodes a type has as the scale changes.
+func eachLoop(steps []*step, visit func(*step)) {
+	for _, s := range steps {
+		if s.site == nil {
+			visit(s)
+			eachLoop(s.body, visit)
+		}
+	}
+}
+
+// first is the first call in a loop.
+func (s *step) first() *site {
+	for s.site == nil {
+		s = s.body[0]
+	}
+	return s.site
+}
+
+// nodesOf is how many nodes a type has as the scale changes.
 func nodesOf(kind int, runs []*Run) count {
 	return countOf(pointsOf(runs, func(i int) int {
 		n := 0
