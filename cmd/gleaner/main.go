@@ -80,6 +80,7 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
+		newTrace(),
 		newVersion(),
 	)
 	return root
