@@ -49,6 +49,9 @@ func (s Server) Tenant() TenantID {
 	return TenantOf(s.Environment, s.Function)
 }
 
+// Size is the CPU and memory of s.
+func (s Server) Size() Resources { return Resources{s.CPU, s.Memory} }
+
 // A Pattern is the way a tenant's utilisation goes over time (OSDI'16 §3.2).
 type Pattern uint8
 

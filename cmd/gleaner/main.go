@@ -83,8 +83,11 @@ the servers noticing.`,
 		newHistory(),
 		newClassify(),
 		newReimages(),
+		newGenerate(),
+		newSimulate(),
 		newPlan(),
 		newReproduce(),
+		newTrace(),
 		newVersion(),
 	)
 	return root

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An EventKind says what happened.
+type EventKind uint8
+
+// The events. Which fields of Event are set stands beside each.
+const (
+	UnknownEvent     EventKind = iota
+	ServerJoined               // Server
+	ServerLeft                 // On
+	UseReported                // Use, of any number of servers
+	ClassesPublished           // Classes
+	JobSubmitted               // Job
+	JobCancelled               // ID
+	TaskStarted                // Task, On, Request
+	TaskFinished               // Task, On
+	TaskFailed                 // Task, On, Reason
+	TaskKilled                 // Task, On, Reason
+)
+
+var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
+	"job cancelled", "task started", "task finished", "task failed", "task killed"}
+
+func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
+
+// MarshalText writes the kind by name.
+func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads a kind by name.
+func (k *EventKind) UnmarshalText(text []byte) error {
+	i, err := numberOf(eventNames, text, "event")
+	*k = EventKind(i)
+	return err
+}
+
+// An Event is something that happened in a world, as plain data: a run is the
+// list of its events, and can be recorded and played again.
+type Event struct {
+	At      time.Time `json:"at"`
+	Kind    EventKind `json:"event"`
+	Server  *Server   `json:"server,omitempty"`
+	On      ServerID  `json:"on,omitempty"`
+	Use     []Use     `json:"use,omitempty"`
+	Classes []Class   `json:"classes,omitempty"`
+	Job     *Job      `json:"job,omitempty"`
+	ID      JobID     `json:"id,omitempty"`
+	Task    TaskID    `json:"task,omitzero"`
+	Request Resources `json:"request,omitzero"`
+	Reason  string    `json:"reason,omitempty"`
+}
+
+// Check reports what an event that was read from somewhere lacks.
+func (ev *Event) Check() error {
+	switch {
+	case ev.Kind == ServerJoined && ev.Server == nil:
+		return errors.New("the event lacks its server")
+	case ev.Kind == ServerJoined && (ev.Server.CPU < 0 || ev.Server.Memory < 0):
+		return errors.New("a server's size is below zero")
+	case ev.Kind == JobSubmitted && ev.Job == nil:
+		return errors.New("the event lacks its job")
+	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
+		return errors.New("a task is numbered below zero")
+	}
+	return nil
+}
+
+// A Use is what the primary tenant of a server uses now, as measured.
+type Use struct {
+	On      ServerID  `json:"on"`
+	Primary Resources `json:"primary"`
+}
+
+// An ActionKind says what is to be done.
+type ActionKind uint8
+
+// The actions. Which fields of Action are set stands beside each.
+const (
+	UnknownAction ActionKind = iota
+	StartTask                // Task, On, Request
+	KillTask                 // Task, On, Reason
+	FinishJob                // ID, and Reason when it failed or was cancelled
+)
+
+var actionNames = []string{"unknown", "start task", "kill task", "finish job"}
+
+func (k ActionKind) String() string { return nameOf(actionNames, int(k)) }
+
+// MarshalText writes the kind by name.
+func (k ActionKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads a kind by name.
+func (k *ActionKind) UnmarshalText(text []byte) error {
+	i, err := numberOf(actionNames, text, "action")
+	*k = ActionKind(i)
+	return err
+}
+
+// An Action is a decision, as plain data; a world carries it out and tells the
+// outcome as an event.
+type Action struct {
+	Kind    ActionKind `json:"action"`
+	Task    TaskID     `json:"task,omitzero"`
+	On      ServerID   `json:"on,omitempty"`
+	Request Resources  `json:"request,omitzero"`
+	ID      JobID      `json:"id,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+}
+
+// String writes the action as one line, as "kill job-7/map-3 on s1: reserve short by 2 cores".
+func (a Action) String() string {
+	var s string
+	switch a.Kind {
+	case StartTask:
+		s = fmt.Sprintf("start %s on %s", a.Task, a.On)
+	case KillTask:
+		s = fmt.Sprintf("kill %s on %s", a.Task, a.On)
+	case FinishJob:
+		s = fmt.Sprintf("finish %s", a.ID)
+	default:
+		s = a.Kind.String()
+	}
+	if a.Reason != "" {
+		s += ": " + a.Reason
+	}
+	return s
+}
+
+func nameOf(names []string, i int) string {
+	if i >= len(names) {
+		i = 0
+	}
+	return names[i]
+}
+
+func numberOf(names []string, text []byte, what string) (int, error) {
+	for i, name := range names {
+		if i > 0 && name == string(text) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("cluster: unknown %s %q", what, text)
+}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The sizes that amounts are rounded to and written in.
+const (
+	Core MilliCPU = 1000
+	MB   Bytes    = 1 << 20
+	GB   Bytes    = 1 << 30
+)
+
+// Resources are an amount of CPU and memory: a server's size, a task's
+// request, what somebody uses or has left. A shortage is negative.
+type Resources struct {
+	CPU    MilliCPU `json:"cpu,omitzero"`
+	Memory Bytes    `json:"memory,omitzero"`
+}
+
+// Add is r and o together.
+func (r Resources) Add(o Resources) Resources {
+	return Resources{r.CPU + o.CPU, r.Memory + o.Memory}
+}
+
+// Sub is what is left of r without o; negative where o is more.
+func (r Resources) Sub(o Resources) Resources {
+	return Resources{r.CPU - o.CPU, r.Memory - o.Memory}
+}
+
+// Times is n times r.
+func (r Resources) Times(n int) Resources {
+	return Resources{r.CPU * MilliCPU(n), r.Memory * Bytes(n)}
+}
+
+// Max is the larger amount of each resource.
+func (r Resources) Max(o Resources) Resources {
+	return Resources{max(r.CPU, o.CPU), max(r.Memory, o.Memory)}
+}
+
+// Min is the smaller amount of each resource.
+func (r Resources) Min(o Resources) Resources {
+	return Resources{min(r.CPU, o.CPU), min(r.Memory, o.Memory)}
+}
+
+// Fits reports whether r can be had from room.
+func (r Resources) Fits(room Resources) bool {
+	return r.CPU <= room.CPU && r.Memory <= room.Memory
+}
+
+// RoundUp gives r in whole cores and whole megabytes, the way a primary
+// tenant's use is counted (OSDI'16 §5.3).
+func (r Resources) RoundUp() Resources {
+	return Resources{(r.CPU + Core - 1) / Core * Core, (r.Memory + MB - 1) / MB * MB}
+}
+
+// String writes the amounts that are not zero, as "2 cores and 512 MB".
+func (r Resources) String() string {
+	var parts []string
+	switch {
+	case r.CPU == Core:
+		parts = append(parts, "1 core")
+	case r.CPU != 0:
+		parts = append(parts, fmt.Sprintf("%g cores", float64(r.CPU)/float64(Core)))
+	}
+	switch {
+	case r.Memory != 0 && r.Memory%GB == 0:
+		parts = append(parts, fmt.Sprintf("%d GB", r.Memory/GB))
+	case r.Memory != 0:
+		parts = append(parts, fmt.Sprintf("%g MB", float64(r.Memory)/float64(MB)))
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, " and ")
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/classify"
+	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/harvest"
+	"gleaner/history"
+	"gleaner/input"
+	"gleaner/input/compressed"
+	"gleaner/kv/mem"
+	labcompute "gleaner/lab/compute"
+	"gleaner/sim/compute"
+	"gleaner/sim/datacenter"
+)
+
+type computeFlags struct {
+	datacenter  string
+	history     []string
+	servers     []string
+	teach       []string
+	jobs        string
+	record      string
+	scaling     string
+	utilisation float64
+	days        int
+	run         labcompute.Run
+}
+
+func newSimulateCompute() *cobra.Command {
+	var f computeFlags
+	cmd := &cobra.Command{
+		Use:   "compute [--datacenter NAME | --history FILE --servers FILE]",
+		Short: "Run batch jobs on the spare cycles of a datacenter, and see what becomes of them",
+		Long: `Compute lets batch jobs arrive for some days in a datacenter whose servers
+belong to primary tenants, and runs their tasks on what these leave free. The
+policy says on which servers tasks start; on each server a guard kills tasks,
+youngest first, when the primary's reserve (a third of the server) is eaten into.
+
+Policies: history is ours, osdi16 its paper's as written; primary knows what
+primaries use now, stock does not know them; koordinator, borg, nsigma and max
+predict a server's use from its recent past. See docs/compute-simulation.md.
+
+Classes are learned from --teach or, without it, from the days before those that
+are simulated, and never from the simulated ones.`,
+		Example: `  gleaner simulate compute --datacenter DC-9 --utilisation 0.45
+  gleaner simulate compute --datacenter DC-9 --utilisation 0.45 --policy primary
+  gleaner simulate compute --history august.csv.gz --servers servers.csv --teach july.csv.gz`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
+	}
+	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no history is named)")
+	cmd.Flags().StringSliceVar(&f.history, "history", nil, "history files (time,server,cpu), whose last --days are simulated; may be given again")
+	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,cores,memory_mb,…); may be given again")
+	cmd.Flags().StringSliceVar(&f.teach, "teach", nil, "history files to learn the classes from")
+	cmd.Flags().StringVar(&f.run.Policy, "policy", "history", strings.Join(harvest.PolicyNames(), ", "))
+	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale utilisation: "+strings.Join(datacenter.Scalings, ", "))
+	cmd.Flags().Float64Var(&f.utilisation, "utilisation", 0, "scale the servers' utilisation to this average, 0 to 1 (default: as it is)")
+	cmd.Flags().IntVar(&f.days, "days", 30, "days to simulate")
+	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
+	cmd.Flags().StringVar(&f.jobs, "jobs", "", "a YAML file of jobs that arrive instead of the 52 scaled queries")
+	cmd.Flags().StringVar(&f.record, "record", "", "write every event and action to this file as JSON lines")
+	return cmd
+}
+
+// computeOut is the JSON of simulate compute.
+type computeOut struct {
+	Policy           string  `json:"policy"`
+	Utilisation      float64 `json:"utilisation"`
+	Servers          int     `json:"servers"`
+	Jobs             int     `json:"jobs"`
+	MeanJobSeconds   float64 `json:"mean_job_seconds"`
+	P95JobSeconds    float64 `json:"p95_job_seconds"`
+	TasksStarted     int     `json:"tasks_started"`
+	TasksKilled      int     `json:"tasks_killed"`
+	TotalUtilisation float64 `json:"mean_total_utilisation"`
+	OverloadSeconds  float64 `json:"primary_overload_seconds"`
+	WallSeconds      float64 `json:"wall_seconds"`
+}
+
+func (f *computeFlags) simulate(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	begun := time.Now()
+	d, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	if f.utilisation != 0 {
+		if d, err = d.Scaled(f.scaling, f.utilisation); err != nil {
+			return err
+		}
+	}
+	if err := f.readJobs(d.Servers); err != nil {
+		return err
+	}
+	bar := newProgress(cmd, "days", int64(f.days))
+	defer bar.finish()
+	var res compute.Result
+	err = f.recorded(func() (err error) {
+		res, err = f.run.Do(cmd.Context(), d, func(share float64) error {
+			bar.add(int64(share*float64(f.days)) - bar.done)
+			return cmd.Context().Err()
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return printCompute(cmd, res, computeOut{
+		Policy: f.run.Policy, Utilisation: cmp.Or(f.utilisation, res.Primary), Servers: len(d.Servers), Jobs: res.Jobs,
+		MeanJobSeconds: res.MeanJob.Seconds(), P95JobSeconds: res.P95Job.Seconds(),
+		TasksStarted: res.TasksStarted, TasksKilled: res.TasksKilled, TotalUtilisation: res.Primary + res.Harvested,
+		OverloadSeconds: res.Overload.Seconds(), WallSeconds: time.Since(begun).Seconds(),
+	})
+}
+
+func (f *computeFlags) check(cmd *cobra.Command) error {
+	if _, err := harvest.PolicyNamed(f.run.Policy); err != nil {
+		return input.Errorf("--policy", "%v", err)
+	}
+	switch {
+	case f.datacenter != "" && len(f.history) > 0:
+		return input.Errorf("--datacenter", "give either a datacenter or --history")
+	case len(f.history) == 0 && len(f.servers) > 0:
+		return input.Errorf("--history", "name the history that goes with the servers")
+	case len(f.history) > 0 && len(f.servers) == 0:
+		return input.Errorf("--servers", "name the servers file that goes with the history: how many cores they have")
+	case len(f.history) == 0 && len(f.teach) > 0:
+		return input.Errorf("--teach", "is for --history; a generated datacenter has a past of its own")
+	case f.days < 1 || f.days > 366:
+		return input.Errorf("--days", "%d is not between 1 and 366", f.days)
+	case cmd.Flags().Changed("utilisation") && !(f.utilisation > 0 && f.utilisation < 1):
+		return input.Errorf("--utilisation", "%v is not between 0 and 1", f.utilisation)
+	case !slices.Contains(datacenter.Scalings, f.scaling):
+		return input.Errorf("--scaling", "unknown scaling %q; there are %s", f.scaling, strings.Join(datacenter.Scalings, ", "))
+	}
+	return nil
+}
+
+func (f *computeFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) {
+	if len(f.history) > 0 {
+		return f.openHistory(cmd)
+	}
+	p, err := datacenter.Find(cmp.Or(f.datacenter, "DC-9"))
+	if err != nil {
+		return nil, err
+	}
+	return datacenter.Generate(p, datacenter.Options{Past: 30, Days: f.days, Seed: f.run.Seed}), nil
+}
+
+// openHistory makes a datacenter of recorded histories. The last days of
+// --history are simulated; what lies before them teaches, unless --teach does.
+func (f *computeFlags) openHistory(cmd *cobra.Command) (*datacenter.Datacenter, error) {
+	servers, err := readServers(f.servers)
+	if err != nil {
+		return nil, err
+	}
+	ctx := cmd.Context()
+	window, series, err := f.read(ctx, cmd, f.history, servers, "--history")
+	if err != nil {
+		return nil, err
+	}
+	if len(f.teach) > 0 {
+		past, lessons, err := f.read(ctx, cmd, f.teach, servers, "--teach")
+		if err != nil {
+			return nil, err
+		}
+		if past.To().After(window.To()) {
+			return nil, input.Errorf("--teach", "ends after the days that are simulated")
+		}
+		f.run.Classes = classify.Run(past, lessons, classify.Options{Seed: f.run.Seed}).Classes
+	}
+	now := window.To().AddDate(0, 0, -f.days)
+	if now.Before(window.From) {
+		now = window.From
+	}
+	return datacenter.New(f.history[0], known(servers, series), window, series, nil, now)
+}
+
+// read reads history files and gives all of what they hold.
+func (f *computeFlags) read(ctx context.Context, cmd *cobra.Command, files []string, servers []cluster.Server, flag string) (cluster.Window, []cluster.Series, error) {
+	store, err := history.Open(ctx, mem.New())
+	if err != nil {
+		return cluster.Window{}, nil, err
+	}
+	if err := importFiles(ctx, cmd, store, files, servers, history.ReadOptions{}); err != nil {
+		return cluster.Window{}, nil, err
+	}
+	first, last, err := store.Range(ctx)
+	if errors.Is(err, history.ErrEmpty) {
+		return cluster.Window{}, nil, input.Errorf(flag, "%s holds no samples", files[0])
+	}
+	if err != nil {
+		return cluster.Window{}, nil, err
+	}
+	step, err := store.Step(ctx)
+	if errors.Is(err, history.ErrEmpty) {
+		return cluster.Window{}, nil, input.Errorf(flag, "no server in %s has two samples", files[0])
+	}
+	if err != nil {
+		return cluster.Window{}, nil, err
+	}
+	from := first.Truncate(step)
+	window := cluster.Window{From: from, Step: step, Len: int(last.Sub(from)/step) + 1}
+	series, err := store.Window(ctx, window)
+	return window, series, err
+}
+
+// known are the servers whose tenants' use is recorded.
+func known(servers []cluster.Server, series []cluster.Series) []cluster.Server {
+	recorded := make(map[cluster.TenantID]bool, len(series))
+	for _, s := range series {
+		recorded[s.Tenant] = true
+	}
+	return slices.DeleteFunc(slices.Clone(servers), func(s cluster.Server) bool { return !recorded[s.Tenant()] || s.CPU <= 0 })
+}
+
+func (f *computeFlags) readJobs(servers []cluster.Server) error {
+	if len(servers) == 0 {
+		return input.Errorf("--servers", "no server has both cores and a history")
+	}
+	if f.jobs == "" {
+		return nil
+	}
+	var sizes []cluster.Resources
+	for _, s := range servers {
+		if size := s.Size(); !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	file, err := compressed.Open(f.jobs)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	f.run.Queries, err = compute.ReadQueries(f.jobs, file, sizes...)
+	return err
+}
+
+// recorded does the run and keeps its recording, if one is wanted.
+func (f *computeFlags) recorded(do func() error) error {
+	if f.record == "" {
+		return do()
+	}
+	file, err := os.Create(f.record)
+	if err != nil {
+		return input.Errorf("--record", "%v", err)
+	}
+	rec := control.NewRecording(file)
+	f.run.Record = rec
+	return errors.Join(do(), rec.Flush(), file.Close())
+}
+
+func printCompute(cmd *cobra.Command, res compute.Result, r computeOut) error {
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%d jobs on %d servers, scheduled by %s\n", r.Jobs, r.Servers, r.Policy)
+	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() }
+	t := newTable("", ">")
+	t.row("mean job time", seconds(r.MeanJobSeconds))
+	t.row("95th percentile", seconds(r.P95JobSeconds))
+	t.row("jobs not finished", fmt.Sprint(res.Unfinished))
+	t.row("tasks started", fmt.Sprint(r.TasksStarted))
+	t.row("tasks killed", fmt.Sprint(r.TasksKilled))
+	t.row("primaries' use", fmt.Sprintf("%.1f%%", 100*r.Utilisation))
+	t.row("with harvested tasks", fmt.Sprintf("%.1f%%", 100*r.TotalUtilisation))
+	t.row("of it spent on tasks killed later", fmt.Sprintf("%.1f%%", 100*res.Wasted))
+	t.row("primaries overloaded, servers x time", seconds(r.OverloadSeconds))
+	return t.print(out)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/cluster"
+	"gleaner/history"
+	"gleaner/input"
+	labstorage "gleaner/lab/storage"
+	"gleaner/placement"
+	"gleaner/sim/datacenter"
+)
+
+type storageFlags struct {
+	datacenter  string
+	servers     []string
+	reimages    []string
+	apart       []string
+	access      bool
+	utilisation float64
+	scaling     string
+	run         labstorage.Run
+}
+
+func newSimulateStorage() *cobra.Command {
+	var f storageFlags
+	cmd := &cobra.Command{
+		Use:   "storage [--datacenter NAME | --servers FILE --reimages FILE]",
+		Short: "Count the blocks that a year of reimages destroys, and the reads that busy servers deny",
+		Long: `Storage fills the servers' spare disks with blocks, each replicated as the
+placement policy says, and lets the reimages of a year happen to them. Lost
+replicas are rebuilt at 30 blocks an hour and server; a block is lost when its
+last replica goes before that. With --access it also reads blocks at random
+moments of a month; a read fails when all servers that hold the block are busy
+(their primaries use more than 66% of the CPU).
+
+Placements: paper is Algorithm 2 of OSDI'16, which keeps replicas apart by the
+tenants' reimages, peaks and environments, as learned from the time before the
+simulated days; history is the same with one replica, if it can, on a server that
+is never busy; stock is what HDFS does; random is chance.`,
+		Example: `  gleaner simulate storage --datacenter DC-9
+  gleaner simulate storage --datacenter DC-9 --placement stock --replicas 4
+  gleaner simulate storage --datacenter DC-9 --access --utilisation 0.5 --days 0
+  gleaner simulate storage --servers servers.csv --reimages reimages.csv --blocks 100000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
+	}
+	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no files are named)")
+	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,…,disk_gb); may be given again")
+	cmd.Flags().StringSliceVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
+	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(labstorage.Placements, ", "))
+	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
+	cmd.Flags().IntVar(&f.run.Blocks, "blocks", 4_000_000, "how many blocks of 256 MB")
+	cmd.Flags().IntVar(&f.run.Replicas, "replicas", 3, "how many replicas of each")
+	cmd.Flags().IntVar(&f.run.Days, "days", 365, "days of reimages; 0 for none")
+	cmd.Flags().BoolVar(&f.access, "access", false, "also read as many blocks at random moments of a month")
+	cmd.Flags().Float64Var(&f.utilisation, "utilisation", 0, "scale the servers' utilisation to this average, 0 to 1 (default: as it is)")
+	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale it: linear, root")
+	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
+	return cmd
+}
+
+// storageOut is the JSON of simulate storage.
+type storageOut struct {
+	Placement      string  `json:"placement"`
+	Servers        int     `json:"servers"`
+	Blocks         int     `json:"blocks"`
+	Replicas       int     `json:"replicas"`
+	Reimages       int     `json:"reimages"`
+	Rebuilt        int     `json:"rebuilt"`
+	Lost           int     `json:"lost_blocks"`
+	Accesses       int     `json:"accesses"`
+	FailedAccesses int     `json:"failed_accesses"`
+	WallSeconds    float64 `json:"wall_seconds"`
+}
+
+func (f *storageFlags) simulate(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	d, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	if f.utilisation != 0 {
+		if d, err = d.Scaled(f.scaling, f.utilisation); err != nil {
+			return err
+		}
+	}
+	if f.access {
+		f.run.Accesses = f.run.Blocks
+	}
+	begun := time.Now()
+	bar := newProgress(cmd, "days", int64(f.run.Days))
+	defer bar.finish()
+	result, err := f.run.Do(d, func(share float64) error {
+		bar.add(int64(share*float64(f.run.Days)) - bar.done)
+		return cmd.Context().Err()
+	})
+	var refused *placement.DiversityError
+	if errors.As(err, &refused) {
+		return input.Errorf("--blocks", "%d do not fit: %v", f.run.Blocks, err)
+	}
+	if err != nil {
+		return err
+	}
+	if result.Refused > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d rebuilds found no server that keeps the rules and were tried again an hour later\n", result.Refused)
+	}
+	return printStorage(cmd, storageOut{
+		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
+		Reimages: result.Reimages, Rebuilt: result.Rebuilt, Lost: result.Lost,
+		Accesses: f.run.Accesses, FailedAccesses: result.FailedAccesses, WallSeconds: time.Since(begun).Seconds(),
+	})
+}
+
+func (f *storageFlags) check(cmd *cobra.Command) error {
+	switch files := len(f.servers) + len(f.reimages); {
+	case f.datacenter != "" && files > 0:
+		return input.Errorf("--datacenter", "give either a datacenter or --servers and --reimages")
+	case files > 0 && len(f.servers) == 0:
+		return input.Errorf("--servers", "name the servers file that goes with the reimages")
+	case files > 0 && len(f.reimages) == 0:
+		return input.Errorf("--reimages", "name the reimage log that goes with the servers")
+	case files > 0 && (f.access || cmd.Flags().Changed("utilisation")):
+		return input.Errorf("--access", "servers and reimages tell nothing of utilisation; give --datacenter")
+	case f.run.Blocks < 1 || f.run.Blocks > 1<<31:
+		return input.Errorf("--blocks", "%d is not between 1 and %d", f.run.Blocks, 1<<31)
+	case f.run.Replicas < 1 || f.run.Replicas > 9:
+		return input.Errorf("--replicas", "%d is not between 1 and 9", f.run.Replicas)
+	case f.run.Days < 0 || f.run.Days > 365:
+		return input.Errorf("--days", "%d is not between 0 and 365", f.run.Days)
+	case cmd.Flags().Changed("utilisation") && !(f.utilisation > 0 && f.utilisation < 1):
+		return input.Errorf("--utilisation", "%v is not between 0 and 1", f.utilisation)
+	case !slices.Contains(datacenter.Scalings, f.scaling):
+		return input.Errorf("--scaling", "unknown scaling %q; there are %s", f.scaling, strings.Join(datacenter.Scalings, ", "))
+	case !slices.Contains(labstorage.Placements, f.run.Placement):
+		return input.Errorf("--placement", "unknown placement %q; there are %s", f.run.Placement, strings.Join(labstorage.Placements, ", "))
+	}
+	for _, name := range f.apart {
+		switch name {
+		case "racks":
+			f.run.Apart |= placement.Racks
+		case "functions":
+			f.run.Apart |= placement.Functions
+		default:
+			return input.Errorf("--apart", "unknown %q; there are racks, functions", name)
+		}
+	}
+	return nil
+}
+
+func (f *storageFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) {
+	if len(f.servers) > 0 {
+		return f.openFiles(cmd)
+	}
+	p, err := datacenter.Find(cmp.Or(f.datacenter, "DC-9"))
+	if err != nil {
+		return nil, err
+	}
+	o := datacenter.Options{Past: 31, Seed: f.run.Seed}
+	if f.access {
+		o.Days = 31
+	}
+	return datacenter.Generate(p, o), nil
+}
+
+// openFiles makes a datacenter of a servers file and a reimage log. The log's
+// last days are simulated, what lies before is learned from.
+func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, error) {
+	servers, err := readServers(f.servers)
+	if err != nil {
+		return nil, err
+	}
+	log, err := readReimages(cmd, f.reimages, history.ReadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkServers(servers); err != nil {
+		return nil, err
+	}
+	index := make(map[cluster.ServerID]int32, len(servers))
+	for i, s := range servers {
+		index[s.ID] = int32(i)
+	}
+	var reimages []datacenter.Reimage
+	strays := 0
+	for _, r := range log {
+		if i, ok := index[r.Server]; ok {
+			reimages = append(reimages, datacenter.Reimage{At: r.At, Server: i})
+		} else {
+			strays++
+		}
+	}
+	if len(reimages) == 0 {
+		return nil, input.Errorf(f.reimages[0], "holds no reimage of a server in %s", f.servers[0])
+	}
+	slices.SortStableFunc(reimages, func(a, b datacenter.Reimage) int { return a.At.Compare(b.At) })
+	now := reimages[len(reimages)-1].At.Add(time.Second).AddDate(0, 0, -f.run.Days)
+	if strays > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d reimages of servers that are not in the servers file were left out\n", strays)
+	}
+	if learns := f.run.Placement == "history" || f.run.Placement == "paper"; learns && !reimages[0].At.Before(now) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no reimages lie before the last %d days: there is nothing to learn from\n", f.run.Days)
+	}
+	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
+}
+
+// checkServers refuses a servers file that lacks what the policy needs.
+func (f *storageFlags) checkServers(servers []cluster.Server) error {
+	room, needsRacks := false, f.run.Placement == "stock" || f.run.Apart&placement.Racks != 0
+	for _, s := range servers {
+		room = room || s.Disk >= labstorage.BlockBytes
+		if needsRacks && s.Rack == "" {
+			return input.Errorf(f.servers[0], "server %s has no rack, which placement %s needs", s.ID, f.run.Placement)
+		}
+	}
+	if !room {
+		return input.Errorf(f.servers[0], "no server has room for a block; is disk_gb missing?")
+	}
+	return nil
+}
+
+func printStorage(cmd *cobra.Command, r storageOut) error {
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%d blocks of %d replicas on %d servers, placed by %s\n", r.Blocks, r.Replicas, r.Servers, r.Placement)
+	t := newTable("", ">count")
+	t.row("reimages", fmt.Sprint(r.Reimages))
+	t.row("replicas rebuilt", fmt.Sprint(r.Rebuilt))
+	t.row("blocks lost", fmt.Sprint(r.Lost))
+	if r.Accesses > 0 {
+		t.row("accesses", fmt.Sprint(r.Accesses))
+		t.row("accesses failed", fmt.Sprint(r.FailedAccesses))
+	}
+	return t.print(out)
+}

@@ -1,0 +1,281 @@
+package harvest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/dilation"
+)
+
+// Options say how a Core decides.
+type Options struct {
+	Policy  Policy
+	Reserve Reserve
+	Rand    *rand.Rand
+	Choice  Choice
+	// Machine gives the resources that loading vectors speak of on a server of
+	// some size. Nil: loading vectors are not looked at.
+	Machine func(size cluster.Resources) dilation.Machine
+}
+
+// A Core schedules batch jobs on the spare part of a cluster. It learns of the
+// cluster by events, and answers each with what is to be done.
+type Core struct {
+	policy  Policy
+	picker  ClassPicker // nil if the policy picks no classes
+	reserve Reserve
+	rand    *rand.Rand
+	choice  Choice
+	machine func(cluster.Resources) dilation.Machine
+
+	servers    []server
+	byID       map[cluster.ServerID]int
+	classes    []class
+	states     []ClassState // of classes
+	byTenant   map[cluster.TenantID]int
+	everywhere []int // all classes
+	opened     []int // classes that have more room than when waiting tasks last looked
+
+	jobs      map[cluster.JobID]*job
+	active    line      // jobs, in order
+	waiting   line      // those that may go anywhere and wait for a server
+	lined     int       // jobs that wait for a server
+	lineSince time.Time // when the first of them began to
+	number    int       // of the last job
+
+	memory     memory
+	thresholds Thresholds
+	at         time.Time
+	picked     []int               // scratch
+	failed     []cluster.Resources // requests that found no server; scratch
+	actions    []cluster.Action
+}
+
+// New gives a Core of a cluster without servers.
+func New(o Options) *Core {
+	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine,
+		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, thresholds: PaperThresholds}
+	c.picker, _ = o.Policy.(ClassPicker)
+	c.publish(nil)
+	return c
+}
+
+// Remember tells the core of a job that ran before its time, as a store of
+// past runs knows it.
+func (c *Core) Remember(name string, run Run) { c.memory.remember(name, run) }
+
+// Step takes what happened and says what is to be done. Its answer is good
+// until the next Step. Events about things that the core does not know, or
+// that are over, change nothing.
+func (c *Core) Step(ev cluster.Event) []cluster.Action {
+	c.at, c.actions = ev.At, c.actions[:0]
+	switch ev.Kind {
+	case cluster.ServerJoined:
+		c.join(ev.Server)
+	case cluster.ServerLeft:
+		c.leave(ev.On)
+	case cluster.UseReported:
+		for _, use := range ev.Use {
+			c.report(ev.At, use)
+		}
+	case cluster.ClassesPublished:
+		c.publish(ev.Classes)
+	case cluster.JobSubmitted:
+		c.submit(ev.Job)
+	case cluster.JobCancelled:
+		if j := c.jobs[ev.ID]; j != nil && !j.ended {
+			c.end(j, "cancelled")
+		}
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+		c.stopped(ev)
+	}
+	c.serve()
+	return c.actions
+}
+
+// publish takes in new classes. Labels that jobs had are void; those that
+// have tasks left to start ask again.
+func (c *Core) publish(published []cluster.Class) {
+	for _, j := range c.active {
+		if !j.anywhere {
+			c.unlist(j)
+			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
+		}
+	}
+	c.classes = make([]class, 1+len(published))
+	c.states = make([]ClassState, 1+len(published))
+	c.everywhere, c.opened = c.everywhere[:0], c.opened[:0]
+	clear(c.byTenant)
+	for i := range c.classes {
+		c.everywhere = append(c.everywhere, i)
+	}
+	for i, p := range published {
+		c.states[i+1] = ClassState{Pattern: p.Pattern, Mean: p.Mean, Peak: p.Peak}
+		for _, t := range p.Tenants {
+			c.byTenant[t] = i + 1
+		}
+	}
+	for i := range c.servers {
+		if !c.servers[i].gone {
+			c.enterClass(i)
+		}
+	}
+	c.rethink()
+	for _, j := range c.active {
+		c.place(j)
+	}
+}
+
+func (c *Core) leave(id cluster.ServerID) {
+	i, known := c.byID[id]
+	if !known || c.servers[i].gone {
+		return
+	}
+	type lost struct {
+		j     *job
+		st    *stage
+		index int32
+	}
+	var all []lost
+	for _, j := range c.active {
+		for k := range j.stages {
+			st := &j.stages[k]
+			for n := range st.tasks {
+				if t := &st.tasks[n]; int(t.server) == i {
+					c.stop(j, st, t)
+					all = append(all, lost{j, st, int32(n)})
+				}
+			}
+		}
+	}
+	s := &c.servers[i]
+	c.leaveClass(s)
+	s.gone, s.primary, s.past, s.recent, s.load = true, cluster.Resources{}, Past{}, recent{}, nil
+	for _, l := range all {
+		c.again(l.j, l.st, l.index)
+	}
+}
+
+func (c *Core) submit(spec *cluster.Job) {
+	if c.jobs[spec.ID] != nil {
+		return
+	}
+	if err := spec.Validate(); err != nil {
+		c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: spec.ID, Reason: err.Error()})
+		return
+	}
+	c.number++
+	j := newJob(spec, c.at)
+	j.number = c.number
+	c.jobs[spec.ID] = j
+	c.active = append(c.active, j)
+	c.ask(j)
+	c.place(j)
+}
+
+// stopped takes in that a task is no longer running.
+func (c *Core) stopped(ev cluster.Event) {
+	j := c.jobs[ev.Task.Job]
+	if j == nil {
+		return
+	}
+	i, st := j.stage(ev.Task.Stage)
+	index := ev.Task.Index
+	if st == nil || int(index) >= len(st.tasks) || st.tasks[index].server < 0 || st.tasks[index].attempt != ev.Task.Attempt {
+		return
+	}
+	t := &st.tasks[index]
+	since := t.since
+	c.stop(j, st, t)
+	switch {
+	case j.ended:
+		c.dropIfOver(j)
+	case ev.Kind == cluster.TaskFinished:
+		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		c.finished(j, i)
+	case ev.Kind == cluster.TaskFailed && t.failures+1 >= maxFailures:
+		c.end(j, fmt.Sprintf("%s/%s-%d failed %d times: %s", j.spec.ID, st.spec.Name, index, maxFailures, ev.Reason))
+	default:
+		if ev.Kind == cluster.TaskFailed {
+			t.failures++
+		}
+		c.again(j, st, index)
+	}
+}
+
+func (c *Core) stop(j *job, st *stage, t *task) {
+	c.release(j, &c.servers[t.server], st.spec)
+	t.server = -1
+	j.running--
+}
+
+// again makes a task that was killed or has failed wait for a server once more.
+func (c *Core) again(j *job, st *stage, index int32) {
+	if j.ended {
+		c.dropIfOver(j)
+		return
+	}
+	st.tasks[index].attempt++
+	st.again = append(st.again, index)
+	j.unstarted++
+	c.promise(j)
+	c.place(j)
+}
+
+func (c *Core) finished(j *job, i int) {
+	waiting := j.unstarted
+	j.finished(i)
+	c.promise(j)
+	if j.done() {
+		c.memory.remember(j.spec.Name, Run{Took: c.at.Sub(j.started), Work: j.work})
+		if c.memory.finished%enoughRuns == 0 {
+			c.rethink()
+		}
+		c.end(j, "")
+		return
+	}
+	if j.unstarted > waiting {
+		if j.anywhere {
+			c.unlist(j)
+			c.ask(j) // there may be classes by now
+		}
+		c.place(j)
+	}
+}
+
+// rethink sets the thresholds anew from what is known of jobs and classes.
+func (c *Core) rethink() {
+	if t, ok := ThresholdsFrom(c.memory.runs, c.states); ok {
+		c.thresholds = t
+	}
+}
+
+// end finishes a job, with a reason when it has not run to its end, and kills
+// what still runs of it.
+func (c *Core) end(j *job, reason string) {
+	j.ended = true
+	j.unstarted = 0
+	c.unlist(j)
+	c.promise(j)
+	for i := range j.stages {
+		st := &j.stages[i]
+		for k := range st.tasks {
+			if t := &st.tasks[k]; t.server >= 0 {
+				id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: int32(k), Attempt: t.attempt}
+				c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
+			}
+		}
+	}
+	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})
+	c.dropIfOver(j)
+}
+
+// dropIfOver forgets a job that has ended once nothing of it runs.
+func (c *Core) dropIfOver(j *job) {
+	if j.running == 0 {
+		delete(c.jobs, j.spec.ID)
+		c.active.remove(j)
+	}
+}

@@ -1,0 +1,109 @@
+package harvest
+
+import (
+	"slices"
+
+	"gleaner/cluster"
+)
+
+// A Guard keeps the reserve of one server: what its primary uses, rounded up,
+// what harvested tasks were given, and the reserve must fit on it together.
+// When they do not, it kills tasks from the youngest to the oldest until they
+// do (OSDI'16 §5.3).
+type Guard struct {
+	server  cluster.ServerID
+	size    cluster.Resources
+	reserve cluster.Resources
+	primary cluster.Resources // rounded up
+	held    cluster.Resources // by tasks that are not dying
+	tasks   []guarded         // oldest first
+	actions []cluster.Action
+}
+
+type guarded struct {
+	id      cluster.TaskID
+	request cluster.Resources
+	dying   bool
+}
+
+// NewGuard watches over server and keeps reserve free on it.
+func NewGuard(server cluster.Server, reserve Reserve) *Guard {
+	return &Guard{server: server.ID, size: server.Size(), reserve: reserve.Of(server.Size())}
+}
+
+// Step takes what happened on the server and says which tasks are to be
+// killed. Its answer is good until the next Step.
+func (g *Guard) Step(ev cluster.Event) []cluster.Action {
+	g.actions = g.actions[:0]
+	switch ev.Kind {
+	case cluster.UseReported:
+		for _, use := range ev.Use {
+			if use.On == g.server {
+				g.primary = use.Primary.RoundUp()
+			}
+		}
+	case cluster.TaskStarted:
+		g.tasks = append(g.tasks, guarded{id: ev.Task, request: ev.Request})
+		g.held = g.held.Add(ev.Request)
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+		g.forget(ev.Task)
+	}
+	if short := g.short(); short != (cluster.Resources{}) && g.held != (cluster.Resources{}) {
+		g.replenish(short)
+	}
+	return g.actions
+}
+
+func (g *Guard) forget(id cluster.TaskID) {
+	for i := range g.tasks {
+		if g.tasks[i].id == id {
+			if !g.tasks[i].dying {
+				g.held = g.held.Sub(g.tasks[i].request)
+			}
+			g.tasks = slices.Delete(g.tasks, i, i+1)
+			return
+		}
+	}
+}
+
+// short is what the reserve lacks. Tasks that are dying are gone already: to
+// count them would kill others for what is about to come back.
+func (g *Guard) short() cluster.Resources {
+	return g.primary.Add(g.held).Add(g.reserve).Sub(g.size).Max(cluster.Resources{})
+}
+
+// replenish kills from the youngest to the oldest (the youngest has the least
+// work to lose), passes over those that hold nothing of what is short, and
+// then spares, the oldest first, those that others have made unnecessary. What
+// tasks do not hold, no kill can give back.
+func (g *Guard) replenish(short cluster.Resources) {
+	none := cluster.Resources{}
+	reason := "reserve short by " + short.String()
+	short = short.Min(g.held)
+	var victims []int
+	missing := short
+	for i := len(g.tasks) - 1; i >= 0 && missing != none; i-- {
+		t := &g.tasks[i]
+		helps := missing.CPU > 0 && t.request.CPU > 0 || missing.Memory > 0 && t.request.Memory > 0
+		if !t.dying && helps {
+			missing = missing.Sub(t.request).Max(none)
+			victims = append(victims, i)
+		}
+	}
+	var freed cluster.Resources
+	for _, i := range victims {
+		freed = freed.Add(g.tasks[i].request)
+	}
+	for k := len(victims) - 1; k >= 0; k-- { // oldest first
+		if less := freed.Sub(g.tasks[victims[k]].request); short.Fits(less) {
+			freed = less
+			victims = slices.Delete(victims, k, k+1)
+		}
+	}
+	for _, i := range victims {
+		t := &g.tasks[i]
+		t.dying = true
+		g.held = g.held.Sub(t.request)
+		g.actions = append(g.actions, cluster.Action{Kind: cluster.KillTask, Task: t.id, On: g.server, Reason: reason})
+	}
+}

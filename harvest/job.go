@@ -1,0 +1,165 @@
+package harvest
+
+import (
+	"slices"
+	"time"
+
+	"gleaner/cluster"
+)
+
+// maxFailures is how often one task may fail of itself before its job is given up.
+const maxFailures = 4
+
+// A job is one that was submitted and has not ended, or has tasks left to die.
+type job struct {
+	spec      *cluster.Job
+	number    int // in the order they came in
+	submitted time.Time
+	started   time.Time // of its first task; zero before
+	stages    []stage
+	waves     []cluster.Resources // what unfinished tasks of each wave ask for
+	running   int
+	unstarted int // tasks that may start now
+	work      float64
+	ended     bool
+
+	// Where its tasks may go: anywhere, or to servers of classes.
+	anywhere bool
+	classes  []int
+	held     cluster.Resources   // by its tasks
+	shares   []float64           // of what is promised to it, by class
+	promised []cluster.Resources // to it, of each of classes
+	listed   bool                // among those that wait for a server
+}
+
+type stage struct {
+	spec     *cluster.Stage
+	wave     int
+	waitsFor int   // stages before it that are not finished
+	then     []int // stages that wait for it
+	left     int   // tasks not finished
+	next     int32 // first task that never started
+	again    []int32
+	tasks    []task
+}
+
+type task struct {
+	server   int32 // -1: not running
+	attempt  int32
+	failures int32
+	since    time.Time
+}
+
+func newJob(spec *cluster.Job, at time.Time) *job {
+	j := &job{spec: spec, submitted: at, stages: make([]stage, len(spec.Stages)), waves: make([]cluster.Resources, len(spec.Stages))}
+	place := make(map[string]int, len(spec.Stages))
+	for i := range spec.Stages {
+		place[spec.Stages[i].Name] = i
+	}
+	for i, wave := range spec.Waves() {
+		s := &spec.Stages[i]
+		j.stages[i] = stage{spec: s, wave: wave, waitsFor: len(s.After), left: s.Tasks}
+		j.waves[wave] = j.waves[wave].Add(s.Request.Times(s.Tasks))
+		if len(s.After) == 0 {
+			j.open(i)
+		}
+	}
+	for i := range spec.Stages {
+		for _, before := range spec.Stages[i].After {
+			st := &j.stages[place[before]]
+			st.then = append(st.then, i)
+		}
+	}
+	return j
+}
+
+// width is the most that the unfinished part of the job holds at once
+// (Algorithm 1 line 4).
+func (j *job) width() cluster.Resources {
+	width := j.waves[0]
+	for _, sum := range j.waves[1:] {
+		width = width.Max(sum)
+	}
+	return width
+}
+
+// toStart is what the tasks ask for that may start now.
+func (j *job) toStart() cluster.Resources {
+	var sum cluster.Resources
+	for i := range j.stages {
+		if st := &j.stages[i]; st.tasks != nil {
+			sum = sum.Add(st.spec.Request.Times(len(st.tasks) - int(st.next) + len(st.again)))
+		}
+	}
+	return sum
+}
+
+func (j *job) open(i int) {
+	st := &j.stages[i]
+	st.tasks = make([]task, st.spec.Tasks)
+	for k := range st.tasks {
+		st.tasks[k].server = -1
+	}
+	j.unstarted += st.spec.Tasks
+}
+
+// ready reports whether a task of the stage may start now.
+func (st *stage) ready() bool {
+	return len(st.again) > 0 || int(st.next) < len(st.tasks)
+}
+
+// hopeless reports whether no task of j can start where requests like those
+// in failed could not.
+func (j *job) hopeless(failed []cluster.Resources) bool {
+	for i := range j.stages {
+		st := &j.stages[i]
+		if st.ready() && !slices.ContainsFunc(failed, func(f cluster.Resources) bool { return f.Fits(st.spec.Request) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// take gives the stage's next task, those that were killed first.
+func (st *stage) take() int32 {
+	if n := len(st.again); n > 0 {
+		index := st.again[n-1]
+		st.again = st.again[:n-1]
+		return index
+	}
+	st.next++
+	return st.next - 1
+}
+
+func (j *job) stage(name string) (int, *stage) {
+	for i := range j.stages {
+		if j.stages[i].spec.Name == name {
+			return i, &j.stages[i]
+		}
+	}
+	return -1, nil
+}
+
+// finished counts a task as done, and opens the stages that waited for it only.
+func (j *job) finished(i int) {
+	st := &j.stages[i]
+	j.waves[st.wave] = j.waves[st.wave].Sub(st.spec.Request)
+	if st.left--; st.left > 0 {
+		return
+	}
+	st.tasks = nil
+	for _, k := range st.then {
+		if j.stages[k].waitsFor--; j.stages[k].waitsFor == 0 {
+			j.open(k)
+		}
+	}
+}
+
+func (j *job) done() bool {
+	for i := range j.stages {
+		if j.stages[i].left > 0 {
+			return false
+		}
+	}
+	return true
+}

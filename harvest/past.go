@@ -1,0 +1,108 @@
+package harvest
+
+import (
+	"math"
+	"time"
+
+	"gleaner/cluster"
+)
+
+const (
+	levels   = 40                  // of use that a Past tells apart: steps of 2.5% of the server
+	halfLife = 12 * time.Hour      // after which a level counts half (as Koordinator's CPU histogram)
+	rebase   = 40 * 12 * time.Hour // when weights are brought down again, long before they overflow
+)
+
+// A Past is how long a server's primary tenant has used how much CPU, with
+// older times counting less. It is what policies without classes know.
+type Past struct {
+	weight [levels]float32 // half the memory: a core touches those of thousands of servers
+	sum    float64
+	since  time.Time // what the weights are relative to
+	at     time.Time // of the last report
+	level  int       // of use since then
+}
+
+// note says that since the last report the level has been as reported then,
+// and that from at on the primary uses share of its server.
+func (p *Past) note(at time.Time, share float64) {
+	if p.since.IsZero() {
+		p.since, p.at = at, at.Add(-time.Minute) // a first report counts a little, so that there is something to tell
+		p.level = levelOf(share)
+	}
+	if held := at.Sub(p.at); held > 0 {
+		age := at.Sub(p.since)
+		if age > rebase {
+			p.fade(age)
+			p.since, age = at, 0
+		}
+		w := held.Seconds() * math.Exp2(float64(age)/float64(halfLife))
+		p.weight[p.level] += float32(w)
+		p.sum += w
+	}
+	p.at, p.level = at, levelOf(share)
+}
+
+func (p *Past) fade(age time.Duration) {
+	by := math.Exp2(-float64(age) / float64(halfLife))
+	for i := range p.weight {
+		p.weight[i] *= float32(by)
+	}
+	p.sum *= by
+}
+
+// levelOf counts a share as the level whose upper edge is next above it.
+func levelOf(share float64) int {
+	return min(max(int(math.Ceil(share*levels-1e-9))-1, 0), levels-1)
+}
+
+func edge(level int) float64 { return float64(level+1) / levels }
+
+// Percentile is the share of the server that was not exceeded for the part q
+// of the time.
+func (p *Past) Percentile(q float64) float64 {
+	left := q * p.sum
+	for i, w := range p.weight {
+		if left -= float64(w); left <= 0 && w > 0 {
+			return edge(i)
+		}
+	}
+	return edge(levels - 1)
+}
+
+// Sigma is the mean share and its standard deviation.
+func (p *Past) Sigma() (mean, deviation float64) {
+	if p.sum == 0 {
+		return 0, 0
+	}
+	var first, second float64
+	for i, w := range p.weight {
+		first += float64(w) * edge(i)
+		second += float64(w) * edge(i) * edge(i)
+	}
+	mean = first / p.sum
+	return mean, math.Sqrt(max(second/p.sum-mean*mean, 0))
+}
+
+// steadyFor is how long what a primary has given back must stay free before it
+// counts as free: about as long as a task runs.
+const steadyFor = 30 * time.Minute
+
+// recent is the highest use of the last steadyFor to twice that: of the
+// stretch of time that is under way and of the one before it.
+type recent struct {
+	since        time.Time
+	now, earlier cluster.Resources
+}
+
+func (r *recent) note(at time.Time, use cluster.Resources) {
+	if age := at.Sub(r.since); age >= steadyFor {
+		if r.earlier = r.now; age >= 2*steadyFor {
+			r.earlier = cluster.Resources{}
+		}
+		r.now, r.since = use, at
+	}
+	r.now = r.now.Max(use)
+}
+
+func (r *recent) highest() cluster.Resources { return r.now.Max(r.earlier) }

@@ -1,0 +1,219 @@
+package harvest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"gleaner/cluster"
+)
+
+// A scenario file tells what happened and, below the line, what was done.
+//
+//	core policy=history seed=1            a new core
+//	guard s1                              a new guard for one server
+//	server s1 cores=12 gb=32 tenant=a     it joins (also: left s1)
+//	classes                               one a line: ID pattern mean peak tenant…
+//	use s1=2.3 s2=0                       cores that primaries use; s1=2.3/4 also GB
+//	job 7 name=q19                        a stage a line: name tasks cores gb [after…]
+//	cancel 7
+//	done|failed|killed job-7/map-3        with #2 behind it: its second run
+//	started job-7/map-3 cores=1 gb=2      what a guard is told
+//	wait 10m
+//	headroom, thresholds, waiting         look inside
+type scenario struct {
+	core  *Core
+	guard *Guard
+	at    time.Time
+	on    map[cluster.TaskID]cluster.ServerID
+}
+
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
+		s := &scenario{at: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), on: map[cluster.TaskID]cluster.ServerID{}}
+		datadriven.RunTest(t, path, s.run)
+	})
+}
+
+func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "core":
+		return s.newCore(t, d)
+	case "guard":
+		s.core, s.guard = nil, NewGuard(cluster.Server{ID: "s1", CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}, PaperReserve)
+		return ""
+	case "wait":
+		by, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.at = s.at.Add(by)
+		return s.step(cluster.Event{Kind: cluster.UseReported})
+	case "headroom":
+		return s.headroom()
+	case "thresholds":
+		return fmt.Sprintf("short below %v, long above %v\n", s.core.thresholds.Short, s.core.thresholds.Long)
+	case "waiting":
+		return s.waiting()
+	}
+	return s.step(s.event(t, d))
+}
+
+func (s *scenario) newCore(t *testing.T, d *datadriven.TestData) string {
+	name, seed := "history", 1
+	d.MaybeScanArgs(t, "policy", &name)
+	d.MaybeScanArgs(t, "seed", &seed)
+	policy, err := PolicyNamed(name)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	s.guard, s.core = nil, New(Options{Policy: policy, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(uint64(seed), 0))})
+	return ""
+}
+
+func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
+	switch d.Cmd {
+	case "server":
+		server := &cluster.Server{ID: cluster.ServerID(d.CmdArgs[0].Key), CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}
+		for _, a := range d.CmdArgs[1:] {
+			switch a.Key {
+			case "cores":
+				server.CPU = cluster.MilliCPU(number(t, a.Vals[0]) * 1000)
+			case "gb":
+				server.Memory = cluster.Bytes(number(t, a.Vals[0]) * float64(cluster.GB))
+			case "tenant":
+				server.Environment = a.Vals[0]
+			}
+		}
+		return cluster.Event{Kind: cluster.ServerJoined, Server: server}
+	case "left":
+		return cluster.Event{Kind: cluster.ServerLeft, On: cluster.ServerID(d.CmdArgs[0].Key)}
+	case "use":
+		ev := cluster.Event{Kind: cluster.UseReported}
+		for _, a := range d.CmdArgs {
+			cores, gb, _ := strings.Cut(a.Vals[0], "/")
+			ev.Use = append(ev.Use, cluster.Use{On: cluster.ServerID(a.Key), Primary: amount(t, cores, gb)})
+		}
+		return ev
+	case "classes":
+		ev := cluster.Event{Kind: cluster.ClassesPublished}
+		for line := range strings.Lines(d.Input) {
+			f := strings.Fields(line)
+			class := cluster.Class{ID: f[0], Mean: number(t, f[2]), Peak: number(t, f[3])}
+			if err := class.Pattern.UnmarshalText([]byte(f[1])); err != nil {
+				t.Fatal(err)
+			}
+			for _, tenant := range f[4:] {
+				class.Tenants = append(class.Tenants, cluster.TenantID(tenant+"/"))
+			}
+			ev.Classes = append(ev.Classes, class)
+		}
+		return ev
+	case "job":
+		id, _ := strconv.Atoi(d.CmdArgs[0].Key)
+		job := &cluster.Job{ID: cluster.JobID(id), Name: d.CmdArgs[0].Key}
+		d.MaybeScanArgs(t, "name", &job.Name)
+		for line := range strings.Lines(d.Input) {
+			f := strings.Fields(line)
+			job.Stages = append(job.Stages, cluster.Stage{Name: f[0], Tasks: int(number(t, f[1])), Request: amount(t, f[2], f[3]), After: f[4:]})
+		}
+		return cluster.Event{Kind: cluster.JobSubmitted, Job: job}
+	case "cancel":
+		id, _ := strconv.Atoi(d.CmdArgs[0].Key)
+		return cluster.Event{Kind: cluster.JobCancelled, ID: cluster.JobID(id)}
+	case "started":
+		ev := cluster.Event{Kind: cluster.TaskStarted, Task: taskID(t, d.CmdArgs[0].Key), On: "s1"}
+		for _, a := range d.CmdArgs[1:] {
+			if a.Key == "cores" {
+				ev.Request.CPU = cluster.MilliCPU(number(t, a.Vals[0]) * 1000)
+			} else {
+				ev.Request.Memory = cluster.Bytes(number(t, a.Vals[0]) * float64(cluster.GB))
+			}
+		}
+		return ev
+	}
+	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled}
+	id := taskID(t, d.CmdArgs[0].Key)
+	return cluster.Event{Kind: kinds[d.Cmd], Task: id, On: s.on[id], Reason: "exit code 1"}
+}
+
+func (s *scenario) step(ev cluster.Event) string {
+	ev.At = s.at
+	var out strings.Builder
+	step := func(a []cluster.Action) {
+		for _, a := range a {
+			if a.Kind == cluster.StartTask {
+				s.on[a.Task] = a.On
+			}
+			out.WriteString(a.String() + "\n")
+		}
+	}
+	if s.guard != nil {
+		step(s.guard.Step(ev))
+	} else {
+		step(s.core.Step(ev))
+	}
+	return out.String()
+}
+
+// headroom writes each class's headroom for the three lengths in cores.
+func (s *scenario) headroom() string {
+	var out strings.Builder
+	for i := range s.core.states {
+		state := &s.core.states[i]
+		if state.Size.CPU == 0 {
+			continue
+		}
+		fmt.Fprintf(&out, "%s:", state.Pattern)
+		for kind := Short; kind <= Long; kind++ {
+			fmt.Fprintf(&out, " %s %g", kind, float64(state.Headroom(kind).CPU)/1000)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func (s *scenario) waiting() string {
+	var out strings.Builder
+	for _, j := range s.core.active {
+		where := "anywhere"
+		if !j.anywhere {
+			where = fmt.Sprintf("in classes %v", j.classes)
+		}
+		fmt.Fprintf(&out, "%s: %s, %s, %d running, %d to start\n", j.spec.ID, s.core.length(j), where, j.running, j.unstarted)
+	}
+	return out.String()
+}
+
+func number(t *testing.T, s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func amount(t *testing.T, cores, gb string) cluster.Resources {
+	r := cluster.Resources{CPU: cluster.MilliCPU(number(t, cores) * 1000)}
+	if gb != "" {
+		r.Memory = cluster.Bytes(number(t, gb) * float64(cluster.GB))
+	}
+	return r
+}
+
+// taskID reads "job-7/map-3#2".
+func taskID(t *testing.T, s string) cluster.TaskID {
+	s, run, again := strings.Cut(s, "#")
+	job, task, _ := strings.Cut(strings.TrimPrefix(s, "job-"), "/")
+	dash := strings.LastIndex(task, "-")
+	id := cluster.TaskID{Job: cluster.JobID(number(t, job)), Stage: task[:dash], Index: int32(number(t, task[dash+1:]))}
+	if again {
+		id.Attempt = int32(number(t, run)) - 1
+	}
+	return id
+}

@@ -1,0 +1,187 @@
+package harvest
+
+import (
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/dilation"
+)
+
+// A server is what the core knows of one.
+type server struct {
+	id      cluster.ServerID
+	tenant  cluster.TenantID
+	size    cluster.Resources
+	reserve cluster.Resources
+	primary cluster.Resources // rounded up
+	room    cluster.Resources // that harvested tasks may hold, by the policy
+	surely  cluster.Resources // of it
+	held    cluster.Resources // by them, from the moment they are told to start
+	past    Past
+	recent  recent
+	machine dilation.Machine // nil where loading vectors are not looked at
+	load    dilation.Vector  // of its harvested tasks together
+	gone    bool
+
+	class, place int // where it stands among its class's servers
+}
+
+func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
+
+// weight is the server's chance to be chosen: none when it has no room.
+func (c *Core) weight(s *server) int64 {
+	left := s.free()
+	if s.gone || left.CPU <= 0 || left.Memory < 0 {
+		return 0
+	}
+	return c.policy.Weight(left, s.surely.Sub(s.held))
+}
+
+// look asks the policy for the server's room; where one resource is short there
+// is none at all.
+func (c *Core) look(s *server) {
+	if s.room, s.surely = c.policy.Room(c.facts(s)); s.room.CPU <= 0 || s.room.Memory < 0 {
+		s.room = cluster.Resources{}
+	}
+	if s.surely.CPU <= 0 || s.surely.Memory < 0 {
+		s.surely = cluster.Resources{}
+	}
+}
+
+func (c *Core) facts(s *server) Facts {
+	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Recent: s.recent.highest(), Pressed: c.pressed(), Past: &s.past}
+}
+
+// pressed reports whether there has been a line for a while.
+func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= steadyFor }
+
+// A class is the servers of a published class, and the jobs whose tasks wait
+// for one of them. Its state stands beside it in Core.states. The first class
+// is that of servers of which no history is known: headroom there is what is
+// free now, for jobs of any length.
+type class struct {
+	servers []int
+	free    tree // of each of servers, what harvested tasks may still be given
+	stale   bool // the tree is of other servers
+	opened  bool // room has grown since those who wait were last looked at
+	waiting line
+}
+
+// join takes in a server, or its new size.
+func (c *Core) join(spec *cluster.Server) {
+	i, known := c.byID[spec.ID]
+	if !known {
+		i = len(c.servers)
+		c.byID[spec.ID] = i
+		c.servers = append(c.servers, server{id: spec.ID, class: -1})
+	}
+	s := &c.servers[i]
+	c.leaveClass(s)
+	s.tenant, s.size, s.reserve, s.gone = spec.Tenant(), spec.Size(), c.reserve.Of(spec.Size()), false
+	if c.machine != nil && s.load == nil {
+		s.machine = c.machine(s.size)
+		s.load = make(dilation.Vector, len(s.machine))
+	}
+	c.look(s)
+	c.enterClass(i)
+}
+
+func (c *Core) enterClass(i int) {
+	s := &c.servers[i]
+	to := c.byTenant[s.tenant] // the first class, if nothing is known of it
+	cl, state := &c.classes[to], &c.states[to]
+	s.class, s.place = to, len(cl.servers)
+	cl.servers = append(cl.servers, i)
+	state.Size, state.Reserve = state.Size.Add(s.size), state.Reserve.Add(s.reserve)
+	state.Room, state.Surely, state.Held = state.Room.Add(s.room), state.Surely.Add(s.surely), state.Held.Add(s.held)
+	cl.stale = true
+	c.open(to)
+}
+
+func (c *Core) leaveClass(s *server) {
+	if s.class < 0 {
+		return
+	}
+	cl, state := &c.classes[s.class], &c.states[s.class]
+	state.Size, state.Reserve = state.Size.Sub(s.size), state.Reserve.Sub(s.reserve)
+	state.Room, state.Surely, state.Held = state.Room.Sub(s.room), state.Surely.Sub(s.surely), state.Held.Sub(s.held)
+	last := len(cl.servers) - 1
+	moved := cl.servers[last]
+	cl.servers[s.place] = moved
+	c.servers[moved].place = s.place
+	cl.servers, cl.stale, s.class = cl.servers[:last], true, -1
+}
+
+// report takes in what a primary uses.
+func (c *Core) report(at time.Time, use cluster.Use) {
+	i, known := c.byID[use.On]
+	if !known || c.servers[i].gone {
+		return
+	}
+	s := &c.servers[i]
+	now := use.Primary.RoundUp()
+	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
+	s.primary = now
+	s.recent.note(at, now)
+	state := &c.states[s.class]
+	state.Room, state.Surely = state.Room.Sub(s.room), state.Surely.Sub(s.surely)
+	before := s.room
+	c.look(s)
+	state.Room, state.Surely = state.Room.Add(s.room), state.Surely.Add(s.surely)
+	c.weigh(s)
+	if !s.room.Fits(before) {
+		c.open(s.class)
+	}
+}
+
+// hold gives request to a task of j on s.
+func (c *Core) hold(j *job, s *server, st *cluster.Stage) {
+	s.held, j.held = s.held.Add(st.Request), j.held.Add(st.Request)
+	c.states[s.class].Held = c.states[s.class].Held.Add(st.Request)
+	if s.machine != nil && len(st.Loading) == len(s.machine) {
+		s.load.Add(st.Loading)
+	}
+	c.weigh(s)
+	c.promise(j)
+}
+
+// release takes it back.
+func (c *Core) release(j *job, s *server, st *cluster.Stage) {
+	s.held, j.held = s.held.Sub(st.Request), j.held.Sub(st.Request)
+	c.states[s.class].Held = c.states[s.class].Held.Sub(st.Request)
+	if s.machine != nil && len(st.Loading) == len(s.machine) {
+		s.load.Remove(st.Loading)
+	}
+	c.weigh(s)
+	c.open(s.class)
+}
+
+// weigh brings the server's chance to be chosen up to date.
+func (c *Core) weigh(s *server) {
+	if c.classes[s.class].stale {
+		return
+	}
+	free := &c.classes[s.class].free
+	free.set(s.place, c.weight(s))
+}
+
+// open notes that tasks that wait for class i may fit now.
+func (c *Core) open(i int) {
+	if cl := &c.classes[i]; !cl.opened {
+		cl.opened = true
+		c.opened = append(c.opened, i)
+	}
+}
+
+// tree is the one of class i, of its present servers.
+func (c *Core) tree(i int) *tree {
+	cl := &c.classes[i]
+	if cl.stale {
+		weights := make([]int64, len(cl.servers))
+		for k, i := range cl.servers {
+			weights[k] = c.weight(&c.servers[i])
+		}
+		cl.free, cl.stale = newTree(weights), false
+	}
+	return &cl.free
+}

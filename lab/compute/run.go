@@ -1,0 +1,144 @@
+// Package compute holds the experiments on harvested cycles: how long batch
+// jobs take and how many of their tasks are killed under each policy (Figures
+// 13 and 14 of OSDI'16, and our own).
+package compute
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"gleaner/classify"
+	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/dilation"
+	"gleaner/harvest"
+	"gleaner/sim/compute"
+	"gleaner/sim/datacenter"
+)
+
+// The batch load of an experiment. The paper multiplies its queries' lengths
+// and container usage by a factor that makes enough load for a large
+// datacenter, and does not tell it (OSDI'16 §6.1). Here lengths are multiplied
+// by six; widths by what makes the work a tenth of the datacenter's cores,
+// about six at the paper's size. A tenth is what fits beside 57% of primaries'
+// use and the reserve of a third: queues are long as 60% comes near (§6.4).
+const (
+	Stretch = 6
+	Load    = 0.10
+)
+
+// A Run is one simulation to do.
+type Run struct {
+	Policy  string
+	Classes []cluster.Class // nil: learned from what lies before the datacenter's Now
+	Queries []compute.Query // nil: the 52 of the paper, scaled to the datacenter
+	Seed    uint64
+	Record  control.Recorder // nil: nothing is recorded
+
+	// With a Machine, tasks on one server slow each other down by their
+	// Loadings, which the stages of queries take in turn.
+	Choice   harvest.Choice
+	Machine  func(size cluster.Resources) dilation.Machine
+	Loadings [][]float64
+}
+
+// Do simulates the days from the datacenter's Now on. It calls progress, if
+// there is one, with the share of them that is done, and ends early with its error.
+func (run Run) Do(ctx context.Context, d *datacenter.Datacenter, progress func(float64) error) (compute.Result, error) {
+	policy, err := harvest.PolicyNamed(run.Policy)
+	if err != nil {
+		return compute.Result{}, err
+	}
+	slot := d.SlotAt(d.Now)
+	window := cluster.Window{From: d.Now, Step: d.Window.Step, Len: d.Window.Len - slot}
+	world := compute.New(compute.Config{
+		Servers: d.Servers, Primaries: d, Window: window, Slot: slot,
+		Classes:  run.classes(d, policy),
+		Arrivals: run.arrivals(d, window),
+		Slow:     slow(run.Machine),
+	})
+	brain := &control.Brain{
+		Core: harvest.New(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(run.Seed, 2)),
+			Choice: run.Choice, Machine: run.Machine}),
+		Reserve:   harvest.PaperReserve,
+		Unguarded: !harvest.Guarded(policy),
+	}
+	err = control.Run(ctx, watched{world, window, progress}, brain, run.Record)
+	return world.Result(), err
+}
+
+// classes are those that the policy may know: none if it asks for none.
+func (run Run) classes(d *datacenter.Datacenter, policy harvest.Policy) []cluster.Class {
+	if _, picks := policy.(harvest.ClassPicker); !picks {
+		return nil
+	}
+	if run.Classes != nil {
+		return run.Classes
+	}
+	return Learn(d, run.Seed)
+}
+
+// Learn finds the classes of a datacenter's tenants from what lies before its Now.
+func Learn(d *datacenter.Datacenter, seed uint64) []cluster.Class {
+	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
+	if past == 0 {
+		return nil
+	}
+	window := cluster.Window{From: d.Window.From, Step: d.Window.Step, Len: past}
+	return classify.Run(window, d.Series(0, past), classify.Options{Seed: seed}).Classes
+}
+
+func (run Run) arrivals(d *datacenter.Datacenter, window cluster.Window) []compute.Arrival {
+	load := compute.Workload{Queries: run.Queries}
+	if run.Queries == nil {
+		load = compute.Workload{Queries: compute.Queries(), Stretch: Stretch, Load: Load, Cores: cores(d)}
+	}
+	for i := range load.Queries {
+		for k := range load.Queries[i].Stages {
+			if n := len(run.Loadings); n > 0 {
+				load.Queries[i].Stages[k].Loading = run.Loadings[(i+k)%n]
+			}
+		}
+	}
+	return load.Arrivals(window.To().Sub(window.From), rand.New(rand.NewPCG(run.Seed, 1)))
+}
+
+func cores(d *datacenter.Datacenter) float64 {
+	sum := 0.0
+	for _, s := range d.Servers {
+		sum += float64(s.CPU) / float64(cluster.Core)
+	}
+	return sum
+}
+
+// slow lets tasks on one server delay each other as dilation says.
+func slow(machine func(cluster.Resources) dilation.Machine) func(cluster.Resources, [][]float64, []float64) {
+	if machine == nil {
+		return nil
+	}
+	return func(size cluster.Resources, loadings [][]float64, factors []float64) {
+		m := machine(size)
+		vectors := make([]dilation.Vector, len(loadings))
+		for i, l := range loadings {
+			vectors[i] = l
+		}
+		copy(factors, m.Factors(vectors))
+	}
+}
+
+// watched tells of progress at each slot.
+type watched struct {
+	*compute.World
+	window   cluster.Window
+	progress func(float64) error
+}
+
+func (w watched) Next(ctx context.Context) (cluster.Event, error) {
+	ev, err := w.World.Next(ctx)
+	if err == nil && ev.Kind == cluster.UseReported && w.progress != nil {
+		total := time.Duration(w.window.Len) * w.window.Step
+		err = w.progress(float64(ev.At.Sub(w.window.From)) / float64(total))
+	}
+	return ev, err
+}

@@ -1,0 +1,120 @@
+// Package storage holds the experiments on harvested storage: how many blocks a
+// year of reimages destroys (Figure 15 of OSDI'16), and how many accesses busy
+// servers deny (Figure 16), under each placement policy.
+package storage
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"gleaner/input"
+	"gleaner/placement"
+	"gleaner/sim/datacenter"
+	"gleaner/sim/storage"
+)
+
+// BlockBytes is the size of a block (OSDI'16 §5.1).
+const BlockBytes = 256 << 20
+
+// Placements are the policies by name: ours, the paper's, HDFS's, and chance.
+var Placements = []string{"history", "paper", "stock", "random"}
+
+// Known is what is known of a datacenter when blocks are placed.
+type Known struct {
+	tenants []placement.Tenant
+	servers []placement.Server
+}
+
+// Learn finds out how the tenants behave from what lies before d.Now.
+func Learn(d *datacenter.Datacenter) Known {
+	rates := make([]float64, len(d.Tenants))
+	if len(d.Reimages) > 0 {
+		rates = d.ReimageRates(d.Reimages[0].At, d.Now)
+	}
+	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
+	peaks := d.Peaks(0, past)
+	k := Known{make([]placement.Tenant, len(d.Tenants)), make([]placement.Server, len(d.Servers))}
+	for i, t := range d.Tenants {
+		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
+		k.tenants[i] = placement.Tenant{Environment: environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
+	}
+	for i, s := range d.Servers {
+		k.servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes), Steady: steady(d, i, past)}
+	}
+	return k
+}
+
+// Placer makes a policy that starts with all servers empty; apart are further hard
+// rules of history and paper. An unknown name is an input.Error.
+func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, error) {
+	inv := placement.NewInventory(k.tenants, k.servers)
+	switch name {
+	case "history":
+		return placement.NewGrid(inv, placement.Rules{Hard: placement.History.Hard | apart, Soft: placement.History.Soft}), nil
+	case "paper":
+		return placement.NewGrid(inv, placement.Rules{Hard: placement.Paper.Hard | apart}), nil
+	case "stock":
+		return placement.Stock{Inventory: inv}, nil
+	case "random":
+		return placement.Random{Inventory: inv}, nil
+	}
+	return nil, input.Errorf("--placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
+}
+
+// steady tells whether a server is expected never to be busy: whether its peak,
+// and on top of it twice what its daily peaks differ by, stays below what makes it
+// busy. That is little more than the peak for a constant tenant, and far more for
+// an unpredictable one. Nothing is known of a server without a past.
+func steady(d *datacenter.Datacenter, server, past int) bool {
+	day := int(24 * time.Hour / d.Window.Step)
+	high, low := 0.0, 1.0 // of the daily peaks
+	for from := 0; from < past; from += day {
+		peak := 0.0
+		for slot := from; slot < min(from+day, past); slot++ {
+			peak = max(peak, float64(d.CPU(server, slot)))
+		}
+		high, low = max(high, peak), min(low, peak)
+	}
+	return past > 0 && high+2*(high-low) <= storage.BusyAbove
+}
+
+// A Run is one simulation to do.
+type Run struct {
+	Placement string
+	Apart     placement.RuleSet // further hard rules of history and paper
+	Blocks    int
+	Replicas  int
+	Days      int // of reimages from the datacenter's Now on; 0 for none
+	Accesses  int // reads in the slots from Now on; 0 for none
+	Seed      uint64
+}
+
+// A Result is what came of a Run.
+type Result struct {
+	storage.Result
+	FailedAccesses int
+}
+
+// Do simulates the accesses on the blocks as they were placed, then the days of
+// reimages. It calls progress, if there is one, with the share of the days that
+// is done, and ends early with its error.
+func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
+	placer, err := Learn(d).Placer(run.Placement, run.Apart)
+	if err != nil {
+		return Result{}, err
+	}
+	store, err := storage.Fill(placer, len(d.Servers), run.Blocks, run.Replicas, rand.New(rand.NewPCG(run.Seed, 1)))
+	if err != nil {
+		return Result{}, err
+	}
+	var out Result
+	if run.Accesses > 0 {
+		out.FailedAccesses = store.Access(d, d.SlotAt(d.Now), d.Window.Len, run.Accesses, rand.New(rand.NewPCG(run.Seed, 2)))
+	}
+	if run.Days > 0 {
+		out.Result, err = store.Run(d.Reimages, d.Now, d.Now.AddDate(0, 0, run.Days), progress)
+	}
+	return out, err
+}

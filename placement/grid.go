@@ -1,0 +1,352 @@
+package placement
+
+import (
+	"cmp"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// side is how many rows and columns the grid has.
+const side = 3
+
+// A Grid places replicas by Algorithm 2. Its cells are made of the space that is
+// free when it is made; as that shifts, NewGrid of the same Inventory makes a new
+// one, which may be done beside the old and swapped in.
+type Grid struct {
+	*Inventory
+	Rules Rules // of Place; PlaceBy may be given others
+
+	cell  []uint8 // of each tenant: column*side + row
+	cells [side * side][]int32
+}
+
+// NewGrid makes nine cells of equal space, within one tenant.
+func NewGrid(inv *Inventory, rules Rules) *Grid {
+	g := &Grid{Inventory: inv, Rules: rules, cell: make([]uint8, len(inv.tenants))}
+	space := inv.space()
+	order := make([]int32, len(inv.tenants))
+	total := int64(0)
+	for i := range order {
+		order[i] = int32(i)
+		total += space[i]
+	}
+	by := func(of func(Tenant) float64) func(a, b int32) int {
+		return func(a, b int32) int {
+			return cmp.Or(cmp.Compare(of(inv.tenants[a]), of(inv.tenants[b])), cmp.Compare(a, b))
+		}
+	}
+	// Cut at the borders between tenants that are nearest to each ninth of all the
+	// space, not of the column's, so that errors do not add up.
+	slices.SortFunc(order, by(func(t Tenant) float64 { return t.ReimageRate }))
+	used := int64(0)
+	for column := range side {
+		n := cut(order, space, used, total*int64(column+1)/side, column == side-1)
+		in := order[:n]
+		order = order[n:]
+		slices.SortFunc(in, by(func(t Tenant) float64 { return t.Peak }))
+		for row := range side {
+			ninth := column*side + row
+			n := cut(in, space, used, total*int64(ninth+1)/(side*side), row == side-1)
+			for _, t := range in[:n] {
+				g.cell[t] = uint8(ninth)
+				used += space[t]
+			}
+			g.cells[ninth] = slices.Clone(in[:n])
+			in = in[n:]
+		}
+	}
+	return g
+}
+
+// cut tells how many of the tenants to take so that used and their space come
+// nearest to target; the last takes all.
+func cut(tenants []int32, space []int64, used, target int64, last bool) int {
+	if last {
+		return len(tenants)
+	}
+	for n, t := range tenants {
+		if after := used + space[t]; after-target > target-used {
+			return n
+		}
+		used += space[t]
+	}
+	return len(tenants)
+}
+
+// Cell tells the row (peak, 0 the lowest) and the column (reimages, 0 the fewest)
+// of the cell that a server's tenant is in.
+func (g *Grid) Cell(s ServerIndex) (row, column int) {
+	c := int(g.cell[g.owner[s]])
+	return c % side, c / side
+}
+
+// Place appends servers to those that hold a block's replicas already, none for
+// a new block, until there are n, by the grid's own rules. A new block's first
+// replica goes to the server that creates it, unless that cannot take one or the
+// rules could not be kept then. It books no space: the caller takes what it uses.
+func (g *Grid) Place(have []ServerIndex, creator ServerIndex, n int, r *rand.Rand) ([]ServerIndex, error) {
+	placed, _, err := g.PlaceBy(g.Rules, have, creator, n, r)
+	return placed, err
+}
+
+// fewest is how many tenants must have room for new blocks to be taken (OSDI'16
+// §4.2: never fill up until less than three remain as targets).
+const fewest = 3
+
+// PlaceBy is Place by other rules. It tells which soft rules it gave up. When
+// the hard ones cannot be met it returns have as it was and a *DiversityError.
+func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n int, r *rand.Rand) (placed []ServerIndex, gaveUp RuleSet, err error) {
+	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
+		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
+	}
+	for _, gaveUp := range givingUp {
+		if gaveUp&^rules.Soft != 0 || gaveUp&rules.Hard != 0 {
+			continue
+		}
+		s := search{g: g, rules: (rules.Hard | rules.Soft) &^ (gaveUp | Steady), n: n, r: r}
+		if len(have) == 0 && n > 0 && g.isOpen(creator) {
+			if placed, unsteady, ok := s.find(append(have, creator), rules.Soft&Steady); ok {
+				return placed, gaveUp | unsteady, nil
+			}
+		}
+		if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
+			return placed, gaveUp | unsteady, nil
+		}
+		// The survivors of four or more may share a row among them already.
+		if s.loose = len(have) > 0 && n > side; s.loose {
+			if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
+				return placed, gaveUp | unsteady, nil
+			}
+		}
+	}
+	return have, 0, &DiversityError{Replicas: n, Room: g.openTenants, Rules: rules.Hard}
+}
+
+// A search looks for n servers that keep the rules.
+type search struct {
+	g     *Grid
+	rules RuleSet
+	n     int
+	r     *rand.Rand
+	loose bool // count rows and columns over all n replicas, not after each
+	only  bool // steady servers, for the next replica
+	steps int  // so far
+}
+
+// patience bounds a search: beyond so many steps a block is refused though some
+// arrangement may exist. Only a cluster that is all but full comes near.
+const patience = 20_000
+
+// find looks for the rest of the replicas. If one of them is to be steady and none
+// is yet, the next one is, or, where that cannot be, none need be; then it returns
+// Steady.
+func (s *search) find(have []ServerIndex, steady RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
+	if steady != 0 && !slices.ContainsFunc(have, func(server ServerIndex) bool { return s.g.steady[server] }) {
+		if len(have) < s.n {
+			s.steps = 0
+			if placed, ok := s.extendFrom(have, true); ok {
+				return placed, 0, true
+			}
+		}
+		gaveUp = Steady
+	}
+	s.steps = 0
+	placed, ok = s.extend(have)
+	return placed, gaveUp, ok
+}
+
+func (s *search) extend(have []ServerIndex) ([]ServerIndex, bool) {
+	if len(have) >= s.n {
+		return have, true
+	}
+	if s.steps++; s.steps > patience {
+		return have, false
+	}
+	return s.extendFrom(have, false)
+}
+
+// extendFrom takes the next replica from any cell that is allowed, from steady
+// servers only or from all, and the rest after it.
+func (s *search) extendFrom(have []ServerIndex, only bool) ([]ServerIndex, bool) {
+	for cells := s.allowed(have); cells != 0; {
+		c := s.drawBit(cells)
+		cells &^= 1 << c
+		s.only = only
+		if placed, ok := s.extendIn(c, have, only); ok {
+			return placed, true
+		}
+	}
+	return have, false
+}
+
+// allowed are the cells that the next replica may come from: those of rows and
+// columns that hold fewer than a third, rounded up, of the replicas then.
+func (s *search) allowed(have []ServerIndex) uint16 {
+	const all = 1<<(side*side) - 1
+	if s.rules&Cells == 0 {
+		return all
+	}
+	most := (len(have) + side) / side // a third of one more than there are, rounded up
+	if s.loose {
+		most = (s.n + side - 1) / side
+	}
+	var rows, columns [side]int
+	for _, server := range have {
+		row, column := s.g.Cell(server)
+		rows[row]++
+		columns[column]++
+	}
+	cells := uint16(all)
+	for i := range side {
+		if rows[i] >= most {
+			cells &^= 0b001001001 << i
+		}
+		if columns[i] >= most {
+			cells &^= 0b111 << (side * i)
+		}
+	}
+	return cells
+}
+
+// drawBit draws one of the set bits.
+func (s *search) drawBit(set uint16) int {
+	for skip := s.r.IntN(bits.OnesCount16(set)); skip > 0; skip-- {
+		set &= set - 1
+	}
+	return bits.TrailingZeros16(set)
+}
+
+// extendIn takes the next replica from cell c: from a tenant by chance and, where
+// that leads nowhere, from each of the others.
+func (s *search) extendIn(c int, have []ServerIndex, only bool) ([]ServerIndex, bool) {
+	server, ok := s.draw(s.g.cells[c], have)
+	if !ok {
+		return have, false
+	}
+	if placed, ok := s.extend(append(have, server)); ok {
+		return placed, true
+	}
+	for _, t := range s.g.cells[c] {
+		if s.only = only; !s.tenantFits(t, have) {
+			continue
+		}
+		for _, other := range s.g.open[t] {
+			if s.only = only; !s.serverFits(other, have) {
+				continue
+			}
+			if placed, ok := s.extend(append(have, other)); ok {
+				return placed, true
+			}
+			if s.rules&Racks == 0 {
+				break // the tenant's other servers lead to the same
+			}
+		}
+	}
+	return have, false
+}
+
+// tries is how often a draw is repeated before the candidates are counted.
+const tries = 6
+
+// draw takes a tenant uniformly from those that can hold the next replica, and
+// one of its servers: by chance until one can, or else by counting, so that every
+// one of them is equally likely.
+func (s *search) draw(tenants []int32, have []ServerIndex) (ServerIndex, bool) {
+	if len(tenants) == 0 {
+		return 0, false
+	}
+	for range tries {
+		if server, ok := s.drawServer(tenants[s.r.IntN(len(tenants))], have); ok {
+			return server, true
+		}
+	}
+	count := 0
+	for _, t := range tenants {
+		if s.canHold(t, have) {
+			count++
+		}
+	}
+	if count == 0 {
+		return 0, false
+	}
+	skip := s.r.IntN(count)
+	for _, t := range tenants {
+		if !s.canHold(t, have) {
+			continue
+		}
+		if skip == 0 {
+			return s.drawServer(t, have)
+		}
+		skip--
+	}
+	panic("placement: candidates vanished while they were counted")
+}
+
+func (s *search) drawServer(t int32, have []ServerIndex) (ServerIndex, bool) {
+	if !s.tenantFits(t, have) {
+		return 0, false
+	}
+	open := s.g.open[t]
+	for range tries {
+		if server := open[s.r.IntN(len(open))]; s.serverFits(server, have) {
+			return server, true
+		}
+	}
+	count := 0
+	for _, server := range open {
+		if s.serverFits(server, have) {
+			count++
+		}
+	}
+	if count == 0 {
+		return 0, false
+	}
+	skip := s.r.IntN(count)
+	for _, server := range open {
+		if !s.serverFits(server, have) {
+			continue
+		}
+		if skip == 0 {
+			return server, true
+		}
+		skip--
+	}
+	panic("placement: candidates vanished while they were counted")
+}
+
+func (s *search) canHold(t int32, have []ServerIndex) bool {
+	return s.tenantFits(t, have) && slices.ContainsFunc(s.g.open[t], func(server ServerIndex) bool { return s.serverFits(server, have) })
+}
+
+// tenantFits tells whether t has room and is apart from the tenants in have.
+func (s *search) tenantFits(t int32, have []ServerIndex) bool {
+	if len(s.g.open[t]) == 0 || s.only && s.g.openSteady[t] == 0 {
+		return false
+	}
+	if s.rules&(Environments|Functions) == 0 {
+		return true
+	}
+	for _, server := range have {
+		other := s.g.owner[server]
+		if s.rules&Environments != 0 && s.g.environment[t] == s.g.environment[other] ||
+			s.rules&Functions != 0 && s.g.function[t] == s.g.function[other] {
+			return false
+		}
+	}
+	return true
+}
+
+// serverFits tells whether a server is none of those in have, nor in one of their
+// racks, and steady where it must be.
+func (s *search) serverFits(server ServerIndex, have []ServerIndex) bool {
+	if s.only && !s.g.steady[server] {
+		return false
+	}
+	for _, other := range have {
+		if server == other || s.rules&Racks != 0 && s.g.rack[server] == s.g.rack[other] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,594 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+)
+
+// TestScenarios plays the files of testdata: each a line of Algorithm 2, or what
+// §7 adds to it.
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var w scenario
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "cluster" {
+				w = newScenario(t, d.Input)
+				return w.showGrid()
+			}
+			return w.do(t, d)
+		})
+	})
+}
+
+type scenario struct {
+	inv     *Inventory
+	grid    *Grid
+	rules   Rules
+	names   []string // of servers
+	tenants []string
+	r       *rand.Rand
+}
+
+// newScenario reads one tenant a line: name env=… fn=… reimages=… peak=… free=… racks=r1,r2:
+// a server in each of the racks.
+func newScenario(t *testing.T, text string) scenario {
+	w := scenario{rules: Paper, r: rand.New(rand.NewPCG(1, 1))}
+	var tenants []Tenant
+	var servers []Server
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		name, rest, _ := strings.Cut(line, " ")
+		tenant := Tenant{Environment: name, Function: name}
+		free, racks, steady := 10, name, false
+		for _, field := range strings.Fields(rest) {
+			key, value, _ := strings.Cut(field, "=")
+			var err error
+			switch key {
+			case "env":
+				tenant.Environment = value
+			case "fn":
+				tenant.Function = value
+			case "racks":
+				racks = value
+			case "reimages":
+				_, err = fmt.Sscan(value, &tenant.ReimageRate)
+			case "peak":
+				_, err = fmt.Sscan(value, &tenant.Peak)
+			case "free":
+				_, err = fmt.Sscan(value, &free)
+			case "steady":
+				_, err = fmt.Sscan(value, &steady)
+			default:
+				err = errors.New("unknown key")
+			}
+			if err != nil {
+				t.Fatalf("%q: %s: %v", line, field, err)
+			}
+		}
+		for i, rack := range strings.Split(racks, ",") {
+			servers = append(servers, Server{Tenant: len(tenants), Rack: rack, Free: free, Steady: steady})
+			w.names = append(w.names, fmt.Sprintf("%s%d", name, i+1))
+		}
+		tenants = append(tenants, tenant)
+		w.tenants = append(w.tenants, name)
+	}
+	w.inv = NewInventory(tenants, servers)
+	w.grid = NewGrid(w.inv, Paper)
+	return w
+}
+
+func (w *scenario) server(t *testing.T, name string) ServerIndex {
+	if name == "outside" {
+		return Nowhere
+	}
+	i := slices.Index(w.names, name)
+	if i < 0 {
+		t.Fatalf("no server %q", name)
+	}
+	return ServerIndex(i)
+}
+
+func (w *scenario) do(t *testing.T, d *datadriven.TestData) string {
+	n, times := 1, 200
+	d.MaybeScanArgs(t, "n", &n)
+	d.MaybeScanArgs(t, "times", &times)
+	switch d.Cmd {
+	case "rules":
+		w.rules = Rules{Hard: w.ruleSet(t, d, "hard"), Soft: w.ruleSet(t, d, "soft")}
+		return fmt.Sprintf("hard: %s, soft: %s", w.rules.Hard, w.rules.Soft)
+	case "busy", "idle":
+		for _, s := range w.named(t, d) {
+			w.inv.SetBusy(s, d.Cmd == "busy")
+		}
+		return fmt.Sprintf("%d tenants have room", w.inv.Room())
+	case "take":
+		s := w.named(t, d)[0]
+		for range n {
+			w.inv.Take(s)
+		}
+		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
+	case "release":
+		s := w.named(t, d)[0]
+		w.inv.Release(s, n)
+		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
+	case "rebuild":
+		w.grid = NewGrid(w.inv, Paper)
+		return w.showGrid()
+	case "place":
+		return w.place(t, d, n, times)
+	case "quality":
+		q := w.grid.Quality(w.servers(t, d.Input))
+		return fmt.Sprintf("%+v: %.2f of the best by %s", q, q.Share(w.rules.Hard|w.rules.Soft), w.rules.Hard|w.rules.Soft)
+	}
+	t.Fatalf("unknown command %q", d.Cmd)
+	return ""
+}
+
+// named are the servers of server=…, or all those of tenants=(…).
+func (w *scenario) named(t *testing.T, d *datadriven.TestData) (out []ServerIndex) {
+	for _, arg := range d.CmdArgs {
+		for _, name := range arg.Vals {
+			switch arg.Key {
+			case "server":
+				out = append(out, w.server(t, name))
+			case "tenants":
+				for s, owner := range w.inv.owner {
+					if w.tenants[owner] == name {
+						out = append(out, ServerIndex(s))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (w *scenario) ruleSet(t *testing.T, d *datadriven.TestData, key string) (set RuleSet) {
+	var names []string
+	for _, arg := range d.CmdArgs {
+		if arg.Key == key {
+			names = arg.Vals
+		}
+	}
+	for _, name := range names {
+		i := slices.Index(ruleNames, name)
+		if i < 0 {
+			t.Fatalf("no rule %q", name)
+		}
+		set |= 1 << i
+	}
+	return set
+}
+
+func (w *scenario) servers(t *testing.T, text string) (out []ServerIndex) {
+	for _, name := range strings.Fields(text) {
+		out = append(out, w.server(t, name))
+	}
+	return out
+}
+
+// place places a block many times, nothing booked, and lists which servers each
+// replica came to stand on, in order of their names: not how often, which is what
+// the tests of chance are for.
+func (w *scenario) place(t *testing.T, d *datadriven.TestData, n, times int) string {
+	var creator string
+	d.ScanArgs(t, "creator", &creator)
+	have := w.servers(t, d.Input)
+	seen := make([]map[string]bool, n)
+	gaveUp := map[string]bool{}
+	for range times {
+		placed, given, err := w.grid.PlaceBy(w.rules, slices.Clone(have), w.server(t, creator), n, w.r)
+		if err != nil {
+			return err.Error()
+		}
+		for i, s := range placed {
+			if seen[i] == nil {
+				seen[i] = map[string]bool{}
+			}
+			seen[i][w.names[s]] = true
+		}
+		gaveUp[given.String()] = true
+	}
+	var out strings.Builder
+	for i, names := range seen {
+		fmt.Fprintf(&out, "replica %d: %s\n", i+1, strings.Join(sorted(names), " "))
+	}
+	if w.rules.Soft != 0 {
+		fmt.Fprintf(&out, "gave up: %s\n", strings.Join(sorted(gaveUp), ", "))
+	}
+	return out.String()
+}
+
+func sorted(set map[string]bool) (out []string) {
+	for name := range set {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// showGrid draws the cells with their tenants and space, the highest peaks on top.
+func (w *scenario) showGrid() string {
+	var out strings.Builder
+	space := w.inv.space()
+	for row := side - 1; row >= 0; row-- {
+		for column := range side {
+			var names []string
+			sum := int64(0)
+			for _, t := range w.grid.cells[column*side+row] {
+				names = append(names, w.tenants[t])
+				sum += space[t]
+			}
+			fmt.Fprintf(&out, "| %-12s %3d ", strings.Join(names, " "), sum)
+		}
+		out.WriteString("|\n")
+	}
+	return out.String()
+}
+
+// drawCluster draws a small cluster, with few of everything so that rules get in
+// each other's way.
+func drawCluster(t *rapid.T) *Inventory {
+	var tenants []Tenant
+	for range rapid.IntRange(1, 8).Draw(t, "tenants") {
+		tenants = append(tenants, Tenant{
+			Environment: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "environment"),
+			Function:    rapid.SampledFrom([]string{"f", "g", "h", "i"}).Draw(t, "function"),
+			ReimageRate: rapid.Float64Range(0, 3).Draw(t, "reimages"),
+			Peak:        rapid.Float64Range(0, 1).Draw(t, "peak"),
+		})
+	}
+	var servers []Server
+	for range rapid.IntRange(1, 8).Draw(t, "servers") {
+		servers = append(servers, Server{
+			Tenant: rapid.IntRange(0, len(tenants)-1).Draw(t, "tenant"),
+			Rack:   rapid.SampledFrom([]string{"r", "s", "t", "u"}).Draw(t, "rack"),
+			Free:   rapid.IntRange(0, 3).Draw(t, "free"),
+			Steady: rapid.IntRange(0, 2).Draw(t, "steady") == 0,
+		})
+	}
+	inv := NewInventory(tenants, servers)
+	for s := range servers {
+		if rapid.IntRange(0, 5).Draw(t, "busy") == 0 {
+			inv.SetBusy(ServerIndex(s), true)
+		}
+	}
+	return inv
+}
+
+// keeps tells whether replicas placed one after another keep the rules, read off
+// the paper: rows and columns are forgotten after every third replica.
+func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
+	for i, s := range replicas {
+		for j, o := range replicas[:i] {
+			if s == o ||
+				rules&Environments != 0 && g.tenants[g.owner[s]].Environment == g.tenants[g.owner[o]].Environment ||
+				rules&Functions != 0 && g.tenants[g.owner[s]].Function == g.tenants[g.owner[o]].Function ||
+				rules&Racks != 0 && g.rack[s] == g.rack[o] {
+				return false
+			}
+			row, column := g.Cell(s)
+			otherRow, otherColumn := g.Cell(o)
+			if rules&Cells != 0 && i/side == j/side && (row == otherRow || column == otherColumn) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// possible is the dumb twin: it tries every sequence of open servers.
+func possible(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
+	if !keeps(g, replicas, rules) {
+		return false
+	}
+	if len(replicas) == n {
+		return true
+	}
+	for s := range g.owner {
+		if g.free[s] > 0 && !g.busy[s] && possible(g, append(replicas, ServerIndex(s)), n, rules) {
+			return true
+		}
+	}
+	return false
+}
+
+// steadyNext tells whether the replica that was drawn first could be on a steady server.
+func steadyNext(g *Grid, placed []ServerIndex, creator ServerIndex, rules RuleSet) bool {
+	var local []ServerIndex
+	if placed[0] == creator {
+		local = placed[:1:1]
+	}
+	for s := range g.owner {
+		if len(local) < len(placed) && g.steady[s] && g.isOpen(ServerIndex(s)) && possible(g, append(local, ServerIndex(s)), len(placed), rules) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGrid(drawCluster(t), Paper)
+		n := rapid.IntRange(1, 5).Draw(t, "n")
+		hard := RuleSet(rapid.IntRange(0, 15).Draw(t, "hard"))
+		soft := RuleSet(rapid.IntRange(0, 31).Draw(t, "soft")) &^ hard
+		creator := ServerIndex(rapid.IntRange(-1, len(g.owner)-1).Draw(t, "creator"))
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+
+		placed, gaveUp, err := g.PlaceBy(Rules{Hard: hard, Soft: soft}, nil, creator, n, r)
+		if err != nil {
+			var refused *DiversityError
+			if !errors.As(err, &refused) {
+				t.Fatalf("%v", err)
+			}
+			if refused.Rules != 0 && possible(g, nil, n, hard) {
+				t.Fatalf("%v, but it is possible", err)
+			}
+			return
+		}
+		if len(placed) != n || !possible(g, placed, n, (hard|soft)&^gaveUp) {
+			t.Fatalf("placed %v by %s, gave up %s", placed, hard|soft, gaveUp)
+		}
+		for _, s := range placed {
+			if g.free[s] == 0 || g.busy[s] {
+				t.Fatalf("placed %v, but %d is full or busy", placed, s)
+			}
+		}
+		if gaveUp&^Steady != 0 && possible(g, nil, n, hard|soft) {
+			t.Fatalf("gave up %s, but all rules can be kept", gaveUp)
+		}
+		isSteady := func(s ServerIndex) bool { return g.steady[s] }
+		if soft&Steady != 0 && gaveUp&Steady == 0 && n > 0 && !slices.ContainsFunc(placed, isSteady) {
+			t.Fatalf("placed %v, none of them steady, and did not say so", placed)
+		}
+		if gaveUp&Steady != 0 && steadyNext(g, placed, creator, (hard|soft)&^gaveUp) {
+			t.Fatalf("placed %v, though a steady server can hold the next replica", placed)
+		}
+		local := g.isOpen(creator) && possible(g, []ServerIndex{creator}, n, (hard|soft)&^gaveUp)
+		if local && placed[0] != creator {
+			t.Fatalf("placed %v, but the creator %d can hold the first", placed, creator)
+		}
+	})
+}
+
+func TestRepairKeepsRowsAndColumnsEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGrid(drawCluster(t), Paper)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		n := rapid.IntRange(2, 4).Draw(t, "n")
+		block, err := g.Place(nil, Nowhere, n, r)
+		if err != nil {
+			t.Skip("no block to lose replicas of")
+		}
+		survivors := slices.Clone(block[rapid.IntRange(1, n-1).Draw(t, "lost"):])
+		repaired, err := g.Place(slices.Clone(survivors), Nowhere, n, r)
+		if err != nil {
+			t.Fatalf("the place the replica was lost from is free, but %v", err)
+		}
+		if !slices.Equal(repaired[:len(survivors)], survivors) || len(repaired) != n {
+			t.Fatalf("%v became %v", survivors, repaired)
+		}
+		q := g.Quality(repaired)
+		if q.Environments != n || n <= side && (q.Rows != n || q.Columns != n) {
+			t.Fatalf("repaired to %+v", q)
+		}
+	})
+}
+
+func TestCellsAreEqualWithinOneTenant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGrid(drawCluster(t), Paper)
+		space := g.space()
+		total, largest := int64(0), int64(0)
+		for _, s := range space {
+			total, largest = total+s, max(largest, s)
+		}
+		seen := 0
+		for c, tenants := range g.cells {
+			sum := int64(0)
+			for _, tenant := range tenants {
+				sum += space[tenant]
+				seen++
+			}
+			if off := math.Abs(float64(sum) - float64(total)/9); off > float64(largest)+1 {
+				t.Fatalf("cell %d holds %d of %d, off by more than the largest tenant's %d", c, sum, total, largest)
+			}
+		}
+		if seen != len(space) {
+			t.Fatalf("%d of %d tenants are in a cell", seen, len(space))
+		}
+	})
+}
+
+func TestOpenListsFollowEveryChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inv := drawCluster(t)
+		for range rapid.IntRange(1, 30).Draw(t, "changes") {
+			s := ServerIndex(rapid.IntRange(0, len(inv.owner)-1).Draw(t, "server"))
+			switch rapid.IntRange(0, 3).Draw(t, "change") {
+			case 0:
+				if inv.Free(s) > 0 {
+					inv.Take(s)
+				}
+			case 1:
+				inv.Release(s, rapid.IntRange(0, 2).Draw(t, "n"))
+			default:
+				inv.SetBusy(s, rapid.Bool().Draw(t, "busy"))
+			}
+			room := map[int32]int{}
+			for s := range inv.owner {
+				if inv.free[s] > 0 && !inv.busy[s] {
+					room[inv.owner[s]]++
+				}
+				if open := slices.Contains(inv.open[inv.owner[s]], ServerIndex(s)); open != (inv.free[s] > 0 && !inv.busy[s]) {
+					t.Fatalf("server %d: free %d, busy %v, open %v", s, inv.free[s], inv.busy[s], open)
+				}
+			}
+			if inv.Room() != len(room) {
+				t.Fatalf("%d tenants have room, not %d", len(room), inv.Room())
+			}
+			for tenant, open := range inv.open {
+				if len(open) != room[int32(tenant)] {
+					t.Fatalf("tenant %d: %d open servers, not %d", tenant, len(open), room[int32(tenant)])
+				}
+			}
+		}
+	})
+}
+
+// evenCluster has three tenants in each cell, each in an environment of its own,
+// each with three servers.
+func evenCluster() *Inventory {
+	var tenants []Tenant
+	var servers []Server
+	for i := range 27 {
+		name := fmt.Sprint(i)
+		tenants = append(tenants, Tenant{Environment: name, Function: name, ReimageRate: float64(i / 9), Peak: float64(i % 9)})
+		for j := range 3 {
+			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100})
+		}
+	}
+	return NewInventory(tenants, servers)
+}
+
+func TestChanceIsAsStated(t *testing.T) {
+	inv := evenCluster()
+	g := NewGrid(inv, Paper)
+	inv.SetBusy(80, true)                 // a server of the last tenant
+	for _, s := range []int{51, 52, 53} { // a whole tenant of cell 5: row 2, column 1
+		inv.SetBusy(ServerIndex(s), true)
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	const rounds = 200_000
+	counts := make([]float64, len(inv.owner))
+	cells := [9]float64{}
+	for range rounds {
+		placed, err := g.Place(make([]ServerIndex, 0, 3), 0, 3, r)
+		if err != nil || placed[0] != 0 {
+			t.Fatal(placed, err)
+		}
+		counts[placed[1]]++
+		row, column := g.Cell(placed[1])
+		cells[column*side+row]++
+	}
+	// The creator is in cell 0 (row 0, column 0): the second replica comes from one
+	// of the four cells that share neither.
+	near := func(what string, got, want float64) {
+		p := want / rounds
+		if sigma := math.Sqrt(rounds * p * (1 - p)); math.Abs(got-want) > 4.5*sigma {
+			t.Errorf("%s: %v times, not about %v", what, got, want)
+		}
+	}
+	for c, got := range cells {
+		if c%side == 0 || c/side == 0 {
+			if got != 0 {
+				t.Errorf("cell %d shares a row or column with the creator's and was drawn %v times", c, got)
+			}
+			continue
+		}
+		near(fmt.Sprintf("cell %d", c), got, rounds/4)
+	}
+	for s, got := range counts {
+		tenant := inv.owner[s]
+		cell := g.cell[tenant]
+		if cell%side == 0 || cell/side == 0 {
+			continue
+		}
+		tenants, servers := 3.0, 3.0
+		if cell == g.cell[17] {
+			tenants = 2
+		}
+		if tenant == inv.owner[80] {
+			servers = 2
+		}
+		want := rounds / 4 / tenants / servers
+		if inv.busy[s] {
+			want = 0
+		}
+		near(fmt.Sprintf("server %d of tenant %d", s, tenant), got, want)
+	}
+}
+
+func TestBaselines(t *testing.T) {
+	inv := evenCluster() // three racks of 27
+	r := rand.New(rand.NewPCG(1, 2))
+	inv.SetBusy(4, true)
+	seen := map[ServerIndex]bool{}
+	for range 3000 {
+		placed, err := Stock{inv}.Place(nil, 4, 4, r)
+		if err != nil || len(placed) != 4 || placed[0] != 4 {
+			t.Fatal(placed, err)
+		}
+		if inv.rack[placed[1]] != inv.rack[4] || inv.rack[placed[2]] == inv.rack[4] || placed[1] == 4 {
+			t.Fatalf("stock placed %v in racks %d %d %d", placed, inv.rack[placed[0]], inv.rack[placed[1]], inv.rack[placed[2]])
+		}
+		placed, err = Stock{inv}.Place([]ServerIndex{0, 1}, Nowhere, 3, r) // two racks already
+		if err != nil || inv.rack[placed[2]] > 1 {
+			t.Fatalf("stock repaired to %v (%v)", placed, err)
+		}
+		placed, err = Random{inv}.Place(nil, 4, 3, r)
+		if err != nil || placed[0] == placed[1] || placed[1] == placed[2] || placed[0] == placed[2] {
+			t.Fatalf("random placed %v (%v)", placed, err)
+		}
+		seen[placed[0]] = true
+	}
+	if len(seen) != len(inv.owner) {
+		t.Errorf("random's first replica was on %d of %d servers", len(seen), len(inv.owner))
+	}
+	for s := range inv.owner {
+		for inv.Free(ServerIndex(s)) > 0 && s > 1 {
+			inv.Take(ServerIndex(s))
+		}
+	}
+	if placed, err := (Random{inv}).Place(nil, 5, 2, r); err != nil || max(placed[0], placed[1]) > 1 {
+		t.Errorf("random placed %v on full servers (%v)", placed, err)
+	}
+	for _, p := range []interface {
+		Place([]ServerIndex, ServerIndex, int, *rand.Rand) ([]ServerIndex, error)
+	}{Random{inv}, Stock{inv}} {
+		if placed, err := p.Place(nil, 0, 3, r); err == nil || len(placed) != 0 {
+			t.Errorf("%T placed three replicas on two servers: %v", p, placed)
+		}
+	}
+}
+
+func BenchmarkPlace(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var tenants []Tenant
+	var servers []Server
+	for i := range 350 {
+		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i / 4), Function: fmt.Sprint(i % 30), ReimageRate: r.ExpFloat64(), Peak: r.Float64()})
+	}
+	for i := range 5000 {
+		servers = append(servers, Server{Tenant: i % 350, Rack: fmt.Sprint(i / 40), Free: 8192, Steady: i%350 < 120})
+	}
+	inv := NewInventory(tenants, servers)
+	for _, tc := range []struct {
+		name  string
+		rules Rules
+	}{{"", Paper}, {"_history", History}, {"_all_rules", Rules{Hard: Cells | Environments | Racks | Functions, Soft: Steady}}} {
+		g := NewGrid(inv, tc.rules)
+		b.Run("5000servers_R3"+tc.name, func(b *testing.B) {
+			b.ReportAllocs()
+			dst := make([]ServerIndex, 0, 3)
+			for b.Loop() {
+				if _, err := g.Place(dst, ServerIndex(r.IntN(5000)), 3, r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("NewGrid/5000servers", func(b *testing.B) {
+		for b.Loop() {
+			NewGrid(inv, Paper)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A RuleSet is a set of rules, each of which says something of a block's replicas.
+type RuleSet uint8
+
+// The rules, from the one given up first to the one given up last when they are
+// soft. Steady comes before all of them, and is never more than soft.
+const (
+	Racks        RuleSet = 1 << iota // no two replicas are in one rack
+	Functions                        // nor on servers that do the same thing
+	Cells                            // nor in one row or column of the grid (of each three replicas)
+	Environments                     // nor in one environment
+	Steady                           // one replica is on a steady server
+)
+
+var ruleNames = []string{"racks", "functions", "cells", "environments", "steady"}
+
+func (set RuleSet) String() string {
+	var names []string
+	for i, name := range ruleNames {
+		if set&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, "+")
+}
+
+// Rules say what a file demands of its blocks' replicas. A hard rule is never
+// broken: rather is the block refused. A soft rule is given up, for one block,
+// when it cannot be met.
+type Rules struct{ Hard, Soft RuleSet }
+
+// Paper are the rules of Algorithm 2. History adds a steady replica where there
+// is room for one, which Algorithm 2 has no notion of (docs/decisions/0004).
+var (
+	Paper   = Rules{Hard: Cells | Environments}
+	History = Rules{Hard: Cells | Environments, Soft: Steady}
+)
+
+// givingUp lists sets of rules in the order in which they are given up: as few
+// as possible, the least important first.
+var givingUp = [16]RuleSet{0, 1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15}
+
+// A DiversityError refuses a block: its replicas cannot be kept apart as its
+// rules demand, or so few tenants have room that new blocks are not taken any more
+// (OSDI'16 §7, lesson 3: data durability is king).
+type DiversityError struct {
+	Replicas int     // that were asked for
+	Room     int     // tenants that can take a replica
+	Rules    RuleSet // that cannot be met; none if there are too few tenants
+}
+
+func (e *DiversityError) Error() string {
+	if e.Rules == 0 {
+		return fmt.Sprintf("placement: diversity is low: only %d tenants have room; no new blocks of %d replicas", e.Room, e.Replicas)
+	}
+	return fmt.Sprintf("placement: cannot keep %d replicas apart by %s; %d tenants have room", e.Replicas, e.Rules, e.Room)
+}

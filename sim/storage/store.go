@@ -1,0 +1,108 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gleaner/sim/datacenter"
+)
+
+// The paper's figures (OSDI'16 §5.1, §6.4), and how long HDFS waits for a
+// server's heartbeat before it takes its replicas for lost.
+const (
+	RepairsPerHour = 30
+	Noticed        = 10*time.Minute + 30*time.Second
+	BusyAbove      = 0.66
+)
+
+// A Placer chooses servers for replicas, and keeps account of their space.
+// Servers are known by their index.
+type Placer interface {
+	// Place appends servers to those that hold a block's replicas already, none
+	// for a new block, until there are n. An error means that it refuses to.
+	Place(have []int32, creator int32, n int, r *rand.Rand) ([]int32, error)
+	// Take books room for a block on a server, Release gives room for n back.
+	Take(server int32)
+	Release(server int32, n int)
+}
+
+// A Store is where the replicas of all blocks are.
+type Store struct {
+	placer   Placer
+	blocks   int
+	replicas int
+	servers  int
+	r        *rand.Rand
+
+	where []int32    // replicas slots a block: the servers, the first count of them valid
+	count []uint8    // replicas a block has
+	on    [][]uint32 // the blocks on each server
+}
+
+// Fill places blocks, each created by a server drawn at random.
+func Fill(placer Placer, servers, blocks, replicas int, r *rand.Rand) (*Store, error) {
+	s := &Store{
+		placer: placer, blocks: blocks, replicas: replicas, servers: servers, r: r,
+		where: make([]int32, blocks*replicas), count: make([]uint8, blocks), on: make([][]uint32, servers),
+	}
+	each := blocks * replicas / servers
+	for i := range s.on {
+		s.on[i] = make([]uint32, 0, each+each/4)
+	}
+	have := make([]int32, 0, replicas)
+	for b := range blocks {
+		placed, err := placer.Place(have, int32(r.IntN(servers)), replicas, r)
+		if err != nil {
+			return nil, fmt.Errorf("storage: after %d of %d blocks: %w", b, blocks, err)
+		}
+		for _, server := range placed {
+			placer.Take(server)
+			s.add(uint32(b), server)
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) add(b uint32, server int32) {
+	s.where[int(b)*s.replicas+int(s.count[b])] = server
+	s.count[b]++
+	s.on[server] = append(s.on[server], b)
+}
+
+// Replicas gives the servers that hold block b; the slice is the store's own.
+func (s *Store) Replicas(b int) []int32 { return s.where[b*s.replicas:][:s.count[b]] }
+
+// drop forgets that a server holds block b.
+func (s *Store) drop(b uint32, server int32) {
+	at := s.where[int(b)*s.replicas:][:s.count[b]]
+	for i, other := range at {
+		if other == server {
+			at[i] = at[len(at)-1]
+			s.count[b]--
+			return
+		}
+	}
+	panic("storage: a server lists a block that is not on it")
+}
+
+// Access reads n blocks, each drawn at random in a random slot from the first up
+// to the last, and counts those that fail because all their replicas are on busy servers.
+func (s *Store) Access(d *datacenter.Datacenter, first, last, n int, r *rand.Rand) (failed int) {
+	for range n {
+		b, slot := r.IntN(s.blocks), first+r.IntN(last-first)
+		if s.denied(d, b, slot) {
+			failed++
+		}
+	}
+	return failed
+}
+
+func (s *Store) denied(d *datacenter.Datacenter, b, slot int) bool {
+	for _, server := range s.Replicas(b) {
+		if d.CPU(int(server), slot) <= BusyAbove {
+			return false
+		}
+	}
+	return true
+}
