@@ -19,7 +19,7 @@ func Experiments() []lab.Experiment {
 		{Name: "micro", Short: "time for clustering, class selection and placement", Run: micro},
 		{Name: "policies", Short: "all policies in DC-9 at 45%", Run: policies},
 		{Name: "bitbrains", Short: "all policies on recorded machines: July teaches, August is simulated", Run: bitbrains},
-		{Name: "dilation-choice", Short: "servers chosen by room, by least dilation, or both", Run: dilationChoice},
+		{Name: "choice", Short: "servers chosen by room, by least dilation, or both", Run: dilationChoice},
 	}
 }
 
