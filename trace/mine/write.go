@@ -103,12 +103,22 @@ func (m *Model) template(a *arg) program.Template {
 	if a.constant || a.whole == nil {
 		return program.Text(m.c.syms.text[a.value], bare)
 	}
-	if a.whole.solved == unknown && len(a.words) > 0 {
+	if a.whole.solved == unknown && len(a.words) > 0 && a.whole.guess == nil && !m.oneWord(a) {
 		return m.wordTemplate(a)
 	}
 	t := program.Template{Bare: bare}
 	t.Append("", m.hole(a.whole))
 	return t
+}
+
+// oneWord reports whether an argument's texts are made up in one piece.
+func (m *Model) oneWord(a *arg) bool {
+	for _, o := range a.occs {
+		if !isUUID(m.c.syms.text[o.raw()]) {
+			return false
+		}
+	}
+	return a.class() == unknown
 }
 
 // wordTemplate is a text with a hole for each word that varies.
@@ -145,10 +155,10 @@ func (s *slot) fixed() (symbol, bool) {
 
 func (m *Model) hole(s *slot) *program.Hole {
 	h := &program.Hole{Width: s.width}
-	for _, r := range s.rules {
+	for _, r := range s.best() {
 		h.Alts = append(h.Alts, m.alt(s.arg, r))
 	}
-	if len(h.Alts) == 0 || s.solved == unknown {
+	if len(h.Alts) == 0 {
 		return m.slotGenerator(s)
 	}
 	return h
@@ -301,16 +311,6 @@ func (m *Model) className(q classID) string {
 		}
 	}
 	return ""
-}
-
-// generator fills what nothing explains.
-func (m *Model) generator(a *arg) program.Template {
-	if a.whole != nil && len(a.words) > 0 {
-		return m.wordTemplate(a)
-	}
-	t := program.Template{Bare: isNumber(a.kind)}
-	t.Append("", m.slotGenerator(&slot{arg: a, word: -1}))
-	return t
 }
 
 // slotGenerator proposes a stand-in by what the values look like.

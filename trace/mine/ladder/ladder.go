@@ -310,10 +310,19 @@ func Smooth(n []float64, v []float64) program.Formula {
 				continue
 			}
 			c0, c1 := leastSquares(n, v, basis, -1)
-			best, bestErr = program.MustFormula("%s%s", number(c0), smoothTerm(c1, i, j)), err
+			best, bestErr = smooth(c0, c1, i, j, slices.Max(v)), err
 		}
 	}
 	return best
+}
+
+// smooth writes the form down; a constant far below the values is rounding.
+func smooth(c0, c1, i, j, top float64) program.Formula {
+	first := number(c0)
+	if math.Abs(c0) < 1e-6*top {
+		first = "0"
+	}
+	return program.MustFormula("%s", strings.TrimPrefix(first+smoothTerm(c1, i, j), "0+"))
 }
 
 // number writes a coefficient with five digits that count, and no exponent.
