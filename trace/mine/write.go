@@ -25,7 +25,7 @@ func (m *Model) write() *program.Program {
 }
 
 func (m *Model) writeType(k int) program.NodeType {
-	t := program.NodeType{Name: m.types[k].name, Nodes: m.nodes[k].formula}
+	t := program.NodeType{Name: m.types[k].name, Nodes: m.nodes[k].formula, Also: m.others(m.nodes[k])}
 	t.Sender, t.Address = m.identity(k, func(s *sender) symbol { return s.name }), m.identity(k, func(s *sender) symbol { return s.address })
 	if rule := m.timing.starts[k]; rule != nil {
 		t.Start = &program.Start{After: rule.site.label, Of: m.types[rule.site.kind].name, Share: rule.share, Wait: program.Interval{Formula: rule.wait}}
@@ -46,6 +46,21 @@ func (m *Model) writeType(k int) program.NodeType {
 		t.Aside = append(t.Aside, program.Step{Call: site.label, Repeat: &each})
 	}
 	return t
+}
+
+// others are the formulas that fit a count as well as the one taken, one for
+// each answer they give at a larger scale.
+func (m *Model) others(c count) []program.Formula {
+	seen := map[int]bool{}
+	var out []program.Formula
+	for i, f := range c.forms {
+		v := f.At(16 * m.largest())
+		if i > 0 && !seen[v] {
+			out = append(out, f)
+		}
+		seen[v] = true
+	}
+	return out
 }
 
 // each is how often one node calls a site.
@@ -69,7 +84,7 @@ func (m *Model) writeSteps(steps []*step) []program.Step {
 			w.Call = s.site.label
 		} else {
 			repeat := s.repeat.formula
-			w = program.Step{Repeat: &repeat, Steps: m.writeSteps(s.body)}
+			w = program.Step{Repeat: &repeat, Also: m.others(s.repeat), Steps: m.writeSteps(s.body)}
 		}
 		if s.made < s.of {
 			w.Share = float64(s.made*1000/s.of) / 1000

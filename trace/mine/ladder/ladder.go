@@ -291,6 +291,10 @@ func solve(m [3][4]float64) (out [3]float64, ok bool) {
 // Smooth is the form c0+c1*n^i*log2(n)^j (Extra-P's) with the least error
 // when each point is left out in turn.
 func Smooth(n []float64, v []float64) program.Formula {
+	if len(n) > 1 && slices.Min(n) < slices.Max(n) && len(slices.Compact(slices.Sorted(slices.Values(n)))) == 2 {
+		c0, c1 := leastSquares(n, v, func(x float64) float64 { return x }, -1)
+		return smooth(c0, c1, 1, 0, slices.Max(v)) // two scales tell a line and nothing else
+	}
 	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
 	for _, i := range []float64{0, 0.5, 1, 1.5, 2} {
 		for _, j := range []float64{0, 1} {
