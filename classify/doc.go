@@ -43,7 +43,10 @@
 // A fold at a multiple of the true period explains as much. The profile's
 // harmonics decide: if only every m-th is there, the true period is
 // the m-th part. And if a multiple shows harmonics between, the multiple is
-// the period: two unequal peaks a day are a day, not twelve hours.
+// the period: two unequal peaks a day are a day, not twelve hours. Days whose height varies differ between even and
+// odd ones too, by chance, in inverse proportion to how many are seen: a multiple must tell clearly more than that
+// (chanceCycles), the day and the week less (clockCycles). The two are compared in slots of equal width, as a short peak
+// fills the more of a slot the narrower it is.
 //
 // A weekly pattern of which the day makes a fair part is reported as
 // 24 h with weekends that differ. In windows shorter than three weeks the same is found
@@ -65,6 +68,8 @@
 //   - minForetold 0.33: noise may hide two thirds of what a cycle tells of another, not all of it.
 //   - blankStretch 0.1: a stretch whose forecast is nearly flat cannot show the pattern or its lack.
 //   - nearlyAsGood 0.01: two peaks whose sizes differ by a fifth differ by this share of variance.
+//   - chanceCycles 10, clockCycles 2: an F test of even against odd cycles at about one in a thousand; the day and the week
+//     are likely beforehand.
 //   - stillThere 0.8: sharp edges lose up to a fifth when a cycle is few bins long.
 //   - strongDay 0.25: a day that is silent on two days of seven keeps 45% or more of a week's variance.
 //   - weekTells 1.1: days that differ by less are the same day to a scheduler.

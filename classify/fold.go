@@ -43,6 +43,18 @@ func (f folding) clear() bool {
 	return f.swing > clearSigmas*chance
 }
 
+// outdoes says whether f, whose period is a multiple of g's, tells more than g
+// by more than chance. Cycles of varying height always differ between, say,
+// even and odd ones, in inverse proportion to how many there are. Less is asked
+// of the day and the week, which people keep to.
+func (f folding) outdoes(g folding) bool {
+	asked := chanceCycles
+	if near(f.period, day, 0.03) || near(f.period, week, 0.03) {
+		asked = clockCycles
+	}
+	return f.swing > g.swing+float64(asked)*f.rest/f.cycles
+}
+
 // folder holds the room folding needs, so that it is made once.
 type folder struct {
 	cell  []float64 // the series as means of cells, in order of time; NaN without data
@@ -57,7 +69,13 @@ type folder struct {
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
 func (r *folder) fold(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period))
+	return r.foldIn(b, period, slots(period))
+}
+
+// foldIn folds into so many slots: only folds whose slots are equally wide see
+// as much of a short peak.
+func (r *folder) foldIn(b *bins, period time.Duration, slots int) folding {
+	r.cut(b, period, slots)
 	return r.judge(b, period)
 }
 
@@ -68,14 +86,13 @@ func slots(period time.Duration) int {
 
 // sketch judges a period by a coarse profile, to rank it among others.
 func (r *folder) sketch(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period)/sketchSlots)
-	return r.judge(b, period)
+	return r.foldIn(b, period, slots(period)/sketchSlots)
 }
 
 // whole folds, coarsely where the data are too thin to fill every slot of a
 // fine profile: without all of its slots a profile has no harmonics.
-func (r *folder) whole(b *bins, period time.Duration) folding {
-	if f := r.fold(b, period); f.slots == r.slots {
+func (r *folder) whole(b *bins, period time.Duration, slots int) folding {
+	if f := r.foldIn(b, period, slots); f.slots == r.slots {
 		return f
 	}
 	return r.sketch(b, period)

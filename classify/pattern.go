@@ -27,6 +27,8 @@ const (
 
 	allExplained = 0.97 // of the variance that is not noise: ends the search
 	nearlyAsGood = 0.01 // of the variance: what a simpler period may leave unexplained
+	chanceCycles = 10   // times the rest of one cycle: what a multiple must tell more
+	clockCycles  = 2    // the same if the multiple is the day or the week
 	stillThere   = 0.8  // of the swing: what a part of the period must keep to replace it
 	weekTells    = 1.1  // times the daily swing: with it, the days of the week differ
 	strongDay    = 0.25 // of a weekly swing: with it, a week is one of days
@@ -252,19 +254,28 @@ func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 // not merely repeat itself: the spectrum may have proposed a harmonic.
 func (a *analyst) multiple(b *bins, f folding) folding {
 	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
-		g := a.folder.whole(b, f.period*time.Duration(m))
-		if g.swing > f.swing && !slices.Contains(a.folder.repeats(g, m), m) {
+		g := a.folder.whole(b, f.period*time.Duration(m), m*slots(f.period))
+		if g.outdoes(f) && !slices.Contains(a.folder.repeats(g, m), m) {
 			return g
 		}
 	}
 	return f
 }
 
-// fundamental shortens a period that is a multiple of the true one.
+// fundamental shortens a period that is a multiple of the true one: its
+// profile repeats itself, or differs from doing so by no more than cycles of
+// varying height do by chance.
 func (a *analyst) fundamental(b *bins, f folding) folding {
-	f = a.folder.whole(b, f.period)
-	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
-		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
+	f = a.folder.whole(b, f.period, slots(f.period))
+	most := int(f.period / (minBinsCycle * b.step))
+	repeats := a.folder.repeats(f, most)
+	for m := most; m > 1; m-- {
+		sure := slices.Contains(repeats, m)
+		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing) {
+			continue
+		}
+		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, minBinsCycle))
+		if g.swing >= stillThere*f.swing && (sure || !f.outdoes(g)) {
 			return a.fundamental(b, g)
 		}
 	}
