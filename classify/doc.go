@@ -78,7 +78,7 @@
 //   - clearSigmas 8, chanceLines 7, lineOverFloor 16, echoSigmas 3.5, trendSigmas 5: what white noise exceeds less than
 //     once in a thousand series, given how many frequencies (thousands), harmonics (dozens), neighbours (two tests) or trends (one) are looked at.
 //   - outlierSigmas 4.5, minOutliers 3: bursts of one sample have a white spectrum, so they are told by their
-//     distance from the median. One or two samples are an incident, not a pattern. Half the quiet limit suffices, as
+//     distance above the median. One or two samples are an incident, not a pattern. Half the quiet limit suffices, as
 //     bursts are rare and their variance understates them.
 //   - minWindow 3 days, minSamples 48 and half of all slots: less shows no day three times.
 //
@@ -98,13 +98,14 @@
 // numbered by period, then mean.
 //
 // The peak of a tenant is the utilisation its average server exceeds 1% of the
-// time; the peak of a class is what 95% of its servers' peaks stay
-// below. It is the headroom for long jobs (§4.1), so it must hold next month:
+// time, or, if it is periodic and this is more, the highest sample of its mean cycle: a job of ten
+// minutes a day fills less than 1% of the time and still comes every day. The peak of a class is what 95% of its servers' peaks stay
+// below, and never less than the mean of a member. It is the headroom for long jobs (§4.1), so it must hold next month:
 // Carry measures that.
 //
 // # Limits
 //
 // Bursts lower than about three times the noise of a sample that last no longer than a sample or two
-// pass for noise, so the tenant for constant. A period below eight bins may be reported as a
+// pass for noise, so the tenant for constant. So do dips of a sample or two, however deep; longer ones are drift. A period below eight bins may be reported as a
 // multiple of itself. A week cannot be told in less than three weeks.
 package classify

@@ -165,9 +165,7 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 
 // profile sums the cells of every slot and gives the mean of all cells.
 func (r *folder) profile() float64 {
-	r.sum, r.count = slices.Grow(r.sum[:0], r.slots)[:r.slots], slices.Grow(r.count[:0], r.slots)[:r.slots]
-	clear(r.sum)
-	clear(r.count)
+	r.room(r.slots)
 	sum, n := 0.0, 0
 	for i, v := range r.cell {
 		if v == v {
@@ -178,6 +176,36 @@ func (r *folder) profile() float64 {
 		}
 	}
 	return sum / float64(max(n, 1))
+}
+
+// room makes sum and count so long, and 0.
+func (r *folder) room(slots int) {
+	r.sum, r.count = slices.Grow(r.sum[:0], slots)[:slots], slices.Grow(r.count[:0], slots)[:slots]
+	clear(r.sum)
+	clear(r.count)
+}
+
+// highest folds samples, so many a cycle, and gives the highest mean of a place
+// in the cycle that was seen more than once. Bins would flatten a short job.
+func (r *folder) highest(cpu []float32, perCycle float64) float64 {
+	r.room(int(math.Ceil(perCycle)))
+	at := 0.0
+	for _, v := range cpu {
+		if v == v {
+			r.sum[int(at)] += float64(v)
+			r.count[int(at)]++
+		}
+		if at++; at >= perCycle {
+			at -= perCycle
+		}
+	}
+	most := 0.0
+	for i, n := range r.count {
+		if n > 1 {
+			most = max(most, r.sum[i]/n)
+		}
+	}
+	return min(most, 1)
 }
 
 // steady cuts the window into at most four stretches of whole cycles or more

@@ -46,7 +46,7 @@ const (
 	lineOverFloor = 16  // frequency over the mean of the upper half
 	echoSigmas    = 3.5 // covariance of neighbours over its error
 	trendSigmas   = 5   // slope over its error
-	outlierSigmas = 4.5 // distance from the median
+	outlierSigmas = 4.5 // distance above the median
 	minOutliers   = 3   // that make bursts
 )
 
@@ -65,7 +65,7 @@ type Evidence struct {
 	Weekend bool          // the days differ over the week
 	Swing   float64       // standard deviation of the part that repeats
 	Drift   float64       // of the part that neither repeats nor is white noise: drift, steps, long bursts
-	Bursts  float64       // of samples too far from the median to be noise
+	Bursts  float64       // of samples too far above the median to be noise
 	Noise   float64       // of white noise, from one sample to the next
 }
 
@@ -213,7 +213,7 @@ func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
 	if !near(f.period, week, 0.03) && (!near(f.period, day, 0.03) || weeks < minCycles) {
 		return f.period, false
 	}
-	daily, weekly := a.folder.fold(b, day), a.folder.fold(b, week)
+	daily, weekly := a.folder.foldIn(b, day, maxSlots/7), a.folder.foldIn(b, week, maxSlots)
 	switch {
 	case daily.swing < strongDay*weekly.swing:
 		return f.period, false
@@ -250,13 +250,21 @@ func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 	return best, best.foretold > 0
 }
 
-// multiple lengthens the period to a small multiple of it whose profile does
-// not merely repeat itself: the spectrum may have proposed a harmonic.
+// multiple lengthens the period to a small multiple of it, or to the day,
+// whose profile does not merely repeat itself, for as long as there is one: the
+// spectrum may have proposed a harmonic, and of a short peak a high one.
 func (a *analyst) multiple(b *bins, f folding) folding {
-	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
+	times := []int{2, 3, 4}
+	if divides(f.period, day) {
+		times = append(times, int(math.Round(float64(day)/float64(f.period))))
+	}
+	for _, m := range times {
+		if m < 2 || f.cycles/float64(m) < minCycles {
+			continue
+		}
 		g := a.folder.whole(b, f.period*time.Duration(m), m*slots(f.period))
 		if g.outdoes(f) && !slices.Contains(a.folder.repeats(g, m), m) {
-			return g
+			return a.multiple(b, g)
 		}
 	}
 	return f
