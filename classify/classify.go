@@ -111,7 +111,7 @@ func tooFew(w cluster.Window, filled int) string {
 	case filled == 0:
 		return "no samples"
 	case length < minWindow:
-		return fmt.Sprintf("a window of %s: at least %s are needed", length, minWindow)
+		return fmt.Sprintf("a window of %s: at least %s are needed", span(length), span(minWindow))
 	case filled < minSamples:
 		return fmt.Sprintf("%d samples: at least %d are needed", filled, minSamples)
 	case 2*filled < w.Len:

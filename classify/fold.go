@@ -29,11 +29,14 @@ func (f folding) share() float64 {
 	return f.swing / (f.swing + f.rest)
 }
 
-// convincing says whether the period explains most of what is not noise. A
-// red series foretells itself by chance in inverse proportion to the cycles
-// seen, so fewer cycles must explain more.
+// needed is the share that the period must explain. A red series foretells
+// itself by chance in inverse proportion to the cycles seen, so fewer cycles
+// must explain more.
+func (f folding) needed() float64 { return minShare + 1/f.cycles }
+
+// convincing says whether the period explains most of what is not noise.
 func (f folding) convincing() bool {
-	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= minShare+1/f.cycles
+	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= f.needed()
 }
 
 // clear says whether the repeating part stands out from what white noise

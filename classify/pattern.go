@@ -55,35 +55,6 @@ const (
 	week = 7 * day
 )
 
-// Evidence is what a pattern was decided from. Standard deviations are in
-// utilisation, 0 to 1.
-type Evidence struct {
-	Period  time.Duration // the best period found, also when it was not good enough; 0 if none
-	Cycles  float64       // of it in the window
-	Share   float64       // part of all that is not white noise which the period explains, each cycle foretold by the others
-	Steady  float64       // 1: the pattern is there all the time; 0: some stretch of the window lacks it
-	Weekend bool          // the days differ over the week
-	Swing   float64       // standard deviation of the part that repeats
-	Drift   float64       // of the part that neither repeats nor is white noise: drift, steps, long bursts
-	Bursts  float64       // of samples too far above the median to be noise
-	Noise   float64       // of white noise, from one sample to the next
-}
-
-// Why says in a line what the evidence amounts to.
-func (e Evidence) Why() string {
-	points := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
-	why := fmt.Sprintf("drift %s, bursts %s, noise %s points", points(e.Drift), points(e.Bursts), points(e.Noise))
-	if e.Period == 0 {
-		return "no period; " + why
-	}
-	modulated := ""
-	if e.Weekend {
-		modulated = ", weekends differ"
-	}
-	return fmt.Sprintf("%s over %.1f cycles explains %.0f%%, steady %.2f%s; swing %s, %s",
-		e.Period.Round(time.Minute), e.Cycles, 100*e.Share, e.Steady, modulated, points(e.Swing), why)
-}
-
 // quiet is the standard deviation below which a movement around a level of
 // mean utilisation is of no use or harm to anyone.
 func quiet(mean float64) float64 { return max(quietPoints, quietShare*mean) }
@@ -109,10 +80,12 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(a.coarse.value))
 	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
+	var f folding
 	if drift > limit*limit/10 { // less could not hide a swing beyond the limit
-		f, ok := a.period(b, drift, &e)
+		var ok bool
+		f, ok = a.period(b, drift, &e)
 		if ok && f.swing > limit*limit {
-			e.Bursts = math.Sqrt(s.outlying())
+			e.Bursts, e.Rule = math.Sqrt(s.outlying()), e.explains(f)
 			return cluster.Periodic, e
 		}
 		if f.clear() { // then its means over many cycles know better
@@ -120,7 +93,14 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 		}
 	}
 	e.Bursts = math.Sqrt(max(s.outlying(), a.coarse.outlying()))
-	if drift <= limit*limit && e.Bursts <= limit/2 {
+	moved := math.Sqrt(drift)
+	switch {
+	case moved > limit:
+		e.Rule = fmt.Sprintf("moves by %s points, over the %s that count, and %s", points(moved), points(limit), e.lacks(f, b.length()))
+	case e.Bursts > limit/2:
+		e.Rule = fmt.Sprintf("bursts of %s points, over the %s that count", points(e.Bursts), points(limit/2))
+	default:
+		e.Rule = fmt.Sprintf("moves by %s points, under the %s that count", points(moved), points(limit))
 		return cluster.Constant, e
 	}
 	return cluster.Unpredictable, e
