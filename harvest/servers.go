@@ -125,9 +125,13 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	s.recent.note(at, now)
 	state := &c.states[s.class]
 	state.Room, state.Surely = state.Room.Sub(s.room), state.Surely.Sub(s.surely)
+	before := s.room
 	c.look(s)
 	state.Room, state.Surely = state.Room.Add(s.room), state.Surely.Add(s.surely)
 	c.weigh(s)
+	if !s.room.Fits(before) {
+		c.open(s.class)
+	}
 }
 
 // hold gives request to a task of j on s.
@@ -149,6 +153,7 @@ func (c *Core) release(j *job, s *server, st *cluster.Stage) {
 		s.load.Remove(st.Loading)
 	}
 	c.weigh(s)
+	c.open(s.class)
 }
 
 // weigh brings the server's chance to be chosen up to date.
@@ -157,11 +162,7 @@ func (c *Core) weigh(s *server) {
 		return
 	}
 	free := &c.classes[s.class].free
-	w := c.weight(s)
-	free.set(s.place, w)
-	if w > 0 {
-		c.open(s.class)
-	}
+	free.set(s.place, c.weight(s))
 }
 
 // open notes that tasks that wait for class i may fit now.

@@ -87,6 +87,7 @@ the servers noticing.`,
 		newSimulate(),
 		newPlan(),
 		newReproduce(),
+		newTrace(),
 		newVersion(),
 	)
 	return root

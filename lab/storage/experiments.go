@@ -30,7 +30,7 @@ func runFig15(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, 
 	size := Size{Datacenters: allTen(), Servers: 600, Blocks: 200_000, Seeds: o.Seeds}
 	switch {
 	case o.Quick:
-		size.Datacenters, size.Servers, size.Blocks = []string{"DC-0", "DC-3", "DC-9"}, 300, 30_000
+		size.Datacenters, size.Servers, size.Blocks = []string{"DC-1", "DC-3", "DC-9"}, 1000, 60_000
 	case o.Full:
 		size.Servers, size.Blocks = 0, 4_000_000
 	}

@@ -80,7 +80,7 @@ func (l Loss) paper() string {
 	return ""
 }
 
-// Figure draws the losses as the paper does, on a logarithmic scale; where there
+// Figure draws the losses as the paper does; where there
 // is no bar there is no loss.
 func (all Losses) Figure() chart.Figure {
 	fig := chart.Figure{Name: "fig15", Columns: 1, Width: 8}

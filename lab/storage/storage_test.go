@@ -12,7 +12,7 @@ import (
 )
 
 func TestHistoryLosesFarFewerBlocksThanStock(t *testing.T) {
-	size := Size{Datacenters: []string{"DC-3"}, Servers: 300, Blocks: 40_000, Seeds: 1}
+	size := Size{Datacenters: []string{"DC-1"}, Servers: 300, Blocks: 10_000, Seeds: 3}
 	losses, err := Fig15(context.Background(), size)
 	if err != nil {
 		t.Fatal(err)

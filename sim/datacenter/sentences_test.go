@@ -14,10 +14,10 @@ import (
 // Every sentence of the paper about the ten datacenters, held against what is
 // generated. A test is named after its sentence.
 
-// ten are of full size, but without utilisation; tenUsed have a month of it, on 2,000 servers each.
+// ten are of full size, but without utilisation; tenUsed have a month of it, on 1,000 servers each.
 var (
 	ten     = sync.OnceValue(func() []*Datacenter { return generateTen(Options{Seed: 1}) })
-	tenUsed = sync.OnceValue(func() []*Datacenter { return generateTen(Options{Servers: 2000, Past: 31, Seed: 1}) })
+	tenUsed = sync.OnceValue(func() []*Datacenter { return generateTen(Options{Servers: 1000, Past: 31, Seed: 1}) })
 )
 
 func generateTen(o Options) (out []*Datacenter) {
@@ -94,11 +94,11 @@ func TestServersHaveTwelveCoresAndThirtyTwoGB(t *testing.T) {
 
 // shape is what can be seen in a tenant's utilisation: its variation over time
 // against its mean, and the share of that variation at whole numbers of cycles a
-// day. It looks at every fifteenth slot.
+// day. It looks at every thirtieth slot.
 func shape(d *Datacenter, tenant int) (variation, daily float64) {
 	server := int(d.Tenants[tenant].Servers[0])
 	var u []float64
-	for slot := 0; slot < d.Window.Len; slot += 15 {
+	for slot := 0; slot < d.Window.Len; slot += 30 {
 		u = append(u, float64(d.CPU(server, slot)))
 	}
 	mean := 0.0
