@@ -211,7 +211,7 @@ func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {
 
 func printClasses(out io.Writer, c classified, carried *classify.Carried, all bool) error {
 	w, series, r := c.window, c.series, c.result
-	fmt.Fprintf(out, "%s to %s, every %s: %s, %s\n\n",
+	fmt.Fprintf(out, "%s to %s, every %s: %s, %s\n",
 		w.From.UTC().Format(time.DateTime), clock(w.To()), spell(w.Step), counted(len(series), "tenant"), counted(serversOf(series), "server"))
 
 	tables := []*table{patternTable(r), classTable(w, series, r)}
@@ -221,10 +221,8 @@ func printClasses(out io.Writer, c classified, carried *classify.Carried, all bo
 	if len(r.Tenants) == 0 {
 		tables = nil
 	}
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
+	for _, t := range tables {
+		fmt.Fprintln(out)
 		if err := t.print(out); err != nil {
 			return err
 		}
