@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -199,8 +200,8 @@ func (b *buffer) wrote(day int64) {
 }
 
 func (im *Import) put(ctx context.Context) error {
-	if err := im.store.samples.Put(ctx, im.batch...); err != nil {
-		return fmt.Errorf("history: put samples: %w", err)
+	if err := put(ctx, im.store.samples, "samples", im.batch); err != nil {
+		return err
 	}
 	clear(im.batch)
 	im.batch, im.bytes = im.batch[:0], 0
@@ -233,21 +234,19 @@ func (im *Import) Commit(ctx context.Context) error {
 }
 
 // describe writes what is new about servers and gives those known before.
-func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]bool, error) {
+func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, error) {
 	all, err := im.store.Servers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known, now := map[cluster.ServerID]bool{}, map[cluster.ServerID]Server{}
+	known := map[cluster.ServerID]Server{}
 	for _, s := range all {
-		known[s.ID], now[s.ID] = true, s
+		known[s.ID] = s
 	}
+	now := maps.Clone(known)
 	for id, b := range im.buffers {
 		s := now[id]
-		s.ID = id
-		if b.owner != "" {
-			s.Owner = b.owner
-		}
+		s.ID, s.Owner = id, cmp.Or(b.owner, s.Owner)
 		now[id] = s
 	}
 	for _, news := range im.listed {
@@ -256,18 +255,20 @@ func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]bool, erro
 		s.update(news)
 		now[news.ID] = s
 	}
-	all = all[:0]
+	var changed []Server
 	for _, id := range slices.Sorted(maps.Keys(now)) {
-		all = append(all, now[id])
+		if now[id] != known[id] {
+			changed = append(changed, now[id])
+		}
 	}
-	return known, im.store.putServers(ctx, all)
+	return known, im.store.putServers(ctx, changed)
 }
 
 // compact joins the chunks of a day into one where this import may have left several.
-func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]bool) error {
+func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server) error {
 	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
 		b := im.buffers[server]
-		if !b.revisited && !known[server] {
+		if _, old := known[server]; !old && !b.revisited {
 			continue
 		}
 		if err := im.store.rewrite(ctx, server, b.first, b.last, 0); err != nil {

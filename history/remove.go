@@ -18,8 +18,8 @@ func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, las
 	if err != nil {
 		return err
 	}
-	var put []kv.Record
-	var drop []kv.Key
+	var joined []kv.Record
+	var old []kv.Key
 	for d, err := range s.serverDays(ctx, l, server, first, last) {
 		if err != nil {
 			return err
@@ -40,23 +40,27 @@ func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, las
 		if len(points) > 0 {
 			newest := keys[len(keys)-1]
 			keys = keys[:len(keys)-1]
-			put = append(put, kv.Record{Key: chunkKey(server, newest), Value: s.codec.encode(points)})
+			joined = append(joined, kv.Record{Key: chunkKey(server, newest), Value: s.codec.encode(points)})
 		}
 		for _, key := range keys {
-			drop = append(drop, chunkKey(server, key))
+			old = append(old, chunkKey(server, key))
 		}
 	}
-	if err := s.samples.Put(ctx, put...); err != nil {
-		return fmt.Errorf("history: rewrite samples of %q: %w", server, err)
+	if err := put(ctx, s.samples, "samples", joined); err != nil {
+		return err
 	}
-	return s.drop(ctx, s.samples, drop)
+	return drop(ctx, s.samples, old)
 }
 
 func chunkKey(server cluster.ServerID, key rowKey) kv.Key {
 	return kv.Key{Part: []byte(server), Row: key.bytes()}
 }
 
-func (s *Store) drop(ctx context.Context, table kv.LooseTable, keys []kv.Key) error {
+// drop deletes keys, if there are any.
+func drop(ctx context.Context, table kv.LooseTable, keys []kv.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
 	if err := table.Delete(ctx, keys...); err != nil {
 		return fmt.Errorf("history: delete: %w", err)
 	}
@@ -68,14 +72,14 @@ func (s *Store) sweep(ctx context.Context, ids []uint32) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return s.dropAll(ctx, s.samples, kv.Range{}, func(r kv.Record) bool {
+	return dropAll(ctx, s.samples, kv.Range{}, func(r kv.Record) bool {
 		key, err := parseRow(r.Key.Row)
 		return err == nil && slices.Contains(ids, key.imported)
 	})
 }
 
 // dropAll deletes the records of a range that match.
-func (s *Store) dropAll(ctx context.Context, table kv.LooseTable, in kv.Range, match func(kv.Record) bool) error {
+func dropAll(ctx context.Context, table kv.LooseTable, in kv.Range, match func(kv.Record) bool) error {
 	var keys []kv.Key
 	for record, err := range table.Scan(ctx, in) {
 		if err != nil {
@@ -85,21 +89,21 @@ func (s *Store) dropAll(ctx context.Context, table kv.LooseTable, in kv.Range, m
 			keys = append(keys, kv.Key{Part: slices.Clone(record.Key.Part), Row: slices.Clone(record.Key.Row)})
 		}
 	}
-	return s.drop(ctx, table, keys)
+	return drop(ctx, table, keys)
 }
 
 // Remove forgets a server: its samples, its reimages and what is known of it.
 // It reports whether there was such a server.
 func (s *Store) Remove(ctx context.Context, server cluster.ServerID) (bool, error) {
 	every := func(kv.Record) bool { return true }
-	if err := s.dropAll(ctx, s.samples, kv.Range{Part: []byte(server)}, every); err != nil {
+	if err := dropAll(ctx, s.samples, kv.Range{Part: []byte(server)}, every); err != nil {
 		return false, err
 	}
-	if err := s.dropAll(ctx, s.reimages, kv.Range{Part: []byte(server)}, every); err != nil {
+	if err := dropAll(ctx, s.reimages, kv.Range{Part: []byte(server)}, every); err != nil {
 		return false, err
 	}
 	found := false
-	err := s.dropAll(ctx, s.servers, kv.Range{Part: serversPart, From: []byte(server), To: append([]byte(server), 0)},
+	err := dropAll(ctx, s.servers, kv.Range{Part: serversPart, From: []byte(server), To: append([]byte(server), 0)},
 		func(kv.Record) bool { found = true; return true })
 	return found, err
 }
@@ -129,13 +133,13 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 			keys = append(keys, reimageKey(r))
 		}
 	}
-	return s.drop(ctx, s.reimages, keys)
+	return drop(ctx, s.reimages, keys)
 }
 
 // RemoveAll forgets everything: samples, servers, reimages and runs.
 func (s *Store) RemoveAll(ctx context.Context) error {
 	for _, table := range []kv.LooseTable{s.samples, s.reimages, s.runs, s.servers} {
-		if err := s.dropAll(ctx, table, kv.Range{}, func(kv.Record) bool { return true }); err != nil {
+		if err := dropAll(ctx, table, kv.Range{}, func(kv.Record) bool { return true }); err != nil {
 			return err
 		}
 	}

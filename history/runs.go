@@ -28,10 +28,7 @@ func (s *Store) AddRun(ctx context.Context, run JobRun) error {
 		return fmt.Errorf("history: run of %q: %w", run.Name, err)
 	}
 	key := kv.Key{Part: []byte(run.Name), Row: binary.BigEndian.AppendUint64(nil, uint64(run.Start.UnixNano()))}
-	if err := s.runs.Put(ctx, kv.Record{Key: key, Value: value}); err != nil {
-		return fmt.Errorf("history: add run of %q: %w", run.Name, err)
-	}
-	return nil
+	return put(ctx, s.runs, "runs", []kv.Record{{Key: key, Value: value}})
 }
 
 // Runs lists the runs of a job, the oldest first.

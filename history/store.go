@@ -95,8 +95,16 @@ func (s *Store) putServers(ctx context.Context, servers []Server) error {
 		}
 		records = append(records, kv.Record{Key: kv.Key{Part: serversPart, Row: []byte(v.ID)}, Value: value})
 	}
-	if err := s.servers.Put(ctx, records...); err != nil {
-		return fmt.Errorf("history: put servers: %w", err)
+	return put(ctx, s.servers, "servers", records)
+}
+
+// put writes records, if there are any.
+func put(ctx context.Context, table kv.LooseTable, what string, records []kv.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if err := table.Put(ctx, records...); err != nil {
+		return fmt.Errorf("history: put %s: %w", what, err)
 	}
 	return nil
 }
@@ -346,8 +354,5 @@ func (s *Store) putReimages(ctx context.Context, all []cluster.Reimage) error {
 	for i, r := range all {
 		records[i] = kv.Record{Key: reimageKey(r), Value: []byte(r.Cause)}
 	}
-	if err := s.reimages.Put(ctx, records...); err != nil {
-		return fmt.Errorf("history: put reimages: %w", err)
-	}
-	return nil
+	return put(ctx, s.reimages, "reimages", records)
 }

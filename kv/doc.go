@@ -23,12 +23,15 @@
 // says ErrUnknown, and the writer reads the record:
 //
 //   - The version is its own: the write was applied.
-//   - The version is the old one: the write was not applied. It may still be
-//     under way, so the same write is tried again; if both arrive, one finds the
-//     version changed. Either way it was written once.
-//   - Anything else: another write stands there. It may have replaced this one
-//     or forestalled it, and the versions cannot tell. ErrUnknown stays. A caller
-//     that must know puts what it needs into the value (a Lease has its holder).
+//   - The version is the old one: the write was not applied, since no version
+//     comes twice. It may still be under way, so the same write is tried again; if
+//     both arrive, one finds the version changed. Either way it was written once.
+//   - Another write stands there. It may have replaced this one or forestalled
+//     it, and the versions cannot tell. ErrUnknown stays. A caller that must know
+//     puts what it needs into the value (a Lease has its holder).
+//   - The record was to be new and is not there. It may have been written and
+//     deleted since, or come yet, so trying again could bring it back from the
+//     dead. ErrUnknown stays. A caller that knows of no deletes may try again.
 //
 // Writer.Set does this, and Writer.Delete as far as it can be done: a record that
 // is gone does not say who removed it.

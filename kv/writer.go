@@ -26,8 +26,9 @@ func (w *Writer) mint() Version { return Version{Writer: w.id, Seq: w.seq.Add(1)
 
 // Set writes value under key if the record's version is old, and gives the
 // version it wrote. It settles what CompareAndSet leaves unknown, by reading.
-// ErrUnknown is left only if the store cannot be read, or if by then another
-// write stands there, which may or may not have replaced this one.
+// ErrUnknown is left if the store cannot be read; if by then another write
+// stands there, which may or may not have replaced this one; and if the record
+// is new and not there, for it may have been deleted since, or come yet.
 func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value []byte) (Version, error) {
 	next := w.mint()
 	err := t.CompareAndSet(ctx, key, old, next, value)
@@ -38,11 +39,12 @@ func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value [
 			return Version{}, fmt.Errorf("%w; reading it back failed: %w", err, readErr)
 		case now == next:
 			return next, nil
-		case now != old:
+		case now != old || old == Version{}:
 			return Version{}, err
 		}
-		// Not applied, but it may be on its way still. The same write again
-		// moves the version on, after which the first cannot be applied.
+		// Not applied, for no version comes twice, but it may be on its way
+		// still. The same write again moves the version on, after which the
+		// first cannot be applied.
 		err = inDoubt(t.CompareAndSet(ctx, key, old, next, value))
 	}
 	if err != nil {

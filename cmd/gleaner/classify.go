@@ -22,6 +22,7 @@ type classifyFlags struct {
 	window  time.Duration
 	step    time.Duration
 	seed    uint64
+	against []string
 	plot    string
 	tenant  string
 	tenants bool
@@ -48,6 +49,9 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
   # The last week only; every tenant with the reason for its pattern:
   gleaner classify --history cpu.csv.gz --window 168h --tenants
 
+  # Do the classes that July taught hold in August?
+  gleaner classify --history august.csv.gz --against july.csv.gz
+
   # For a script:
   gleaner classify --history cpu.csv.gz --json | jq .patterns`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runClassify(cmd, f, args) },
@@ -56,6 +60,7 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
 	cmd.Flags().DurationVar(&f.window, "window", 720*time.Hour, "how much history to use, back from the last sample")
 	cmd.Flags().DurationVar(&f.step, "step", 0, "length of a slot of the even grid (default: chosen from the data)")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the clustering; the same seed gives the same classes")
+	cmd.Flags().StringSliceVar(&f.against, "against", nil, "earlier history files: tell how well the classes they teach hold in this history")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "write pictures (SVG and PNG) into this directory")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "with --plot: also draw this tenant in time and frequency")
 	cmd.Flags().BoolVar(&f.tenants, "tenants", false, "list every tenant with the evidence for its pattern")
@@ -80,25 +85,54 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 }
 
 func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) error {
-	ctx := cmd.Context()
-	w, err := lastWindow(ctx, store, f.window, f.step)
+	now, err := classifyLast(cmd.Context(), f, store)
 	if err != nil {
 		return err
 	}
-	series, err := store.Window(ctx, w)
-	if err != nil {
-		return err
-	}
-	result := classify.Run(w, series, classify.Options{Seed: f.seed})
 	if f.plot != "" {
-		if err := plotClasses(cmd, f, w, series, result); err != nil {
+		if err := plotClasses(cmd, f, now); err != nil {
+			return err
+		}
+	}
+	var carried *classify.Carried
+	if len(f.against) > 0 {
+		earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
+		err := earlier.with(cmd, func(store *history.Store) error {
+			before, err := classifyLast(cmd.Context(), f, store)
+			if err == nil {
+				c := classify.Carry(before.result, now.result, now.series)
+				carried = &c
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	if wantJSON(cmd) {
-		return printJSON(cmd, classesJSON(w, series, result))
+		return printJSON(cmd, classesJSON(now, carried))
 	}
-	return printClasses(cmd.OutOrStdout(), w, series, result, f.tenants)
+	return printClasses(cmd.OutOrStdout(), now, carried, f.tenants)
+}
+
+// classified is what classification says of one window.
+type classified struct {
+	window cluster.Window
+	series []cluster.Series
+	result classify.Result
+}
+
+// classifyLast classifies the last window of a history.
+func classifyLast(ctx context.Context, f classifyFlags, store *history.Store) (classified, error) {
+	w, err := lastWindow(ctx, store, f.window, f.step)
+	if err != nil {
+		return classified{}, err
+	}
+	series, err := store.Window(ctx, w)
+	if err != nil {
+		return classified{}, err
+	}
+	return classified{w, series, classify.Run(w, series, classify.Options{Seed: f.seed})}, nil
 }
 
 // lastWindow is the grid of the given length that ends with the last sample.
@@ -128,19 +162,20 @@ func lastWindow(ctx context.Context, store *history.Store, length, step time.Dur
 	return cluster.Window{From: from, Step: step, Len: int(to.Sub(from) / step)}, nil
 }
 
-func plotClasses(cmd *cobra.Command, f classifyFlags, w cluster.Window, series []cluster.Series, r classify.Result) error {
-	figures := patterns.Classes(w, series, r)
+func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {
+	figures := patterns.Classes(c.window, c.series, c.result)
 	if f.tenant != "" {
-		i := slices.IndexFunc(series, func(s cluster.Series) bool { return string(s.Tenant) == f.tenant })
+		i := slices.IndexFunc(c.series, func(s cluster.Series) bool { return string(s.Tenant) == f.tenant })
 		if i < 0 {
 			return input.Errorf("--tenant", "no tenant %q in the history", f.tenant)
 		}
-		figures = append(figures, patterns.Tenant(w, series[i]))
+		figures = append(figures, patterns.Tenant(c.window, c.series[i]))
 	}
 	return saveFigures(cmd, f.plot, figures)
 }
 
-func printClasses(out io.Writer, w cluster.Window, series []cluster.Series, r classify.Result, all bool) error {
+func printClasses(out io.Writer, c classified, carried *classify.Carried, all bool) error {
+	w, series, r := c.window, c.series, c.result
 	servers := 0
 	for _, t := range r.Tenants {
 		servers += t.Servers
@@ -160,6 +195,10 @@ func printClasses(out io.Writer, w cluster.Window, series []cluster.Series, r cl
 		if err := tenantTable(series, r).print(out); err != nil {
 			return err
 		}
+	}
+	if carried != nil {
+		fmt.Fprintf(out, "\nAgainst the classes of the earlier history: %.1f%% of %d samples stay under their class's peak, %.1f%% of %d tenants keep their pattern.\n",
+			100*carried.UnderShare(), carried.Samples, 100*carried.KeptShare(), carried.Tenants)
 	}
 	return printSkipped(out, r.Skipped)
 }
@@ -293,6 +332,13 @@ type (
 		Patterns     map[string]patternCount `json:"patterns"`
 		Classes      []classOut              `json:"classes"`
 		Tenants      []tenantOut             `json:"tenants"`
+		Against      *carriedOut             `json:"against,omitempty"`
+	}
+	carriedOut struct {
+		Samples   int     `json:"samples"`
+		UnderPeak float64 `json:"under_class_peak"`
+		Tenants   int     `json:"tenants"`
+		Kept      float64 `json:"kept_pattern"`
 	}
 	skippedOut struct {
 		Tenant cluster.TenantID `json:"tenant"`
@@ -319,7 +365,8 @@ type (
 	}
 )
 
-func classesJSON(w cluster.Window, series []cluster.Series, r classify.Result) classesOut {
+func classesJSON(c classified, carried *classify.Carried) classesOut {
+	w, series, r := c.window, c.series, c.result
 	out := classesOut{TenantsTotal: len(series), Patterns: countPatterns(r),
 		Skipped: []skippedOut{}, Classes: []classOut{}, Tenants: []tenantOut{}}
 	out.Window.From, out.Window.To, out.Window.StepSeconds = w.From.UTC(), w.To().UTC(), w.Step.Seconds()
@@ -334,6 +381,9 @@ func classesJSON(w cluster.Window, series []cluster.Series, r classify.Result) c
 	}
 	for _, t := range r.Tenants {
 		out.Tenants = append(out.Tenants, tenantOut{t.ID, t.Class, t.Pattern, t.Servers, t.Mean, t.Peak, t.Period.Hours(), t.Evidence.Why()})
+	}
+	if carried != nil {
+		out.Against = &carriedOut{carried.Samples, carried.UnderShare(), carried.Tenants, carried.KeptShare()}
 	}
 	return out
 }

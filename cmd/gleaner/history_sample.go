@@ -71,7 +71,7 @@ func sampleMachine(cmd *cobra.Command, server cluster.ServerID, every time.Durat
 	}
 	ctx := cmd.Context()
 	// A directory that cannot be used should show now and not after the first interval.
-	if err := keep(ctx, cmd, nil); err != nil {
+	if err := keepPatiently(ctx, cmd, nil); err != nil {
 		return err
 	}
 	ticks := time.NewTicker(every)
@@ -109,7 +109,18 @@ func flushWaiting(cmd *cobra.Command, waiting []history.Sample) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	return keep(context.WithoutCancel(cmd.Context()), cmd, waiting)
+	return keepPatiently(context.WithoutCancel(cmd.Context()), cmd, waiting)
+}
+
+// keepPatiently is keep that gives another command a few seconds to finish.
+func keepPatiently(ctx context.Context, cmd *cobra.Command, samples []history.Sample) error {
+	for patience := 30; ; patience-- {
+		err := keep(ctx, cmd, samples)
+		if !errors.Is(err, kv.ErrHeld) || patience == 0 {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // keep writes the samples to the data directory.

@@ -80,10 +80,10 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
+		newHistory(),
 		newClassify(),
 		newReimages(),
 		newVersion(),
-		newHistory(),
 		newGenerate(),
 		newSimulate(),
 	)
@@ -97,6 +97,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	}
 	if cmd.HasSubCommands() {
 		hint := ""
+		cmd.SuggestionsMinimumDistance = 2 // typing errors
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = fmt.Sprintf("; did you mean %q?", near[0])
 		}

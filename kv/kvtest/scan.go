@@ -147,6 +147,8 @@ func scanWhileWriting(t *testing.T, s kv.Store) {
 	}
 	var ready, done sync.WaitGroup
 	stop := make(chan struct{})
+	defer done.Wait()
+	defer close(stop)
 	for n := range writers {
 		ready.Add(1)
 		done.Go(func() {
@@ -192,8 +194,6 @@ func scanWhileWriting(t *testing.T, s kv.Store) {
 			}
 		}
 	}
-	close(stop)
-	done.Wait()
 }
 
 func splitCoversOnce(t *testing.T, s kv.Store) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,11 @@ import (
 // not. Opened again, it has every write that was acknowledged and every write
 // that a reader saw, nothing that was never begun, and nothing by halves.
 func TestCrash(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if os.Getenv("GLEANER_LONG") != "" {
+		seeds = 300
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { crashes(t, seed) })
 	}
 }
@@ -87,11 +92,10 @@ func (r *register) promise(count uint64) {
 }
 
 func newWork(t *testing.T, s *Store, seed uint64) *work {
-	table, err1 := s.Table(t.Context(), "t")
-	loose, err2 := s.LooseTable(t.Context(), "l")
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	table, err := s.Table(t.Context(), "t")
+	must(t, err)
+	loose, err := s.LooseTable(t.Context(), "l")
+	must(t, err)
 	return &work{t: t, seed: seed, table: table, loose: loose}
 }
 
@@ -206,6 +210,24 @@ func (w *work) compare(name string, left kv.Reader, i int, promised, begun uint6
 		}
 		if !gone {
 			w.t.Errorf("%s: gone after the crash, was promised at %d, begun at %d", name, promised, begun)
+		}
+	}
+}
+
+// TestCrashAfterBatches: a Put that fills whole batches is durable to the last of them.
+func TestCrashAfterBatches(t *testing.T) {
+	memory := vfs.NewCrashableMem()
+	tab, err := openAt(t, "store", memory).LooseTable(t.Context(), "l")
+	must(t, err)
+	var records []kv.Record
+	for i := range 3 {
+		records = append(records, kv.Record{Key: registerKey(i), Value: make([]byte, batchBytes)})
+		must(t, tab.Put(t.Context(), records...))
+		left, err := openAt(t, "store", memory.CrashClone(vfs.CrashCloneCfg{})).LooseTable(t.Context(), "l")
+		must(t, err)
+		for i := range records {
+			_, err := left.Get(t.Context(), registerKey(i))
+			must(t, err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 // A Store is a kv.Store in a directory that no other may open meanwhile.
 type Store struct {
+	dir     string
 	db      *pebble.DB
 	lock    *pebble.Lock
 	flights *flights
@@ -70,7 +71,7 @@ func (s *Store) name(name string, loose bool) error {
 		return s.db.Set(key, []byte(kindOf(loose)), pebble.Sync)
 	}
 	if err != nil {
-		return fmt.Errorf("kv: look up table %s: %w", name, err)
+		return s.failed("look up", name, err)
 	}
 	defer closer.Close()
 	switch string(kind) {
@@ -80,6 +81,10 @@ func (s *Store) name(name string, loose bool) error {
 		return kv.WrongKind(name, !loose)
 	}
 	return fmt.Errorf("kv: table %s is of kind %q, which this gleaner does not know", name, kind)
+}
+
+func (s *Store) failed(did, name string, err error) error {
+	return fmt.Errorf("kv: %s table %s in %s: %w", did, name, s.dir, explained(err))
 }
 
 func kindOf(loose bool) string {

@@ -3,8 +3,13 @@ package pebble
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -36,6 +41,61 @@ func openAt(t testing.TB, dir string, disk vfs.FS) *Store {
 		}
 	})
 	return s
+}
+
+// TestWritersShareSyncs: while one sync goes on, other writes gather for the next.
+func TestWritersShareSyncs(t *testing.T) {
+	const writers, each = 64, 5
+	var syncs atomic.Int64
+	s := openAt(t, "store", watchedDisk{vfs.NewMem(), func() {
+		syncs.Add(1)
+		time.Sleep(3 * time.Millisecond)
+	}})
+	tab, err := s.Table(t.Context(), "t")
+	must(t, err)
+	syncs.Store(0)
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			writer := kv.NewWriter(uint64(w + 1))
+			for i := range each {
+				if _, err := writer.Set(t.Context(), tab, kv.Key{Part: []byte{byte(w)}, Row: []byte{byte(i)}}, kv.Version{}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := syncs.Load(); n > writers*each/2 {
+		t.Errorf("%d writes took %d syncs", writers*each, n)
+	}
+}
+
+// TestFormat: the page of the format shows what is on disk.
+func TestFormat(t *testing.T) {
+	s := openAt(t, "store", vfs.NewMem())
+	jobs, err := s.Table(t.Context(), "jobs")
+	must(t, err)
+	load, err := s.LooseTable(t.Context(), "load")
+	must(t, err)
+	must(t, jobs.CompareAndSet(t.Context(), kv.Key{Part: []byte("a"), Row: []byte("b")}, kv.Version{}, kv.Version{Writer: 1, Seq: 2}, []byte("v")))
+	must(t, jobs.CompareAndSet(t.Context(), kv.Key{Part: []byte("a\x00c")}, kv.Version{}, kv.Version{Writer: 1, Seq: 3}, []byte("w")))
+	must(t, load.Put(t.Context(), kv.Record{Key: kv.Key{Part: []byte("s1"), Row: []byte("t")}, Value: []byte("9")}))
+	it, err := s.db.NewIter(nil)
+	must(t, err)
+	var dump strings.Builder
+	for ok := it.First(); ok; ok = it.Next() {
+		fmt.Fprintf(&dump, "%q = %q\n", it.Key(), it.Value())
+	}
+	must(t, it.Close())
+	page, err := os.ReadFile("../../docs/formats/kv.md")
+	must(t, err)
+	if !strings.Contains(string(page), dump.String()) {
+		t.Errorf("docs/formats/kv.md does not show\n%s", dump.String())
+	}
+	if !strings.Contains(string(page), strings.TrimSpace(fmt.Sprintf(markerText, format))) {
+		t.Errorf("docs/formats/kv.md does not show the marker of format %d", format)
+	}
 }
 
 // TestSplitBalances: of a table too large to be weighed record by record, no range

@@ -16,9 +16,9 @@ import (
 const (
 	// smallTable is the size up to which Split weighs every record itself:
 	// Pebble's estimates count whole blocks, which is too coarse below.
-	smallTable = 4 << 20
+	smallTable = 8 << 20
 	// grains is how many pieces Split weighs for each range it makes, so a
-	// range is off by about a grains-th part.
+	// range is off by about a grains-th part, or by a few blocks.
 	grains = 16
 )
 
@@ -43,8 +43,8 @@ func (t *table) Split(ctx context.Context, n int) ([]kv.Range, error) {
 	total := s.estimate(lo, hi)
 	if total <= smallTable {
 		s.weighEach()
-	} else {
-		s.weigh(lo, hi, max(1, total/uint64(n*grains)))
+	} else if it.First() {
+		s.weigh(bytes.Clone(it.Key()), s.seek(it.SeekLT, hi), max(2*blockSize, total/uint64(n*grains)))
 	}
 	if err := errors.Join(s.err, it.Error(), ctx.Err()); err != nil {
 		return nil, t.failed("split", err)
@@ -81,27 +81,33 @@ func (s *scale) weighEach() {
 	}
 }
 
-// weigh makes pieces of at most grain of the keys lo <= key < hi, as far as
-// Pebble's estimates tell them apart. It halves the span between the first and
-// the last key that are there, so that each half has a key.
-func (s *scale) weigh(lo, hi []byte, grain uint64) {
-	if !s.it.SeekGE(lo) || s.err != nil {
-		return
-	}
-	first := bytes.Clone(s.it.Key())
-	if !s.it.SeekLT(hi) {
-		return
-	}
-	last := bytes.Clone(s.it.Key())
-	size := s.estimate(lo, hi)
-	if size <= grain || bytes.Compare(first, last) >= 0 {
+// weigh makes pieces of at most grain of the keys from first to last, both of
+// which are there, as far as Pebble's estimates tell keys apart.
+func (s *scale) weigh(first, last []byte, grain uint64) {
+	size := s.estimate(first, last)
+	if size <= grain || bytes.Equal(first, last) || s.err != nil {
 		s.add(first, size)
 		return
 	}
 	mid := between(first, last)
-	s.weigh(lo, mid, grain)
-	s.weigh(mid, hi, grain)
+	left := s.seek(s.it.SeekLT, mid)
+	right := s.seek(s.it.SeekGE, mid)
+	if s.err == nil {
+		s.weigh(first, left, grain)
+		s.weigh(right, last, grain)
+	}
 }
+
+// seek gives the key next to the given one. There is one unless the disk fails.
+func (s *scale) seek(to func([]byte) bool, key []byte) []byte {
+	if !to(key) {
+		s.err = errors.Join(s.err, s.it.Error(), errGone)
+		return nil
+	}
+	return bytes.Clone(s.it.Key())
+}
+
+var errGone = errors.New("a key is gone from a snapshot")
 
 func (s *scale) add(from []byte, weight uint64) {
 	s.pieces = append(s.pieces, piece{from, weight})

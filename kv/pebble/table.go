@@ -49,29 +49,31 @@ func (t *table) get(at []byte) (kv.Record, error) {
 		return kv.Record{}, t.failed("read", err)
 	}
 	defer closer.Close()
-	return t.record(at, bytes.Clone(value))
+	var r kv.Record
+	err = t.decode(&r, at, bytes.Clone(value))
+	return r, err
 }
 
 // versionSize is how many bytes of a value, in a table that is not loose, are its version.
 const versionSize = 16
 
-// record gives the record stored as value at the key at, and shares their bytes.
-func (t *table) record(at, value []byte) (r kv.Record, err error) {
+// decode makes r the record stored as value at the key at, sharing their bytes.
+func (t *table) decode(r *kv.Record, at, value []byte) (err error) {
 	r.Key, err = flat.Parse(at[len(t.prefix):])
 	if err != nil {
-		return r, t.failed("read", err)
+		return t.failed("read", err)
 	}
-	r.Value = value
 	if t.loose {
-		return r, nil
+		r.Value = value
+		return nil
 	}
 	if len(value) < versionSize {
-		return r, t.failed("read", fmt.Errorf("%q has no version", at))
+		return t.failed("read", fmt.Errorf("%q has no version", at))
 	}
 	r.Version.Writer = binary.BigEndian.Uint64(value)
 	r.Version.Seq = binary.BigEndian.Uint64(value[8:])
 	r.Value = value[versionSize:]
-	return r, nil
+	return nil
 }
 
 func (t *table) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Record, error] {
@@ -96,6 +98,7 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 	if err := t.sync(); err != nil {
 		return err
 	}
+	var record kv.Record
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -104,15 +107,14 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 		if err != nil {
 			return t.failed("scan", err)
 		}
-		record, err := t.record(it.Key(), value)
-		if err != nil {
+		if err := t.decode(&record, it.Key(), value); err != nil {
 			return err
 		}
 		if !yield(record, nil) {
 			return nil
 		}
 	}
-	if err := errors.Join(it.Error(), ctx.Err()); err != nil {
+	if err := it.Error(); err != nil {
 		return t.failed("scan", err)
 	}
 	return nil
@@ -128,8 +130,7 @@ func (t *table) sync() error {
 }
 
 func (t *table) failed(did string, err error) error {
-	name := t.prefix[1 : len(t.prefix)-1]
-	return fmt.Errorf("kv: %s table %s: %w", did, name, err)
+	return t.store.failed(did, string(t.prefix[1:len(t.prefix)-1]), err)
 }
 
 type strict struct{ *table }
@@ -198,28 +199,28 @@ func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
 	})
 }
 
-// batchBytes is when a batch is written out: Pebble takes batches of up to 4 GB,
-// and holds each in memory.
-const batchBytes = 8 << 20
+// batchBytes is how much a batch holds before another is begun: enough that a
+// sync is shared by many records, and little enough to stay in memory.
+const batchBytes = 4 << 20
 
-// apply adds n changes, each by add, and makes them durable.
+// apply adds n changes, each by add, and makes them durable. Only the last batch
+// is synced, which syncs those before it; it is not empty, or Pebble would not.
 func (t loose) apply(ctx context.Context, n int, add func(b *pebble.Batch, i int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	b := t.store.db.NewBatch()
-	defer func() { b.Close() }()
+	defer b.Close()
 	for i := range n {
+		if b.Len() >= batchBytes {
+			if err := b.Commit(pebble.NoSync); err != nil {
+				return t.failed("write", err)
+			}
+			b.Reset()
+		}
 		if err := add(b, i); err != nil {
 			return err
 		}
-		if b.Len() < batchBytes {
-			continue
-		}
-		if err := b.Commit(pebble.NoSync); err != nil {
-			return t.failed("write", err)
-		}
-		b.Reset()
 	}
 	if err := b.Commit(pebble.Sync); err != nil {
 		return t.failed("write", err)

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"gleaner/kv/pebble"
+)
+
+// TestMain lets scripts run gleaner, the real command line, as a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"gleaner": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			defer stop()
+			os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+	})
+}
+
+// TestScripts plays sessions of a user at the command line. Beside testscript's
+// own commands a script has:
+//
+//	exits CODE COMMAND...   run a command that must end with that code
+//	until COMMAND...        run a command again and again until it succeeds
+//	compress FILE           write FILE.gz and FILE.zst beside FILE
+//	cut FILE N              cut FILE to its first N bytes
+//	hold DIR                keep a data directory open, as another process would
+//	waves FILE              write three weeks of a daily, a constant and a drifting server, hour by hour
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/data-home")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "waves": waves,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = err.Error()
+	}
+	if code != args[0] && code != "exit status "+args[0] {
+		ts.Fatalf("%v, want %s", code, args[0])
+	}
+}
+
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(time.Minute); ts.Exec(args[0], args[1:]...) != nil; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("not within a minute")
+		}
+	}
+}
+
+func compress(ts *testscript.TestScript, _ bool, args []string) {
+	text := []byte(ts.ReadFile(args[0]))
+	var gz, zst bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	_, err := w.Write(text)
+	ts.Check(err)
+	ts.Check(w.Close())
+	z, err := zstd.NewWriter(&zst)
+	ts.Check(err)
+	_, err = z.Write(text)
+	ts.Check(err)
+	ts.Check(z.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".gz"), gz.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".zst"), zst.Bytes(), 0o600))
+}
+
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: cut FILE N")
+	}
+	var n int64
+	for _, digit := range args[1] {
+		n = n*10 + int64(digit-'0')
+	}
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+func hold(ts *testscript.TestScript, _ bool, args []string) {
+	store, err := pebble.Open(kvDir(ts.MkAbs(args[0])))
+	ts.Check(err)
+	ts.Defer(func() { store.Close() })
+}
+
+func waves(ts *testscript.TestScript, _ bool, args []string) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var out strings.Builder
+	out.WriteString("time,server,cpu\n")
+	drift := 50.0
+	for hour := range 21 * 24 {
+		at := 1704067200 + 3600*hour
+		drift += 3 * rng.NormFloat64()
+		for server, cpu := range []float64{40 + 20*math.Sin(2*math.Pi*float64(hour)/24), 30, drift} {
+			name := [...]string{"day", "still", "wild"}[server]
+			fmt.Fprintf(&out, "%d,%s,%.2f\n", at, name, min(max(cpu+rng.NormFloat64(), 0), 100))
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out.String()), 0o600))
+}
