@@ -18,23 +18,23 @@ type Facts struct {
 }
 
 // A Policy says how much harvested tasks may hold on a server, all together,
-// and how likely a server that has so much left of it is to be chosen next:
-// in proportion to its weight.
+// and of that how much it will surely be able to leave them. A server with so
+// much left of either is chosen with probability proportional to its weight.
 type Policy interface {
-	Room(Facts) cluster.Resources
-	Weight(left cluster.Resources) int64
+	Room(Facts) (may, surely cluster.Resources)
+	Weight(left, surely cluster.Resources) int64
 }
 
 // inTurn serves servers as their heartbeats come in, whatever room they have:
 // what a resource manager does by default (OSDI'16 §5.3).
 type inTurn struct{}
 
-func (inTurn) Weight(cluster.Resources) int64 { return 1 }
+func (inTurn) Weight(_, _ cluster.Resources) int64 { return 1 }
 
 // byRoom balances: twice the room, twice the chance (§5.3).
 type byRoom struct{}
 
-func (byRoom) Weight(left cluster.Resources) int64 { return int64(left.CPU) }
+func (byRoom) Weight(left, _ cluster.Resources) int64 { return int64(left.CPU) }
 
 // A ClassPicker is a policy that also says where: it picks the classes whose
 // servers a job's tasks may go to. Without any, and under policies that do not
@@ -95,14 +95,14 @@ func Guarded(p Policy) bool {
 // primary knows what the primary uses now and nothing else (YARN-PT).
 type primary struct{ inTurn }
 
-func (primary) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
+func (primary) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.now()) }
 
 // osdi16 is the paper's, as written (YARN-H/Tez-H): on a server it counts as
 // primary does, but a job's tasks go only to classes that had room for as long
 // as the job runs when it asked.
 type osdi16 struct{ byRoom }
 
-func (osdi16) Room(f Facts) cluster.Resources { return primary{}.Room(f) }
+func (osdi16) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.now()) }
 
 func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int {
 	if len(ask.Has) > 0 {
@@ -111,16 +111,39 @@ func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int)
 	return Select(ask.Kind, ask.Need, classes, r, picked)
 }
 
-// history is ours. It differs from the paper in two ways. What a primary gave
+// history is ours. It differs from the paper in three ways. What a primary gave
 // back a moment ago it may want again the next, so a server's use is counted
-// as its highest of the last while. And room is not left idle: a job for which
-// no class has room as long as it runs asks as if it were shorter, and asks
-// again when its classes turn out to be too small.
-type history struct{ byRoom }
+// as its highest of the last while. Servers that have room beside the most
+// their primary is seen to use are preferred. And room is not left idle: a job
+// for which no class has room as long as it runs asks as if it were shorter,
+// and asks again when its classes turn out to be too small.
+type history struct{}
 
-func (history) Room(f Facts) cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Recent) }
+const (
+	prefer   = 100  // how much likelier sure room is taken than other room
+	sureFrom = 0.99 // the share of its time that a primary leaves sure room
+)
+
+func (history) Room(f Facts) (may, surely cluster.Resources) {
+	may = f.Size.Sub(f.Reserve).Sub(f.Recent)
+	surely = may
+	surely.CPU = min(may.CPU, f.Size.CPU-f.Reserve.CPU-cluster.MilliCPU(f.Past.Percentile(sureFrom)*float64(f.Size.CPU)))
+	return may, surely
+}
+
+func (history) Weight(left, surely cluster.Resources) int64 {
+	return int64(left.CPU) + (prefer-1)*int64(max(surely.CPU, 0))
+}
 
 func (history) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int {
+	var buf [32]ClassState
+	sure := append(buf[:0], classes...)
+	for i := range sure {
+		sure[i].Room = sure[i].Surely
+	}
+	if picked = Select(ask.Kind, ask.Need, sure, r, picked); len(picked) > 0 {
+		return picked
+	}
 	for kind := ask.Kind; ; kind-- {
 		if picked = Select(kind, ask.Need, classes, r, picked); len(picked) > 0 || kind == Short {
 			return picked
@@ -131,16 +154,22 @@ func (history) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int
 // stock counts what was handed out and does not know primaries (YARN-Stock).
 type stock struct{ inTurn }
 
-func (stock) Room(f Facts) cluster.Resources { return f.Size }
+func (stock) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.Size) }
+
+// now is what is left beside the reserve and what the primary uses now.
+func (f Facts) now() cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
+
+// same is the room of a policy that tells no sure room from other room.
+func (f Facts) same(room cluster.Resources) (may, surely cluster.Resources) { return room, room }
 
 // below is the room of a policy that expects the primary's CPU to reach peak,
 // a share of the server. The reserve is kept from what it uses now: a peak
 // that is foreseen needs no reserve of its own.
-func (f Facts) below(peak float64) cluster.Resources {
+func (f Facts) below(peak float64) (may, surely cluster.Resources) {
 	left := f.Size
 	left.CPU -= cluster.MilliCPU(peak * float64(f.Size.CPU))
 	left.Memory -= f.Primary.Memory
-	return left.Min(primary{}.Room(f))
+	return f.same(left.Min(f.now()))
 }
 
 // koordinator hands out what is left of 60% of a server above the larger of
@@ -153,7 +182,7 @@ const (
 	koordinatorMargin  = 1.10
 )
 
-func (koordinator) Room(f Facts) cluster.Resources {
+func (koordinator) Room(f Facts) (may, surely cluster.Resources) {
 	now := float64(f.Primary.CPU) / float64(f.Size.CPU)
 	return f.below(1 - koordinatorReclaim + max(now, koordinatorMargin*f.Past.Percentile(0.95)))
 }
@@ -164,14 +193,14 @@ type borg struct{ byRoom }
 
 const borgShare = 0.9
 
-func (borg) Room(f Facts) cluster.Resources { return f.below(borgShare) }
+func (borg) Room(f Facts) (may, surely cluster.Resources) { return f.below(borgShare) }
 
 // nSigma expects the mean and five standard deviations above it.
 type nSigma struct{ byRoom }
 
 const sigmas = 5
 
-func (nSigma) Room(f Facts) cluster.Resources {
+func (nSigma) Room(f Facts) (may, surely cluster.Resources) {
 	mean, deviation := f.Past.Sigma()
 	return f.below(min(mean+sigmas*deviation, 1))
 }
@@ -179,7 +208,7 @@ func (nSigma) Room(f Facts) cluster.Resources {
 // highest expects the larger of nSigma's peak and the 99th percentile.
 type highest struct{ byRoom }
 
-func (highest) Room(f Facts) cluster.Resources {
+func (highest) Room(f Facts) (may, surely cluster.Resources) {
 	mean, deviation := f.Past.Sigma()
 	return f.below(min(max(mean+sigmas*deviation, f.Past.Percentile(0.99)), 1))
 }

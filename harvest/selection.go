@@ -45,6 +45,7 @@ type ClassState struct {
 	Size       cluster.Resources // of all its servers
 	Reserve    cluster.Resources
 	Room       cluster.Resources // that harvested tasks may hold now, by the policy
+	Surely     cluster.Resources // of it
 	Held       cluster.Resources // by harvested tasks
 	Promised   cluster.Resources // to jobs whose tasks have yet to start
 }

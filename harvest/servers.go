@@ -15,6 +15,7 @@ type server struct {
 	reserve cluster.Resources
 	primary cluster.Resources // rounded up
 	room    cluster.Resources // that harvested tasks may hold, by the policy
+	surely  cluster.Resources // of it
 	held    cluster.Resources // by them, from the moment they are told to start
 	past    Past
 	recent  recent
@@ -33,16 +34,18 @@ func (c *Core) weight(s *server) int64 {
 	if s.gone || left.CPU <= 0 || left.Memory < 0 {
 		return 0
 	}
-	return c.policy.Weight(left)
+	return c.policy.Weight(left, s.surely.Sub(s.held))
 }
 
-// roomOf asks the policy; where one resource is short there is no room at all.
-func (c *Core) roomOf(s *server) cluster.Resources {
-	room := c.policy.Room(s.facts())
-	if room.CPU <= 0 || room.Memory < 0 {
-		return cluster.Resources{}
+// look asks the policy for the server's room; where one resource is short there
+// is none at all.
+func (c *Core) look(s *server) {
+	if s.room, s.surely = c.policy.Room(s.facts()); s.room.CPU <= 0 || s.room.Memory < 0 {
+		s.room = cluster.Resources{}
 	}
-	return room
+	if s.surely.CPU <= 0 || s.surely.Memory < 0 {
+		s.surely = cluster.Resources{}
+	}
 }
 
 func (s *server) facts() Facts {
@@ -78,7 +81,7 @@ func (c *Core) join(spec *cluster.Server) {
 		s.machine = c.machine(s.size)
 		s.load = make(dilation.Vector, len(s.machine))
 	}
-	s.room = c.roomOf(s)
+	c.look(s)
 	c.enterClass(i)
 }
 
@@ -89,7 +92,7 @@ func (c *Core) enterClass(i int) {
 	s.class, s.place = to, len(cl.servers)
 	cl.servers = append(cl.servers, i)
 	state.Size, state.Reserve = state.Size.Add(s.size), state.Reserve.Add(s.reserve)
-	state.Room, state.Held = state.Room.Add(s.room), state.Held.Add(s.held)
+	state.Room, state.Surely, state.Held = state.Room.Add(s.room), state.Surely.Add(s.surely), state.Held.Add(s.held)
 	cl.stale = true
 	c.open(to)
 }
@@ -100,7 +103,7 @@ func (c *Core) leaveClass(s *server) {
 	}
 	cl, state := &c.classes[s.class], &c.states[s.class]
 	state.Size, state.Reserve = state.Size.Sub(s.size), state.Reserve.Sub(s.reserve)
-	state.Room, state.Held = state.Room.Sub(s.room), state.Held.Sub(s.held)
+	state.Room, state.Surely, state.Held = state.Room.Sub(s.room), state.Surely.Sub(s.surely), state.Held.Sub(s.held)
 	last := len(cl.servers) - 1
 	moved := cl.servers[last]
 	cl.servers[s.place] = moved
@@ -120,9 +123,9 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	s.primary = now
 	s.recent.note(at, now)
 	state := &c.states[s.class]
-	state.Room = state.Room.Sub(s.room)
-	s.room = c.roomOf(s)
-	state.Room = state.Room.Add(s.room)
+	state.Room, state.Surely = state.Room.Sub(s.room), state.Surely.Sub(s.surely)
+	c.look(s)
+	state.Room, state.Surely = state.Room.Add(s.room), state.Surely.Add(s.surely)
 	c.weigh(s)
 }
 
