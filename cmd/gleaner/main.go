@@ -85,6 +85,13 @@ the servers noticing.`,
 		newReimages(),
 		newVersion(),
 		newGenerate(),
+		newUp(),
+		newTask(),
+		newRun(),
+		newJobs(),
+		newLogs(),
+		newCancel(),
+		newStatus(),
 		newSimulate(),
 	)
 	return root
