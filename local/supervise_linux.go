@@ -25,6 +25,7 @@ type run struct {
 	Command []string          `json:"command"`
 	Env     []string          `json:"env,omitempty"`
 	Dir     string            `json:"dir,omitempty"`
+	Equal   bool              `json:"equal,omitempty"` // not at the lowest priority
 	Group   *cgroup.Group     `json:"group,omitempty"` // nil where there are no control groups
 }
 
@@ -60,8 +61,10 @@ func Supervise(dir string) error {
 
 // supervise starts the command, waits for it, and ends what it has left behind.
 func (r *run) supervise(dir string) exit {
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
-	_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
+	if !r.Equal {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
+	}
 	pid, err := r.start(dir)
 	if err != nil {
 		return exit{Failed: err.Error()}

@@ -100,10 +100,12 @@ func (w *World) bear(t *task) (*exec.Cmd, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("somebody holds its lock: %w", err)
 	}
-	cmd := exec.Command(w.Supervisor[0], append(w.Supervisor[1:len(w.Supervisor):len(w.Supervisor)], t.dir)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // it mostly waits
-	cmd.ExtraFiles = []*os.File{lock}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd := &exec.Cmd{
+		Path:        "/proc/self/exe", // also when the file was replaced meanwhile
+		Args:        []string{"gleaner", "task", t.dir},
+		ExtraFiles:  []*os.File{lock},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reason != "" {

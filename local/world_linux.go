@@ -28,10 +28,7 @@ type Options struct {
 	Log    *slog.Logger  // nil: nothing is said
 	Every  time.Duration // between samples; 0: a second
 	Plain  bool          // do without control groups
-	// Supervisor is the command line of a supervisor, to which the directory
-	// of the run is added: a program that calls Supervise. Nil: this program
-	// with the argument "task".
-	Supervisor []string
+	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
 }
@@ -72,13 +69,11 @@ var (
 	ErrHeld = errors.New("another process uses the directory")
 )
 
-// Open takes up the work in the directory where it was left.
+// Open takes up the work in the directory where it was left. Supervisors are
+// this program again: with the arguments "task" and a directory it must call Supervise.
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Supervisor == nil {
-		o.Supervisor = []string{"/proc/self/exe", "task"}
-	}
 	w := &World{Options: o, wake: make(chan struct{}, 1), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
@@ -167,6 +162,9 @@ func (w *World) openGroups() {
 		w.groups = nil
 		w.Log.Warn("no control groups: tasks run as process groups at the lowest priority, and their memory is not limited", "because", err)
 		return
+	}
+	if w.Equal {
+		w.groups.Hurry() // for good
 	}
 	w.Log.Info("control groups", "version", w.groups.Kind())
 }
@@ -307,7 +305,7 @@ func (w *World) start(a cluster.Action) error {
 	if j.started.IsZero() {
 		j.started = now
 	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir})
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})

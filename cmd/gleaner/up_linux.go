@@ -111,7 +111,8 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(server), Log: log, Plain: f.noCgroups})
+	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(server), Log: log,
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy)})
 	if err != nil {
 		return err
 	}
