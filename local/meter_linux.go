@@ -16,14 +16,14 @@ type Sample struct {
 	Harvested cluster.Resources // used by harvested tasks
 }
 
-// A harvest tells the CPU time that harvested tasks have used so far, and the
+// A tally tells the CPU time that harvested tasks have used so far, and the
 // memory they hold now.
-type harvest func() (cpu time.Duration, memory int64, err error)
+type tally func() (cpu time.Duration, memory int64, err error)
 
 // A meter reads what the machine and its harvested tasks use.
 type meter struct {
 	cores     int
-	harvest   harvest
+	harvest   tally
 	at        time.Time
 	busy      time.Duration // of all cores together, since the machine started
 	harvested time.Duration

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -391,6 +392,20 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 	return os.Open(filepath.Join(runPath(w.Dir, id), name))
 }
 
+// LastRun is the last run of a task that was begun.
+func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
+	entries, _ := os.ReadDir(jobPath(w.Dir, id.Job))
+	id.Attempt = 0
+	for _, e := range entries {
+		if number, ok := strings.CutPrefix(e.Name(), fmt.Sprintf("%s-%d.", id.Stage, id.Index)); ok {
+			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
+				id.Attempt = max(id.Attempt, int32(n)-1)
+			}
+		}
+	}
+	return id
+}
+
 // Stop kills all tasks and waits until they are gone. They are run again when
 // the directory is next opened; Stop tells which. Nobody may call Do any more.
 func (w *World) Stop(reason string) []cluster.TaskID {
@@ -406,7 +421,10 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 	}
 	for _, t := range all {
 		<-t.done
-		if !t.how.ok() {
+		w.mu.Lock()
+		goesOn := w.jobs[t.run.Task.Job] != nil
+		w.mu.Unlock()
+		if goesOn && !t.how.ok() {
 			ids = append(ids, t.run.Task)
 		}
 	}

@@ -27,6 +27,8 @@ type Machine interface {
 	// Output opens what a run of a task has written, to stdout or stderr; an
 	// error that is fs.ErrNotExist says that there is no such run.
 	Output(id cluster.TaskID, stderr bool) (*os.File, error)
+	// LastRun is the last run of a task that was begun.
+	LastRun(cluster.TaskID) cluster.TaskID
 }
 
 // An API answers the requests under /api/v1/.
@@ -237,16 +239,11 @@ func (a *API) open(task *cluster.TaskID, attempt string, stderr bool) (*os.File,
 		task.Attempt = int32(n) - 1
 		return a.Machine.Output(*task, stderr)
 	}
+	*task = a.Machine.LastRun(*task)
 	f, err := a.Machine.Output(*task, stderr)
-	for err == nil {
-		task.Attempt++
-		next, failed := a.Machine.Output(*task, stderr)
-		if failed != nil {
-			task.Attempt--
-			return f, nil
-		}
-		f.Close()
-		f = next
+	for errors.Is(err, fs.ErrNotExist) && task.Attempt > 0 { // it was killed before it could write
+		task.Attempt--
+		f, err = a.Machine.Output(*task, stderr)
 	}
 	return f, err
 }

@@ -152,6 +152,7 @@ func (f upFlags) reserve(size cluster.Resources) (harvest.Reserve, error) {
 	if !fixed.Fits(size) {
 		return harvest.Reserve{}, input.Errorf("--reserve-cpu", "a reserve of %s is more than the %s of this machine", fixed, size)
 	}
+	fixed.Memory = fixed.Memory / cluster.MB * cluster.MB
 	return harvest.Reserve{Fixed: fixed}, nil
 }
 
@@ -189,7 +190,7 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	defer served.close()
 	size := u.world.Machine().Size()
-	u.log.Info("up", "machine", size.String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
+	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
 	if most := u.most(); most.CPU <= 0 || most.Memory <= 0 {
 		u.log.Warn("nothing can be harvested here: the reserve and one core of the primary are all there is; see --reserve-cpu and --reserve-memory")
 	}
