@@ -68,10 +68,15 @@ func writeDiamond(t *testing.T, out string, width int) string {
 		fmt.Fprintf(&yaml, "  - {name: %s, after: [%s], tasks: %d, cpu: 0.2, memory: 32MiB, env: {OUT: %q}, command: %s}\n", s.name, s.after, width, out, command)
 	}
 	file := filepath.Join(t.TempDir(), "diamond.yaml")
-	if err := os.WriteFile(file, []byte(yaml.String()), 0o600); err != nil {
+	writeText(t, file, yaml.String())
+	return file
+}
+
+func writeText(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return file
 }
 
 func checkEffects(t *testing.T, out string, tasks int) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -36,6 +35,7 @@ type upFlags struct {
 	policy        string
 	keep          time.Duration
 	noCgroups     bool
+	server        string
 }
 
 func newUp() *cobra.Command {
@@ -70,6 +70,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().StringVar(&f.reserveMemory, "reserve-memory", "", "memory kept free for the primary, as 4GB (default 10/32 of it)")
 	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
+	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
 	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "do without control groups")
 	return cmd
 }
@@ -97,9 +98,10 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	server, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("this machine has no name: %w", err)
+	if f.server == "" {
+		if f.server, err = os.Hostname(); err != nil {
+			return input.Errorf("--server", "this machine has no name; give it one")
+		}
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	store, err := openData(cmd)
@@ -111,7 +113,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(server), Log: log,
+	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
 		Plain: f.noCgroups, Equal: !harvest.Guarded(policy)})
 	if err != nil {
 		return err

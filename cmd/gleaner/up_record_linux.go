@@ -152,7 +152,7 @@ func (u *upped) classify(ctx context.Context) error {
 	if _, _, err := u.history.Range(ctx); errors.Is(err, history.ErrEmpty) {
 		return nil
 	}
-	w, err := lastWindow(ctx, u.history, classifyWindow, pageEvery)
+	w, err := lastWindow(ctx, u.history, classifyWindow, 0)
 	if err != nil {
 		return err
 	}

@@ -63,19 +63,27 @@ type Kill struct {
 	Reason string    `json:"reason"`
 }
 
+// A Class is what history says of the server's primary.
+type Class struct {
+	Pattern     cluster.Pattern `json:"pattern"`
+	Mean        float64         `json:"mean"` // 0 to 1
+	Peak        float64         `json:"peak"`
+	PeriodHours float64         `json:"period_hours,omitempty"`
+}
+
 // A Status is the whole at a glance.
 type Status struct {
 	At      time.Time         `json:"at"` // of the last sample
 	Server  cluster.ServerID  `json:"server"`
 	Size    cluster.Resources `json:"size"`
-	Reserve cluster.Resources `json:"reserve"` // kept free for the primary
-	Primary cluster.Resources `json:"primary"` // used by all that is not harvested
-	Held    cluster.Resources `json:"held"`    // asked for by the tasks that run
-	Class   *cluster.Class    `json:"class,omitempty"`
-	Running int               `json:"running"` // tasks
-	Waiting int               `json:"waiting"` // tasks of jobs that have not ended
-	Jobs    int               `json:"jobs"`    // that have not ended
-	Kills   int               `json:"kills"`   // since this process started
+	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
+	Primary cluster.Resources `json:"primary"`         // used by all that is not harvested
+	Held    cluster.Resources `json:"held"`            // asked for by the tasks that run
+	Class   *Class            `json:"class,omitempty"` // once there is enough history
+	Running int               `json:"running"`         // tasks
+	Waiting int               `json:"waiting"`         // tasks of jobs that have not ended
+	Jobs    int               `json:"jobs"`            // that have not ended
+	Kills   int               `json:"kills"`           // since this process started
 	Last    []Kill            `json:"last_kills"`
 }
 
@@ -110,8 +118,8 @@ func (b *Board) Event(ev cluster.Event) error {
 	case cluster.ClassesPublished:
 		b.status.Class = nil
 		if len(ev.Classes) > 0 {
-			class := ev.Classes[0]
-			b.status.Class = &class
+			c := &ev.Classes[0]
+			b.status.Class = &Class{c.Pattern, c.Mean, c.Peak, c.Period.Hours()}
 		}
 	case cluster.JobSubmitted:
 		b.add(ev.Job, ev.At)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/containerd/cgroups/v3"
@@ -78,14 +79,42 @@ func (p *Parent) openV1() (err error) {
 	return err
 }
 
+// openV2 makes the group at the root or, where only its own part of the tree
+// is this process's to use, in there.
 func (p *Parent) openV2() error {
-	manager, err := cgroup2.NewManager(mount, "/"+p.name, &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}})
+	err := p.makeV2()
+	if err == nil {
+		return nil
+	}
+	own, failed := vacate()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	p.name = filepath.Join(own, p.name)
+	return p.makeV2()
+}
+
+func (p *Parent) makeV2() error {
+	manager, err := cgroup2.NewManager(mount, filepath.Join("/", p.name), &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}})
 	if err != nil {
 		return err
 	}
 	p.group.V2 = filepath.Join(mount, p.name)
 	p.relax()
 	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
+}
+
+// vacate moves this process out of its group into one below: only a group
+// that nobody is in can divide what it has.
+func vacate() (own string, err error) {
+	if own, err = cgroup2.NestedGroupPath(""); err != nil {
+		return "", err
+	}
+	leaf := filepath.Join(mount, own, "gleaner-main")
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
+		return "", err
+	}
+	return own, write(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
 }
 
 // probe makes sure that threads may come and go.
@@ -143,7 +172,7 @@ func (p *Parent) newV2(name string, request cluster.Resources) (Group, error) {
 	if memory := int64(request.Memory); memory > 0 {
 		limits.Memory.Max = &memory
 	}
-	_, err := cgroup2.NewManager(mount, "/"+filepath.Join(p.name, name), limits)
+	_, err := cgroup2.NewManager(mount, filepath.Join("/", p.name, name), limits)
 	return Group{V2: filepath.Join(p.group.V2, name)}, err
 }
 

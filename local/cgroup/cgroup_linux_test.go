@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,13 +32,9 @@ func parent(t *testing.T) *Parent {
 	return p
 }
 
-// begin runs a shell script in a group of its own and waits for its first line.
-func begin(t *testing.T, p *Parent, request cluster.Resources, script string) (Group, *exec.Cmd) {
+// begin runs a shell script in a group and waits for its first line.
+func begin(t *testing.T, g Group, script string) *exec.Cmd {
 	t.Helper()
-	g, err := p.New(strings.ReplaceAll(t.Name(), "/", "_"), request)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command("sh", "-c", script)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,22 +52,52 @@ func begin(t *testing.T, p *Parent, request cluster.Resources, script string) (G
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	return g, cmd
+	return cmd
 }
 
+// group makes a group for the test.
+func group(t *testing.T, p *Parent, memory cluster.Bytes) Group {
+	t.Helper()
+	g, err := p.New(t.Name(), cluster.Resources{CPU: cluster.Core, Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// As the kernel has it, and with each version alone.
 func TestKillLeavesNobodyOut(t *testing.T) {
 	p := parent(t)
-	// Children of all sorts, one of them in a session of its own.
-	g, cmd := begin(t, p, cluster.Resources{CPU: cluster.Core, Memory: cluster.GB},
-		`sleep 1000 & (setsid sleep 1000 &) ; (sh -c 'sleep 1000 & sleep 1000' &) ; sleep 0.1; echo up; wait`)
+	for name, only := range map[string]func(Group) Group{
+		"as it is": func(g Group) Group { return g },
+		"v1":       func(g Group) Group { return Group{V1: g.V1} },
+		"v2":       func(g Group) Group { return Group{V2: g.V2} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, err := p.New(strings.ReplaceAll(name, " ", "-"), cluster.Resources{CPU: cluster.Core, Memory: cluster.GB})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all.Remove()
+			g := only(all)
+			if len(g.dirs()) == 0 {
+				t.Skip("the kernel does not have it")
+			}
+			// Children of all sorts, one of them in a session of its own.
+			cmd := begin(t, g, `sleep 1000 & (setsid sleep 1000 &) ; (sh -c 'sleep 1000 & sleep 1000' &) ; sleep 0.1; echo up; wait`)
+			killGroup(t, g, cmd)
+		})
+	}
+}
+
+func killGroup(t *testing.T, g Group, cmd *exec.Cmd) {
+	t.Helper()
 	pids, err := g.Processes()
 	if err != nil || len(pids) < 4 {
 		t.Fatalf("in the group: %v, %v", pids, err)
 	}
-	for _, pid := range pids {
-		if pid == os.Getpid() {
-			t.Fatal("the test itself is in the group")
-		}
+	if slices.Contains(pids, os.Getpid()) {
+		t.Fatal("the test itself is in the group")
 	}
 	if err := g.Kill(30 * time.Second); err != nil {
 		t.Fatal(err)
@@ -91,9 +118,10 @@ func TestKillLeavesNobodyOut(t *testing.T) {
 
 func TestMemoryEndsAtTheRequest(t *testing.T) {
 	p := parent(t)
-	g, cmd := begin(t, p, cluster.Resources{CPU: cluster.Core, Memory: 32 * cluster.MB}, `echo up; tail /dev/zero`)
+	g := group(t, p, 32*cluster.MB)
+	cmd := begin(t, g, `echo up; tail /dev/zero`)
 	if err := cmd.Wait(); err == nil {
-		t.Error("256 MB fit in 32")
+		t.Error("all of /dev/zero fits in 32 MB")
 	}
 	if err := g.Kill(30 * time.Second); err != nil {
 		t.Fatal(err)
@@ -109,8 +137,8 @@ func TestMemoryEndsAtTheRequest(t *testing.T) {
 func TestPageCacheIsNotUse(t *testing.T) {
 	p := parent(t)
 	file := t.TempDir() + "/file"
-	g, cmd := begin(t, p, cluster.Resources{CPU: cluster.Core, Memory: 512 * cluster.MB},
-		`head -c 67108864 /dev/zero > `+file+`; cat `+file+` > /dev/null; echo up; sleep 1000`)
+	g := group(t, p, 512*cluster.MB)
+	cmd := begin(t, g, `head -c 67108864 /dev/zero > `+file+`; cat `+file+` > /dev/null; echo up; sleep 1000`)
 	cpu, memory, err := p.Used()
 	if err != nil {
 		t.Fatal(err)
