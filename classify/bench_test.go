@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -11,12 +10,12 @@ import (
 )
 
 func BenchmarkClassify(b *testing.B) {
-	w := cluster.Window{From: time.Unix(1_700_000_000, 0), Step: 2 * time.Minute, Len: 21600}
+	w := cluster.Window{From: monday, Step: 2 * time.Minute, Len: 21600}
 	const tenants = 3000
 	series := make([]cluster.Series, tenants)
 	for i := range series {
 		// Shares as in the datacenters of OSDI'16 Figure 2: most are constant.
-		k := kinds[pick(chance{rand.New(rand.NewPCG(uint64(i), 1))}, 0, 0, 0, 0, 0, 0, 2, 2, 3, 5, 9, 11, 12)]
+		k := kinds[pick(newChance(uint64(i)), 0, 0, 0, 0, 0, 0, 2, 2, 3, 5, 9, 11, 12)]
 		series[i] = cluster.Series{Tenant: cluster.TenantID(fmt.Sprintf("t%04d", i)), Servers: 1 + i%50, CPU: generateOver(k, w, uint64(i)).cpu}
 	}
 	b.Run("3000tenants_x_21600samples", func(b *testing.B) {

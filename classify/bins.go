@@ -2,7 +2,6 @@ package classify
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -20,6 +19,8 @@ type summary struct {
 	pairs  int     // neighbours that echo was taken from
 	counts [levels + 1]int32
 }
+
+func level(v float64) int { return int(v*levels + 0.5) }
 
 // quantile gives the utilisation below which a share q of the samples lies.
 func (s *summary) quantile(q float64) float64 {
@@ -74,28 +75,6 @@ func (s *summary) outlying() float64 {
 	return sum / float64(s.filled)
 }
 
-// outlying is the same for the values v, which it may reorder.
-func outlying(v []float64) float64 {
-	v = slices.DeleteFunc(v, math.IsNaN)
-	slices.Sort(v)
-	n := len(v)
-	median := v[n/2]
-	off := make([]float64, n)
-	for i, x := range v {
-		off[i] = math.Abs(x - median)
-	}
-	slices.Sort(off)
-	first, _ := slices.BinarySearch(off, outlierSigmas*1.4826*off[n/2])
-	if n-first < minOutliers {
-		return 0
-	}
-	sum := 0.0
-	for _, d := range off[first:] {
-		sum += d * d
-	}
-	return sum / float64(n)
-}
-
 // bins is a series averaged into at most maxBins even bins; NaN where no
 // sample fell into one.
 type bins struct {
@@ -121,11 +100,14 @@ func (b *bins) read(w cluster.Window, cpu []float32) summary {
 	for from := 0; from < len(cpu); from += every {
 		binSum, n := 0.0, 0
 		for _, f := range cpu[from:min(from+every, len(cpu))] {
-			if f != f {
-				hadLast = false
-				continue
+			if !(f >= 0 && f <= 1) {
+				if f != f {
+					hadLast = false
+					continue
+				}
+				f = min(max(f, 0), 1)
 			}
-			v := float64(min(max(f, 0), 1))
+			v := float64(f)
 			binSum += v
 			n++
 			squares += v * v
@@ -134,7 +116,7 @@ func (b *bins) read(w cluster.Window, cpu []float32) summary {
 				s.pairs++
 			}
 			last, hadLast = v, true
-			s.counts[int(v*levels+0.5)]++
+			s.counts[level(v)]++
 		}
 		sum += binSum
 		s.filled += n
@@ -165,6 +147,19 @@ func (b *bins) add(v float64) {
 // between gives the sum and the number of the values from..to.
 func (b *bins) between(from, to int) (sum float64, n int) {
 	return b.sum[to] - b.sum[from], int(b.count[to] - b.count[from])
+}
+
+// outlying is the same as for samples: bursts that drown in the noise of a
+// sample may stand out of that of a bin.
+func (b *bins) outlying() float64 {
+	var s summary
+	for _, v := range b.value {
+		if v == v {
+			s.counts[level(v)]++
+			s.filled++
+		}
+	}
+	return s.outlying()
 }
 
 // coarsen makes b of the bins of fine, averaged in groups so that at most n remain.

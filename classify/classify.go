@@ -11,6 +11,17 @@ import (
 	"gleaner/cluster"
 )
 
+// The constants of samples and classes; doc.go gives the reason for each.
+const (
+	minWindow    = 3 * day
+	minSamples   = 48
+	peakQuantile = 0.99 // of a tenant's samples
+	peakMembers  = 0.95 // of a class's servers
+
+	defaultMaxClasses = 15
+	octaveWeight      = 0.2 // utilisation that a factor of two in the period counts for
+)
+
 // Options of Run. The zero value is good.
 type Options struct {
 	Seed       uint64 // of the K-Means++ starts

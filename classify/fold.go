@@ -2,6 +2,7 @@ package classify
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 	"time"
 )
@@ -50,12 +51,34 @@ type folder struct {
 	error []float64 // cell less what the other cycles foretell; NaN without data
 	sum   []float64
 	count []float64
+
+	circle []complex128 // the slots' places on the unit circle
 }
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
 func (r *folder) fold(b *bins, period time.Duration) folding {
-	r.cut(b, period, maxSlots)
+	r.cut(b, period, slots(period))
 	return r.judge(b, period)
+}
+
+// slots is how finely a cycle is looked at.
+func slots(period time.Duration) int {
+	return min(max(int(period/time.Hour), minSlots), maxSlots)
+}
+
+// sketch judges a period by a coarse profile, to rank it among others.
+func (r *folder) sketch(b *bins, period time.Duration) folding {
+	r.cut(b, period, slots(period)/sketchSlots)
+	return r.judge(b, period)
+}
+
+// whole folds, coarsely where the data are too thin to fill every slot of a
+// fine profile: without all of its slots a profile has no harmonics.
+func (r *folder) whole(b *bins, period time.Duration) folding {
+	if f := r.fold(b, period); f.slots == r.slots {
+		return f
+	}
+	return r.sketch(b, period)
 }
 
 // cut averages b into cells of equal width, at most slots of them a cycle and
@@ -146,15 +169,21 @@ func (r *folder) profile() float64 {
 // Cells for which leave is true are left out.
 func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	stretches := min(4, max(2, int(f.cycles+0.2)))
-	least := math.Inf(1)
+	least, judged := math.Inf(1), 0
 	for k := range stretches {
 		from, to := k*len(r.cell)/stretches, (k+1)*len(r.cell)/stretches
 		slope, vari, cells := r.slope(from, to, leave)
 		if 2*cells >= f.slots && vari > blankStretch*f.swing {
 			least = min(least, slope)
+			judged++
 		}
 	}
-	return least
+	if judged < 2 || f.swing <= 0 {
+		return 0 // one stretch has nothing to be steady against
+	}
+	// Noise in the forecast flattens the slope; take that out again.
+	again := float64(f.cells) / float64(f.slots)
+	return least * (1 + f.noise/again/f.swing)
 }
 
 // slope regresses the cells from..to on their forecasts and gives the variance
@@ -193,7 +222,7 @@ func (r *folder) repeats(f folding, most int) []int {
 		other := 0.0
 		for h := 1; h < 2*m && h <= len(power); h++ {
 			if h%m != 0 {
-				other += max(0, power[h-1]-4*chance)
+				other += max(0, power[h-1]-chanceLines*chance)
 			}
 		}
 		if other <= nearlyAsGood*total {
@@ -203,12 +232,13 @@ func (r *folder) repeats(f folding, most int) []int {
 	return times
 }
 
-// harmonics gives the variance of the profile at one, two, three… cycles a period.
+// harmonics gives the variance of the profile at one, two, three… cycles a
+// period, or nothing if a slot has no data.
 func (r *folder) harmonics(slots int) []float64 {
-	power := make([]float64, slots/2)
-	if len(r.sum) != slots { // a slot without any data: nothing can be said
+	if len(r.sum) != slots {
 		return nil
 	}
+	power := make([]float64, slots/2)
 	for h := range power {
 		re, im := r.harmonic(h+1, slots)
 		power[h] = (re*re + im*im) / 2
@@ -218,13 +248,22 @@ func (r *folder) harmonics(slots int) []float64 {
 
 // harmonic gives the amplitudes of cosine and sine at h cycles a period.
 func (r *folder) harmonic(h, slots int) (cosine, sine float64) {
-	for s := range min(slots, len(r.sum)) {
-		if r.count[s] == 0 {
-			continue
+	if len(r.circle) != slots { // one turn of the circle serves all harmonics
+		r.circle = r.circle[:0]
+		for s := range slots {
+			r.circle = append(r.circle, cmplx.Rect(1, 2*math.Pi*float64(s)/float64(slots)))
 		}
-		sin, cos := math.Sincos(2 * math.Pi * float64(h*s%slots) / float64(slots))
-		cosine += r.sum[s] / r.count[s] * cos
-		sine += r.sum[s] / r.count[s] * sin
+	}
+	at := 0
+	for s := range min(slots, len(r.sum)) {
+		if r.count[s] > 0 {
+			mean := r.sum[s] / r.count[s]
+			cosine += mean * real(r.circle[at])
+			sine += mean * imag(r.circle[at])
+		}
+		if at += h; at >= slots {
+			at -= slots
+		}
 	}
 	return 2 * cosine / float64(slots), 2 * sine / float64(slots)
 }

@@ -5,6 +5,13 @@ import (
 	"math/rand/v2"
 )
 
+const (
+	resolution = 0.05 // width of a class below which a split gains nothing
+	restarts   = 2    // for each number of classes
+	maxRounds  = 20   // of Lloyd's algorithm
+	patience   = 3    // numbers of classes tried without gain
+)
+
 // A point is one tenant's profile, every coordinate in utilisation.
 type point []float64
 

@@ -1,7 +1,9 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -11,43 +13,39 @@ import (
 
 // The constants of the decision; doc.go gives the reason for each.
 const (
-	maxBins       = 4464
-	maxSlots      = 48   // of a profile
-	coarseSlots   = 16   // of a profile while searching
-	coarseBins    = 512  // for periods so long that few cycles fit
-	minCycles     = 2.9  // that a period must show
-	fewCycles     = 8.0  // below it every period is tried, above it the spectrum proposes
-	topPeaks      = 5    // of the spectrum that are tried
-	maxMultiple   = 4    // of a peak's period that is tried as the true one
-	nearlyAsGood  = 0.01 // of the variance: what a simpler period may leave unexplained
-	stillThere    = 0.8
-	minShare      = 0.6  // of all that is not white noise: what a period must explain
-	minForetold   = 0.33 // of the swing: what each cycle must show of the others before noise is allowed for
-	blankStretch  = 0.1
-	minSteady     = 0.6  // slope on the forecast that every stretch must reach
-	strongDay     = 0.25 // of a weekly pattern's variance: with it, it is a day with a weekly modulation
-	quietPoints   = 0.015
-	quietShare    = 0.05
-	outlierSigmas = 4.5
-	clearSigmas   = 8
-	lineOverFloor = 16
-	echoSigmas    = 3.5
-	trendSigmas   = 5
-	minOutliers   = 3
-	minBinsCycle  = 4 // bins a cycle must have
-)
+	maxBins      = 4464 // a series is averaged into
+	minBinsCycle = 4    // bins a cycle must have
+	minSlots     = 48   // of a profile: half hours of a day
+	maxSlots     = 168  // and the hours of a week
+	sketchSlots  = 3    // times fewer while searching
+	coarseBins   = 512  // for periods so long that few cycles fit
 
-const (
-	minWindow         = 3 * day
-	minSamples        = 48
-	peakQuantile      = 0.99
-	peakMembers       = 0.95
-	octaveWeight      = 0.1
-	resolution        = 0.05
-	defaultMaxClasses = 15
-	restarts          = 3
-	maxRounds         = 30
-	patience          = 3
+	minCycles   = 2.9 // that a period must show
+	fewCycles   = 8.0 // below it every period is tried, above it the spectrum proposes
+	topPeaks    = 5   // of the spectrum that are tried
+	maxMultiple = 4   // of a peak's period that is tried as the true one
+
+	allExplained = 0.97 // of the variance that is not noise: ends the search
+	nearlyAsGood = 0.01 // of the variance: what a simpler period may leave unexplained
+	stillThere   = 0.8  // of the swing: what a part of the period must keep to replace it
+	weekTells    = 1.1  // times the daily swing: with it, the days of the week differ
+	strongDay    = 0.25 // of a weekly swing: with it, a week is one of days
+
+	minShare     = 0.6  // of all that is not white noise: what a period must explain
+	minForetold  = 0.33 // of the swing: what one cycle must tell of another before noise is allowed for
+	minSteady    = 0.6  // slope on the forecast that every stretch must reach
+	blankStretch = 0.1  // of the swing: what a stretch must foretell to be asked
+
+	quietPoints = 0.015 // standard deviation around a level that is as good as constant
+	quietShare  = 0.05  // the same, of the level
+
+	clearSigmas   = 8   // swing over what noise leaves in a profile
+	chanceLines   = 7   // harmonic over what noise leaves in it
+	lineOverFloor = 16  // frequency over the mean of the upper half
+	echoSigmas    = 3.5 // covariance of neighbours over its error
+	trendSigmas   = 5   // slope over its error
+	outlierSigmas = 4.5 // distance from the median
+	minOutliers   = 3   // that make bursts
 )
 
 const (
@@ -98,7 +96,7 @@ type analyst struct {
 }
 
 func newAnalyst(w cluster.Window) *analyst {
-	n := (w.Len + perBin(w) - 1) / perBin(w)
+	n := max(1, (w.Len+perBin(w)-1)/perBin(w))
 	return &analyst{window: w, spectrum: newSpectrum(n)}
 }
 
@@ -106,11 +104,11 @@ func newAnalyst(w cluster.Window) *analyst {
 func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
 	a.coarse.coarsen(b, coarseBins)
-	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(b.value))
+	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(a.coarse.value))
 	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
-	if drift > 0 {
-		f, ok := a.period(b, &e)
+	if drift > limit*limit/10 { // less could not hide a swing beyond the limit
+		f, ok := a.period(b, drift, &e)
 		if ok && f.swing > limit*limit {
 			e.Bursts = math.Sqrt(s.outlying())
 			return cluster.Periodic, e
@@ -119,7 +117,7 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 			drift = min(drift, f.swing+f.rest)
 		}
 	}
-	e.Bursts = math.Sqrt(max(s.outlying(), outlying(a.coarse.value)))
+	e.Bursts = math.Sqrt(max(s.outlying(), a.coarse.outlying()))
 	if drift <= limit*limit && e.Bursts <= limit/2 {
 		return cluster.Constant, e
 	}
@@ -178,21 +176,22 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 	return echo
 }
 
-// period looks for the period of b and says whether b may be called periodic by it.
-func (a *analyst) period(b *bins, e *Evidence) (folding, bool) {
-	best, ok := a.search(b)
+// period looks for the period of b, of which so much variance is structured,
+// and says whether b may be called periodic by it.
+func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, bool) {
+	best, ok := a.search(b, structured)
 	if !ok {
 		return best, false
 	}
 	best = a.fundamental(b, a.multiple(b, a.refine(b, best)))
-	if near(best.period, week, 0.03) {
-		daily := a.folder.fold(b, day)
-		e.Weekend = daily.swing > strongDay*best.swing
-	}
+	best.period, e.Weekend = a.weekly(b, best)
 	best = a.folder.fold(b, best.period)
+	if !best.convincing() { // noise may drown hours that it cannot drown in a third as many
+		best = a.folder.sketch(b, best.period)
+	}
 	steady := a.folder.steady(best, nil)
 	pass := best.convincing() && steady >= minSteady
-	if !pass && (e.Weekend || divides(best.period, day)) && b.length() >= week {
+	if !pass && (divides(best.period, day) || divides(day, best.period)) && b.length() >= week {
 		if f, s, ok := a.weekends(b); ok {
 			best, steady, pass, e.Weekend = f, s, true, true
 		}
@@ -203,6 +202,23 @@ func (a *analyst) period(b *bins, e *Evidence) (folding, bool) {
 	}
 	e.Swing, e.Drift = math.Sqrt(best.swing), math.Sqrt(best.rest)
 	return best, pass
+}
+
+// weekly gives the period to judge a day or a week by, and whether it is a
+// week of days that differ.
+func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
+	weeks := float64(b.length()) / float64(week)
+	if !near(f.period, week, 0.03) && (!near(f.period, day, 0.03) || weeks < minCycles) {
+		return f.period, false
+	}
+	daily, weekly := a.folder.fold(b, day), a.folder.fold(b, week)
+	switch {
+	case daily.swing < strongDay*weekly.swing:
+		return f.period, false
+	case weekly.swing > weekTells*daily.swing:
+		return week, true
+	}
+	return day, false
 }
 
 // divides says whether whole is a whole number of periods.
@@ -216,23 +232,27 @@ func near(a, b time.Duration, tolerance float64) bool {
 }
 
 // search tries the periods that the data suggest and gives the one that
-// foretells most.
-func (a *analyst) search(b *bins) (folding, bool) {
+// foretells most, or the first that leaves nothing of the structured variance
+// to explain.
+func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 	var best folding
-	for _, p := range a.candidates(b) {
-		a.folder.cut(b, p, coarseSlots)
-		if f := a.folder.judge(b, p); f.swing > best.swing {
+	for p := range a.candidates(b) {
+		f := a.folder.sketch(b, p)
+		if f.foretold > best.foretold {
 			best = f
 		}
+		if f.clear() && f.swing > allExplained*structured {
+			break
+		}
 	}
-	return best, best.swing > 0
+	return best, best.foretold > 0
 }
 
 // multiple lengthens the period to a small multiple of it whose profile does
 // not merely repeat itself: the spectrum may have proposed a harmonic.
 func (a *analyst) multiple(b *bins, f folding) folding {
 	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
-		g := a.folder.fold(b, f.period*time.Duration(m))
+		g := a.folder.whole(b, f.period*time.Duration(m))
 		if g.swing > f.swing && !slices.Contains(a.folder.repeats(g, m), m) {
 			return g
 		}
@@ -242,7 +262,7 @@ func (a *analyst) multiple(b *bins, f folding) folding {
 
 // fundamental shortens a period that is a multiple of the true one.
 func (a *analyst) fundamental(b *bins, f folding) folding {
-	f = a.folder.fold(b, f.period)
+	f = a.folder.whole(b, f.period)
 	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
 		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
 			return a.fundamental(b, g)
@@ -251,64 +271,63 @@ func (a *analyst) fundamental(b *bins, f folding) folding {
 	return f
 }
 
-// candidates are the day and the week, every period of few cycles that folds
-// better than its neighbours, and the strongest frequencies with multiples of
-// their periods, since a harmonic can be stronger than the fundamental.
-func (a *analyst) candidates(b *bins) []time.Duration {
+// candidates are the day and the week, the strongest frequencies with
+// multiples of their periods, since a harmonic can be stronger than the
+// fundamental, and the periods of few cycles that fold better than their neighbours.
+func (a *analyst) candidates(b *bins) iter.Seq[time.Duration] {
 	length := float64(b.length())
 	longest := time.Duration(length / minCycles)
 	shortest := minBinsCycle * b.step
-	var out []time.Duration
-	add := func(p time.Duration) {
-		if p < shortest || p > longest {
+	var tried []float64 // in cycles
+	return func(yield func(time.Duration) bool) {
+		try := func(p time.Duration) bool {
+			cycles := length / float64(p)
+			if p < shortest || p > longest || slices.ContainsFunc(tried, func(c float64) bool { return math.Abs(c-cycles) < 0.2 }) {
+				return true
+			}
+			tried = append(tried, cycles)
+			return yield(p)
+		}
+		if !try(day) || !try(week) {
 			return
 		}
-		for _, q := range out {
-			if math.Abs(length/float64(p)-length/float64(q)) < 0.2 {
+		for _, f := range a.spectrum.peaks((fewCycles-2)*float64(b.step)/length, topPeaks) {
+			for m := 1.0; m <= maxMultiple; m++ {
+				if !try(time.Duration(float64(b.step) * m / f)) {
+					return
+				}
+			}
+		}
+		for _, p := range a.fewCycled(longest) {
+			if !try(p) {
 				return
 			}
 		}
-		out = append(out, p)
 	}
-	add(day)
-	add(week)
-	for _, p := range a.fewCycled(b, longest) {
-		add(p)
-	}
-	for _, f := range a.spectrum.peaks((fewCycles-2)*float64(b.step)/length, topPeaks) {
-		for m := 1.0; m <= maxMultiple; m++ {
-			add(time.Duration(float64(b.step) * m / f))
-		}
-	}
-	return out
 }
 
 // fewCycled gives the best three of the periods of which few cycles fit, each
 // better than its neighbours. Lines of the spectrum are too broad for these.
-func (a *analyst) fewCycled(b *bins, longest time.Duration) []time.Duration {
-	c := &a.coarse
+func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
+	b := &a.coarse
 	length := float64(b.length())
 	var tried []folding
 	for k := minCycles; k <= fewCycles; k += 0.2 {
 		p := min(time.Duration(length/k), longest)
-		if p < minBinsCycle*c.step {
+		if p < minBinsCycle*b.step {
 			break
 		}
-		a.folder.cut(c, p, coarseSlots)
-		tried = append(tried, a.folder.judge(c, p))
+		tried = append(tried, a.folder.sketch(b, p))
 	}
 	var tops []folding
 	for i, f := range tried {
-		if (i == 0 || f.foretold >= tried[i-1].foretold) && (i+1 == len(tried) || f.foretold > tried[i+1].foretold) && f.foretold > 0 {
+		rises := i == 0 || f.foretold >= tried[i-1].foretold
+		falls := i+1 == len(tried) || f.foretold > tried[i+1].foretold
+		if rises && falls && f.foretold > 0 {
 			tops = append(tops, f)
 		}
 	}
-	slices.SortStableFunc(tops, func(x, y folding) int {
-		if x.foretold > y.foretold {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(tops, func(x, y folding) int { return cmp.Compare(y.foretold, x.foretold) })
 	var out []time.Duration
 	for _, f := range tops[:min(3, len(tops))] {
 		out = append(out, f.period)
@@ -317,25 +336,27 @@ func (a *analyst) fewCycled(b *bins, longest time.Duration) []time.Duration {
 }
 
 // refine moves the period to where the fold foretells most, within what the
-// window can resolve, and to the day or the week when these are as good.
+// window can resolve, and to
+// a part of the day or to the week when these are as good: people keep to the clock.
 func (a *analyst) refine(b *bins, f folding) folding {
 	length := float64(b.length())
-	best := f
+	best := a.folder.sketch(b, f.period)
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
 		p := time.Duration(length / (f.cycles + d))
-		if g := a.folder.fold(b, p); g.swing > best.swing && g.cycles >= minCycles {
+		if g := a.folder.sketch(b, p); g.foretold > best.foretold && g.cycles >= minCycles {
 			best = g
 		}
 	}
-	for _, p := range []time.Duration{day, week} {
+	part := day / max(1, time.Duration(math.Round(float64(day)/float64(best.period))))
+	for _, p := range []time.Duration{part, week} {
 		if math.Abs(length/float64(p)-best.cycles) > 0.6 || length/float64(p) < minCycles {
 			continue
 		}
-		if g := a.folder.fold(b, p); g.swing >= (1-nearlyAsGood)*best.swing {
+		if g := a.folder.sketch(b, p); g.swing >= (1-nearlyAsGood)*best.swing {
 			best = g
 		}
 	}
-	return best
+	return a.folder.fold(b, best.period)
 }
 
 // weekends judges b as days of two kinds, where two days of every seven are of

@@ -22,9 +22,8 @@ func Spectrum(w cluster.Window, cpu []float32) (cycles, strength []float64) {
 	}
 	n := len(b.value)
 	x := make([]float64, n)
-	fill(x, b.value)
+	present := float64(fill(x, b.value)) / float64(n)
 	bin := fourier.NewFFT(n).Coefficients(nil, x)
-	present := float64(s.filled) / float64(len(cpu))
 	for k := 1; k < len(bin); k++ {
 		cycles = append(cycles, float64(k)*float64(w.Len)/float64(n*perBin(w)))
 		strength = append(strength, 2*math.Hypot(real(bin[k]), imag(bin[k]))/float64(n)/present)

@@ -56,6 +56,11 @@ var shapes = []shape{
 // chance is a seeded generator with the draws the truths need.
 type chance struct{ *rand.Rand }
 
+func newChance(seed uint64) chance { return chance{rand.New(rand.NewPCG(seed, 7))} }
+
+// monday is where windows begin that need no chance.
+var monday = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+
 func (c chance) between(lo, hi float64) float64 { return lo + (hi-lo)*c.Float64() }
 
 func pick[T any](c chance, from ...T) T { return from[c.IntN(len(from))] }
@@ -98,8 +103,8 @@ func unpredictable(f curve, swing float64, format string, args ...any) made {
 	return made{f, cluster.Unpredictable, 0, swing, fmt.Sprintf(format, args...)}
 }
 
-// table turns values at even steps into a curve.
-func table(v []float64, step float64) curve {
+// sampled turns values at even steps into a curve.
+func sampled(v []float64, step float64) curve {
 	return func(t float64) float64 { return v[min(max(int(t/step+1e-9), 0), len(v)-1)] }
 }
 
@@ -137,10 +142,10 @@ var kinds = []kind{
 	}},
 	{"day with a slight ramp", func(c chance, hours, _ float64) made {
 		m := periodic(c, 24)
-		daily, rise := m.curve, c.between(-0.6, 0.6)*m.swing
+		daily, rise := m.curve, c.between(-0.5, 0.5)*m.swing
 		for m.note[:4] == "peak" || m.note[:3] == "two" || m.note[:4] == "hill" { // their variance is small against the swing
 			m = periodic(c, 24)
-			daily, rise = m.curve, c.between(-0.6, 0.6)*m.swing
+			daily, rise = m.curve, c.between(-0.5, 0.5)*m.swing
 		}
 		m.curve = func(t float64) float64 { return daily(t) + rise*(t/hours-0.5) }
 		m.note += fmt.Sprintf(", rise %.2f", rise)
@@ -159,7 +164,7 @@ var kinds = []kind{
 			}
 			v[i] += 0.5
 		}
-		return unpredictable(table(v, step), 0.4, "pink")
+		return unpredictable(sampled(v, step), 0.4, "pink")
 	}},
 	{"short bursts", func(c chance, hours, step float64) made {
 		return bursts(c, hours, step, max(2*step, c.between(0.2, 1)), c.between(6, 36))
@@ -200,7 +205,11 @@ var kinds = []kind{
 	{"regimes", func(c chance, hours, _ float64) made {
 		var at, level []float64
 		for t := 0.0; t < hours; t += c.between(0.05, 0.4) * hours {
-			at, level = append(at, t), append(level, c.between(0.1, 0.8))
+			next := c.between(0.1, 0.8)
+			for len(level) > 0 && math.Abs(next-level[len(level)-1]) < 0.15 {
+				next = c.between(0.1, 0.8)
+			}
+			at, level = append(at, t), append(level, next)
 		}
 		return unpredictable(func(t float64) float64 {
 			l := level[0]
@@ -276,7 +285,7 @@ func walk(c chance, hours, step float64) made {
 		}
 		at = min(max(at, 0), 1)
 	}
-	return unpredictable(table(v, step), 0.3, "%.2f a day, back %.4f, %s", perDay, back, edge)
+	return unpredictable(sampled(v, step), 0.3, "%.2f a day, back %.4f, %s", perDay, back, edge)
 }
 
 // bursts arrive by chance, every hours on average, and last for lasting on average.
@@ -295,7 +304,7 @@ func bursts(c chance, hours, step, lasting, every float64) made {
 			v[i] = min(base+h, 1)
 		}
 	}
-	return unpredictable(table(v, step), height, "base %.2f, %d bursts of %.2f for %.1f h", base, n, height, lasting)
+	return unpredictable(sampled(v, step), height, "base %.2f, %d bursts of %.2f for %.1f h", base, n, height, lasting)
 }
 
 // window draws a window: its step, its length, where it begins.
@@ -325,13 +334,13 @@ func minDays(name string) float64 {
 
 // generate makes one series of the kind.
 func generate(k kind, seed uint64) truth {
-	c := chance{rand.New(rand.NewPCG(seed, 7))}
+	c := newChance(seed)
 	return over(k, c.window(minDays(k.name)), c)
 }
 
 // generateOver makes one over a given window.
 func generateOver(k kind, w cluster.Window, seed uint64) truth {
-	return over(k, w, chance{rand.New(rand.NewPCG(seed, 7))})
+	return over(k, w, newChance(seed))
 }
 
 func over(k kind, w cluster.Window, c chance) truth {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -54,6 +55,21 @@ type Event struct {
 	Request Resources `json:"request,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
 	Past    []PastJob `json:"past,omitempty"`
+}
+
+// Check reports what an event that was read from somewhere lacks.
+func (ev *Event) Check() error {
+	switch {
+	case ev.Kind == ServerJoined && ev.Server == nil:
+		return errors.New("the event lacks its server")
+	case ev.Kind == ServerJoined && (ev.Server.CPU < 0 || ev.Server.Memory < 0):
+		return errors.New("a server's size is below zero")
+	case ev.Kind == JobSubmitted && ev.Job == nil:
+		return errors.New("the event lacks its job")
+	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
+		return errors.New("a task is numbered below zero")
+	}
+	return nil
 }
 
 // A Use is what the primary tenant of a server uses now, as measured.

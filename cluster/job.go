@@ -60,6 +60,7 @@ var (
 	ErrNoStages     = errors.New("has no stages")
 	ErrSameName     = errors.New("has the same name as another stage")
 	ErrNoTasks      = errors.New("has no tasks")
+	ErrTooManyTasks = errors.New("has more than a million tasks")
 	ErrNoRequest    = errors.New("asks for no CPU, or for a negative amount")
 	ErrUnknownStage = errors.New("comes after a stage that does not exist")
 	ErrCycle        = errors.New("comes after itself")
@@ -105,6 +106,9 @@ func (j *Job) Validate(sizes ...Resources) error {
 		}
 		if s.Tasks <= 0 {
 			return wrong(s.Name, ErrNoTasks, "")
+		}
+		if s.Tasks > 1_000_000 {
+			return wrong(s.Name, ErrTooManyTasks, "")
 		}
 		if s.Request.CPU <= 0 || s.Request.Memory < 0 {
 			return wrong(s.Name, ErrNoRequest, "")

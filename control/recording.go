@@ -86,6 +86,9 @@ func Replay(file string, r io.Reader, brain *Brain) (events int, err error) {
 		if err := json.Unmarshal(text, &ev); err != nil {
 			return events, input.Linef(file, line, "%v", err)
 		}
+		if err := ev.Check(); err != nil {
+			return events, input.Linef(file, line, "%v", err)
+		}
 		decided = decided[:0]
 		events++
 		if err := brain.Step(ev, keep); err != nil {

@@ -48,7 +48,7 @@ func (g *Guard) Step(ev cluster.Event) []cluster.Action {
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
 		g.forget(ev.Task)
 	}
-	if short := g.short(); short != (cluster.Resources{}) {
+	if short := g.short(); short != (cluster.Resources{}) && g.held != (cluster.Resources{}) {
 		g.replenish(short)
 	}
 	return g.actions
@@ -74,9 +74,12 @@ func (g *Guard) short() cluster.Resources {
 
 // replenish kills from the youngest to the oldest (the youngest has the least
 // work to lose), passes over those that hold nothing of what is short, and
-// then spares those that an older victim has made unnecessary.
+// then spares, the oldest first, those that others have made unnecessary. What
+// tasks do not hold, no kill can give back.
 func (g *Guard) replenish(short cluster.Resources) {
 	none := cluster.Resources{}
+	reason := "reserve short by " + short.String()
+	short = short.Min(g.held)
 	var victims []int
 	missing := short
 	for i := len(g.tasks) - 1; i >= 0 && missing != none; i-- {
@@ -91,13 +94,14 @@ func (g *Guard) replenish(short cluster.Resources) {
 	for _, i := range victims {
 		freed = freed.Add(g.tasks[i].request)
 	}
-	reason := "reserve short by " + short.String()
+	for k := len(victims) - 1; k >= 0; k-- { // oldest first
+		if less := freed.Sub(g.tasks[victims[k]].request); short.Fits(less) {
+			freed = less
+			victims = slices.Delete(victims, k, k+1)
+		}
+	}
 	for _, i := range victims {
 		t := &g.tasks[i]
-		if missing == none && short.Fits(freed.Sub(t.request)) {
-			freed = freed.Sub(t.request)
-			continue
-		}
 		t.dying = true
 		g.held = g.held.Sub(t.request)
 		g.actions = append(g.actions, cluster.Action{Kind: cluster.KillTask, Task: t.id, On: g.server, Reason: reason})

@@ -35,7 +35,7 @@ type scenario struct {
 }
 
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &scenario{at: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), on: map[cluster.TaskID]cluster.ServerID{}}
 		datadriven.RunTest(t, path, s.run)
 	})

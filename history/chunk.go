@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func merge(old, newer []point) []point {
 
 // order sorts points by time and keeps, of those of one moment, the one added last.
 func order(points []point) []point {
-	slices.SortStableFunc(points, func(a, b point) int { return int(a.milli - b.milli) })
+	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.milli, b.milli) })
 	kept := points[:0]
 	for i, p := range points {
 		if i+1 == len(points) || points[i+1].milli != p.milli {

@@ -73,8 +73,11 @@ func (s *Store) Begin(ctx context.Context) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.sweep(ctx, lost); err != nil {
+		return nil, err
+	}
 	s.mine[im.id] = true
-	return im, s.sweep(ctx, lost)
+	return im, nil
 }
 
 // Import runs an import of all that do adds: it commits when do returns nil, and

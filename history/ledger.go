@@ -26,7 +26,7 @@ func (l *ledger) counts(id uint32) bool {
 }
 
 // errGivenUp is returned by commit for an import that somebody else took for dead.
-var errGivenUp = errors.New("history: this import was given up by another process")
+var errGivenUp = errors.New("this import was given up by another process")
 
 func (l *ledger) begin() uint32 {
 	id := l.Next

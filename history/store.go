@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -239,7 +240,7 @@ func (s *Store) eachDay(ctx context.Context, l *ledger, server cluster.ServerID,
 // between gives the points from (inclusive) to (exclusive).
 func between(points []point, from, to int64) []point {
 	at := func(milli int64) int {
-		i, _ := slices.BinarySearchFunc(points, milli, func(p point, m int64) int { return int(p.milli - m) })
+		i, _ := slices.BinarySearchFunc(points, milli, func(p point, m int64) int { return cmp.Compare(p.milli, m) })
 		return i
 	}
 	return points[at(from):at(to)]

@@ -100,26 +100,23 @@ func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n i
 	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
 		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
 	}
-	local := len(have) == 0 && n > 0 && g.isOpen(creator)
 	for _, gaveUp := range givingUp {
 		if gaveUp&^rules.Soft != 0 || gaveUp&rules.Hard != 0 {
 			continue
 		}
-		s := search{g: g, rules: (rules.Hard | rules.Soft) &^ gaveUp, n: n, r: r}
-		if local {
-			if placed, ok := s.extend(append(have, creator)); ok {
-				return placed, gaveUp, nil
+		s := search{g: g, rules: (rules.Hard | rules.Soft) &^ (gaveUp | Steady), n: n, r: r}
+		if len(have) == 0 && n > 0 && g.isOpen(creator) {
+			if placed, unsteady, ok := s.find(append(have, creator), rules.Soft&Steady); ok {
+				return placed, gaveUp | unsteady, nil
 			}
-			s.steps = 0
 		}
-		if placed, ok := s.extend(have); ok {
-			return placed, gaveUp, nil
+		if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
+			return placed, gaveUp | unsteady, nil
 		}
 		// The survivors of four or more may share a row among them already.
-		s.loose, s.steps = len(have) > 0 && n > side, 0
-		if s.loose {
-			if placed, ok := s.extend(have); ok {
-				return placed, gaveUp, nil
+		if s.loose = len(have) > 0 && n > side; s.loose {
+			if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
+				return placed, gaveUp | unsteady, nil
 			}
 		}
 	}
@@ -133,12 +130,31 @@ type search struct {
 	n     int
 	r     *rand.Rand
 	loose bool // count rows and columns over all n replicas, not after each
+	only  bool // steady servers, for the next replica
 	steps int  // so far
 }
 
 // patience bounds a search: beyond so many steps a block is refused though some
 // arrangement may exist. Only a cluster that is all but full comes near.
 const patience = 20_000
+
+// find looks for the rest of the replicas. If one of them is to be steady and none
+// is yet, the next one is, or, where that cannot be, none need be; then it returns
+// Steady.
+func (s *search) find(have []ServerIndex, steady RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
+	if steady != 0 && !slices.ContainsFunc(have, func(server ServerIndex) bool { return s.g.steady[server] }) {
+		if len(have) < s.n {
+			s.steps = 0
+			if placed, ok := s.extendFrom(have, true); ok {
+				return placed, 0, true
+			}
+		}
+		gaveUp = Steady
+	}
+	s.steps = 0
+	placed, ok = s.extend(have)
+	return placed, gaveUp, ok
+}
 
 func (s *search) extend(have []ServerIndex) ([]ServerIndex, bool) {
 	if len(have) >= s.n {
@@ -147,10 +163,17 @@ func (s *search) extend(have []ServerIndex) ([]ServerIndex, bool) {
 	if s.steps++; s.steps > patience {
 		return have, false
 	}
+	return s.extendFrom(have, false)
+}
+
+// extendFrom takes the next replica from any cell that is allowed, from steady
+// servers only or from all, and the rest after it.
+func (s *search) extendFrom(have []ServerIndex, only bool) ([]ServerIndex, bool) {
 	for cells := s.allowed(have); cells != 0; {
 		c := s.drawBit(cells)
 		cells &^= 1 << c
-		if placed, ok := s.extendIn(c, have); ok {
+		s.only = only
+		if placed, ok := s.extendIn(c, have, only); ok {
 			return placed, true
 		}
 	}
@@ -196,7 +219,7 @@ func (s *search) drawBit(set uint16) int {
 
 // extendIn takes the next replica from cell c: from a tenant by chance and, where
 // that leads nowhere, from each of the others.
-func (s *search) extendIn(c int, have []ServerIndex) ([]ServerIndex, bool) {
+func (s *search) extendIn(c int, have []ServerIndex, only bool) ([]ServerIndex, bool) {
 	server, ok := s.draw(s.g.cells[c], have)
 	if !ok {
 		return have, false
@@ -205,11 +228,11 @@ func (s *search) extendIn(c int, have []ServerIndex) ([]ServerIndex, bool) {
 		return placed, true
 	}
 	for _, t := range s.g.cells[c] {
-		if !s.tenantFits(t, have) {
+		if s.only = only; !s.tenantFits(t, have) {
 			continue
 		}
 		for _, other := range s.g.open[t] {
-			if !s.serverFits(other, have) {
+			if s.only = only; !s.serverFits(other, have) {
 				continue
 			}
 			if placed, ok := s.extend(append(have, other)); ok {
@@ -298,7 +321,7 @@ func (s *search) canHold(t int32, have []ServerIndex) bool {
 
 // tenantFits tells whether t has room and is apart from the tenants in have.
 func (s *search) tenantFits(t int32, have []ServerIndex) bool {
-	if len(s.g.open[t]) == 0 {
+	if len(s.g.open[t]) == 0 || s.only && s.g.openSteady[t] == 0 {
 		return false
 	}
 	if s.rules&(Environments|Functions) == 0 {
@@ -314,8 +337,12 @@ func (s *search) tenantFits(t int32, have []ServerIndex) bool {
 	return true
 }
 
-// serverFits tells whether a server is none of those in have, nor in one of their racks.
+// serverFits tells whether a server is none of those in have, nor in one of their
+// racks, and steady where it must be.
 func (s *search) serverFits(server ServerIndex, have []ServerIndex) bool {
+	if s.only && !s.g.steady[server] {
+		return false
+	}
 	for _, other := range have {
 		if server == other || s.rules&Racks != 0 && s.g.rack[server] == s.g.rack[other] {
 			return false

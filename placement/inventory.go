@@ -18,7 +18,8 @@ type Tenant struct {
 type Server struct {
 	Tenant int // index of its owner
 	Rack   string
-	Free   int // blocks that fit
+	Free   int  // blocks that fit
+	Steady bool // its primary is not expected ever to be so busy that accesses are denied
 }
 
 // An Inventory is who owns which servers and how much fits on each. It is kept
@@ -28,23 +29,25 @@ type Inventory struct {
 	environment []int32 // of each tenant, numbered
 	function    []int32
 	open        [][]ServerIndex // servers of each tenant that are neither full nor busy
+	openSteady  []int32         // how many of those are steady
 	openTenants int
 
-	owner []int32
-	rack  []int32
-	racks [][]ServerIndex
-	free  []int32
-	busy  []bool
-	at    []int32 // where each server stands in its tenant's open list; -1 if it does not
+	owner  []int32
+	rack   []int32
+	racks  [][]ServerIndex
+	steady []bool
+	free   []int32
+	busy   []bool
+	at     []int32 // where each server stands in its tenant's open list; -1 if it does not
 }
 
 // NewInventory starts with all servers idle.
 func NewInventory(tenants []Tenant, servers []Server) *Inventory {
 	inv := &Inventory{
 		tenants: tenants, environment: make([]int32, len(tenants)), function: make([]int32, len(tenants)),
-		open:  make([][]ServerIndex, len(tenants)),
+		open: make([][]ServerIndex, len(tenants)), openSteady: make([]int32, len(tenants)),
 		owner: make([]int32, len(servers)), rack: make([]int32, len(servers)), free: make([]int32, len(servers)),
-		busy: make([]bool, len(servers)), at: make([]int32, len(servers)),
+		steady: make([]bool, len(servers)), busy: make([]bool, len(servers)), at: make([]int32, len(servers)),
 	}
 	var environments, functions, racks numbering
 	for i, t := range tenants {
@@ -52,6 +55,7 @@ func NewInventory(tenants []Tenant, servers []Server) *Inventory {
 	}
 	for i, s := range servers {
 		inv.owner[i], inv.free[i], inv.at[i] = int32(s.Tenant), int32(s.Free), -1
+		inv.steady[i] = s.Steady
 		inv.rack[i] = racks.of(s.Rack)
 		if int(inv.rack[i]) == len(inv.racks) {
 			inv.racks = append(inv.racks, nil)
@@ -121,11 +125,17 @@ func (inv *Inventory) settle(s ServerIndex) {
 		}
 		inv.at[s] = int32(len(inv.open[t]))
 		inv.open[t] = append(inv.open[t], s)
+		if inv.steady[s] {
+			inv.openSteady[t]++
+		}
 	case !should && inv.at[s] >= 0:
 		last := len(inv.open[t]) - 1
 		moved := inv.open[t][last]
 		inv.open[t][inv.at[s]], inv.at[moved] = moved, inv.at[s]
 		inv.open[t], inv.at[s] = inv.open[t][:last], -1
+		if inv.steady[s] {
+			inv.openSteady[t]--
+		}
 		if last == 0 {
 			inv.openTenants--
 		}

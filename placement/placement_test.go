@@ -46,7 +46,7 @@ func newScenario(t *testing.T, text string) scenario {
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		name, rest, _ := strings.Cut(line, " ")
 		tenant := Tenant{Environment: name, Function: name}
-		free, racks := 10, name
+		free, racks, steady := 10, name, false
 		for _, field := range strings.Fields(rest) {
 			key, value, _ := strings.Cut(field, "=")
 			var err error
@@ -63,6 +63,8 @@ func newScenario(t *testing.T, text string) scenario {
 				_, err = fmt.Sscan(value, &tenant.Peak)
 			case "free":
 				_, err = fmt.Sscan(value, &free)
+			case "steady":
+				_, err = fmt.Sscan(value, &steady)
 			default:
 				err = errors.New("unknown key")
 			}
@@ -71,7 +73,7 @@ func newScenario(t *testing.T, text string) scenario {
 			}
 		}
 		for i, rack := range strings.Split(racks, ",") {
-			servers = append(servers, Server{Tenant: len(tenants), Rack: rack, Free: free})
+			servers = append(servers, Server{Tenant: len(tenants), Rack: rack, Free: free, Steady: steady})
 			w.names = append(w.names, fmt.Sprintf("%s%d", name, i+1))
 		}
 		tenants = append(tenants, tenant)
@@ -156,7 +158,7 @@ func (w *scenario) ruleSet(t *testing.T, d *datadriven.TestData, key string) (se
 		}
 	}
 	for _, name := range names {
-		i := slices.Index([]string{"racks", "functions", "cells", "environments"}, name)
+		i := slices.Index(ruleNames, name)
 		if i < 0 {
 			t.Fatalf("no rule %q", name)
 		}
@@ -249,6 +251,7 @@ func drawCluster(t *rapid.T) *Inventory {
 			Tenant: rapid.IntRange(0, len(tenants)-1).Draw(t, "tenant"),
 			Rack:   rapid.SampledFrom([]string{"r", "s", "t", "u"}).Draw(t, "rack"),
 			Free:   rapid.IntRange(0, 3).Draw(t, "free"),
+			Steady: rapid.IntRange(0, 2).Draw(t, "steady") == 0,
 		})
 	}
 	inv := NewInventory(tenants, servers)
@@ -297,12 +300,26 @@ func possible(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	return false
 }
 
+// steadyNext tells whether the replica that was drawn first could be on a steady server.
+func steadyNext(g *Grid, placed []ServerIndex, creator ServerIndex, rules RuleSet) bool {
+	var local []ServerIndex
+	if placed[0] == creator {
+		local = placed[:1:1]
+	}
+	for s := range g.owner {
+		if len(local) < len(placed) && g.steady[s] && g.isOpen(ServerIndex(s)) && possible(g, append(local, ServerIndex(s)), len(placed), rules) {
+			return true
+		}
+	}
+	return false
+}
+
 func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewGrid(drawCluster(t), Paper)
 		n := rapid.IntRange(1, 5).Draw(t, "n")
 		hard := RuleSet(rapid.IntRange(0, 15).Draw(t, "hard"))
-		soft := RuleSet(rapid.IntRange(0, 15).Draw(t, "soft")) &^ hard
+		soft := RuleSet(rapid.IntRange(0, 31).Draw(t, "soft")) &^ hard
 		creator := ServerIndex(rapid.IntRange(-1, len(g.owner)-1).Draw(t, "creator"))
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 
@@ -317,7 +334,7 @@ func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 			}
 			return
 		}
-		if len(placed) != n || !keeps(g, placed, (hard|soft)&^gaveUp) {
+		if len(placed) != n || !possible(g, placed, n, (hard|soft)&^gaveUp) {
 			t.Fatalf("placed %v by %s, gave up %s", placed, hard|soft, gaveUp)
 		}
 		for _, s := range placed {
@@ -325,8 +342,15 @@ func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 				t.Fatalf("placed %v, but %d is full or busy", placed, s)
 			}
 		}
-		if gaveUp != 0 && possible(g, nil, n, hard|soft) {
+		if gaveUp&^Steady != 0 && possible(g, nil, n, hard|soft) {
 			t.Fatalf("gave up %s, but all rules can be kept", gaveUp)
+		}
+		isSteady := func(s ServerIndex) bool { return g.steady[s] }
+		if soft&Steady != 0 && gaveUp&Steady == 0 && n > 0 && !slices.ContainsFunc(placed, isSteady) {
+			t.Fatalf("placed %v, none of them steady, and did not say so", placed)
+		}
+		if gaveUp&Steady != 0 && steadyNext(g, placed, creator, (hard|soft)&^gaveUp) {
+			t.Fatalf("placed %v, though a steady server can hold the next replica", placed)
 		}
 		local := g.isOpen(creator) && possible(g, []ServerIndex{creator}, n, (hard|soft)&^gaveUp)
 		if local && placed[0] != creator {
@@ -544,16 +568,15 @@ func BenchmarkPlace(b *testing.B) {
 		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i / 4), Function: fmt.Sprint(i % 30), ReimageRate: r.ExpFloat64(), Peak: r.Float64()})
 	}
 	for i := range 5000 {
-		servers = append(servers, Server{Tenant: i % 350, Rack: fmt.Sprint(i / 40), Free: 8192})
+		servers = append(servers, Server{Tenant: i % 350, Rack: fmt.Sprint(i / 40), Free: 8192, Steady: i%350 < 120})
 	}
 	inv := NewInventory(tenants, servers)
-	for _, rules := range []Rules{Paper, {Hard: Cells | Environments | Racks | Functions}} {
-		g := NewGrid(inv, rules)
-		name := "5000servers_R3"
-		if rules != Paper {
-			name += "_all_rules"
-		}
-		b.Run(name, func(b *testing.B) {
+	for _, tc := range []struct {
+		name  string
+		rules Rules
+	}{{"", Paper}, {"_history", History}, {"_all_rules", Rules{Hard: Cells | Environments | Racks | Functions, Soft: Steady}}} {
+		g := NewGrid(inv, tc.rules)
+		b.Run("5000servers_R3"+tc.name, func(b *testing.B) {
 			b.ReportAllocs()
 			dst := make([]ServerIndex, 0, 3)
 			for b.Loop() {

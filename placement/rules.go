@@ -5,20 +5,24 @@ import (
 	"strings"
 )
 
-// A RuleSet is a set of rules, each of which keeps replicas of a block apart.
+// A RuleSet is a set of rules, each of which says something of a block's replicas.
 type RuleSet uint8
 
-// The rules, from the one given up first to the one given up last when they are soft.
+// The rules, from the one given up first to the one given up last when they are
+// soft. Steady comes before all of them, and is never more than soft.
 const (
-	Racks        RuleSet = 1 << iota // no two replicas in one rack
+	Racks        RuleSet = 1 << iota // no two replicas are in one rack
 	Functions                        // nor on servers that do the same thing
 	Cells                            // nor in one row or column of the grid (of each three replicas)
 	Environments                     // nor in one environment
+	Steady                           // one replica is on a steady server
 )
+
+var ruleNames = []string{"racks", "functions", "cells", "environments", "steady"}
 
 func (set RuleSet) String() string {
 	var names []string
-	for i, name := range []string{"racks", "functions", "cells", "environments"} {
+	for i, name := range ruleNames {
 		if set&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -34,8 +38,12 @@ func (set RuleSet) String() string {
 // when it cannot be met.
 type Rules struct{ Hard, Soft RuleSet }
 
-// Paper are the rules of Algorithm 2.
-var Paper = Rules{Hard: Cells | Environments}
+// Paper are the rules of Algorithm 2. History adds a steady replica where there
+// is room for one, which Algorithm 2 has no notion of (docs/decisions/0004).
+var (
+	Paper   = Rules{Hard: Cells | Environments}
+	History = Rules{Hard: Cells | Environments, Soft: Steady}
+)
 
 // givingUp lists sets of rules in the order in which they are given up: as few
 // as possible, the least important first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -271,7 +272,7 @@ func (s shown) print(out io.Writer, usage history.Usage) error {
 	}
 	_, err := fmt.Fprintf(out, "  %d gaps, %.1f%% of the slots; the longest:\n", len(s.GapList), 100*s.Gaps)
 	longest := slices.Clone(s.GapList)
-	slices.SortStableFunc(longest, func(a, b gap) int { return int(b.To.Sub(b.From) - a.To.Sub(a.From)) })
+	slices.SortStableFunc(longest, func(a, b gap) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 	for _, g := range longest[:min(len(longest), gapsShown)] {
 		_, err = fmt.Fprintf(out, "    %s for %v\n", g.From.Format(time.DateTime), g.To.Sub(g.From))
 	}

@@ -80,11 +80,6 @@ the servers noticing.`,
 	})
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
-		newHistory(),
-		newClassify(),
-		newReimages(),
-		newVersion(),
-		newGenerate(),
 		newUp(),
 		newTask(),
 		newRun(),
@@ -92,7 +87,15 @@ the servers noticing.`,
 		newLogs(),
 		newCancel(),
 		newStatus(),
+		newHistory(),
+		newClassify(),
+		newReimages(),
+		newGenerate(),
 		newSimulate(),
+		newPlan(),
+		newReproduce(),
+		newTrace(),
+		newVersion(),
 	)
 	return root
 }

@@ -30,7 +30,7 @@ type storageFlags struct {
 }
 
 func newSimulateStorage() *cobra.Command {
-	f := storageFlags{run: labstorage.Run{Rules: placement.Paper}}
+	var f storageFlags
 	cmd := &cobra.Command{
 		Use:   "storage [--datacenter NAME | --servers FILE --reimages FILE]",
 		Short: "Count the blocks that a year of reimages destroys, and the reads that busy servers deny",
@@ -41,9 +41,10 @@ last replica goes before that. With --access it also reads blocks at random
 moments of a month; a read fails when all servers that hold the block are busy
 (their primaries use more than 66% of the CPU).
 
-Placements: history keeps replicas apart by the tenants' reimages, peaks and
-environments, as learned from the time before the simulated days; stock is what
-HDFS does; random is chance.`,
+Placements: paper is Algorithm 2 of OSDI'16, which keeps replicas apart by the
+tenants' reimages, peaks and environments, as learned from the time before the
+simulated days; history is the same with one replica, if it can, on a server that
+is never busy; stock is what HDFS does; random is chance.`,
 		Example: `  gleaner simulate storage --datacenter DC-9
   gleaner simulate storage --datacenter DC-9 --placement stock --replicas 4
   gleaner simulate storage --datacenter DC-9 --access --utilisation 0.5 --days 0
@@ -55,7 +56,7 @@ HDFS does; random is chance.`,
 	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,…,disk_gb); may be given again")
 	cmd.Flags().StringSliceVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
 	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(labstorage.Placements, ", "))
-	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history keeps replicas apart by: racks, functions")
+	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
 	cmd.Flags().IntVar(&f.run.Blocks, "blocks", 4_000_000, "how many blocks of 256 MB")
 	cmd.Flags().IntVar(&f.run.Replicas, "replicas", 3, "how many replicas of each")
 	cmd.Flags().IntVar(&f.run.Days, "days", 365, "days of reimages; 0 for none")
@@ -110,6 +111,9 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if result.Refused > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d rebuilds found no server that keeps the rules and were tried again an hour later\n", result.Refused)
+	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
 		Reimages: result.Reimages, Rebuilt: result.Rebuilt, Lost: result.Lost,
@@ -143,9 +147,9 @@ func (f *storageFlags) check(cmd *cobra.Command) error {
 	for _, name := range f.apart {
 		switch name {
 		case "racks":
-			f.run.Rules.Hard |= placement.Racks
+			f.run.Apart |= placement.Racks
 		case "functions":
-			f.run.Rules.Hard |= placement.Functions
+			f.run.Apart |= placement.Functions
 		default:
 			return input.Errorf("--apart", "unknown %q; there are racks, functions", name)
 		}
@@ -203,7 +207,7 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 	if strays > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d reimages of servers that are not in the servers file were left out\n", strays)
 	}
-	if f.run.Placement == "history" && !reimages[0].At.Before(now) {
+	if learns := f.run.Placement == "history" || f.run.Placement == "paper"; learns && !reimages[0].At.Before(now) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "no reimages lie before the last %d days: there is nothing to learn from\n", f.run.Days)
 	}
 	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
@@ -211,7 +215,7 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 
 // checkServers refuses a servers file that lacks what the policy needs.
 func (f *storageFlags) checkServers(servers []cluster.Server) error {
-	room, needsRacks := false, f.run.Placement == "stock" || f.run.Rules.Hard&placement.Racks != 0
+	room, needsRacks := false, f.run.Placement == "stock" || f.run.Apart&placement.Racks != 0
 	for _, s := range servers {
 		room = room || s.Disk >= labstorage.BlockBytes
 		if needsRacks && s.Rack == "" {

@@ -51,15 +51,16 @@ func Generate(p Profile, o Options) *Datacenter {
 	return d
 }
 
-// shrunk is the profile with this many servers and as many tenants in proportion.
+// shrunk is the profile with this many servers, and tenants and environments in
+// proportion, but enough of them to be told apart.
 func (p Profile) shrunk(servers int) Profile {
 	if servers == 0 || servers == p.Servers {
 		return p
 	}
 	ratio := float64(servers) / float64(p.Servers)
 	p.Servers = servers
-	p.Tenants = min(max(int(math.Round(float64(p.Tenants)*ratio)), 30), servers)
-	p.Environments = min(max(int(math.Round(float64(p.Environments)*ratio)), 10), p.Tenants)
+	p.Tenants = min(max(int(math.Round(float64(p.Tenants)*ratio)), 60), servers*3/10)
+	p.Environments = min(max(int(math.Round(float64(p.Environments)*ratio)), 24), p.Tenants/2)
 	return p
 }
 
@@ -100,7 +101,7 @@ func (g *generator) tenants() {
 			weights[j] = math.Exp(g.SizeSigma * r.NormFloat64())
 		}
 		largest := max(int(g.LargestTenant*float64(g.Servers)), (servers[i]+counts[i]-1)/counts[i])
-		for _, size := range apportion(max(servers[i], counts[i]), weights, 1, largest) {
+		for _, size := range apportion(servers[i], weights, 1, largest) {
 			g.tenant(r, pattern, size, environments)
 		}
 	}

@@ -81,11 +81,11 @@ func (d *Datacenter) Scaled(method string, target float64) (*Datacenter, error) 
 // Scaling tells how d was scaled; nil if it was not.
 func (d *Datacenter) Scaling() *Scaling { return d.scaling }
 
-// histogram counts utilisations over all servers and a slot in every seven,
-// which meets all times of day.
+// histogram counts utilisations over all servers and a slot in every 31,
+// which meets all times of day in turn.
 func (d *Datacenter) histogram() []float64 {
 	counts := make([]float64, steps+1)
-	for slot := 0; slot < d.Window.Len; slot += 7 {
+	for slot := 0; slot < d.Window.Len; slot += 31 {
 		for server := range d.Servers {
 			counts[int(d.CPU(server, slot)*steps+0.5)]++
 		}
@@ -94,7 +94,7 @@ func (d *Datacenter) histogram() []float64 {
 }
 
 // MeanCPU gives the average utilisation of all servers over the window, of a
-// slot in every seven.
+// slot in every 31.
 func (d *Datacenter) MeanCPU() float64 {
 	sum, n := 0.0, 0.0
 	for i, c := range d.histogram() {

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+func newPlan() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Find the cheapest cluster that meets an SLA",
+		Long: `Plan reads what an application does, what hardware can be bought and what must
+be achieved, and finds the cheapest cluster: where each dataset lies, how many
+units, instances, cores and servers, and what goes into each server.
+
+The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
+'gleaner plan examples DIR' writes some to start from.`,
+		Example: `  gleaner plan examples scc
+  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml
+
+  # What would sharing servers between tasks and data save?
+  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --colocate`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, o, err := f.load(cmd.Context())
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			p, err := plan.Solve(in, o)
+			if err != nil {
+				return planErr(cmd, err)
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, planJSON(in, p, time.Since(start)))
+			}
+			return printPlan(cmd.OutOrStdout(), in, p)
+		},
+	}
+	f.register(cmd)
+	cmd.AddCommand(newPlanCurve(), newPlanRobust(), newPlanCheck(), newPlanExamples())
+	return cmd
+}
+
+// planFlags are what all planning commands take.
+type planFlags struct {
+	app, hw, sla, solver string
+	colocate             bool
+	gap                  float64
+}
+
+func (f *planFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.app, "app", "", "application `file`")
+	cmd.Flags().StringVar(&f.hw, "hw", "", "hardware `file`")
+	cmd.Flags().StringVar(&f.sla, "sla", "", "SLA `file`")
+	cmd.Flags().BoolVar(&f.colocate, "colocate", false, "let tasks and remote datasets share servers")
+	cmd.Flags().StringVar(&f.solver, "solver", "built-in", "who packs the servers: built-in, highs or cbc")
+	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop this close to the proven optimum, as a share of the cost")
+}
+
+// load reads the three documents; all mistakes in them are reported at once.
+func (f *planFlags) load(ctx context.Context) (plan.Input, plan.Options, error) {
+	var in plan.Input
+	o := plan.Options{Colocate: f.colocate, Gap: f.gap, Stop: func() bool { return ctx.Err() != nil }}
+	var mistakes input.Errors
+	keep := func(err error) error {
+		var one *input.Error
+		var many input.Errors
+		switch {
+		case errors.As(err, &many):
+			mistakes = append(mistakes, many...)
+		case errors.As(err, &one):
+			mistakes = append(mistakes, one)
+		default:
+			return err
+		}
+		return nil
+	}
+	if !(f.gap >= 0 && f.gap < 1) {
+		return in, o, input.Errorf("--gap", "%g is not a share of the cost, from 0 to 1", f.gap)
+	}
+	var err error
+	if o.Pack, err = packer(ctx, f.solver); err != nil {
+		return in, o, err
+	}
+	for _, doc := range []struct {
+		flag, file string
+		read       func(data []byte) error
+	}{
+		{"--app", f.app, func(data []byte) (err error) { in.App, err = spec.ReadApplication(f.app, data); return err }},
+		{"--hw", f.hw, func(data []byte) (err error) { in.HW, err = spec.ReadHardware(f.hw, data); return err }},
+		{"--sla", f.sla, func(data []byte) (err error) { in.SLA, err = spec.ReadSLA(f.sla, data, in.App); return err }},
+	} {
+		data, err := readSpec(doc.flag, doc.file)
+		if err == nil {
+			err = doc.read(data)
+		}
+		if err := keep(err); err != nil {
+			return in, o, err
+		}
+	}
+	if len(mistakes) > 0 {
+		return in, o, mistakes
+	}
+	return in, o, nil
+}
+
+// readSpec reads a document, and not much more than a document can have.
+func readSpec(flag, file string) ([]byte, error) {
+	if file == "" {
+		return nil, input.Errorf(flag, "name a file; 'gleaner plan examples DIR' writes some")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, input.Errorf(flag, "%v", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, spec.MaxSize+1))
+	if err != nil {
+		return nil, input.Errorf(flag, "%v", err)
+	}
+	return data, nil
+}
+
+// planErr tells a search that the user stopped from one that failed.
+func planErr(cmd *cobra.Command, err error) error {
+	if errors.Is(err, plan.ErrStopped) && cmd.Context().Err() != nil {
+		return cmd.Context().Err()
+	}
+	return err
+}
+
+type planResult struct {
+	Cost       float64                   `json:"cost"`
+	LowerBound float64                   `json:"lower_bound"`
+	Gap        float64                   `json:"gap"`
+	Currency   string                    `json:"currency"`
+	Assignment map[string]planAssignment `json:"assignment"`
+	Servers    []planServer              `json:"servers"`
+	Tasks      map[string]planTask       `json:"tasks"`
+	Phases     map[string]float64        `json:"phase_seconds,omitempty"`
+	SecondBest *planSecond               `json:"second_best,omitempty"`
+	Tried      int                       `json:"architectures_tried"`
+	Search     string                    `json:"search"`
+	Seconds    float64                   `json:"solve_seconds"`
+}
+
+type planAssignment struct {
+	Store string `json:"store"`
+	Cache string `json:"cache,omitempty"`
+}
+
+type planServer struct {
+	Type       string                    `json:"type"`
+	Count      int                       `json:"count"`
+	CPUs       int                       `json:"cpus"`
+	Units      map[string]int            `json:"units"`
+	Tasks      map[string]int            `json:"tasks"`
+	Datasets   map[string]map[string]int `json:"datasets"`
+	Bottleneck string                    `json:"bottleneck"`
+}
+
+type planTask struct {
+	Runtime   float64 `json:"runtime_seconds"`
+	Instances int     `json:"instances"`
+}
+
+type planSecond struct {
+	Cost       float64                   `json:"cost"`
+	Assignment map[string]planAssignment `json:"assignment"`
+}
+
+func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
+	out := planResult{Cost: cents(p.Cost), LowerBound: cents(p.LowerBound), Gap: p.Gap(), Currency: in.HW.Currency,
+		Assignment: assignmentJSON(in, p.Needs.Architecture), Servers: []planServer{}, Tasks: map[string]planTask{},
+		Tried: p.Tried, Search: p.Search, Seconds: took.Seconds()}
+	for _, s := range p.Servers(in) {
+		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Bottleneck})
+	}
+	for _, t := range p.Needs.Tasks {
+		out.Tasks[in.App.Tasks[t.Task].Name] = planTask{t.Runtime, t.Instances}
+	}
+	if len(p.Needs.Seconds) > 0 {
+		out.Phases = map[string]float64{}
+		for i, name := range p.Needs.Phases {
+			out.Phases[name] = p.Needs.Seconds[i]
+		}
+	}
+	if p.Second != nil {
+		out.SecondBest = &planSecond{cents(p.Second.Cost), assignmentJSON(in, p.Second.Architecture)}
+	}
+	return out
+}
+
+func cents(x float64) float64 { return math.Round(x*100) / 100 }
+
+func assignmentJSON(in plan.Input, arch plan.Architecture) map[string]planAssignment {
+	out := map[string]planAssignment{}
+	for i, c := range arch {
+		a := planAssignment{Store: in.HW.Units[c.Store].Name}
+		if c.Cache != plan.NoCache {
+			a.Cache = in.HW.Units[c.Cache].Name
+		}
+		out[in.App.Datasets[i].Name] = a
+	}
+	return out
+}
+
+// money writes an amount in whole units with separators: $7,324 or 6,700 EUR.
+func money(currency string, amount float64) string {
+	digits := fmt.Sprintf("%.0f", math.Abs(amount))
+	var b strings.Builder
+	for i, r := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(r)
+	}
+	sign := ""
+	if amount < 0 && digits != "0" {
+		sign = "-"
+	}
+	if currency == "USD" {
+		return sign + "$" + b.String()
+	}
+	return sign + b.String() + " " + currency
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// printPlan writes a plan for people: what it costs, where data lies, what to
+// buy, each kind of server with what is in its slots, and the runner-up.
+func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
+	proven := "proven cheapest"
+	if p.Gap() > 0 {
+		proven = fmt.Sprintf("at most %.3g%% above the cheapest", 100*p.Gap())
+	}
+	if strings.HasPrefix(p.Search, "descent") {
+		proven = "cheapest found"
+	}
+	fmt.Fprintf(w, "%s, %s: %d servers.\n\n", money(in.HW.Currency, p.Cost), proven, p.Packing.Servers())
+	if err := printNeeds(w, in, p); err != nil {
+		return err
+	}
+	bill := newTable("To buy", ">count", ">each", ">together")
+	for _, l := range p.Bill(in) {
+		bill.row(l.What, fmt.Sprint(l.Count), fmt.Sprintf("%.2f", l.Each), fmt.Sprintf("%.2f", l.Each*float64(l.Count)))
+	}
+	if err := bill.print(w); err != nil {
+		return err
+	}
+	for _, s := range p.Servers(in) {
+		fmt.Fprintln(w)
+		drawServer(w, in, s)
+	}
+	fmt.Fprintln(w)
+	if p.Second != nil {
+		more := p.Second.Cost - p.Cost
+		fmt.Fprintf(w, "Second best: %s, for %s more (%.1f%%).\n", differences(in, p.Needs.Architecture, p.Second.Architecture),
+			money(in.HW.Currency, more), 100*more/p.Cost)
+	}
+	_, err := fmt.Fprintf(w, "Searched by %s; %d of %d architectures packed.\n", p.Search, p.Tried, p.Space)
+	return err
+}
+
+func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
+	units := map[int]string{}
+	note := func(dataset int, unit, text string) {
+		if units[dataset] != "" {
+			units[dataset] += ", "
+		}
+		units[dataset] += text + " " + unit
+	}
+	for _, t := range p.Needs.Tiers {
+		note(t.Dataset, in.HW.Units[t.Unit].Name, fmt.Sprint(t.Units))
+	}
+	for _, r := range p.Needs.Roles {
+		for _, l := range r.Locals {
+			text := "shared by server:"
+			if l.PerInstance > 0 {
+				text = fmt.Sprintf("%d for each of %d", l.PerInstance, r.Instances)
+			}
+			note(l.Dataset, in.HW.Units[l.Unit].Name, text)
+		}
+	}
+	data := newTable("Dataset", "on", "units")
+	for i, c := range p.Needs.Architecture {
+		data.row(in.App.Datasets[i].Name, c.Names(in.HW), units[i])
+	}
+	if err := data.print(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	tasks := newTable("Task", ">a second", ">seconds each", ">instances")
+	for _, t := range p.Needs.Tasks {
+		tasks.row(in.App.Tasks[t.Task].Name, fmt.Sprintf("%.4g", t.Rate), fmt.Sprintf("%.4g", t.Runtime), fmt.Sprint(t.Instances))
+	}
+	if err := tasks.print(w); err != nil {
+		return err
+	}
+	for i, s := range p.Needs.Seconds {
+		fmt.Fprintf(w, "Phase %s takes %.0f s.\n", p.Needs.Phases[i], s)
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// drawServer draws what is in a server, slot by slot:
+//
+//	3 x Server1, $2,893 each
+//	│ CPU        ■■··                      1.76 of 2 cores busy
+//	│ SAS        [photos 15KDisk] x4
+func drawServer(w io.Writer, in plan.Input, s plan.Server) {
+	var kind spec.Server
+	for _, k := range in.HW.Servers {
+		if k.Name == s.Type {
+			kind = k
+		}
+	}
+	fmt.Fprintf(w, "%d x %s, %s each: %s\n", s.Count, s.Type, money(in.HW.Currency, s.Cost), holds(s))
+	fmt.Fprintf(w, "  │ %-10s %s\n", "CPU", sockets(s.CPUs, kind.CPUs))
+	for _, bus := range kind.Buses {
+		var cells []string
+		used := 0
+		cell := func(label string, n int) {
+			if n > 0 {
+				cells = append(cells, repeated("["+label+"]", n))
+				used += n
+			}
+		}
+		for _, u := range in.HW.Units {
+			if u.Bus != bus.Name {
+				continue
+			}
+			for _, d := range in.App.Datasets {
+				cell(d.Name+" "+u.Name, s.Datasets[d.Name][u.Name])
+			}
+			if m := in.HW.Memory(); m >= 0 && in.HW.Units[m].Name == u.Name {
+				cell("memory "+u.Name, s.Memory)
+			}
+		}
+		if free := bus.Slots - used; free > 0 {
+			cells = append(cells, repeated("[ ]", free))
+		}
+		fmt.Fprintf(w, "  │ %-10s %s\n", bus.Name, strings.Join(cells, " "))
+	}
+	var loads []string
+	for _, l := range s.Loads[1:min(len(s.Loads), 4)] {
+		loads = append(loads, fmt.Sprintf("%s %.0f%%", l.What, 100*l.Share()))
+	}
+	first := s.Loads[0]
+	line := fmt.Sprintf("bottleneck: %s, %.4g of %.4g", first.What, first.Used, first.Have)
+	if len(loads) > 0 {
+		line += "; then " + strings.Join(loads, ", ")
+	}
+	fmt.Fprintf(w, "  └ %s\n", line)
+}
+
+func holds(s plan.Server) string {
+	var parts []string
+	for _, name := range plan.Sorted(s.Tasks) {
+		parts = append(parts, fmt.Sprintf("%d %s", s.Tasks[name], name))
+	}
+	if len(parts) == 0 {
+		return "data"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sockets(used, have int) string {
+	if have > 32 {
+		return fmt.Sprintf("%d of %d cores", used, have)
+	}
+	return strings.Repeat("■", used) + strings.Repeat("·", have-used)
+}
+
+func repeated(cell string, n int) string {
+	if n == 1 {
+		return cell
+	}
+	return fmt.Sprintf("%s x%d", cell, n)
+}
+
+// differences tells where b puts datasets elsewhere than a.
+func differences(in plan.Input, a, b plan.Architecture) string {
+	var parts []string
+	for i := range a {
+		if a[i] != b[i] {
+			parts = append(parts, in.App.Datasets[i].Name+" on "+b[i].Names(in.HW))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

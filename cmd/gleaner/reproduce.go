@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/chart"
+	"gleaner/input"
+	"gleaner/lab"
+	"gleaner/lab/compute"
+	"gleaner/lab/scc"
+	labstorage "gleaner/lab/storage"
+)
+
+// experiments are all there are, in the order they are listed and run.
+func experiments() []lab.Experiment {
+	all := append(compute.Experiments(), labstorage.Experiments()...)
+	return append(all, scc.Experiment())
+}
+
+func newReproduce() *cobra.Command {
+	var o lab.Options
+	var out string
+	var names []string
+	for _, e := range experiments() {
+		names = append(names, fmt.Sprintf("  %-10s %s", e.Name, e.Short))
+	}
+	cmd := &cobra.Command{
+		Use:   "reproduce NAME...",
+		Short: "Rerun the papers' tables and figures, paper and ours side by side",
+		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
+same options give the same tables.
+
+Experiments:
+` + strings.Join(names, "\n"),
+		Example: `  gleaner reproduce scc --quick
+  gleaner reproduce scc --out out`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Quick && o.Full {
+				return input.Errorf("--quick", "excludes --full")
+			}
+			if o.Seeds < 1 || o.Seeds > 1000 {
+				return input.Errorf("--seeds", "%d is not from 1 to 1000", o.Seeds)
+			}
+			chosen, err := chooseExperiments(args)
+			if err != nil {
+				return err
+			}
+			return reproduce(cmd, chosen, o, out)
+		},
+	}
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "less to show, in seconds")
+	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
+	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions where chance plays a part")
+	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV and figures as pictures to `DIR`")
+	return cmd
+}
+
+func chooseExperiments(args []string) ([]lab.Experiment, error) {
+	var out []lab.Experiment
+	var known []string
+	for _, e := range experiments() {
+		known = append(known, e.Name)
+	}
+	if len(args) == 0 {
+		return nil, input.Errorf("NAME", "name what to rerun: %s", strings.Join(known, ", "))
+	}
+	for _, name := range args {
+		found := false
+		for _, e := range experiments() {
+			if e.Name == name {
+				out, found = append(out, e), true
+			}
+		}
+		if !found {
+			return nil, input.Errorf("NAME", "there is no experiment %q; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return out, nil
+}
+
+func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
+	var all []lab.Table
+	for _, e := range chosen {
+		tables, figures, err := e.Run(cmd.Context(), o)
+		if err != nil {
+			return fmt.Errorf("reproduce %s: %w", e.Name, err)
+		}
+		all = append(all, tables...)
+		if !wantJSON(cmd) {
+			for _, t := range tables {
+				if err := t.WriteText(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+		}
+		if dir != "" {
+			if err := saveExperiment(filepath.Join(dir, e.Name), tables, figures); err != nil {
+				return err
+			}
+		}
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, tablesJSON(all))
+	}
+	return nil
+}
+
+func saveExperiment(dir string, tables []lab.Table, figures []chart.Figure) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return input.Errorf("--out", "%v", err)
+	}
+	for _, t := range tables {
+		var buf bytes.Buffer
+		if err := t.WriteCSV(&buf); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, t.Name+".csv"), buf.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("reproduce: %w", err)
+		}
+	}
+	for _, f := range figures {
+		if _, err := f.Save(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tablesJSON(tables []lab.Table) any {
+	type table struct {
+		Name    string     `json:"name"`
+		Title   string     `json:"title"`
+		Columns []string   `json:"columns"`
+		Rows    [][]string `json:"rows"`
+		Notes   []string   `json:"notes"`
+	}
+	out := []table{}
+	for _, t := range tables {
+		out = append(out, table{t.Name, t.Title, t.Columns, t.Rows, append([]string{}, t.Notes...)})
+	}
+	return map[string]any{"tables": out}
+}

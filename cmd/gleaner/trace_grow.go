@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/trace"
+	"gleaner/trace/grow"
+	"gleaner/trace/program"
+)
+
+func newTraceGrow() *cobra.Command {
+	var nodes []string
+	var scale int
+	var seed uint64
+	var out string
+	var beats time.Duration
+	cmd := &cobra.Command{
+		Use:   "grow PROGRAM",
+		Short: "Write the traffic of a larger scale from a learned program",
+		Long: `Write the traffic of any scale from a program that 'gleaner trace mine' learned,
+as a trace in the common record, node after node. What only a reply can give is
+left as a placeholder in braces.`,
+		Example: `  gleaner trace grow wordcount.yaml --scale 500 --out n500.jsonl.gz
+  gleaner trace grow wordcount.yaml --nodes datanode=60000 | head`,
+		Args: cobra.MatchAll(func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return input.Errorf("", "'%s' needs one program; see --help", cmd.CommandPath())
+			}
+			return nil
+		}),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return input.Errorf(args[0], "cannot be read: %v", err)
+			}
+			p, err := program.Read(args[0], text)
+			if err != nil {
+				return err
+			}
+			setting := grow.Setting{Scale: scale, Beats: beats, Nodes: map[string]int{}}
+			if err := addNodes(setting.Nodes, nodes); err != nil {
+				return err
+			}
+			if setting, err = grow.Resolve(p, setting); err != nil {
+				return err
+			}
+			to, err := createTrace(cmd, out)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, to.Close()) }()
+			return writeGrown(cmd, p, setting, seed, trace.NewWriter(to))
+		},
+	}
+	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
+	cmd.Flags().IntVar(&scale, "scale", 0, "the scale n (default: what --nodes implies)")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "for what is made up")
+	cmd.Flags().DurationVar(&beats, "beats", 0, "how long heartbeats go on (default: until the last node is done)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, .gz or .zst to compress (default: standard output)")
+	return cmd
+}
+
+func addNodes(to map[string]int, nodes []string) error {
+	for _, s := range nodes {
+		at := strings.LastIndexByte(s, '=')
+		if at < 0 {
+			return input.Errorf("--nodes", "%q is not TYPE=N", s)
+		}
+		n, err := strconv.Atoi(s[at+1:])
+		if err != nil {
+			return input.Errorf("--nodes", "%q: %q is not a number", s, s[at+1:])
+		}
+		to[s[:at]] = n
+	}
+	return nil
+}
+
+func writeGrown(cmd *cobra.Command, p *program.Program, setting grow.Setting, seed uint64, w *trace.Writer) error {
+	bar := newProgress(cmd, fmt.Sprintf("growing to n = %d", setting.Scale), 0)
+	defer bar.finish()
+	written := 0
+	for c := range grow.Calls(p, setting, rand.New(rand.NewPCG(seed, 0))) {
+		if written++; written%4096 == 0 && cmd.Context().Err() != nil {
+			return cmd.Context().Err()
+		}
+		bar.add(1)
+		if err := w.Write(c); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/trace"
+	"gleaner/trace/mine"
+)
+
+func newTraceMine() *cobra.Command {
+	var m traceMine
+	cmd := &cobra.Command{
+		Use:   "mine FILE...",
+		Short: "Learn the program behind traces of several scales",
+		Long: `Learn the program behind traces of several small scales: the types of nodes, the
+loops they run, how every count follows the scale, and where every argument
+comes from. With --check a larger recorded run is held against what was learned.`,
+		Example: `  gleaner trace mine n003.jsonl.gz n004.jsonl.gz n006.jsonl.gz n008.jsonl.gz n012.jsonl.gz --check n026.jsonl.gz
+  gleaner trace mine n0*.jsonl.gz --program wordcount.yaml`,
+		Args: needFiles,
+		RunE: m.run,
+	}
+	m.files.flags(cmd)
+	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
+	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
+	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
+	return cmd
+}
+
+type traceMine struct {
+	files          traceFiles
+	check, program string
+	rows           int
+}
+
+func (m *traceMine) run(cmd *cobra.Command, args []string) error {
+	corpus := mine.NewCorpus()
+	var bad []error
+	for _, path := range args {
+		run, err := m.read(cmd, corpus, path)
+		if run == nil {
+			return err
+		}
+		bad = append(bad, err)
+		corpus.Learn(run)
+	}
+	model, err := mine.Learn(cmd.Context(), corpus)
+	if err != nil {
+		return errors.Join(err, errors.Join(bad...))
+	}
+	report := model.Report()
+	if m.check != "" {
+		run, err := m.read(cmd, corpus, m.check)
+		if run == nil {
+			return err
+		}
+		bad = append(bad, err)
+		report.Check = model.Check(run)
+		report.CountsExact = report.CountsExact && report.Check.Exact()
+	}
+	if m.program != "" {
+		text, err := model.Program.Write()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(m.program, text, 0o644); err != nil {
+			return input.Errorf("--program", "%v", err)
+		}
+	}
+	if wantJSON(cmd) {
+		err = printJSON(cmd, report)
+	} else {
+		err = m.print(cmd.OutOrStdout(), report, model)
+	}
+	return errors.Join(err, errors.Join(bad...))
+}
+
+// read reads one run. A bad line ends it; what came before is kept, and the
+// run is nil only when nothing did.
+func (m *traceMine) read(cmd *cobra.Command, corpus *mine.Corpus, path string) (*mine.Run, error) {
+	run := corpus.Run(path)
+	bar := newProgress(cmd, "reading "+path, 0)
+	defer bar.finish()
+	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
+		bar.add(1)
+		run.Add(c)
+		return nil
+	})
+	if err != nil && (!input.Is(err) || run.Calls() == 0) {
+		return nil, err
+	}
+	switch {
+	case run.Calls() == 0:
+		return nil, input.Errorf(path, "no calls")
+	case run.Scale == 0:
+		return nil, input.Errorf(path, "its scale is not known: not in its records, not in its name (n026...); give --scale %s=N", path)
+	}
+	return run, err
+}
+
+func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error {
+	t := newTable("node type", ">calls", ">loops", "real time", "nodes by scale")
+	for _, ty := range r.NodeTypes {
+		t.row(ty.Name, strconv.Itoa(ty.Calls), strconv.Itoa(ty.Loops), strings.Join(ty.Realtime, " "), byScale(ty.NodesByScale))
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = newTable("arguments of calls to", ">total", ">constant", ">regular", ">flow", ">unknown", ">known")
+	targets := model.Targets()
+	names := make([]string, 0, len(targets))
+	for name := range targets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		argumentsRow(t, name, targets[name])
+	}
+	argumentsRow(t, "all", r.Arguments)
+	if err := t.print(w); err != nil {
+		return err
+	}
+	if err := m.printUnknown(w, r.Unknown); err != nil {
+		return err
+	}
+	for _, a := range r.Ambiguous {
+		fmt.Fprintf(w, "ambiguous: %s of %s %s %s: %s; record n = %d to tell\n", a.What, a.NodeType, a.Target, a.Method, strings.Join(a.Formulas, " or "), a.Next)
+	}
+	if r.Check != nil {
+		return m.printCheck(w, r)
+	}
+	return nil
+}
+
+func argumentsRow(t *table, name string, a mine.Arguments) {
+	t.row(name, strconv.Itoa(a.Total), strconv.Itoa(a.Constant), strconv.Itoa(a.Regular), strconv.Itoa(a.Flow), strconv.Itoa(a.Unknown),
+		inPercent(float64(a.Total-a.Unknown)/float64(max(a.Total, 1))))
+}
+
+func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
+	if len(unknown) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := newTable("unknown argument", "of", "example", "filled by")
+	for i, u := range unknown {
+		if m.rows > 0 && i == m.rows {
+			t.row(fmt.Sprintf("... and %d more (--rows 0)", len(unknown)-i), "", "", "")
+			break
+		}
+		t.row(u.Argument, u.NodeType+" "+u.Call, brief(u.Example, 40), brief(u.Generator, 60))
+	}
+	return t.print(w)
+}
+
+func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
+	c := r.Check
+	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
+		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
+	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched")
+	for i, row := range c.ByType {
+		if m.rows > 0 && i == m.rows {
+			t.row(fmt.Sprintf("... and %d more (--rows 0)", len(c.ByType)-i), "", "", "", "", "", "", "")
+			break
+		}
+		t.row(row.NodeType, row.Target, row.Method, row.Nature, strconv.Itoa(row.Expected), strconv.Itoa(row.Predicted), strconv.Itoa(row.Arguments),
+			inPercent(float64(row.ArgumentsMatched)/float64(max(row.Arguments, 1))))
+	}
+	return t.print(w)
+}
+
+func inPercent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+
+func byScale(m map[string]int) string {
+	scales := make([]int, 0, len(m))
+	for s := range m {
+		n, _ := strconv.Atoi(s)
+		scales = append(scales, n)
+	}
+	slices.Sort(scales)
+	out := make([]string, len(scales))
+	for i, n := range scales {
+		out[i] = fmt.Sprintf("%d:%d", n, m[strconv.Itoa(n)])
+	}
+	return strings.Join(out, " ")
+}

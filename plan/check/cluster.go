@@ -1,0 +1,206 @@
+package check
+
+import (
+	"fmt"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// A host is one server at work.
+type host struct {
+	name  string
+	cpu   *station
+	nic   *station
+	bw    float64
+	buses map[string]*lane
+}
+
+// A lane is a bus or a network: seconds follow from bytes.
+type lane struct {
+	*station
+	bw float64
+}
+
+// A unit is one storage unit.
+type unit struct {
+	kind int
+	dev  *station
+	bus  *lane
+	host *host
+}
+
+// An instance is one process of a task, on its server with its local data.
+type instance struct {
+	host  *host
+	local map[place][]*unit
+	open  int  // executions whose I/O is still under way
+	held  bool // computed, and waits for the I/O of the execution before
+}
+
+// A place is one copy of a dataset.
+type place struct {
+	dataset int
+	cache   bool
+}
+
+// A pool is all instances of a task and the executions that wait for one.
+type pool struct {
+	instances []*instance
+	// bound instances take one execution at a time, for their local data is
+	// theirs. Others are threads: a server starts as many as it needs.
+	bound   bool
+	idle    []*instance
+	waiting []func(*instance)
+	head    int
+	next    int // of the instances, in turn
+}
+
+type cluster struct {
+	in       plan.Input
+	arch     plan.Architecture
+	stations []*station
+	remote   map[place][]*unit
+	pools    []*pool
+}
+
+func newCluster(e *engine, in plan.Input, c Config) *cluster {
+	out := &cluster{in: in, arch: c.architecture(in), remote: map[place][]*unit{}}
+	for range in.App.Tasks {
+		out.pools = append(out.pools, &pool{})
+	}
+	for i, s := range c.Servers {
+		for k := range s.Count {
+			out.server(e, s, fmt.Sprintf("server %d.%d", i+1, k+1))
+		}
+	}
+	for t, p := range out.pools {
+		p.bound = in.SLA.Job != nil
+		for d, data := range in.App.Datasets {
+			p.bound = p.bound || !data.Remote && touches(in, t, d)
+		}
+		p.idle = append(p.idle, p.instances...)
+	}
+	return out
+}
+
+func (c *cluster) station(e *engine, name string, servers int) *station {
+	s := &station{e: e, name: name, servers: servers}
+	c.stations = append(c.stations, s)
+	return s
+}
+
+func (c *cluster) server(e *engine, s Server, name string) {
+	kind := serverOf(c.in.HW, s.Type)
+	h := &host{name: name, bw: kind.BW, buses: map[string]*lane{}}
+	h.cpu = c.station(e, name+" CPU", s.CPUs)
+	h.nic = c.station(e, name+" network", 1)
+	for _, b := range kind.Buses {
+		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1), b.BW}
+	}
+	local := map[place][]*unit{}
+	next := make([]int, len(c.in.HW.Units)) // by kind; datasets share units when there are too few
+	there := map[[2]int]*unit{}
+	for d, data := range c.in.App.Datasets {
+		for _, copy := range c.copies(d) {
+			kind := c.in.HW.Units[copy.unit].Name
+			for range s.Datasets[data.Name][kind] {
+				slot := [2]int{copy.unit, next[copy.unit] % max(1, s.Units[kind])}
+				next[copy.unit]++
+				if there[slot] == nil {
+					there[slot] = c.unit(e, h, copy.unit, name+" "+kind+" of "+data.Name)
+				}
+				u := there[slot]
+				if data.Remote {
+					c.remote[copy.place] = append(c.remote[copy.place], u)
+				} else {
+					local[copy.place] = append(local[copy.place], u)
+				}
+			}
+		}
+	}
+	for t, task := range c.in.App.Tasks {
+		n := s.Tasks[task.Name]
+		for i := range n {
+			c.pools[t].instances = append(c.pools[t].instances, &instance{host: h, local: c.share(local, i, n)})
+		}
+	}
+}
+
+// A copy is the store or the cache of a dataset.
+type copyOf struct {
+	place
+	unit int
+}
+
+func (c *cluster) copies(dataset int) []copyOf {
+	choice := c.arch[dataset]
+	out := []copyOf{{place{dataset, false}, choice.Store}}
+	if choice.Cache != plan.NoCache {
+		out = append(out, copyOf{place{dataset, true}, choice.Cache})
+	}
+	return out
+}
+
+func (c *cluster) unit(e *engine, h *host, kind int, name string) *unit {
+	return &unit{kind: kind, dev: c.station(e, name, 1), bus: h.buses[c.in.HW.Units[kind].Bus], host: h}
+}
+
+// share gives the i-th of n instances on a server its units: all of them of
+// partitioned data, its own of private data.
+func (c *cluster) share(local map[place][]*unit, i, n int) map[place][]*unit {
+	out := map[place][]*unit{}
+	for at, units := range local {
+		if c.in.App.Datasets[at.dataset].Partitioned || len(units) < n {
+			out[at] = units
+			if !c.in.App.Datasets[at.dataset].Partitioned {
+				out[at] = units[i%len(units) : i%len(units)+1]
+			}
+			continue
+		}
+		for j := i; j < len(units); j += n {
+			out[at] = append(out[at], units[j])
+		}
+	}
+	return out
+}
+
+// take hands an instance to an execution, now or when one is free.
+func (p *pool) take(run func(*instance)) {
+	if !p.bound {
+		p.next++
+		run(p.instances[p.next%len(p.instances)])
+		return
+	}
+	if n := len(p.idle); n > 0 {
+		inst := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		run(inst)
+		return
+	}
+	p.waiting = append(p.waiting, run)
+}
+
+// give takes an instance back.
+func (p *pool) give(inst *instance) {
+	if !p.bound {
+		return
+	}
+	if p.head < len(p.waiting) {
+		next := p.waiting[p.head]
+		p.waiting[p.head] = nil
+		p.head++
+		next(inst)
+		return
+	}
+	p.idle = append(p.idle, inst)
+}
+
+// device is what a unit takes for one record, and its rate.
+func (c *cluster) device(d spec.Dataset, kind int, write bool) (rate, gap float64) {
+	read, wr := c.in.App.Through(d.System, c.in.HW.Units[kind])
+	if write {
+		return wr.RateW, wr.GapW
+	}
+	return read.RateR, read.GapR
+}

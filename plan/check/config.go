@@ -1,0 +1,186 @@
+// Package check runs an application on a given cluster in virtual time and
+// tells how much of the SLA it meets: requests queue for storage units, buses,
+// networks, cores and task instances; batch jobs go phase by phase.
+//
+// It shares with package plan what a record or a computation takes, and
+// nothing of how a cluster is chosen, so that it can disagree.
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"gleaner/input"
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// A Config is a cluster: what 'gleaner plan --json' prints, or the part of it
+// that matters here.
+type Config struct {
+	Assignment map[string]Assignment `json:"assignment"`
+	Servers    []Server              `json:"servers"`
+}
+
+// An Assignment names the storage units a dataset lies on.
+type Assignment struct {
+	Store string `json:"store"`
+	Cache string `json:"cache"`
+}
+
+// A Server is one kind of server, Count times.
+type Server struct {
+	Type     string                    `json:"type"`
+	Count    int                       `json:"count"`
+	CPUs     int                       `json:"cpus"`
+	Units    map[string]int            `json:"units"`
+	Tasks    map[string]int            `json:"tasks"`
+	Datasets map[string]map[string]int `json:"datasets"`
+}
+
+// Of is the configuration of a plan.
+func Of(in plan.Input, p plan.Plan) Config {
+	c := Config{Assignment: map[string]Assignment{}}
+	for i, choice := range p.Needs.Architecture {
+		a := Assignment{Store: in.HW.Units[choice.Store].Name}
+		if choice.Cache != plan.NoCache {
+			a.Cache = in.HW.Units[choice.Cache].Name
+		}
+		c.Assignment[in.App.Datasets[i].Name] = a
+	}
+	for _, s := range p.Servers(in) {
+		c.Servers = append(c.Servers, Server{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets})
+	}
+	return c
+}
+
+// Read reads a configuration from JSON and checks that the application and
+// the hardware know all that it names.
+func Read(file string, data []byte, in plan.Input) (Config, error) {
+	var c Config
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, input.Errorf(file, "not a configuration: %v", err)
+	}
+	return c, c.validate(file, in)
+}
+
+func (c Config) validate(file string, in plan.Input) error {
+	var mistakes input.Errors
+	wrong := func(format string, args ...any) {
+		mistakes = append(mistakes, &input.Error{Where: file, Msg: fmt.Sprintf(format, args...)})
+	}
+	if len(c.Servers) == 0 {
+		wrong("no servers")
+	}
+	for _, d := range in.App.Datasets {
+		a, ok := c.Assignment[d.Name]
+		if !ok {
+			wrong("assignment: dataset %q is missing", d.Name)
+			continue
+		}
+		if unitOf(in.HW, a.Store) < 0 {
+			wrong("assignment of %q: store: there is no storage_unit %q", d.Name, a.Store)
+		}
+		if a.Cache != "" && unitOf(in.HW, a.Cache) < 0 {
+			wrong("assignment of %q: cache: there is no storage_unit %q", d.Name, a.Cache)
+		}
+	}
+	for i, s := range c.Servers {
+		if serverOf(in.HW, s.Type) == nil {
+			wrong("servers[%d]: type: there is no server %q", i, s.Type)
+		}
+		if s.Count < 0 || s.CPUs < 0 || s.Count > 1e6 {
+			wrong("servers[%d]: count and cpus must not be negative", i)
+		}
+		for _, name := range plan.Sorted(s.Tasks) {
+			if _, err := in.App.Task(name); err != nil || s.Tasks[name] < 0 || s.Tasks[name] > 1e6 {
+				wrong("servers[%d]: tasks: %d of %q", i, s.Tasks[name], name)
+			}
+		}
+		for _, name := range plan.Sorted(s.Units) {
+			if unitOf(in.HW, name) < 0 || s.Units[name] < 0 {
+				wrong("servers[%d]: units: %d of %q", i, s.Units[name], name)
+			}
+		}
+		for name, units := range s.Datasets {
+			if !slices.ContainsFunc(in.App.Datasets, func(d spec.Dataset) bool { return d.Name == name }) {
+				wrong("servers[%d]: datasets: there is no dataset %q", i, name)
+			}
+			for unit, n := range units {
+				if unitOf(in.HW, unit) < 0 || n < 0 || n > 1e6 {
+					wrong("servers[%d]: datasets: %d %q for %q", i, n, unit, name)
+				}
+			}
+		}
+	}
+	if len(mistakes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(mistakes, func(a, b *input.Error) int { return compare(a.Msg, b.Msg) })
+	return mistakes
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func unitOf(h spec.Hardware, name string) int {
+	return slices.IndexFunc(h.Units, func(u spec.Unit) bool { return u.Name == name })
+}
+
+func serverOf(h spec.Hardware, name string) *spec.Server {
+	for i := range h.Servers {
+		if h.Servers[i].Name == name {
+			return &h.Servers[i]
+		}
+	}
+	return nil
+}
+
+// architecture is the assignment by index.
+func (c Config) architecture(in plan.Input) plan.Architecture {
+	var out plan.Architecture
+	for _, d := range in.App.Datasets {
+		a := c.Assignment[d.Name]
+		choice := plan.Choice{Store: unitOf(in.HW, a.Store), Cache: plan.NoCache}
+		if a.Cache != "" {
+			choice.Cache = unitOf(in.HW, a.Cache)
+		}
+		out = append(out, choice)
+	}
+	return out
+}
+
+// Cost is what the configuration costs.
+func (c Config) Cost(h spec.Hardware) float64 {
+	sum := 0.0
+	for _, s := range c.Servers {
+		each := serverOf(h, s.Type).Cost() + float64(s.CPUs)*h.CPU.Cost()
+		for name, n := range s.Units {
+			each += float64(n) * h.Units[unitOf(h, name)].Cost()
+		}
+		sum += each * float64(s.Count)
+	}
+	return sum
+}
+
+// memory is how many units of memory a server has for tasks and systems: what
+// is not taken by datasets.
+func (s Server) memory(h spec.Hardware) int {
+	m := h.Memory()
+	if m < 0 {
+		return 0
+	}
+	n := s.Units[h.Units[m].Name]
+	for _, units := range s.Datasets {
+		n -= units[h.Units[m].Name]
+	}
+	return n
+}

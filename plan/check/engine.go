@@ -1,0 +1,126 @@
+package check
+
+// An engine is virtual time and what is to happen in it, in order of time and,
+// at one time, in order of asking.
+type engine struct {
+	now    float64
+	seq    int
+	events eventHeap
+}
+
+type event struct {
+	at   float64
+	seq  int
+	what func()
+}
+
+// eventHeap is a binary heap. container/heap would box every event.
+type eventHeap []event
+
+func (e event) before(f event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
+
+func (h *eventHeap) push(e event) {
+	*h = append(*h, e)
+	s := *h
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(s[up]) {
+			break
+		}
+		s[i] = s[up]
+		i = up
+	}
+	s[i] = e
+}
+
+func (h *eventHeap) pop() event {
+	s := *h
+	first, last := s[0], s[len(s)-1]
+	s[len(s)-1] = event{}
+	s = s[:len(s)-1]
+	*h = s
+	i := 0
+	for len(s) > 0 {
+		down := 2*i + 1
+		if down >= len(s) {
+			break
+		}
+		if right := down + 1; right < len(s) && s[right].before(s[down]) {
+			down = right
+		}
+		if !s[down].before(last) {
+			break
+		}
+		s[i] = s[down]
+		i = down
+	}
+	if len(s) > 0 {
+		s[i] = last
+	}
+	return first
+}
+
+// after does something in so many seconds.
+func (e *engine) after(seconds float64, what func()) {
+	e.seq++
+	e.events.push(event{e.now + seconds, e.seq, what})
+}
+
+// run goes on until nothing is left to do, or done says so.
+func (e *engine) run(done func() bool) {
+	for len(e.events) > 0 && !done() {
+		next := e.events.pop()
+		e.now = next.at
+		next.what()
+	}
+}
+
+// A station serves jobs in the order they come, as many at once as it has
+// servers: a disk one, a CPU as many as it has cores.
+type station struct {
+	e       *engine
+	name    string
+	servers int
+	busy    int
+	waiting []job
+	head    int
+	worked  float64 // seconds of service given
+}
+
+type job struct {
+	seconds float64
+	done    func()
+}
+
+// use asks for service; done is called when it is over. No service is over at
+// once.
+func (s *station) use(seconds float64, done func()) {
+	if seconds <= 0 {
+		done()
+		return
+	}
+	if s.busy < s.servers {
+		s.start(job{seconds, done})
+		return
+	}
+	s.waiting = append(s.waiting, job{seconds, done})
+}
+
+func (s *station) start(j job) {
+	s.busy++
+	s.e.after(j.seconds, func() {
+		s.busy--
+		s.worked += j.seconds
+		if s.head < len(s.waiting) {
+			next := s.waiting[s.head]
+			s.waiting[s.head] = job{}
+			if s.head++; s.head > 1024 && s.head*2 > len(s.waiting) {
+				s.waiting = append(s.waiting[:0], s.waiting[s.head:]...)
+				s.head = 0
+			}
+			s.start(next)
+		}
+		j.done()
+	})
+}

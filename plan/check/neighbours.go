@@ -1,0 +1,74 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+
+	"gleaner/plan"
+)
+
+// A Neighbour is a configuration one piece cheaper.
+type Neighbour struct {
+	Change string
+	Saves  float64
+	Config Config
+}
+
+// Neighbours takes one piece out of one server of each kind: a CPU, a storage
+// unit of a dataset, a unit of memory. A plan is as cheap as can be when every
+// one of them misses the SLA.
+func Neighbours(in plan.Input, c Config) []Neighbour {
+	var out []Neighbour
+	add := func(i int, what string, saves float64, edit func(*Server)) {
+		n := c.clone()
+		one := n.Servers[i].clone()
+		one.Count = 1
+		edit(&one)
+		n.Servers[i].Count--
+		n.Servers = append(n.Servers, one)
+		out = append(out, Neighbour{fmt.Sprintf("server %d without %s", i+1, what), saves, n})
+	}
+	for i, s := range c.Servers {
+		if s.Count == 0 {
+			continue
+		}
+		if s.CPUs > 0 {
+			add(i, "one CPU", in.HW.CPU.Cost(), func(s *Server) { s.CPUs-- })
+		}
+		for _, d := range in.App.Datasets {
+			for _, u := range in.HW.Units {
+				if s.Datasets[d.Name][u.Name] == 0 {
+					continue
+				}
+				add(i, fmt.Sprintf("one %s of %s", u.Name, d.Name), u.Cost(), func(s *Server) {
+					s.Datasets[d.Name][u.Name]--
+					s.Units[u.Name]--
+				})
+			}
+		}
+		if s.memory(in.HW) > 0 {
+			u := in.HW.Units[in.HW.Memory()]
+			add(i, "one "+u.Name+" of memory", u.Cost(), func(s *Server) { s.Units[u.Name]-- })
+		}
+	}
+	return out
+}
+
+func (c Config) clone() Config {
+	out := c
+	out.Servers = nil
+	for _, s := range c.Servers {
+		out.Servers = append(out.Servers, s.clone())
+	}
+	return out
+}
+
+func (s Server) clone() Server {
+	out := s
+	out.Units, out.Tasks = maps.Clone(s.Units), maps.Clone(s.Tasks)
+	out.Datasets = map[string]map[string]int{}
+	for name, units := range s.Datasets {
+		out.Datasets[name] = maps.Clone(units)
+	}
+	return out
+}

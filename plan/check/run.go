@@ -1,0 +1,361 @@
+package check
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// A run is one simulation under way.
+type run struct {
+	*engine
+	*cluster
+	rng    *rand.Rand
+	meters [][]meter // by task and step
+	warm   float64   // meters count from then on
+}
+
+// A meter counts what comes back of one step of a task.
+type meter struct {
+	want float64 // a second: records, or computations
+	got  float64
+	due  float64 // part of a record that is still owed
+	hits float64 // part of a hit that is still owed
+}
+
+// draw gives a whole number whose mean is x, by owing the rest: chance decides
+// when requests come, not how much they ask for in all.
+func draw(owed *float64, x float64) int {
+	*owed += x
+	n := math.Floor(*owed + 1e-9)
+	*owed -= n
+	return int(n)
+}
+
+func (r *run) count(m *meter, n float64) {
+	if r.now >= r.warm {
+		m.got += n
+	}
+}
+
+// newMeters works out how often each step is wanted, callers before those
+// they call, and where each begins to count parts.
+func (r *run) newMeters() {
+	app := r.in.App
+	freq := make([]float64, len(app.Tasks))
+	for _, s := range r.in.SLA.Rates {
+		freq[s.Task] += s.PerSecond
+	}
+	r.meters = make([][]meter, len(app.Tasks))
+	for _, t := range plan.CallersFirst(app) {
+		for _, op := range app.Tasks[t].Path {
+			m := meter{due: r.rng.Float64(), hits: r.rng.Float64()}
+			switch {
+			case op.IO != nil:
+				m.want = freq[t] * op.Probability * op.IO.Records
+			case op.Call != nil:
+				freq[op.Call.Task] += freq[t] * op.Probability * op.Call.Invocations
+			default:
+				m.want = freq[t] * op.Probability
+			}
+			r.meters[t] = append(r.meters[t], m)
+		}
+	}
+}
+
+// A step is something an execution does; it calls done when it is over.
+type step func(inst *instance, done func())
+
+// steps are those of one execution: those that wait for each other, and those
+// that overlap. Tasks that run inside are taken apart into them.
+func (r *run) steps(task int) (blocking, overlapped []step) {
+	put := func(blocks bool, s step) {
+		if blocks {
+			blocking = append(blocking, s)
+		} else {
+			overlapped = append(overlapped, s)
+		}
+	}
+	for i, op := range r.in.App.Tasks[task].Path {
+		m := &r.meters[task][i]
+		switch {
+		case op.IO != nil:
+			if n := draw(&m.due, op.Probability*op.IO.Records); n > 0 {
+				put(op.Blocking, r.io(op.IO, n, m))
+			}
+		case op.Call != nil:
+			r.call(op, m, put)
+		default:
+			if draw(&m.due, op.Probability) > 0 {
+				put(op.Blocking, r.compute(op.Compute, m))
+			}
+		}
+	}
+	return blocking, overlapped
+}
+
+func (r *run) compute(seconds float64, m *meter) step {
+	return func(inst *instance, done func()) {
+		inst.host.cpu.use(seconds, func() {
+			r.count(m, 1)
+			done()
+		})
+	}
+}
+
+// call adds the invocations of another task.
+func (r *run) call(op spec.Op, m *meter, put func(bool, step)) {
+	var all []step
+	for range draw(&m.due, op.Probability*op.Call.Invocations) {
+		if !op.Call.Inline {
+			all = append(all, r.invocation(op))
+			continue
+		}
+		blocking, overlapped := r.steps(op.Call.Task)
+		for _, s := range overlapped {
+			put(false, s)
+		}
+		all = append(all, chain(blocking))
+	}
+	switch {
+	case len(all) == 0:
+	case op.Call.Parallel:
+		put(op.Blocking, together(all))
+	default:
+		put(op.Blocking, chain(all))
+	}
+}
+
+// invocation runs another task on an instance of its own. Only a caller that
+// blocks waits for it.
+func (r *run) invocation(op spec.Op) step {
+	return func(inst *instance, done func()) {
+		over := done
+		if !op.Blocking {
+			over = func() {}
+		}
+		inst.host.nic.use(op.Call.MessageSize/inst.host.bw, func() {
+			r.execute(op.Call.Task, op.Call.MessageSize, over)
+		})
+		if !op.Blocking {
+			done()
+		}
+	}
+}
+
+// chain does steps one after the other.
+func chain(steps []step) step {
+	return func(inst *instance, done func()) {
+		var at func(i int)
+		at = func(i int) {
+			if i == len(steps) {
+				done()
+				return
+			}
+			steps[i](inst, func() { at(i + 1) })
+		}
+		at(0)
+	}
+}
+
+// together does steps at once and waits for the last.
+func together(steps []step) step {
+	return func(inst *instance, done func()) {
+		left := len(steps)
+		if left == 0 {
+			done()
+			return
+		}
+		for _, s := range steps {
+			s(inst, func() {
+				if left--; left == 0 {
+					done()
+				}
+			})
+		}
+	}
+}
+
+// execute runs a task's path once on an instance of its own. A request does
+// what overlaps first and what blocks with what came of it. A batch task goes
+// on to its next execution while the I/O of this one is still under way, one
+// execution ahead at most.
+func (r *run) execute(task int, message float64, done func()) {
+	p := r.pools[task]
+	p.take(func(inst *instance) {
+		blocking, overlapped := r.steps(task)
+		if message > 0 {
+			overlapped = append(overlapped, func(inst *instance, done func()) { inst.host.nic.use(message/inst.host.bw, done) })
+		}
+		if r.in.SLA.Job != nil {
+			r.pipelined(p, inst, blocking, overlapped, done)
+			return
+		}
+		together(overlapped)(inst, func() {
+			chain(blocking)(inst, func() {
+				p.give(inst)
+				done()
+			})
+		})
+	})
+}
+
+func (r *run) pipelined(p *pool, inst *instance, blocking, overlapped []step, done func()) {
+	inst.open++
+	left := 2
+	half := func() {
+		if left--; left == 0 {
+			done()
+		}
+	}
+	together(overlapped)(inst, func() {
+		inst.open--
+		if inst.held {
+			inst.held = false
+			p.give(inst)
+		}
+		half()
+	})
+	chain(blocking)(inst, func() {
+		if inst.open <= 1 {
+			p.give(inst)
+		} else {
+			inst.held = true
+		}
+		half()
+	})
+}
+
+// Sizes of what is asked of a station at a time: small records go in groups
+// that take about a hundredth of a second, large ones in pieces that others'
+// can come between. Neither changes what is asked for in all.
+const (
+	groupSeconds = 0.01
+	pieceBytes   = 2e6
+	mostGroups   = 100
+	mostPieces   = 200
+	readAhead    = 8
+)
+
+// io reads or writes n records. With a cache, it answers its share of the
+// reads, and writes go to both copies.
+func (r *run) io(op *spec.IO, n int, m *meter) step {
+	copies := r.copies(op.Dataset)
+	if len(copies) == 1 {
+		return r.records(op, copies[0], n, m)
+	}
+	if op.Write { // written once both have it
+		return together([]step{r.records(op, copies[0], n, m), r.records(op, copies[1], n, &meter{})})
+	}
+	hits := min(n, draw(&m.hits, float64(n)*r.in.App.Datasets[op.Dataset].HitRate))
+	return chain([]step{r.records(op, copies[1], hits, m), r.records(op, copies[0], n-hits, m)})
+}
+
+// records asks one copy of a dataset for n records.
+func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
+	d := r.in.App.Datasets[op.Dataset]
+	rate, gap := r.device(d, from.unit, op.Write)
+	each := op.RecordSize/rate + gap
+	cpu := d.CPUPerOp
+	if op.Write && from.cache {
+		cpu = 0
+	}
+	if d.CPUPerUnit > 0 {
+		cpu += d.CPUPerUnit * each
+	}
+	if !d.Remote {
+		cpu = 0
+	}
+	parts, ahead := r.cut(op, n, each)
+	share := float64(n) / float64(max(parts, 1))
+	at := r.rng.Uint64N(1 << 32) // where the records begin; they go on from unit to unit
+	part := func(inst *instance, done func()) {
+		units := inst.local[from.place]
+		if d.Remote {
+			units = r.remote[from.place]
+		}
+		u := units[at%uint64(len(units))]
+		at++
+		r.ask(inst, u, d.Remote, request{cpu * share, each * share, op.RecordSize * share}, func() {
+			r.count(m, share)
+			done()
+		})
+	}
+	pace := 0.0
+	if op.StreamRate > 0 {
+		pace = op.RecordSize * share / op.StreamRate
+	}
+	return r.stream(part, parts, ahead, pace)
+}
+
+// cut decides in how many parts n records are asked for, and how many of the
+// parts may be under way at once.
+func (r *run) cut(op *spec.IO, n int, each float64) (parts, ahead int) {
+	switch {
+	case op.Parallel:
+		parts = min(n, mostGroups)
+		return parts, parts
+	case op.RecordSize > 2*pieceBytes:
+		parts = int(min(mostPieces, math.Ceil(float64(n)*op.RecordSize/pieceBytes)))
+		return parts, readAhead
+	}
+	group := max(1, math.Ceil(groupSeconds/each))
+	return int(min(mostGroups, math.Ceil(float64(n)/group))), 1
+}
+
+// stream does a part so many times, some ahead of the first that is not back,
+// and none before its time where a stream has a pace.
+func (r *run) stream(part step, parts, ahead int, pace float64) step {
+	return func(inst *instance, done func()) {
+		if parts == 0 {
+			done()
+			return
+		}
+		start, issued, back := r.now, 0, 0
+		var issue func()
+		arrived := func() {
+			back++
+			switch {
+			case back == parts:
+				r.after(max(0, start+pace*float64(parts)-r.now), done)
+			case issued < parts:
+				issue()
+			}
+		}
+		issue = func() {
+			at := start + pace*float64(issued)
+			issued++
+			if at > r.now {
+				r.after(at-r.now, func() { part(inst, arrived) })
+				return
+			}
+			part(inst, arrived)
+		}
+		for range min(ahead, parts) {
+			issue()
+		}
+	}
+}
+
+// A request is what a part asks of the stations on its way.
+type request struct{ cpu, device, bytes float64 }
+
+// ask sends a request the whole way: the host's CPU, the unit, its bus, and
+// for remote data both networks.
+func (r *run) ask(inst *instance, u *unit, remote bool, q request, done func()) {
+	u.host.cpu.use(q.cpu, func() {
+		u.dev.use(q.device, func() {
+			u.bus.use(q.bytes/u.bus.bw, func() {
+				if !remote {
+					done()
+					return
+				}
+				u.host.nic.use(q.bytes/u.host.bw, func() {
+					inst.host.nic.use(q.bytes/inst.host.bw, done)
+				})
+			})
+		})
+	})
+}

@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Point is a plan at a multiple of the SLA.
+type Point struct {
+	Scale float64
+	Plan  Plan
+}
+
+// Scales are n multiples of the SLA, evenly spaced in ratio.
+func Scales(from, to float64, n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = from
+		if n > 1 {
+			out[i] = from * math.Pow(to/from, float64(i)/float64(n-1))
+		}
+	}
+	return out
+}
+
+// At solves for a multiple of the SLA.
+func At(in Input, o Options, scale float64) (Point, error) {
+	in.SLA = in.SLA.Scaled(scale)
+	p, err := Solve(in, o)
+	return Point{scale, p}, err
+}
+
+// A Regime is a stretch of the SLA on which one architecture is cheapest.
+type Regime struct {
+	From, To     float64 // multiples of the SLA
+	Architecture Architecture
+	Words        []string // what changes on entering it; none for the first
+}
+
+// Regimes finds where the architecture changes between points, each border to
+// 1% by bisection. A change that comes and goes between two points is not seen.
+func Regimes(in Input, o Options, points []Point) ([]Regime, error) {
+	if len(points) == 0 {
+		return nil, nil
+	}
+	out := []Regime{{From: points[0].Scale, Architecture: points[0].Plan.Needs.Architecture}}
+	for i := 1; i < len(points); i++ {
+		low, high := points[i-1], points[i]
+		for !low.Plan.Needs.Architecture.Equal(high.Plan.Needs.Architecture) {
+			before, after, err := border(in, o, low, high)
+			if err != nil {
+				return nil, err
+			}
+			out[len(out)-1].To = after.Scale
+			out = append(out, Regime{From: after.Scale, Architecture: after.Plan.Needs.Architecture, Words: Changes(in, before.Plan, after.Plan)})
+			low = after
+		}
+	}
+	out[len(out)-1].To = points[len(points)-1].Scale
+	return out, nil
+}
+
+// border narrows the first change above low down to 1%.
+func border(in Input, o Options, low, high Point) (before, after Point, err error) {
+	for high.Scale/low.Scale > 1.01 {
+		middle, err := At(in, o, math.Sqrt(low.Scale*high.Scale))
+		if err != nil {
+			return low, high, err
+		}
+		if middle.Plan.Needs.Architecture.Equal(low.Plan.Needs.Architecture) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low, high, nil
+}
+
+// Changes says in words how one plan becomes another (Figure 7).
+func Changes(in Input, before, after Plan) []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for i, c := range after.Needs.Architecture {
+		if b := before.Needs.Architecture[i]; b != c {
+			say("%s move from %s to %s", in.App.Datasets[i].Name, b.Names(in.HW), c.Names(in.HW))
+		}
+	}
+	for _, t := range after.Needs.Tiers {
+		for _, b := range before.Needs.Tiers {
+			if b.Dataset == t.Dataset && b.Cache == t.Cache && b.Unit == t.Unit && b.Units != t.Units {
+				say("%s: %d instead of %d units of %s, for %s", tierName(in, t), t.Units, b.Units, in.HW.Units[t.Unit].Name, t.cause())
+			}
+		}
+	}
+	for _, t := range after.Needs.Tasks {
+		for _, b := range before.Needs.Tasks {
+			if b.Task == t.Task && b.Instances != t.Instances {
+				say("%s: %d instead of %d instances, for %.4g executions a second of %.4g s each", in.App.Tasks[t.Task].Name, t.Instances, b.Instances, t.Rate, t.Runtime)
+			}
+		}
+	}
+	if now, then := after.Packing.Servers(), before.Packing.Servers(); now != then {
+		say("%d instead of %d servers%s", now, then, full(in, before))
+	}
+	return out
+}
+
+// cause is what asks for a tier's units.
+func (t Tier) cause() string {
+	io := slices.Max(t.IO)
+	switch {
+	case t.Capacity >= io && ceil(t.Capacity) >= t.Units:
+		return "capacity"
+	case ceil(io) >= t.Units:
+		return "I/O"
+	}
+	return "the CPU and network of their hosts"
+}
+
+// full names what filled up on the servers that were there.
+func full(in Input, p Plan) string {
+	for _, s := range p.Servers(in) {
+		if len(s.Tasks) > 0 && s.Loads[0].Share() > 0.95 {
+			return ", as " + s.Bottleneck + " are used up"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+// Package examples holds the paper's three applications and its Table 1 as
+// specifications, with what is published and what is assumed told apart.
+package examples
+
+import (
+	"embed"
+	"io/fs"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+//go:embed *.xml
+var files embed.FS
+
+// Names are the files there are.
+func Names() []string {
+	names, err := fs.Glob(files, "*.xml")
+	if err != nil {
+		panic(err) // the pattern is fixed
+	}
+	return names
+}
+
+// Read gives the text of a file.
+func Read(name string) ([]byte, error) { return files.ReadFile(name) }
+
+// Load reads three of the files into what a plan is made from.
+func Load(app, hardware, sla string) (plan.Input, error) {
+	var in plan.Input
+	text, err := Read(app)
+	if err != nil {
+		return in, err
+	}
+	if in.App, err = spec.ReadApplication(app, text); err != nil {
+		return in, err
+	}
+	if text, err = Read(hardware); err != nil {
+		return in, err
+	}
+	if in.HW, err = spec.ReadHardware(hardware, text); err != nil {
+		return in, err
+	}
+	if text, err = Read(sla); err != nil {
+		return in, err
+	}
+	in.SLA, err = spec.ReadSLA(sla, text, in.App)
+	return in, err
+}

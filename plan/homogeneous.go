@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"fmt"
+
+	"gleaner/plan/pack"
+	"gleaner/plan/spec"
+)
+
+// Homogeneous is what scaling out costs: every dataset on one kind of unit, no
+// caches, and every server that holds data a building block with all slots of
+// the unit's bus filled with it (Section 5.2). Tasks without local data run
+// on servers without units.
+func Homogeneous(in Input, o Options, unit int) (Plan, error) {
+	if o.Pack == nil {
+		o.Pack = pack.Solve
+	}
+	arch := make(Architecture, len(in.App.Datasets))
+	for d := range arch {
+		arch[d] = Choice{unit, NoCache}
+	}
+	s := &search{in: in, o: o}
+	seconds := []float64(nil)
+	if in.SLA.Job != nil {
+		p, err := s.pack(arch)
+		if err != nil {
+			return Plan{}, err
+		}
+		seconds = p.Needs.Seconds
+	}
+	needs := NeedsOf(in, arch, seconds)
+	plain, blocks := needs, needs
+	plain.Tiers, plain.Roles, blocks.Roles = nil, nil, nil
+	for _, r := range needs.Roles {
+		if len(r.Locals) > 0 {
+			blocks.Roles = append(blocks.Roles, r)
+		} else {
+			plain.Roles = append(plain.Roles, r)
+		}
+	}
+	out := Plan{Needs: needs, Search: "homogeneous", Tried: 1, Space: 1}
+	for _, part := range []struct {
+		needs Needs
+		in    Input
+	}{{plain, in}, {blocks, in.blocks(unit)}} {
+		if len(part.needs.Tiers)+len(part.needs.Roles) == 0 {
+			continue
+		}
+		sol, err := o.Pack(part.needs.Problem(part.in, false), pack.Options{Gap: o.Gap, Interrupt: o.Stop})
+		if err != nil {
+			return Plan{}, fmt.Errorf("plan: all on %s: %w", in.HW.Units[unit].Name, err)
+		}
+		out.Cost += sol.Cost
+		out.LowerBound += sol.LowerBound
+	}
+	return out, nil
+}
+
+// blocks is the input with servers that come with all slots filled.
+func (in Input) blocks(unit int) Input {
+	out := in
+	out.HW.Servers = append([]spec.Server(nil), in.HW.Servers...)
+	out.HW.Units = append([]spec.Unit(nil), in.HW.Units...)
+	u := in.HW.Units[unit]
+	for i, s := range out.HW.Servers {
+		for _, b := range s.Buses {
+			if b.Name == u.Bus {
+				out.HW.Servers[i].Price.Price += float64(b.Slots) * u.Cost()
+			}
+		}
+	}
+	out.HW.Units[unit].Price = spec.Price{}
+	return out
+}
+
+// Blocks lists the kinds of units that any dataset may lie on.
+func Blocks(in Input) []int {
+	var out []int
+	for u, unit := range in.HW.Units {
+		if !unit.Volatile {
+			out = append(out, u)
+		}
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package pack
+
+import "math"
+
+// A rule narrows a node: a sum over the fillings used is at least k, or at
+// most k. The sums are linear in what a filling holds, but for those of
+// limits, which count the fillings within them. Either kind changes only what
+// a filling's parts are worth when the next one is searched for.
+type rule struct {
+	what   what
+	server int // only fillings of this server type count; -1: of any
+	shape  int // only fillings of this shape count; -1: of any
+	index  int // of the purchase or item that is counted
+	limits []limit
+	least  bool
+	k      int
+	waste  float64 // price of one that serves nothing; NaN: there is no such thing
+}
+
+// what a rule sums over fillings.
+type what uint8
+
+const (
+	servers what = iota
+	purchases
+	items
+	fillingsWithin
+)
+
+// same says whether two rules speak of the same sum from the same side.
+func (r rule) same(q rule) bool {
+	return r.limits == nil && q.limits == nil && r.what == q.what && r.server == q.server &&
+		r.shape == q.shape && r.index == q.index && r.least == q.least
+}
+
+// contrary is the rule that holds where r, an upper limit, does not.
+func (r rule) contrary() rule {
+	r.least, r.k = true, r.k+1
+	return r
+}
+
+// sign turns the rule into a row to be covered.
+func (r rule) sign() float64 {
+	if r.least {
+		return 1
+	}
+	return -1
+}
+
+// penalty is the price of falling short of the rule by one. A server or a
+// purchase too few can be had for its price, and stand idle: that keeps what
+// a rule rewards below what it costs.
+func (r rule) penalty(most float64) float64 {
+	if r.least && !math.IsNaN(r.waste) {
+		return r.waste
+	}
+	return most
+}
+
+func (r rule) counts(shape int, s *shape) bool {
+	return (r.server < 0 || r.server == s.server) && (r.shape < 0 || r.shape == shape)
+}
+
+// of is the part of a column in the sum.
+func (r rule) of(s *shape, c column) float64 {
+	if !r.counts(c.shape, s) {
+		return 0
+	}
+	switch r.what {
+	case purchases:
+		return float64(s.bought(c.v, r.index))
+	case items:
+		return float64(s.count(c.v, r.index))
+	case fillingsWithin:
+		if !within(r.limits, c.v) {
+			return 0
+		}
+	}
+	return 1
+}
+
+// reward tells a search of a shape what the rule pays for each one summed.
+func (r rule) reward(f *search, shape int, pay float64) {
+	if !r.counts(shape, f.shape) {
+		return
+	}
+	switch r.what {
+	case servers:
+		f.floor -= pay
+	case purchases:
+		for c, b := range f.buys {
+			if b == r.index {
+				f.worth[len(f.items)+c] += pay
+			}
+		}
+	case items:
+		for c, i := range f.items {
+			if i == r.index {
+				f.worth[c] += pay
+			}
+		}
+	case fillingsWithin:
+		f.bonus = append(f.bonus, bonus{r.limits, pay})
+	}
+}

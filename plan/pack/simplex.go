@@ -1,0 +1,275 @@
+package pack
+
+import (
+	"math"
+	"slices"
+)
+
+// A simplex minimises cost·x + short·y + over·z where A·x + y - z = right and
+// all of x, y, z >= 0: each row is to be covered, what falls short of it (y)
+// and what goes beyond (z) has its price. So it always has a solution to start
+// from, columns may be added and costs changed between calls, and the dual of
+// a row stays between -over and short.
+//
+// It is a revised primal simplex with an explicit inverse, meant for a few
+// dozen rows. The entering column is the steepest; after a run of pivots
+// without progress it is the first (Bland's rule), which ends every cycle.
+type simplex struct {
+	m                  int
+	right, short, over []float64
+	cost               []float64
+	cols               []float64 // m entries a column
+
+	basis   []int     // by row: z is 0..m-1, y is m..2m-1, x from 2m on
+	inverse []float64 // m by m
+	level   []float64 // of the basic columns, by row
+	dual    []float64
+	dir     []float64 // the entering column in terms of the basis
+	age     int       // pivots since the inverse was computed afresh
+}
+
+const (
+	pivotTol  = 1e-9
+	refactor  = 60 // pivots
+	patience  = 40 // pivots without progress before Bland's rule
+	maxPivots = 20000
+)
+
+func newSimplex(right, short, over []float64) *simplex {
+	m := len(right)
+	lp := &simplex{m: m, right: right, short: short, over: over, basis: make([]int, m), inverse: make([]float64, m*m),
+		level: make([]float64, m), dual: make([]float64, m), dir: make([]float64, m)}
+	for r, b := range right {
+		lp.basis[r], lp.inverse[r*m+r] = r, -1
+		if b > 0 {
+			lp.basis[r], lp.inverse[r*m+r] = m+r, 1
+		}
+		lp.level[r] = math.Abs(b)
+	}
+	return lp
+}
+
+// add gives the linear program another column.
+func (lp *simplex) add(cost float64, col []float64) {
+	lp.cost = append(lp.cost, cost)
+	lp.cols = append(lp.cols, col...)
+}
+
+// minimise pivots to an optimum and says whether there is one: it is false
+// for a program without a lower bound.
+func (lp *simplex) minimise() bool {
+	stalled := 0
+	lp.price()
+	for range maxPivots {
+		enter, reduced := lp.entering(stalled > patience)
+		if enter < 0 {
+			return true
+		}
+		lp.express(enter)
+		leave := lp.leaving(stalled > patience)
+		if leave < 0 {
+			return false
+		}
+		if lp.level[leave] > 1e-12 {
+			stalled = 0
+		} else {
+			stalled++
+		}
+		lp.pivot(enter, leave, reduced)
+	}
+	return true
+}
+
+// objective is the least cost found.
+func (lp *simplex) objective() float64 {
+	sum := 0.0
+	for r, j := range lp.basis {
+		sum += lp.level[r] * lp.costOf(j)
+	}
+	return sum
+}
+
+// values gives each column its amount.
+func (lp *simplex) values() []float64 {
+	x := make([]float64, len(lp.cost))
+	for r, j := range lp.basis {
+		if j >= 2*lp.m {
+			x[j-2*lp.m] = max(0, lp.level[r])
+		}
+	}
+	return x
+}
+
+// lacking gives by how much each row falls short.
+func (lp *simplex) lacking() []float64 {
+	y := make([]float64, lp.m)
+	for r, j := range lp.basis {
+		if j >= lp.m && j < 2*lp.m {
+			y[j-lp.m] = max(0, lp.level[r])
+		}
+	}
+	return y
+}
+
+func (lp *simplex) costOf(j int) float64 {
+	switch {
+	case j < lp.m:
+		return lp.over[j]
+	case j < 2*lp.m:
+		return lp.short[j-lp.m]
+	default:
+		return lp.cost[j-2*lp.m]
+	}
+}
+
+// price computes the duals of the basis.
+func (lp *simplex) price() {
+	clear(lp.dual)
+	for r, j := range lp.basis {
+		if c := lp.costOf(j); c != 0 {
+			axpy(c, lp.inverse[r*lp.m:(r+1)*lp.m], lp.dual)
+		}
+	}
+}
+
+// axpy adds a times x to y.
+func axpy(a float64, x, y []float64) {
+	y = y[:len(x)]
+	for k, v := range x {
+		y[k] += a * v
+	}
+}
+
+func dot(x, y []float64) float64 {
+	sum := 0.0
+	y = y[:len(x)]
+	for k, v := range x {
+		sum += v * y[k]
+	}
+	return sum
+}
+
+// entering finds a column that improves, the steepest or the first, and its
+// reduced cost; -1 is none.
+func (lp *simplex) entering(first bool) (int, float64) {
+	m, enter, best := lp.m, -1, 0.0
+	for r, d := range lp.dual {
+		tol := -pivotTol * (1 + math.Abs(d))
+		if red := lp.over[r] + d; red < tol && red < best {
+			enter, best = r, red
+		}
+		if red := lp.short[r] - d; red < tol && red < best {
+			enter, best = m+r, red
+		}
+		if first && enter >= 0 {
+			return enter, best
+		}
+	}
+	for j, c := range lp.cost {
+		red := c - dot(lp.dual, lp.cols[j*m:(j+1)*m])
+		if red < best && red < -pivotTol*(1+math.Abs(c)) {
+			enter, best = 2*m+j, red
+			if first {
+				break
+			}
+		}
+	}
+	return enter, best
+}
+
+// express writes column j in terms of the basis.
+func (lp *simplex) express(j int) {
+	m := lp.m
+	for r := range lp.dir {
+		row := lp.inverse[r*m : (r+1)*m]
+		switch {
+		case j < m:
+			lp.dir[r] = -row[j]
+		case j < 2*m:
+			lp.dir[r] = row[j-m]
+		default:
+			lp.dir[r] = dot(row, lp.cols[(j-2*m)*m:(j-2*m+1)*m])
+		}
+	}
+}
+
+// leaving finds the row whose basic column falls to zero first; -1 is none.
+// Among equals it is the largest pivot, or the lowest column by Bland's rule.
+func (lp *simplex) leaving(bland bool) int {
+	leave, least := -1, math.Inf(1)
+	for r, d := range lp.dir {
+		if d <= pivotTol {
+			continue
+		}
+		ratio := max(0, lp.level[r]) / d
+		switch {
+		case leave < 0 || ratio < least-1e-12*(1+least):
+			leave, least = r, ratio
+		case ratio > least+1e-12*(1+least):
+		case bland && lp.basis[r] < lp.basis[leave], !bland && d > lp.dir[leave]:
+			leave, least = r, min(ratio, least)
+		}
+	}
+	return leave
+}
+
+// pivot takes a column of this reduced cost into the basis.
+func (lp *simplex) pivot(enter, leave int, reduced float64) {
+	lp.basis[leave] = enter
+	if lp.age++; lp.age >= refactor && lp.invert() {
+		lp.price()
+		return
+	}
+	eliminate(lp.inverse, lp.level, lp.dir, leave)
+	axpy(reduced, lp.inverse[leave*lp.m:(leave+1)*lp.m], lp.dual)
+}
+
+// eliminate makes dir the unit vector of row leave.
+func eliminate(rows, level, dir []float64, leave int) {
+	m, p := len(level), 1/dir[leave]
+	own := rows[leave*m : (leave+1)*m]
+	for k := range own {
+		own[k] *= p
+	}
+	level[leave] *= p
+	for r, d := range dir {
+		if r != leave && d != 0 {
+			axpy(-d, own, rows[r*m:(r+1)*m])
+			level[r] -= d * level[leave]
+		}
+	}
+}
+
+// invert computes the inverse of the basis afresh, against the growth of
+// rounding errors. It says false, and changes nothing, for a basis that has
+// become singular in floating point.
+func (lp *simplex) invert() bool {
+	m := lp.m
+	fresh := &simplex{m: m, cols: lp.cols, inverse: make([]float64, m*m), level: slices.Clone(lp.right),
+		dir: make([]float64, m), basis: make([]int, m)}
+	for r := range m {
+		fresh.inverse[r*m+r] = 1
+		fresh.basis[r] = -1
+	}
+	for _, j := range lp.basis {
+		fresh.express(j)
+		row := -1
+		for r, d := range fresh.dir {
+			if fresh.basis[r] < 0 && (row < 0 || math.Abs(d) > math.Abs(fresh.dir[row])) {
+				row = r
+			}
+		}
+		if math.Abs(fresh.dir[row]) < 1e-11 {
+			return false
+		}
+		fresh.basis[row] = j
+		eliminate(fresh.inverse, fresh.level, fresh.dir, row)
+	}
+	for r, x := range fresh.level {
+		if x < 0 && x > -1e-7 {
+			fresh.level[r] = 0
+		}
+	}
+	lp.basis, lp.inverse, lp.level, lp.age = fresh.basis, fresh.inverse, fresh.level, 0
+	return true
+}

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"math"
+
+	"gleaner/input"
+	"gleaner/plan/spec"
+)
+
+// A Range is how far an attribute may move before another architecture, not
+// just more of the same, is cheapest (Table 3(a)).
+type Range struct {
+	Attribute
+	Low, High float64 // the last values that keep the architecture
+	// Unbounded sides: nothing changed down to 0, or up to Far times the value.
+	LowOpen, HighOpen bool
+}
+
+// Far is the largest factor that is tried.
+const Far = 100.0
+
+// Keeps finds the range of one attribute around its value, each side to 1%.
+func Keeps(in Input, o Options, base Architecture, a Attribute) (Range, error) {
+	out := Range{Attribute: a, Low: a.Value, High: a.Value}
+	o.First = base
+	same := func(v float64) (bool, error) {
+		changed := in.clone()
+		a.set(&changed, v)
+		p, err := Solve(changed, o)
+		if input.Is(err) {
+			return false, nil // no cluster at all
+		}
+		return err == nil && p.Needs.Architecture.Equal(base), err
+	}
+	var err error
+	if out.Low, out.LowOpen, err = a.walk(same, []float64{.9, .8, .7, .6, .5, .4, .3, .2, .1, .05, .01}, a.least); err != nil {
+		return out, err
+	}
+	out.High, out.HighOpen, err = a.walk(same, []float64{1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, Far}, math.Inf(1))
+	return out, err
+}
+
+// walk moves away from the value by factors until the architecture changes,
+// and closes in on where it did.
+func (a Attribute) walk(same func(float64) (bool, error), factors []float64, end float64) (last float64, open bool, err error) {
+	last = a.Value
+	for _, f := range factors {
+		v := a.Value * f
+		if a.whole {
+			v = math.Round(v)
+		}
+		v = min(max(v, a.least), a.most)
+		if v == last {
+			continue
+		}
+		ok, err := same(v)
+		if err != nil {
+			return last, false, err
+		}
+		if !ok {
+			last, err = a.close(same, last, v)
+			return last, false, err
+		}
+		last = v
+	}
+	if end == 0 {
+		if ok, err := same(0); err != nil || ok {
+			return 0, true, err
+		}
+	}
+	return last, true, nil
+}
+
+// close bisects between a value that keeps the architecture and one that does not.
+func (a Attribute) close(same func(float64) (bool, error), keeps, breaks float64) (float64, error) {
+	for math.Abs(keeps-breaks) > 0.01*a.Value {
+		v := (keeps + breaks) / 2
+		if a.whole {
+			if v = math.Round(v); v == keeps || v == breaks {
+				return keeps, nil
+			}
+		}
+		ok, err := same(v)
+		if err != nil {
+			return keeps, err
+		}
+		if ok {
+			keeps = v
+		} else {
+			breaks = v
+		}
+	}
+	return keeps, nil
+}
+
+// A Sensitivity is the smallest drop in a storage unit's price that moves a
+// dataset (Table 3(b)).
+type Sensitivity struct {
+	Dataset int
+	Unit    int     // whose price drops; -1 when no drop moves it
+	Drop    float64 // share of its price, in whole percents
+	To      Choice  // where the dataset goes
+}
+
+// Sensitivities lowers the price of each storage unit percent by percent and
+// notes when the choice for a dataset changes.
+func Sensitivities(in Input, o Options, base Architecture) ([]Sensitivity, error) {
+	out := make([]Sensitivity, len(base))
+	for d := range out {
+		out[d] = Sensitivity{Dataset: d, Unit: -1, Drop: math.Inf(1)}
+	}
+	o.First = base
+	for u := range in.HW.Units {
+		for percent := 1; percent <= 100; percent++ {
+			p, err := Solve(in.Priced(u, in.HW.Units[u].Price.Price*(1-float64(percent)/100)), o)
+			if err != nil {
+				return nil, err
+			}
+			moved := 0
+			for d, c := range p.Needs.Architecture {
+				if c == base[d] {
+					continue
+				}
+				moved++
+				if drop := float64(percent) / 100; drop < out[d].Drop {
+					out[d] = Sensitivity{d, u, drop, c}
+				}
+			}
+			if moved == len(base) {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// Energy gives the input with all energy costs times k.
+func (in Input) Energy(k float64) Input {
+	out := in.clone()
+	out.HW.CPU.Energy *= k
+	for i := range out.HW.Units {
+		out.HW.Units[i].Energy *= k
+	}
+	for i := range out.HW.Servers {
+		out.HW.Servers[i].Energy *= k
+	}
+	return out
+}
+
+// clone copies the input so that attributes may be changed.
+func (in Input) clone() Input {
+	out := in
+	out.HW.Units = append([]spec.Unit(nil), in.HW.Units...)
+	out.HW.Servers = append([]spec.Server(nil), in.HW.Servers...)
+	for i := range out.HW.Servers {
+		out.HW.Servers[i].Buses = append([]spec.Bus(nil), in.HW.Servers[i].Buses...)
+	}
+	out.App.Datasets = append([]spec.Dataset(nil), in.App.Datasets...)
+	out.App.Systems = append([]spec.System(nil), in.App.Systems...)
+	for i := range out.App.Systems {
+		out.App.Systems[i].Rates = append([]spec.Rates(nil), in.App.Systems[i].Rates...)
+	}
+	out.App.Tasks = append([]spec.Task(nil), in.App.Tasks...)
+	for t := range out.App.Tasks {
+		path := append([]spec.Op(nil), in.App.Tasks[t].Path...)
+		for i := range path {
+			if path[i].IO != nil {
+				io := *path[i].IO
+				path[i].IO = &io
+			}
+			if path[i].Call != nil {
+				call := *path[i].Call
+				path[i].Call = &call
+			}
+		}
+		out.App.Tasks[t].Path = path
+	}
+	out.SLA = in.SLA.Scaled(1)
+	return out
+}
+
+// Priced gives the input with another price of one storage unit.
+func (in Input) Priced(unit int, price float64) Input {
+	out := in.clone()
+	out.HW.Units[unit].Price.Price = price
+	return out
+}

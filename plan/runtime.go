@@ -1,0 +1,155 @@
+package plan
+
+import "gleaner/plan/spec"
+
+// A profile is what one execution of a task takes, tasks that run inside it
+// included.
+type profile struct {
+	blocking   float64 // seconds of steps that wait for each other
+	overlapped float64 // seconds of the longest step that does not block
+	cpu        float64 // seconds of computing
+	memory     float64 // bytes while it computes
+	held       float64 // bytes an instance holds all the time
+	accesses   []access
+	calls      []call
+}
+
+// An access is I/O on a dataset, expected records an execution.
+type access struct {
+	dataset int
+	write   bool
+	records float64
+	size    float64
+}
+
+// A call is an invocation of a task that has instances of its own.
+type call struct {
+	task    int
+	n       float64 // expected an execution
+	message float64 // bytes each
+}
+
+// runtime is how long an execution occupies an instance. A request waits for
+// the longest of the steps that overlap and for all that block. A batch task
+// runs its path over and over, so that the I/O of one record overlaps the
+// computing of the next.
+func (p profile) runtime(batch bool) float64 {
+	if batch {
+		return max(p.blocking, p.overlapped)
+	}
+	return p.blocking + p.overlapped
+}
+
+// A clock tells how long records take under an architecture.
+type clock struct {
+	in   Input
+	arch Architecture
+	memo []*profile // by task
+}
+
+func (k *clock) profile(task int) *profile {
+	if k.memo[task] == nil {
+		p := k.walk(k.in.App.Tasks[task])
+		k.memo[task] = &p
+	}
+	return k.memo[task]
+}
+
+func (k *clock) walk(t spec.Task) profile {
+	var p profile
+	if t.PerInstance {
+		p.held = t.Memory
+	} else {
+		p.memory = t.Memory
+	}
+	for _, op := range t.Path {
+		switch {
+		case op.IO != nil:
+			n := op.Probability * op.IO.Records
+			p.accesses = append(p.accesses, access{op.IO.Dataset, op.IO.Write, n, op.IO.RecordSize})
+			if op.IO.Parallel {
+				n = op.Probability
+			}
+			p.step(op.Blocking, n*k.record(op.IO))
+		case op.Call != nil:
+			k.invoke(&p, op)
+		default:
+			p.cpu += op.Probability * op.Compute
+			p.step(op.Blocking, op.Probability*op.Compute)
+		}
+	}
+	return p
+}
+
+func (p *profile) step(blocking bool, seconds float64) {
+	if blocking {
+		p.blocking += seconds
+	} else {
+		p.overlapped = max(p.overlapped, seconds)
+	}
+}
+
+// invoke adds another task's execution. Inside the caller, its steps are the
+// caller's. On instances of its own, the caller waits only if it blocks.
+func (k *clock) invoke(p *profile, op spec.Op) {
+	sub := k.profile(op.Call.Task)
+	n := op.Probability * op.Call.Invocations
+	turns, copies := n, 1.0
+	if op.Call.Parallel {
+		turns, copies = op.Probability, op.Call.Invocations
+	}
+	if !op.Call.Inline {
+		p.calls = append(p.calls, call{op.Call.Task, n, op.Call.MessageSize})
+		if op.Blocking {
+			p.step(true, turns*sub.runtime(k.in.SLA.Job != nil))
+		}
+		return
+	}
+	if op.Blocking {
+		p.step(true, turns*sub.blocking)
+		p.step(false, turns*sub.overlapped)
+	} else {
+		p.step(false, turns*(sub.blocking+sub.overlapped))
+	}
+	p.cpu += n * sub.cpu
+	p.memory += sub.memory // for each busy core, of which parallel copies have more
+	p.held += copies * sub.held
+	for _, a := range sub.accesses {
+		a.records *= n
+		p.accesses = append(p.accesses, a)
+	}
+	for _, c := range sub.calls {
+		c.n *= n
+		p.calls = append(p.calls, c)
+	}
+}
+
+// record is how long the task waits for one record: of a read, on the cache
+// for the share it answers and on the store for the rest; of a write, on the
+// slower of both copies, for it is committed to both.
+func (k *clock) record(op *spec.IO) float64 {
+	d := k.in.App.Datasets[op.Dataset]
+	c := k.arch[op.Dataset]
+	store := k.device(d, c.Store, op.Write, op.RecordSize, op.StreamRate)
+	if c.Cache == NoCache {
+		return store
+	}
+	cache := k.device(d, c.Cache, op.Write, op.RecordSize, op.StreamRate)
+	if op.Write {
+		return max(store, cache)
+	}
+	return d.HitRate*cache + (1-d.HitRate)*store
+}
+
+// device is how long a storage unit takes for a record (Section 3.2.1).
+func (k *clock) device(d spec.Dataset, unit int, write bool, size, stream float64) float64 {
+	read, wr := k.in.App.Through(d.System, k.in.HW.Units[unit])
+	rate, gap := read.RateR, read.GapR
+	if write {
+		rate, gap = wr.RateW, wr.GapW
+	}
+	if stream > 0 {
+		rate = min(rate, stream)
+	}
+	return size/rate + gap
+}

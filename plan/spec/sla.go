@@ -1,0 +1,117 @@
+package spec
+
+import "strings"
+
+// ReadSLA reads an SLA document (Figure 2(a)) for an application.
+func ReadSLA(file string, data []byte, app Application) (SLA, error) {
+	root, err := document(file, data, "slas", "sla")
+	if err != nil {
+		return SLA{}, err
+	}
+	r := reader{file: file}
+	out := SLA{File: file}
+	r.done(root, "sla")
+	seen := map[string]int{}
+	for _, n := range root.children {
+		if n.name != "sla" {
+			continue
+		}
+		if _, _, batch := r.take(n, "job"); batch {
+			job := r.job(n)
+			if out.Job != nil {
+				r.mistake(n.line, "sla: there is one job, and it is given on line %d", out.Job.Line)
+			}
+			out.Job = &job
+		} else {
+			name := r.word(n, "task", "", true)
+			r.unique(seen, n, name)
+			out.Rates = append(out.Rates, r.rate(n, name, app))
+		}
+		r.done(n)
+	}
+	if len(root.children) == 0 {
+		r.mistake(root.line, "slas: no <sla>")
+	}
+	if out.Job != nil && len(out.Rates) > 0 {
+		r.mistake(out.Job.Line, "sla: a job and request rates exclude each other")
+	}
+	if out.Job != nil {
+		r.inputs(out, app)
+	}
+	return out, r.err()
+}
+
+func (r *reader) rate(n *node, name string, app Application) Rate {
+	out := Rate{Line: n.line}
+	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
+	if i, err := app.Task(name); err == nil {
+		out.Task = i
+	} else if name != "" && len(app.Tasks) > 0 { // an application that could not be read was complained of already
+		_, line, _ := r.take(n, "task")
+		r.mistake(line, "sla: task: %v", err)
+	}
+	return out
+}
+
+// job reads job="50GB" or job="500M" (records), and the time for it.
+func (r *reader) job(n *node) Job {
+	out := Job{Line: n.line}
+	text, _, _ := r.take(n, "job")
+	if strings.HasSuffix(strings.TrimSpace(text), "B") {
+		out.Bytes = r.number(n, "job", want{kind: byteKind, positive: true, otherwise: 1})
+	} else {
+		out.Records = r.number(n, "job", want{kind: countKind, positive: true, otherwise: 1})
+	}
+	out.Time = r.number(n, "time", want{kind: timeKind, required: true, positive: true, otherwise: 1})
+	return out
+}
+
+// inputs reports tasks that start a phase of a job, yet take in nothing, so
+// that nobody can say how often they run.
+func (r *reader) inputs(s SLA, app Application) {
+	for _, t := range app.Starts() {
+		if app.Intake(t, s.Job.Records > 0) == 0 {
+			r.mistake(s.Job.Line, "sla: job: task %q of %s reads nothing; its consumes= would say how much of the job one execution takes", app.Tasks[t].Name, app.File)
+		}
+	}
+}
+
+// Starts are the tasks that no other task invokes.
+func (a Application) Starts() []int {
+	invoked := make([]bool, len(a.Tasks))
+	for _, t := range a.Tasks {
+		for _, op := range t.Path {
+			if op.Call != nil {
+				invoked[op.Call.Task] = true
+			}
+		}
+	}
+	var out []int
+	for t := range a.Tasks {
+		if !invoked[t] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Intake is how much of a job's input one execution of a task takes, in
+// records or in bytes: what it is said to consume, or what it reads.
+func (a Application) Intake(task int, records bool) float64 {
+	t := a.Tasks[task]
+	if t.Consumes > 0 {
+		return t.Consumes
+	}
+	sum := 0.0
+	for _, op := range t.Path {
+		if op.IO == nil || op.IO.Write {
+			continue
+		}
+		n := op.Probability * op.IO.Records
+		if !records {
+			n *= op.IO.RecordSize
+		}
+		sum += n
+	}
+	return sum
+}

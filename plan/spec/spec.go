@@ -1,0 +1,263 @@
+// Package spec reads the three documents a plan is made from: what the
+// application does, what hardware can be bought, and what must be achieved
+// (Madhyastha et al., FAST'12, Section 3 and Figure 2).
+//
+// A document is XML in the paper's form or the same in YAML. Names that are
+// not in the paper may carry the prefix "x-" or stand without it. Every
+// mistake is found in one pass and reported with file, line and attribute.
+package spec
+
+import "math"
+
+// Bytes, Seconds and Money are plain numbers; the documents carry the units.
+type (
+	Bytes   = float64
+	Seconds = float64
+	Money   = float64
+)
+
+// An Application is what runs: datasets, and tasks that work on them.
+type Application struct {
+	File     string
+	Systems  []System
+	Datasets []Dataset
+	Tasks    []Task
+}
+
+// A System is the storage or file system between tasks and devices; it
+// changes what a device delivers and costs memory where it runs.
+type System struct {
+	Name            string
+	MemoryPerServer Bytes // on every server that holds a unit of it
+	Rates           []Rates
+	Line            int
+}
+
+// Rates are what one kind of device delivers through a storage system; NaN
+// where it is what the bare device does.
+type Rates struct {
+	Unit string
+	Read
+	Write
+	Line int
+}
+
+// Read says how fast a device reads: size/RateR + GapR seconds a record.
+type Read struct {
+	RateR float64 // bytes a second
+	GapR  Seconds
+}
+
+// Write says how fast a device writes.
+type Write struct {
+	RateW float64
+	GapW  Seconds
+}
+
+// A Dataset is a collection of records of one kind.
+type Dataset struct {
+	Name       string
+	Size       Bytes
+	Persistent bool // must lie on storage that keeps it without power
+	Remote     bool // reached over the network; otherwise local to its tasks
+	// Partitioned local data is spread over the tasks' instances and shares
+	// units on a server; otherwise every instance has a whole copy and units
+	// of its own.
+	Partitioned bool
+	System      string  // storage system it is kept in; empty for none
+	CPUPerOp    Seconds // host CPU a record read or written takes
+	CPUPerUnit  float64 // host cores a storage unit keeps busy
+	WorkingSet  Bytes   // what a cache has to hold; 0 for all of it
+	HitRate     float64 // share of the reads a cache answers; 1 when not given
+	Line        int
+}
+
+// CacheSize is what a cache has to hold.
+func (d Dataset) CacheSize() Bytes {
+	if d.WorkingSet > 0 {
+		return d.WorkingSet
+	}
+	return d.Size
+}
+
+// A Task is one function of the application and its execution path.
+type Task struct {
+	Name        string
+	Phase       string
+	Memory      Bytes
+	PerInstance bool  // Memory is held by every instance, not just by those computing
+	Consumes    Bytes // of a batch job's input, for one execution; 0: what it reads
+	Path        []Op
+	Line        int
+}
+
+// An Op is one step of an execution path: exactly one of IO, Compute and Call.
+type Op struct {
+	Probability float64
+	Blocking    bool
+	IO          *IO
+	Compute     Seconds
+	Call        *Call
+	Line        int
+}
+
+// IO reads or writes records of a dataset.
+type IO struct {
+	Write      bool
+	Dataset    int // index into Application.Datasets
+	Records    float64
+	RecordSize Bytes
+	Parallel   bool    // the records are asked for all at once
+	StreamRate float64 // most that one stream gets, bytes a second; 0: no limit but the device
+}
+
+// A Call invokes another task.
+type Call struct {
+	Task        int // index into Application.Tasks
+	Invocations float64
+	Parallel    bool
+	Inline      bool  // runs inside the caller; otherwise on instances of its own
+	MessageSize Bytes // sent over the network for each invocation that is not inline
+}
+
+// Hardware is what can be bought.
+type Hardware struct {
+	File     string
+	Currency string
+	Units    []Unit
+	CPU      Price
+	Servers  []Server
+}
+
+// A Price is what one piece costs: to buy, and to power for its life.
+type Price struct {
+	Price  Money
+	Energy Money
+}
+
+// Cost is purchase and energy.
+func (p Price) Cost() Money { return p.Price + p.Energy }
+
+// A Unit is a kind of storage: one disk, one SSD, one stick of memory.
+type Unit struct {
+	Name     string
+	Capacity Bytes
+	Bus      string
+	Read
+	Write
+	Volatile bool
+	Price
+	Line int
+}
+
+// A Server is a chassis with its buses, sockets and network.
+type Server struct {
+	Name string
+	CPUs int
+	BW   float64 // network, bytes a second in and out together
+	Price
+	Buses []Bus
+	Line  int
+}
+
+// A Bus is an I/O controller of a server.
+type Bus struct {
+	Name  string
+	Slots int
+	BW    float64 // bytes a second
+}
+
+// An SLA says what must be achieved: rates of requests, or a job in a time.
+type SLA struct {
+	File  string
+	Rates []Rate
+	Job   *Job
+}
+
+// A Rate is how often a second a task's execution path must run.
+type Rate struct {
+	Task      int
+	PerSecond float64
+	Line      int
+}
+
+// A Job is a batch of input and the time it may take, phase after phase.
+type Job struct {
+	Bytes   Bytes   // of input, or
+	Records float64 // records of input
+	Time    Seconds
+	Line    int
+}
+
+// Scaled is the SLA at k times the load: k times every rate, or the job in a
+// k-th of its time.
+func (s SLA) Scaled(k float64) SLA {
+	out := s
+	out.Rates = append([]Rate(nil), s.Rates...)
+	for i := range out.Rates {
+		out.Rates[i].PerSecond *= k
+	}
+	if s.Job != nil {
+		job := *s.Job
+		job.Time /= k
+		out.Job = &job
+	}
+	return out
+}
+
+// Memory is the index of the unit that server memory is bought in: the
+// volatile one that costs least a byte; -1 when there is none.
+func (h Hardware) Memory() int {
+	best, at := math.Inf(1), -1
+	for i, u := range h.Units {
+		if cost := u.Cost() / u.Capacity; u.Volatile && cost < best {
+			best, at = cost, i
+		}
+	}
+	return at
+}
+
+// Through is what unit u delivers through a storage system.
+func (a Application) Through(system string, u Unit) (Read, Write) {
+	for _, s := range a.Systems {
+		if s.Name != system {
+			continue
+		}
+		for _, r := range s.Rates {
+			if r.Unit == u.Name {
+				return Read{or(r.RateR, u.RateR), or(r.GapR, u.GapR)}, Write{or(r.RateW, u.RateW), or(r.GapW, u.GapW)}
+			}
+		}
+	}
+	return u.Read, u.Write
+}
+
+func or(given, otherwise float64) float64 {
+	if math.IsNaN(given) {
+		return otherwise
+	}
+	return given
+}
+
+// SystemOf is the storage system named, or nil.
+func (a Application) SystemOf(name string) *System {
+	for i := range a.Systems {
+		if a.Systems[i].Name == name {
+			return &a.Systems[i]
+		}
+	}
+	return nil
+}
+
+// Phases are the phases of the application in the order they first appear.
+func (a Application) Phases() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, t := range a.Tasks {
+		if !seen[t.Phase] {
+			seen[t.Phase] = true
+			out = append(out, t.Phase)
+		}
+	}
+	return out
+}

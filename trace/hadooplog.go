@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clientLine is a line of org.apache.hadoop.ipc.ProtobufRpcEngine(2) at level
+// TRACE: a time, then "<thread>: Call -> <server>: <method> {<message>}", or
+// Response or Exception with "<-".
+var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3}).*?ProtobufRpcEngine2?: (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)\}\s*$`)
+
+// hadoopLog pairs the lines of a client's log by thread: a thread waits for
+// its reply before it calls again, and the log has no other id.
+type hadoopLog struct {
+	open map[string]*Call
+}
+
+// line reads one line; it returns a call once its reply is there.
+func (h *hadoopLog) line(text, sender string) (*Call, error) {
+	m := clientLine.FindStringSubmatch(text)
+	if m == nil {
+		return nil, nil // other loggers write into the same file
+	}
+	at, err := time.Parse("2006-01-02 15:04:05.000", strings.Replace(m[1], ",", ".", 1))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a time", m[1])
+	}
+	thread := m[2]
+	if m[3] == "Call ->" {
+		c := &Call{Start: at.UnixNano(), Sender: sender, Target: m[4], Method: m[5], Status: "open"}
+		if c.Request, err = textFormat(m[6]); err != nil {
+			return nil, err
+		}
+		before := h.open[thread]
+		h.open[thread] = c
+		return before, nil // a call that never got its reply
+	}
+	c := h.open[thread]
+	if c == nil || c.Method != m[5] {
+		return nil, fmt.Errorf("a reply without its call: thread %s, %s", thread, m[5])
+	}
+	delete(h.open, thread)
+	c.End, c.Status = at.UnixNano(), "200"
+	if strings.HasPrefix(m[3], "Exception") {
+		c.Status = "500"
+		return c, c.complete()
+	}
+	if c.Response, err = textFormat(m[6]); err != nil {
+		return nil, err
+	}
+	return c, c.complete()
+}
+
+// textFormat reads a protobuf message in its one-line text form. A field that
+// occurs more than once is a list.
+func textFormat(s string) ([]Leaf, error) {
+	p := textScanner{s: s}
+	fields, err := p.message(0)
+	if err == nil && p.peek() == '}' {
+		err = errors.New("a '}' too many")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("message: %w", err)
+	}
+	return flattenText(nil, "", fields), nil
+}
+
+type textField struct {
+	name  string
+	leaf  Leaf
+	inner []textField
+	whole bool // a message, not a leaf
+}
+
+type textScanner struct {
+	s  string
+	at int
+}
+
+func (p *textScanner) peek() byte {
+	for p.at < len(p.s) && (p.s[p.at] == ' ' || p.s[p.at] == ',') {
+		p.at++
+	}
+	if p.at >= len(p.s) {
+		return 0
+	}
+	return p.s[p.at]
+}
+
+func (p *textScanner) message(depth int) ([]textField, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	}
+	var out []textField
+	for {
+		if c := p.peek(); c == 0 || c == '}' {
+			return out, nil
+		}
+		f := textField{name: p.word()}
+		if f.name == "" {
+			return nil, fmt.Errorf("expected a field at %q", p.s[p.at:])
+		}
+		if p.peek() == ':' {
+			p.at++
+		}
+		var err error
+		if p.peek() == '{' {
+			p.at++
+			f.whole = true
+			if f.inner, err = p.message(depth + 1); err == nil && p.peek() != '}' {
+				err = errShort
+			}
+			p.at++
+		} else {
+			f.leaf, err = p.value()
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+}
+
+func (p *textScanner) word() string {
+	start := p.at
+	for p.at < len(p.s) && !strings.ContainsRune(` :{}",`, rune(p.s[p.at])) {
+		p.at++
+	}
+	return p.s[start:p.at]
+}
+
+func (p *textScanner) value() (Leaf, error) {
+	if p.peek() == '"' {
+		return p.quoted()
+	}
+	word := p.word()
+	if word == "" {
+		return Leaf{}, errShort
+	}
+	switch _, err := strconv.ParseFloat(word, 64); {
+	case word == "true" || word == "false":
+		return Leaf{Kind: Bool, Value: word}, nil
+	case err == nil && !strings.ContainsAny(word, ".eEnN"):
+		return Leaf{Kind: Int, Value: word}, nil
+	case err == nil && strings.ContainsAny(word, "0123456789"):
+		return Leaf{Kind: Float, Value: word}, nil
+	}
+	return Leaf{Kind: String, Value: word}, nil
+}
+
+func (p *textScanner) quoted() (Leaf, error) {
+	for end := p.at + 1; end < len(p.s); end++ {
+		switch p.s[end] {
+		case '\\':
+			end++
+		case '"':
+			text := p.s[p.at+1 : end]
+			if plain, err := strconv.Unquote(p.s[p.at : end+1]); err == nil {
+				text = plain
+			}
+			p.at = end + 1
+			return Leaf{Kind: String, Value: text}, nil
+		}
+	}
+	return Leaf{}, errShort
+}
+
+func flattenText(into []Leaf, prefix string, fields []textField) []Leaf {
+	times, seen := map[string]int{}, map[string]int{}
+	for _, f := range fields {
+		times[f.name]++
+	}
+	for _, f := range fields {
+		path := prefix + string(appendKey(nil, f.name))
+		if times[f.name] > 1 {
+			path += "[" + strconv.Itoa(seen[f.name]) + "]"
+			seen[f.name]++
+		}
+		if f.whole {
+			into = flattenText(into, path+".", f.inner)
+			continue
+		}
+		f.leaf.Path = path
+		into = append(into, f.leaf)
+	}
+	return into
+}

@@ -1,0 +1,287 @@
+package mine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gleaner/trace"
+)
+
+// An arg is one argument of a site.
+type arg struct {
+	site  *site
+	index int
+	name  string
+	kind  trace.Kind
+
+	count    int    // how often it was given
+	value    symbol // the first value
+	constant bool   // there was no other
+	stride   int    // every how many occurrences one is kept
+	occs     []occ
+	whole    *slot
+	words    []*slot // set when the values differ only in their words
+	pattern  string  // then: what stands between the words
+
+	steadiness answer
+}
+
+type answer uint8
+
+const (
+	unasked answer = iota
+	yes
+	no
+)
+
+// An occ is one occurrence of an argument in a run.
+type occ struct {
+	run  *Run
+	call int32
+	pos  int32 // of the leaf in the request
+	star int32
+}
+
+// maxOccs bounds what is kept of an argument; what is kept is spread evenly.
+const maxOccs = 1024
+
+// A slot is what a rule has to fill: a whole value, or one word of a text.
+type slot struct {
+	arg    *arg
+	word   int    // -1: the whole value
+	prefix string // letters before the number that a word ends in
+	width  int    // of a number padded with zeros
+	rules  []rule
+	solved class
+	placed bool   // solved by its place alone
+	guess  []rule // right more often than not, which explains nothing but is better than nothing
+}
+
+// early reports whether the argument is known before any other of its call is.
+func (a *arg) early() bool {
+	if a.constant || a.whole == nil {
+		return a.constant
+	}
+	if a.whole.placed {
+		return true
+	}
+	for _, w := range a.words {
+		if !w.placed {
+			return false
+		}
+	}
+	return len(a.words) > 0
+}
+
+// A class is how an argument's value is known (PatternMiner, Table IV).
+type class uint8
+
+const (
+	unknown class = iota
+	constant
+	regular
+	flow
+)
+
+// occurrences counts the arguments of all calls, and keeps a sample of those
+// that vary.
+func (s *sites) occurrences(runs []*Run) {
+	s.eachArg(runs, func(a *arg, o occ) {
+		v := o.raw()
+		if a.count == 0 {
+			a.value, a.constant = v, true
+		}
+		a.constant = a.constant && v == a.value
+		a.count++
+	})
+	s.eachArg(runs, func(a *arg, o occ) {
+		if a.constant {
+			return
+		}
+		if a.stride == 0 {
+			a.stride = 1 + a.count/maxOccs
+		}
+		if a.whole == nil {
+			a.whole = &slot{arg: a, word: -1}
+			a.count = 0
+		}
+		if a.count%a.stride == 0 {
+			a.occs = append(a.occs, o)
+		}
+		a.count++
+	})
+}
+
+func (s *sites) eachArg(runs []*Run, visit func(*arg, occ)) {
+	for _, r := range runs {
+		for i := range r.calls {
+			call := &r.calls[i]
+			if call.site == noSite {
+				continue
+			}
+			st := s.all[call.site]
+			for pos, p := range st.plan(s.c, call.req.shape) {
+				visit(st.args[p.arg], occ{r, int32(i), int32(pos), p.star})
+			}
+		}
+	}
+}
+
+func (o occ) callOf() *call { return &o.run.calls[o.call] }
+
+// raw is the value that was given.
+func (o occ) raw() symbol { return o.run.calls[o.call].req.values[o.pos] }
+
+// value is what a slot held at an occurrence; not ok when the text has no such word.
+func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
+	v := o.raw()
+	if s.word >= 0 {
+		words := c.syms.words(v)
+		if s.word >= len(words) {
+			return 0, false
+		}
+		v = words[s.word]
+	}
+	if s.prefix != "" {
+		rest, ok := strings.CutPrefix(c.syms.text[v], s.prefix)
+		if !ok || !allDigits(rest) {
+			return 0, false
+		}
+		v = c.syms.id(rest)
+	}
+	return c.syms.canonical(v), true
+}
+
+// split makes a slot of each word, when the values of an argument differ in
+// nothing else.
+func (a *arg) split(c *Corpus) {
+	if a.kind != trace.String {
+		return
+	}
+	pattern := separators(c.syms.text[a.value])
+	count := len(c.syms.words(a.value))
+	if count == 0 || count > 24 || len(c.syms.text[a.value]) > 4*maxText {
+		return
+	}
+	for _, o := range a.occs {
+		if separators(c.syms.text[o.raw()]) != pattern {
+			return
+		}
+	}
+	var slots []*slot
+	for w := range count {
+		s := &slot{arg: a, word: w}
+		s.shape(c)
+		slots = append(slots, s)
+	}
+	if count > 1 || pattern != "\x00" || slots[0].prefix != "" {
+		a.pattern, a.words = pattern, slots
+	}
+}
+
+// shape finds what the words of a slot have in common: letters before a
+// number, and a number filled up with zeros to one width.
+func (s *slot) shape(c *Corpus) {
+	texts := make([]string, len(s.arg.occs))
+	for i, o := range s.arg.occs {
+		texts[i] = c.syms.text[c.syms.words(o.raw())[s.word]]
+	}
+	prefix := strings.TrimRight(texts[0], "0123456789")
+	width, padded := len(texts[0])-len(prefix), false
+	for _, text := range texts {
+		rest, ok := strings.CutPrefix(text, prefix)
+		if !ok || !allDigits(rest) {
+			return
+		}
+		if len(rest) != width {
+			width = 0
+		}
+		padded = padded || len(rest) > 1 && rest[0] == '0'
+	}
+	s.prefix = prefix
+	if padded {
+		s.width = width
+	}
+}
+
+// class is how the argument is known: as well as its least known part.
+func (a *arg) class() class {
+	if a.constant {
+		return constant
+	}
+	if a.whole == nil {
+		return unknown
+	}
+	if a.whole.solved != unknown || len(a.words) == 0 {
+		return a.whole.solved
+	}
+	out := constant
+	for _, s := range a.words {
+		if s.solved == unknown {
+			return unknown
+		}
+		out = max(out, s.solved)
+	}
+	return out
+}
+
+// slots are those that say what the argument is.
+func (a *arg) slots() []*slot {
+	switch {
+	case a.whole == nil:
+		return nil
+	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
+		return []*slot{a.whole}
+	}
+	return a.words
+}
+
+// steady reports whether the argument has but one value in each run: then it
+// tells no two calls apart.
+func (a *arg) steady() bool {
+	if a.steadiness == unasked {
+		a.steadiness = yes
+		for i := 1; i < len(a.occs); i++ {
+			if a.occs[i].run == a.occs[i-1].run && a.occs[i].raw() != a.occs[i-1].raw() {
+				a.steadiness = no
+				break
+			}
+		}
+	}
+	return a.steadiness == yes
+}
+
+// best are the slot's rules or, for want of any, the guess.
+func (s *slot) best() []rule {
+	if s.solved == unknown {
+		return s.guess
+	}
+	return s.rules
+}
+
+// spread picks up to n occurrences of each run, the first and the last among them.
+func (a *arg) spread(n int) []occ {
+	var out []occ
+	for start := 0; start < len(a.occs); {
+		end := start
+		for end < len(a.occs) && a.occs[end].run == a.occs[start].run {
+			end++
+		}
+		picked := min(n, end-start)
+		for i := range picked {
+			at := start
+			if picked > 1 {
+				at += i * (end - start - 1) / (picked - 1)
+			}
+			out = append(out, a.occs[at])
+		}
+		start = end
+	}
+	return out
+}
+
+// byCall sorts occurrences of one run in the order of the calls.
+func byCall(a, b probeOcc) int { return cmp.Compare(a.call, b.call) }
+
+func sortOccs(occs []probeOcc) { slices.SortStableFunc(occs, byCall) }

@@ -1,0 +1,2 @@
+// Package mine learns the program behind recorded calls.
+package mine

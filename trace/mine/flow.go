@@ -1,0 +1,523 @@
+package mine
+
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/trace"
+)
+
+// A search is a slot whose source is looked for: candidates come from a few
+// occurrences (the sources that could have given the value), and are then held
+// against all of them, in all runs. Values that mean little (0, true, 3) have
+// many candidates and lose them all on the way.
+type search struct {
+	slot  *slot
+	votes map[source]vote
+	cands []*candidate
+	occs  []occ
+}
+
+// A vote is how many samples a source explains, and from how far back.
+type vote struct{ count, distance int }
+
+type candidate struct {
+	source
+	distance int // to the source, for one sample
+	results  []outcome
+	hits     int
+	misses   int
+}
+
+type outcome uint8
+
+const (
+	silent outcome = iota
+	hit
+	miss
+)
+
+const (
+	samplesPerRun = 5
+	entriesSeen   = 400
+	entriesUsed   = 16
+)
+
+// places is how many candidates of each kind are held against all occurrences:
+// votes tell how often a source could have been meant, which favours those
+// that hold much.
+var places = [...]int{ownCall: 6, ownName: 4, ownAddress: 4, sameSender: 10, sameArg: 14, anyCall: 6, sameAddress: 4}
+
+// findFlows looks for the sources of the slots that are not known by place.
+func (s *sites) findFlows(slots []*slot, runs []*Run) {
+	searches := make([]*search, len(slots))
+	for i, sl := range slots {
+		searches[i] = &search{slot: sl, votes: map[source]vote{}, occs: sl.arg.occs}
+	}
+	s.propose(searches, runs)
+	s.verify(searches, runs)
+	var left []*search
+	for _, se := range searches {
+		if !se.decide(s) && se.seldomTwice() {
+			se.unordered()
+			left = append(left, se)
+		}
+	}
+	s.verify(left, runs)
+	for _, se := range left {
+		se.decide(s)
+	}
+}
+
+// An entry says where a value occurs.
+type entry struct {
+	call int32
+	pos  int32
+	part part
+	word int16
+}
+
+// propose gathers candidates.
+func (s *sites) propose(searches []*search, runs []*Run) {
+	samples := map[*Run][]*sample{}
+	for _, se := range searches {
+		for _, o := range se.slot.arg.spread(samplesPerRun) {
+			if v, ok := se.slot.value(s.c, o); ok {
+				samples[o.run] = append(samples[o.run], &sample{se, o, v})
+			}
+		}
+	}
+	for _, r := range runs {
+		if len(samples[r]) == 0 {
+			continue
+		}
+		needed := map[symbol][]entry{}
+		for _, sm := range samples[r] {
+			needed[sm.value] = nil
+		}
+		s.index(r, needed)
+		for _, sm := range samples[r] {
+			s.candidates(sm, needed[sm.value])
+		}
+	}
+	for _, se := range searches {
+		se.shortlist()
+	}
+}
+
+type sample struct {
+	search *search
+	occ    occ
+	value  symbol
+}
+
+// index lists where the needed values occur in a run.
+func (s *sites) index(r *Run, needed map[symbol][]entry) {
+	add := func(v symbol, e entry) {
+		v = s.c.syms.canonical(v)
+		if list, ok := needed[v]; ok {
+			needed[v] = append(list, e)
+		}
+	}
+	for i := range r.calls {
+		for _, part := range []part{request, response} {
+			m := r.calls[i].message(part)
+			for pos, v := range m.values {
+				add(v, entry{int32(i), int32(pos), part, -1})
+				if s.c.paths.kind[s.c.shapes.paths[m.shape][pos]] != trace.String || len(s.c.syms.text[v]) > 4*maxText {
+					continue
+				}
+				if words := s.c.syms.words(v); len(words) > 1 && len(words) <= 24 {
+					for w, word := range words {
+						add(word, entry{int32(i), int32(pos), part, int16(w)})
+					}
+				}
+			}
+		}
+	}
+}
+
+// candidates votes for all sources that would have given one sample its value.
+func (s *sites) candidates(sm *sample, entries []entry) {
+	call := sm.occ.callOf()
+	seen := map[source]bool{}
+	distance := 0
+	vote := func(src source) {
+		if !seen[src] {
+			seen[src] = true
+			v := sm.search.votes[src]
+			sm.search.votes[src] = vote{v.count + 1, v.distance + distance}
+		}
+	}
+	s.ownCandidates(sm, vote)
+	keys := s.keys(sm)
+	end, _ := slices.BinarySearchFunc(entries, sm.occ.call, func(e entry, at int32) int { return cmp.Compare(e.call, at) })
+	for _, own := range []bool{true, false} {
+		used := map[entry]int{} // of one place in one kind of call
+		taken := 0
+		for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
+			en := entries[i]
+			from := &sm.occ.run.calls[en.call]
+			place := entry{int32(from.site), en.pos, en.part, en.word}
+			late := en.part == response && (from.end == 0 || from.end > call.start)
+			if late || (from.sender == call.sender) != own || used[place] >= 2 {
+				continue
+			}
+			used[place]++
+			taken++
+			distance = int(sm.occ.call - en.call)
+			s.earlier(sm, en, from, keys, vote)
+		}
+	}
+}
+
+// ownCandidates are other arguments of the same call, and the sender's name.
+func (s *sites) ownCandidates(sm *sample, vote func(source)) {
+	call := sm.occ.callOf()
+	for pos, v := range call.req.values[:sm.occ.pos] {
+		path := s.c.shapes.paths[call.req.shape][pos]
+		if s.c.syms.canonical(v) == sm.value {
+			for _, src := range s.indexed(source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
+				if src.index == fixed || src.index == byItem {
+					vote(src)
+				}
+			}
+		}
+	}
+	for _, own := range []struct {
+		key keyKind
+		v   symbol
+	}{{ownName, call.sender.name}, {ownAddress, call.sender.address}} {
+		if own.v != empty && s.c.syms.canonical(own.v) == sm.value {
+			vote(source{key: own.key, word: -1})
+		}
+		for w, word := range s.c.syms.words(own.v) {
+			if s.c.syms.canonical(word) == sm.value {
+				vote(source{key: own.key, word: int16(w)})
+			}
+		}
+	}
+}
+
+// keys are the own arguments that vary, by value: a source may be found by them.
+func (s *sites) keys(sm *sample) map[symbol][]int32 {
+	call := sm.occ.callOf()
+	st := s.all[call.site]
+	out := map[symbol][]int32{}
+	for pos, p := range st.plan(s.c, call.req.shape) {
+		a := st.args[p.arg]
+		if a.constant || a.steady() || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
+			continue
+		}
+		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
+			v := s.c.syms.canonical(call.req.values[pos])
+			out[v] = append(out[v], p.arg)
+		}
+	}
+	return out
+}
+
+// earlier votes for what leads to one place in an earlier call.
+func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int32, vote func(source)) {
+	call := sm.occ.callOf()
+	base := source{part: en.part, path: s.c.shapes.paths[from.message(en.part).shape][en.pos], word: en.word}
+	each := func(src source) {
+		for _, sc := range []scope{{siteScope, int32(from.site)}, {opScope, int32(from.op)}, {anyScope, 0}} {
+			if sc.kind == anyScope && src.key != sameArg {
+				continue
+			}
+			src.from = sc
+			vote(src)
+		}
+	}
+	for _, src := range s.indexed(base, sm.occ, nil) {
+		src.key = anyCall
+		each(src)
+		if from.sender == call.sender {
+			src.key = sameSender
+			each(src)
+		} else if from.sender.address == call.sender.address && call.sender.address != empty {
+			src.key = sameAddress
+			each(src)
+		}
+	}
+	for _, qPart := range []part{request, response} {
+		m := from.message(qPart)
+		for pos, v := range m.values {
+			args := keys[s.c.syms.canonical(v)]
+			if len(args) == 0 || qPart == en.part && int32(pos) == en.pos {
+				continue
+			}
+			q := s.c.shapes.paths[m.shape][pos]
+			src := base
+			src.key, src.qPart, src.q = sameArg, qPart, s.c.paths.class[q]
+			for _, indexed := range s.indexed(src, sm.occ, s.c.paths.lists[q]) {
+				for _, a := range args {
+					indexed.arg = a
+					each(indexed)
+				}
+			}
+		}
+	}
+}
+
+// indexed gives the ways to say which element of a list a source means.
+func (s *sites) indexed(src source, o occ, row []listStep) []source {
+	out := []source{src}
+	steps := s.c.paths.lists[src.path]
+	for level, step := range steps {
+		add := func(by indexBy) {
+			moved := src
+			moved.level, moved.index = int8(level), by
+			moved.path = s.c.paths.at(src.path, level, 0)
+			out = append(out, moved)
+		}
+		if step.index == int(o.star) {
+			add(byItem)
+		}
+		if step.index == o.callOf().sender.rank {
+			add(byNode)
+		}
+		if step.index == int(o.callOf().nth) {
+			add(byNth)
+		}
+		if level < len(row) && row[level].prefix == step.prefix && row[level].index == step.index {
+			add(byRow)
+		}
+	}
+	return out
+}
+
+// shortlist keeps the candidates with the most votes, and tries for each all
+// ways to choose among several calls.
+func (se *search) shortlist() {
+	type voted struct {
+		source
+		vote
+	}
+	all := make([]voted, 0, len(se.votes))
+	for src, v := range se.votes {
+		all = append(all, voted{src, v})
+	}
+	slices.SortFunc(all, func(a, b voted) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
+	})
+	taken := [...]int{sameAddress: 0}
+	for _, v := range all {
+		if v.count*4 < all[0].count {
+			break
+		}
+		if taken[v.key]++; taken[v.key] > places[v.key] {
+			continue
+		}
+		selectors := []selector{last}
+		switch {
+		case v.key == sameSender || v.key == anyCall:
+			selectors = []selector{last, firstOne, nthOne, nodeOne}
+		case v.key == sameArg:
+			selectors = []selector{last, firstOne}
+		}
+		for _, sel := range selectors {
+			src := v.source
+			src.sel = sel
+			se.cands = append(se.cands, &candidate{source: src, distance: v.distance / v.count, results: make([]outcome, len(se.occs))})
+		}
+	}
+	se.votes = nil
+}
+
+// unordered adds, for every source that was tried, that any of its calls may
+// be meant: in which order they are taken is nobody's choice.
+func (se *search) unordered() {
+	for _, c := range se.cands {
+		if c.sel == last && c.key >= sameSender {
+			src := c.source
+			src.sel = each
+			se.cands = append(se.cands, &candidate{source: src, distance: c.distance, results: make([]outcome, len(se.occs))})
+		}
+	}
+	for _, c := range se.cands {
+		clear(c.results)
+		c.hits, c.misses = 0, 0
+	}
+}
+
+func compareSources(a, b source) int {
+	return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.from.id, b.from.id), cmp.Compare(a.from.kind, b.from.kind), cmp.Compare(a.word, b.word),
+		cmp.Compare(a.q, b.q), cmp.Compare(a.arg, b.arg), cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index), cmp.Compare(a.level, b.level),
+		cmp.Compare(a.part, b.part), cmp.Compare(a.qPart, b.qPart), cmp.Compare(a.sel, b.sel))
+}
+
+type probeOcc struct {
+	search *search
+	call   int32
+	at     int
+}
+
+// verify holds every candidate against every occurrence.
+func (s *sites) verify(searches []*search, runs []*Run) {
+	e := newEvaluator(s)
+	for _, se := range searches {
+		for _, c := range se.cands {
+			e.need(c.source)
+		}
+	}
+	for _, r := range runs {
+		var todo []probeOcc
+		for _, se := range searches {
+			for i, o := range se.occs {
+				if o.run == r {
+					todo = append(todo, probeOcc{se, o.call, i})
+				}
+			}
+		}
+		sortOccs(todo)
+		e.walk(r, func(i int32) {
+			for len(todo) > 0 && todo[0].call == i {
+				todo[0].search.try(e, todo[0].at)
+				todo = todo[1:]
+			}
+		})
+	}
+}
+
+func (se *search) try(e *evaluator, at int) {
+	o := se.occs[at]
+	want, ok := se.slot.value(e.c, o)
+	if !ok {
+		return
+	}
+	for _, c := range se.cands {
+		if c.misses > 40 && c.hits < c.misses {
+			continue // it will not recover
+		}
+		var got outcome
+		if c.sel == each {
+			if c.among(e, o, want) {
+				got = hit // and where it is not, another source may have it
+			}
+		} else if v, known := c.value(e, o); known {
+			got = miss
+			if v == want {
+				got = hit
+			}
+		}
+		c.results[at] = got
+		switch got {
+		case hit:
+			c.hits++
+		case miss:
+			c.misses++
+		}
+	}
+}
+
+// decide takes the best candidate, then the best for where that one is silent;
+// it reports whether that explains the slot.
+func (se *search) decide(s *sites) bool {
+	open := make([]bool, len(se.occs))
+	for i := range open {
+		open[i] = true
+	}
+	left, hits, misses := len(se.occs), 0, 0
+	var rules []rule
+	for len(rules) < 3 && left > 0 {
+		best, bestHits, bestMisses := se.best(open, 4)
+		if best == nil && len(rules) == 0 {
+			best, bestHits, bestMisses = se.best(open, 1) // worth a guess
+		}
+		if best == nil {
+			break
+		}
+		rules = append(rules, best.source)
+		hits, misses = hits+bestHits, misses+bestMisses
+		for i, r := range best.results {
+			if open[i] && r != silent {
+				open[i] = false
+				left--
+			}
+		}
+	}
+	if v, n := se.usual(s.c, open); n == left && n > 0 && len(rules) > 0 {
+		rules = append(rules, always{v})
+		hits += n
+		left = 0
+	}
+	total := len(se.occs)
+	firsts := map[*sender]bool{}
+	for _, o := range se.occs {
+		firsts[o.callOf().sender] = true
+	}
+	if hits*2 < total {
+		return false
+	}
+	se.slot.guess = rules
+	if misses*20 > hits+misses || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
+		return false
+	}
+	se.slot.rules, se.slot.solved = rules, rules[0].class()
+	return true
+}
+
+// best is the candidate that is right most often where the others are silent.
+func (se *search) best(open []bool, penalty int) (best *candidate, bestHits, bestMisses int) {
+	score := 0
+	for _, c := range se.cands {
+		hits, misses := 0, 0
+		for i, r := range c.results {
+			if open[i] {
+				switch r {
+				case hit:
+					hits++
+				case miss:
+					misses++
+				}
+			}
+		}
+		worth := hits - penalty*misses
+		if hits < 2 {
+			continue
+		}
+		if worth > score || worth == score && best != nil && c.before(best) {
+			best, bestHits, bestMisses, score = c, hits, misses, worth
+		}
+	}
+	return best, bestHits, bestMisses
+}
+
+// before: of two sources that are as good, the plainer one is taken, then the nearer.
+func (c *candidate) before(other *candidate) bool {
+	return cmp.Or(cmp.Compare(c.cost(), other.cost()), cmp.Compare(c.distance, other.distance), cmp.Compare(other.part, c.part)) < 0
+}
+
+// seldomTwice: "any of them" explains a value only when a sender hardly ever
+// uses one twice.
+func (se *search) seldomTwice() bool {
+	type used struct {
+		by *sender
+		v  symbol
+	}
+	seen := map[used]bool{}
+	for _, o := range se.occs {
+		seen[used{o.callOf().sender, o.raw()}] = true
+	}
+	return len(seen)*4 >= len(se.occs)
+}
+
+// usual is the most frequent value where nothing else speaks.
+func (se *search) usual(c *Corpus, open []bool) (symbol, int) {
+	counts := map[symbol]int{}
+	var best symbol
+	for i, o := range se.occs {
+		if !open[i] {
+			continue
+		}
+		if v, ok := se.slot.value(c, o); ok {
+			counts[v]++
+			if counts[v] > counts[best] || counts[v] == counts[best] && v < best {
+				best = v
+			}
+		}
+	}
+	return best, counts[best]
+}

@@ -1,0 +1,401 @@
+// Package ladder finds how a number changes with scale.
+//
+// Counts are whole and exact, so Exact climbs a ladder of forms from the
+// simplest up and keeps those that meet every point; a form that needs as many
+// numbers as there are scales proves nothing and is left out. Regression, as in
+// PatternMiner §III-B2, turns min(10, n) into a line that is thousands of times
+// too high; it is used (Smooth) only for times and for counts that vary by
+// themselves.
+package ladder
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gleaner/trace/program"
+)
+
+// A Point is a number seen at a scale.
+type Point struct{ N, V int }
+
+// Exact returns every form that meets all points, simplest first: none when
+// two points at one scale differ or no form fits.
+func Exact(points []Point) []program.Formula {
+	points, ok := distinct(points)
+	if !ok || len(points) == 0 {
+		return nil
+	}
+	if constant(points) {
+		return []program.Formula{program.MustFormula("%d", points[0].V)}
+	}
+	if len(points) < 3 {
+		return nil
+	}
+	var out []program.Formula
+	add := func(f program.Formula, found bool) {
+		if found && meets(f, points) && !slices.ContainsFunc(out, func(o program.Formula) bool { return o.String() == f.String() }) {
+			out = append(out, f)
+		}
+	}
+	for _, basis := range bases() {
+		if basis == "n" || values(points) >= 3 { // two values are a step anywhere
+			add(line(basis, points))
+		}
+	}
+	if !meetsLine(points) {
+		add(bounded("min", points))
+		add(bounded("max", points))
+	}
+	if len(points) >= 4 {
+		add(plane("n*n", "n", points))
+		for d := 2; d <= 4; d++ {
+			add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
+		}
+		add(bent(points))
+	}
+	return out
+}
+
+// distinct sorts points by scale, one a scale; not ok when two differ.
+func distinct(points []Point) ([]Point, bool) {
+	points = slices.Clone(points)
+	slices.SortFunc(points, func(a, b Point) int { return a.N - b.N })
+	out := points[:0]
+	for _, p := range points {
+		if len(out) > 0 && out[len(out)-1].N == p.N {
+			if out[len(out)-1].V != p.V {
+				return nil, false
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, true
+}
+
+// values is how many different values there are.
+func values(points []Point) int {
+	seen := map[int]bool{}
+	for _, p := range points {
+		seen[p.V] = true
+	}
+	return len(seen)
+}
+
+func constant(points []Point) bool {
+	return !slices.ContainsFunc(points, func(p Point) bool { return p.V != points[0].V })
+}
+
+// meetsLine: a bound that no point has come to is no bound.
+func meetsLine(points []Point) bool {
+	f, ok := line("n", points)
+	return ok && meets(f, points)
+}
+
+func meets(f program.Formula, points []Point) bool {
+	for _, p := range points {
+		if math.Abs(f.Eval(program.Vars{"n": float64(p.N)})-float64(p.V)) > 1e-6 {
+			return false
+		}
+	}
+	return true
+}
+
+// bases are the shapes a count may follow, times a whole number plus another.
+func bases() []string {
+	out := []string{"n"}
+	for d := 2; d <= 4; d++ {
+		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
+	}
+	out = append(out, "n*(n-1)", "n*n", "ceil(log2(n))", "floor(log2(n))", "ceil(sqrt(n))", "floor(sqrt(n))")
+	for d := 5; d <= 10; d++ {
+		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
+	}
+	return out
+}
+
+// Separating is the smallest scale above largest, and not above limit, at
+// which all formulas differ in pairs, or at least not all agree; 0 for none.
+func Separating(formulas []program.Formula, largest, limit int) int {
+	some := 0
+	for n := largest + 1; n <= min(limit, 16*largest); n++ {
+		seen := map[int]bool{}
+		for _, f := range formulas {
+			seen[f.At(n)] = true
+		}
+		if len(seen) == len(formulas) {
+			return n
+		}
+		if some == 0 && len(seen) > 1 {
+			some = n
+		}
+	}
+	return some
+}
+
+// line is a*basis+b through the first two points where basis differs.
+func line(basis string, points []Point) (program.Formula, bool) {
+	f := program.MustFormula("%s", basis)
+	at := func(p Point) float64 { return f.Eval(program.Vars{"n": float64(p.N)}) }
+	for i := 1; i < len(points); i++ {
+		dx := at(points[i]) - at(points[0])
+		if dx == 0 {
+			continue
+		}
+		a := float64(points[i].V-points[0].V) / dx
+		b := float64(points[0].V) - a*at(points[0])
+		if a == 0 || a != math.Trunc(a) || b != math.Trunc(b) {
+			return program.Formula{}, false
+		}
+		return affine(basis, a, b), true
+	}
+	return program.Formula{}, false
+}
+
+func affine(basis string, a, b float64) program.Formula {
+	return program.MustFormula("%s", text(basis, a, b))
+}
+
+func text(basis string, a, b float64) string {
+	s := basis
+	switch {
+	case a == -1:
+		s = "-" + basis
+	case a != 1:
+		s = fmt.Sprintf("%.0f*%s", a, basis)
+	}
+	if b != 0 {
+		s += fmt.Sprintf("%+.0f", b)
+	}
+	return s
+}
+
+// bounded is a line that a bound cuts off. Three points lie on the line, or
+// two when the bound is seen at three scales.
+func bounded(how string, points []Point) (program.Formula, bool) {
+	last := points[len(points)-1].V
+	cut := len(points)
+	for cut > 0 && points[cut-1].V == last {
+		cut--
+	}
+	if how == "max" { // the bound holds at small scales
+		first := points[0].V
+		cut = 0
+		for cut < len(points) && points[cut].V == first {
+			cut++
+		}
+		return bound(how, first, points[cut:], cut)
+	}
+	return bound(how, last, points[:cut], len(points)-cut)
+}
+
+func bound(how string, limit int, on []Point, off int) (program.Formula, bool) {
+	if len(on) < 2 || len(on) == 2 && off < 3 {
+		return program.Formula{}, false
+	}
+	f, ok := line("n", on)
+	if !ok || !meets(f, on) {
+		return program.Formula{}, false
+	}
+	return program.MustFormula("%s(%d, %s)", how, limit, f), true
+}
+
+// bent is the smaller or the larger of two lines, two points at least on each
+// and five in all: a regime change.
+func bent(points []Point) (program.Formula, bool) {
+	if len(points) < 5 {
+		return program.Formula{}, false
+	}
+	for cut := 2; cut <= len(points)-2; cut++ {
+		low, okLow := line("n", points[:cut])
+		high, okHigh := line("n", points[cut:])
+		if !okLow || !okHigh || !meets(low, points[:cut]) || !meets(high, points[cut:]) {
+			continue
+		}
+		for _, how := range []string{"min", "max"} {
+			f := program.MustFormula("%s(%s, %s)", how, low, high)
+			if meets(f, points) {
+				return f, true
+			}
+		}
+	}
+	return program.Formula{}, false
+}
+
+// plane is a*x+b*y+c with whole numbers, from three points, true of all.
+func plane(x, y string, points []Point) (program.Formula, bool) {
+	fx, fy := program.MustFormula("%s", x), program.MustFormula("%s", y)
+	for i := 0; i+2 < len(points); i++ {
+		var m [3][4]float64
+		for r := range 3 {
+			p := points[i+r]
+			vars := program.Vars{"n": float64(p.N)}
+			m[r] = [4]float64{fx.Eval(vars), fy.Eval(vars), 1, float64(p.V)}
+		}
+		s, ok := solve(m)
+		if !ok {
+			continue
+		}
+		for j, v := range s {
+			s[j] = math.Round(v)
+			if math.Abs(v-s[j]) > 1e-6 {
+				return program.Formula{}, false
+			}
+		}
+		if s[0] == 0 || s[1] == 0 {
+			return program.Formula{}, false
+		}
+		return program.MustFormula("%s", signed(text(x, s[0], 0), text(y, s[1], s[2]))), true
+	}
+	return program.Formula{}, false
+}
+
+func signed(a, b string) string {
+	if b[0] == '-' {
+		return a + b
+	}
+	return a + "+" + b
+}
+
+// solve is Gauss's elimination for three unknowns.
+func solve(m [3][4]float64) (out [3]float64, ok bool) {
+	for c := range 3 {
+		best := c
+		for r := c; r < 3; r++ {
+			if math.Abs(m[r][c]) > math.Abs(m[best][c]) {
+				best = r
+			}
+		}
+		m[c], m[best] = m[best], m[c]
+		if math.Abs(m[c][c]) < 1e-9 {
+			return out, false
+		}
+		for r := range 3 {
+			if r != c {
+				k := m[r][c] / m[c][c]
+				for i := range 4 {
+					m[r][i] -= k * m[c][i]
+				}
+			}
+		}
+	}
+	for c := range 3 {
+		out[c] = m[c][3] / m[c][c]
+	}
+	return out, true
+}
+
+// Smooth is the form c0+c1*n^i*log2(n)^j (Extra-P's) with the least error
+// when each point is left out in turn.
+func Smooth(n []float64, v []float64) program.Formula {
+	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
+	for _, i := range []float64{0, 0.5, 1, 1.5, 2} {
+		for _, j := range []float64{0, 1} {
+			if i == 0 && j == 0 {
+				continue
+			}
+			earn := 0.95 // a richer form must earn its place, a steep one dearly
+			switch {
+			case i > 1:
+				earn = 0.3
+			case i == 1 && j == 1:
+				earn = 0.6
+			}
+			basis := func(x float64) float64 { return math.Pow(x, i) * math.Pow(math.Log2(max(x, 1)), j) }
+			err := looErr(n, v, basis)
+			if err >= bestErr*earn {
+				continue
+			}
+			c0, c1 := leastSquares(n, v, basis, -1)
+			best, bestErr = program.MustFormula("%s%s", number(c0), smoothTerm(c1, i, j)), err
+		}
+	}
+	return best
+}
+
+// number writes a coefficient with five digits that count, and no exponent.
+func number(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := max(0, 4-int(math.Floor(math.Log10(math.Abs(v)))))
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+func smoothTerm(c1, i, j float64) string {
+	s := number(c1)
+	if c1 >= 0 {
+		s = "+" + s
+	}
+	switch i {
+	case 0:
+	case 1:
+		s += "*n"
+	default:
+		s += fmt.Sprintf("*n^%g", i)
+	}
+	if j > 0 {
+		s += "*log2(n)"
+	}
+	return s
+}
+
+func mean(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// looErr is the mean symmetric error of predicting each point from the others;
+// a nil basis predicts their mean.
+func looErr(n, v []float64, basis func(float64) float64) float64 {
+	if len(v) < 3 {
+		if basis == nil {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	total := 0.0
+	for i := range v {
+		guess := (mean(v)*float64(len(v)) - v[i]) / float64(len(v)-1)
+		if basis != nil {
+			c0, c1 := leastSquares(n, v, basis, i)
+			guess = c0 + c1*basis(n[i])
+		}
+		if sum := math.Abs(guess) + math.Abs(v[i]); sum > 0 {
+			total += math.Abs(guess-v[i]) / sum
+		}
+	}
+	return total / float64(len(v))
+}
+
+// leastSquares fits v = c0 + c1*basis(n), leaving out one point (-1: none).
+func leastSquares(n, v []float64, basis func(float64) float64, skip int) (c0, c1 float64) {
+	var count, sx, sy, sxx, sxy float64
+	for i := range v {
+		if i == skip {
+			continue
+		}
+		x := basis(n[i])
+		count++
+		sx, sy, sxx, sxy = sx+x, sy+v[i], sxx+x*x, sxy+x*v[i]
+	}
+	det := count*sxx - sx*sx
+	if math.Abs(det) < 1e-12 {
+		return sy / max(count, 1), 0
+	}
+	c1 = (count*sxy - sx*sy) / det
+	return (sy - c1*sx) / count, c1
+}

@@ -1,0 +1,77 @@
+package ladder
+
+import (
+	"math"
+	"testing"
+)
+
+func at(scales []int, f func(n int) int) []Point {
+	var out []Point
+	for _, n := range scales {
+		out = append(out, Point{n, f(n)})
+	}
+	return out
+}
+
+// TestKnownTruths learns each form at small scales and asks for it at a large one.
+func TestKnownTruths(t *testing.T) {
+	scales := []int{3, 4, 6, 8, 12}
+	for name, f := range map[string]func(int) int{
+		"7":                  func(int) int { return 7 },
+		"4*n+3":              func(n int) int { return 4*n + 3 },
+		"min(10, n)":         func(n int) int { return min(10, n) },
+		"ceil(n/4)":          func(n int) int { return (n + 3) / 4 },
+		"floor(n/2)":         func(n int) int { return n / 2 },
+		"n*(n-1)":            func(n int) int { return n * (n - 1) },
+		"5*n+floor(n/2)+16":  func(n int) int { return 5*n + n/2 + 16 },
+		"min(4*n+5, 2*n+12)": func(n int) int { return min(4*n+5, 2*n+12) },
+	} {
+		got := Exact(at(scales, f))
+		if len(got) == 0 {
+			t.Errorf("%s: nothing fits", name)
+			continue
+		}
+		if got[0].At(60000) != f(60000) {
+			t.Errorf("%s: found %v, which is %d at 60000, not %d", name, got, got[0].At(60000), f(60000))
+		}
+	}
+}
+
+// TestAmbiguousIsNamed: at these scales sqrt, log2 and n/4 look the same; one
+// more scale tells them apart.
+func TestAmbiguousIsNamed(t *testing.T) {
+	root := func(n int) int { return int(math.Ceil(math.Sqrt(float64(n)))) }
+	logarithm := func(n int) int { return int(math.Ceil(math.Log2(float64(n)))) + 1 }
+	for _, f := range []func(int) int{root, logarithm} {
+		got := Exact(at([]int{3, 4, 6, 8, 12}, f))
+		if len(got) < 2 || got[0].At(60000) == got[1].At(60000) {
+			t.Fatalf("expected forms that differ, got %v", got)
+		}
+		next := Separating(got, 12, 60000)
+		got = Exact(at([]int{3, 4, 6, 8, 12, next, 2 * next}, f))
+		if len(got) == 0 || got[0].At(60000) != f(60000) {
+			t.Errorf("with %d as well: %v, not %d at 60000", next, got, f(60000))
+		}
+	}
+}
+
+func TestNothingIsMadeUp(t *testing.T) {
+	if got := Exact([]Point{{3, 5}, {4, 9}, {6, 2}, {8, 30}, {12, 7}}); len(got) > 0 {
+		t.Errorf("random counts became %v", got)
+	}
+	if got := Exact([]Point{{3, 5}, {6, 10}, {6, 11}, {12, 20}}); len(got) > 0 {
+		t.Errorf("two counts at one scale became %v", got)
+	}
+}
+
+func TestSmoothFollowsALine(t *testing.T) {
+	n := []float64{3, 4, 6, 6, 8, 12}
+	var v []float64
+	for _, x := range n {
+		v = append(v, 20+3*x)
+	}
+	f := Smooth(n, v)
+	if got := f.At(26); got != 98 {
+		t.Errorf("%v gives %d at 26, not 98", f, got)
+	}
+}

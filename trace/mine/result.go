@@ -1,0 +1,256 @@
+package mine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
+)
+
+// A Model is what was learned from the runs of a corpus.
+type Model struct {
+	c       *Corpus
+	runs    []*Run
+	types   []*nodeType
+	nodes   []count
+	sites   *sites
+	totals  []*total
+	shapes  []*structure
+	timing  *timing
+	Program *program.Program
+}
+
+// Learn mines the runs that were added to the corpus.
+func Learn(ctx context.Context, c *Corpus) (*Model, error) {
+	m := &Model{c: c, runs: c.runs}
+	for _, step := range []func(){
+		func() {
+			for _, r := range m.runs {
+				r.sort()
+			}
+			m.types = c.findTypes(m.runs)
+			m.sites = c.findSites(m.runs)
+		},
+		m.learnCounts,
+		func() {
+			m.sites.solve(m.runs)
+			for _, st := range m.sites.all {
+				m.sites.findReach(st, m.runs)
+			}
+		},
+		func() {
+			m.shapes = m.sites.structures(m.nodes, m.runs)
+			for _, st := range m.sites.all {
+				st.learnReach()
+			}
+			m.totals = m.sites.totals(m.runs)
+		},
+		func() { m.timing = m.sites.times(m.runs, len(m.types)) },
+		func() { m.Program = m.write() },
+	} {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		step()
+	}
+	return m, nil
+}
+
+func (m *Model) learnCounts() {
+	for k := range m.types {
+		m.nodes = append(m.nodes, nodesOf(k, m.runs))
+	}
+	m.sites.counts(m.runs)
+	for _, st := range m.sites.all {
+		if st.nature == realtime || st.nature == varying {
+			st.count = perNode(st.count, m.nodes[st.kind])
+		}
+	}
+}
+
+// A Report is what mining and checking tell, as docs/trace.md describes it.
+type Report struct {
+	Runs        []RunReport  `json:"runs"`
+	NodeTypes   []TypeReport `json:"node_types"`
+	Arguments   Arguments    `json:"arguments"`
+	Unknown     []Unknown    `json:"unknown"`
+	CountsExact bool         `json:"counts_exact"`
+	Ambiguous   []Ambiguous  `json:"ambiguous"`
+	Check       *Check       `json:"check,omitempty"`
+}
+
+// A RunReport is one file that was read.
+type RunReport struct {
+	File    string `json:"file"`
+	Scale   int    `json:"scale"`
+	Calls   int    `json:"calls"`
+	Senders int    `json:"senders"`
+}
+
+// A TypeReport is one type of node that was found.
+type TypeReport struct {
+	Name         string         `json:"name"`
+	NodesByScale map[string]int `json:"nodes_by_scale"`
+	Calls        int            `json:"calls"` // different calls it makes
+	Loops        int            `json:"loops"`
+	Realtime     []string       `json:"realtime"`
+}
+
+// Arguments says how the arguments of all call sites are known (Table IV).
+type Arguments struct {
+	Total    int `json:"total"`
+	Constant int `json:"constant"`
+	Regular  int `json:"regular"`
+	Flow     int `json:"flow"`
+	Unknown  int `json:"unknown"`
+}
+
+// Unknown is an argument whose value nothing explains, and what fills it instead.
+type Unknown struct {
+	NodeType  string `json:"node_type"`
+	Target    string `json:"target"`
+	Method    string `json:"method"`
+	Call      string `json:"call"`
+	Argument  string `json:"argument"`
+	Example   string `json:"example"`
+	Generator string `json:"generator"`
+}
+
+// Ambiguous is a count that more than one formula fits.
+type Ambiguous struct {
+	NodeType string   `json:"node_type"`
+	Target   string   `json:"target,omitempty"`
+	Method   string   `json:"method,omitempty"`
+	What     string   `json:"what"`
+	Formulas []string `json:"formulas"`
+	Next     int      `json:"next_scale"` // the scale that would tell them apart
+}
+
+// Report says what was learned.
+func (m *Model) Report() *Report {
+	out := &Report{Unknown: []Unknown{}, Ambiguous: []Ambiguous{}, CountsExact: true}
+	for _, r := range m.runs {
+		out.Runs = append(out.Runs, RunReport{r.File, r.Scale, len(r.calls), len(r.senders)})
+	}
+	for k := range m.types {
+		out.NodeTypes = append(out.NodeTypes, m.typeReport(k))
+	}
+	for _, st := range m.sites.all {
+		for _, a := range st.args {
+			out.Arguments.add(a.class())
+			if a.class() == unknown {
+				out.Unknown = append(out.Unknown, m.unknown(st, a))
+			}
+		}
+	}
+	for _, t := range m.totals {
+		if t.nature == varying {
+			out.CountsExact = false
+		}
+	}
+	out.Ambiguous = m.ambiguous(16 * m.largest())
+	return out
+}
+
+func (m *Model) largest() int {
+	return slices.MaxFunc(m.runs, func(a, b *Run) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
+}
+
+func (m *Model) typeReport(k int) TypeReport {
+	t := TypeReport{Name: m.types[k].name, NodesByScale: map[string]int{}, Loops: m.shapes[k].loops(), Realtime: []string{}}
+	for _, p := range m.nodes[k].points {
+		t.NodesByScale[strconv.Itoa(p.N)] = p.V
+	}
+	for _, st := range m.sites.all {
+		if st.kind == k {
+			t.Calls++
+			if method := m.c.opOf[st.op].method; st.nature == realtime && !slices.Contains(t.Realtime, method) {
+				t.Realtime = append(t.Realtime, method)
+			}
+		}
+	}
+	return t
+}
+
+func (a *Arguments) add(c class) {
+	a.Total++
+	switch c {
+	case constant:
+		a.Constant++
+	case regular:
+		a.Regular++
+	case flow:
+		a.Flow++
+	default:
+		a.Unknown++
+	}
+}
+
+// Targets is Table IV for each target by itself. As in the paper, a loop
+// counts once and a type of nodes counts once.
+func (m *Model) Targets() map[string]Arguments {
+	out := map[string]Arguments{}
+	for _, st := range m.sites.all {
+		target := m.c.opOf[st.op].target
+		t := out[target]
+		for _, a := range st.args {
+			t.add(a.class())
+		}
+		out[target] = t
+	}
+	return out
+}
+
+func (m *Model) unknown(st *site, a *arg) Unknown {
+	op := m.c.opOf[st.op]
+	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
+		Example: shorten(m.c.syms.text[a.value]), Generator: m.generator(a).String()}
+}
+
+func shorten(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}
+
+// ambiguous lists the counts of which two formulas say different things at a scale.
+func (m *Model) ambiguous(scale int) []Ambiguous {
+	out := []Ambiguous{}
+	add := func(a Ambiguous, c count) {
+		seen := map[int]bool{}
+		for _, f := range c.forms {
+			if v := f.At(scale); !seen[v] {
+				seen[v] = true
+				a.Formulas = append(a.Formulas, f.String())
+			}
+		}
+		if len(a.Formulas) > 1 {
+			a.Next = ladder.Separating(c.forms, m.largest(), scale)
+			out = append(out, a)
+		}
+	}
+	for k, t := range m.types {
+		add(Ambiguous{NodeType: t.name, What: "nodes"}, m.nodes[k])
+	}
+	for k, st := range m.shapes {
+		eachLoop(st.steps, func(loop *step) {
+			add(Ambiguous{NodeType: m.types[k].name, Method: m.c.opOf[loop.first().op].method, What: "iterations"}, loop.repeat)
+		})
+	}
+	for _, t := range m.totals {
+		explained := !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
+		if t.nature == logical && !explained {
+			op := m.c.opOf[t.op]
+			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls"}, t.count)
+		}
+	}
+	return out
+}
+
+// isNumber reports whether leaves of a kind are written without quotes.
+func isNumber(k trace.Kind) bool { return k != trace.String }

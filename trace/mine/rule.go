@@ -1,0 +1,264 @@
+package mine
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
+)
+
+// A rule gives the value of a slot at an occurrence.
+type rule interface {
+	// value is not ok where the rule has nothing to say: a source that is not there yet.
+	value(e *evaluator, o occ) (v symbol, ok bool)
+	class() class
+}
+
+// always gives one value.
+type always struct{ v symbol }
+
+func (r always) value(*evaluator, occ) (symbol, bool) { return r.v, true }
+func (r always) class() class                         { return constant }
+
+// firstThen gives one value in a sender's first call of the site, another later.
+type firstThen struct{ first, then symbol }
+
+func (r firstThen) value(_ *evaluator, o occ) (symbol, bool) {
+	if o.callOf().nth == 0 {
+		return r.first, true
+	}
+	return r.then, true
+}
+func (r firstThen) class() class { return regular }
+
+// scaled gives a formula of the scale.
+type scaled struct{ f program.Formula }
+
+func (r scaled) value(e *evaluator, o occ) (symbol, bool) {
+	return e.number(int64(r.f.Eval(program.Vars{"n": float64(o.run.Scale)}))), true
+}
+func (r scaled) class() class { return regular }
+
+// A feature is a number that an occurrence's place gives.
+type feature uint8
+
+const (
+	nth  feature = iota // how many calls of this site its sender made before
+	node                // the sender's rank in its type
+	item                // the index in a list
+)
+
+var featureNames = [...]string{"i", "node", "item"}
+
+func (f feature) of(o occ) int64 {
+	switch f {
+	case nth:
+		return int64(o.callOf().nth)
+	case node:
+		return int64(o.callOf().sender.rank)
+	}
+	return int64(o.star)
+}
+
+// affine gives a*floor(x/div)+b of a feature.
+type affine struct {
+	x    feature
+	div  int64
+	a, b int64
+}
+
+func (r affine) value(e *evaluator, o occ) (symbol, bool) {
+	return e.number(r.a*(r.x.of(o)/r.div) + r.b), true
+}
+func (r affine) class() class { return regular }
+
+// now gives the time of the call, in the form the argument has it.
+type now struct {
+	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
+}
+
+func (r now) value(*evaluator, occ) (symbol, bool) { return 0, false }
+func (r now) class() class                         { return regular }
+
+// near is how far from its call a time may lie and still be called now: clocks
+// and queues are that unlike.
+const near = 2 * time.Second
+
+// meets reports whether a value is the time of its call.
+func (r now) meets(c *Corpus, o occ, v symbol) bool {
+	at, ok := r.read(c.syms.text[v])
+	return ok && math.Abs(float64(at-o.callOf().start)) <= float64(near)
+}
+
+func (r now) read(text string) (int64, bool) {
+	if r.unit == 0 {
+		if len(text) < 20 || text[4] != '-' {
+			return 0, false
+		}
+		t, err := time.Parse(time.RFC3339Nano, text)
+		return t.UnixNano(), err == nil
+	}
+	if r.unit < 0 {
+		v, err := strconv.ParseInt(text, 16, 64)
+		return v, err == nil
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v <= 0 || v > math.MaxInt64/r.unit {
+		return 0, false
+	}
+	return v * r.unit, true
+}
+
+// simple finds a rule that needs nothing but an occurrence's own place. It is
+// not sure of one that counts from a large number: such a number was handed
+// out by somebody, and where it came from is the better rule.
+func (s *slot) simple(c *Corpus) (sure bool) {
+	for _, try := range []func(*Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.timeRule} {
+		if r := try(c); r != nil {
+			s.rules, s.solved = []rule{r}, r.class()
+			s.placed = true
+			return !counter(r)
+		}
+	}
+	return false
+}
+
+// counter reports whether a rule counts from a large number.
+func counter(r rule) bool {
+	const large = 1000
+	switch r := r.(type) {
+	case affine:
+		return r.b >= large
+	case scaled:
+		return r.f.Eval(nil) >= large
+	}
+	return false
+}
+
+func (s *slot) constantRule(c *Corpus) rule {
+	first, ok := s.value(c, s.arg.occs[0])
+	for _, o := range s.arg.occs {
+		if v, found := s.value(c, o); !found || v != first {
+			ok = false
+			break
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return always{first}
+}
+
+// scaleRule: one number in each run, which follows the scale.
+func (s *slot) scaleRule(c *Corpus) rule {
+	seen := map[*Run]symbol{}
+	var points []ladder.Point
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		before, ok := seen[o.run]
+		if ok && before != v {
+			return nil
+		}
+		if !ok {
+			n, isNumber := c.syms.number(v)
+			if !isNumber || o.run.Scale == 0 || n > 1<<40 || n < -1<<40 {
+				return nil
+			}
+			seen[o.run] = v
+			points = append(points, ladder.Point{N: o.run.Scale, V: int(n)})
+		}
+	}
+	if forms := ladder.Exact(points); len(forms) > 0 {
+		return scaled{forms[0]}
+	}
+	return nil
+}
+
+func (s *slot) firstRule(c *Corpus) rule {
+	var r firstThen
+	var firsts, thens int
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		kept, n := &r.then, &thens
+		if o.callOf().nth == 0 {
+			kept, n = &r.first, &firsts
+		}
+		if *n > 0 && *kept != v {
+			return nil
+		}
+		*kept = v
+		*n++
+	}
+	if firsts == 0 || thens < 2 {
+		return nil
+	}
+	return r
+}
+
+func (s *slot) affineRule(c *Corpus) rule {
+	values := make([]int64, len(s.arg.occs))
+	for i, o := range s.arg.occs {
+		v, ok := s.value(c, o)
+		if !ok {
+			return nil
+		}
+		if values[i], ok = c.syms.number(v); !ok {
+			return nil
+		}
+	}
+	for _, x := range []feature{nth, node, item} {
+		for div := int64(1); div <= 4; div++ {
+			if r, ok := fitAffine(x, div, s.arg.occs, values); ok {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// fitAffine solves from two occurrences and holds the answer against all. A
+// line through two places proves nothing, so a third has to lie on it.
+func fitAffine(x feature, div int64, occs []occ, values []int64) (affine, bool) {
+	first := x.of(occs[0]) / div
+	for i, o := range occs {
+		dx := x.of(o)/div - first
+		if dx == 0 {
+			continue
+		}
+		r := affine{x: x, div: div, a: (values[i] - values[0]) / dx}
+		r.b = values[0] - r.a*first
+		third := false
+		for j, p := range occs {
+			at := x.of(p) / div
+			if r.a*at+r.b != values[j] {
+				return r, false
+			}
+			third = third || at != first && at != first+dx
+		}
+		return r, third && r.a != 0
+	}
+	return affine{}, false
+}
+
+// timeRule: the time of the call, as a number or as a text.
+func (s *slot) timeRule(c *Corpus) rule {
+	units := []int64{1, 1e3, 1e6, 1e9, -1}
+	if s.arg.kind == trace.String && s.word < 0 {
+		units = append(units, 0)
+	}
+	for _, unit := range units {
+		r, hits := now{unit}, 0
+		for _, o := range s.arg.occs {
+			if v, ok := s.value(c, o); ok && r.meets(c, o, v) {
+				hits++
+			}
+		}
+		if hits*100 >= 95*len(s.arg.occs) {
+			return r
+		}
+	}
+	return nil
+}

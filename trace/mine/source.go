@@ -1,0 +1,477 @@
+package mine
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// A source is information flow (PatternMiner §III-B3): it says in which earlier
+// call, and where in it, a value is found. It covers the paper's four cases,
+// because a site's place in loops and nodes does not matter to it, and adds
+// joins: "the last reply that names what I name".
+type source struct {
+	from  scope
+	key   keyKind
+	sel   selector
+	part  part    // of the earlier call the value is in
+	path  pathID  // with index 0 at level when an index is not fixed
+	level int8    // of the index that is not fixed
+	index indexBy // what gives that index
+	word  int16   // of the text; -1: the whole value
+	qPart part    // where the earlier call holds the key
+	q     classID
+	arg   int32 // which of the own arguments the key must equal
+}
+
+// A scope is the calls a source may be in.
+type scope struct {
+	kind scopeKind
+	id   int32
+}
+
+type (
+	scopeKind uint8
+	keyKind   uint8
+	selector  uint8
+	part      uint8
+	indexBy   uint8
+)
+
+const (
+	siteScope scopeKind = iota
+	opScope
+	anyScope
+)
+
+const (
+	ownCall    keyKind = iota // not an earlier call: another argument of this one
+	ownName                   // not a call: the sender's name
+	ownAddress                // or its address
+	sameSender                // an earlier call of the same sender
+	sameArg                   // one that holds the value of one of the own arguments
+	anyCall
+	sameAddress
+)
+
+const (
+	last selector = iota
+	nthOne
+	nodeOne
+	firstOne
+	each // any of them: in which order they are used is nobody's choice
+)
+
+const (
+	request part = iota
+	response
+)
+
+const (
+	fixed indexBy = iota
+	byItem
+	byRow // the row of the list that holds the key
+	byNode
+	byNth
+)
+
+func (s source) class() class {
+	if s.key == ownName || s.key == ownAddress {
+		return regular
+	}
+	return flow
+}
+
+// cost is how far-fetched a source is; of those that are as often right, the
+// least is taken.
+func (s source) cost() int {
+	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
+	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
+	if s.part == request && s.key != sameSender {
+		n += 5 // of what others said and what they were told, the second is for all to see
+	}
+	if s.word >= 0 {
+		n++
+	}
+	return n + int(s.index)
+}
+
+// A spec is one index over earlier calls.
+type spec struct {
+	from  scope
+	key   keyKind
+	qPart part
+	q     classID
+	late  bool // entered when the reply is there, not when the call is made
+}
+
+func (s source) spec() spec {
+	sp := spec{from: s.from, key: s.key, late: s.part == response}
+	if s.key == sameArg {
+		sp.qPart, sp.q = s.qPart, s.q
+		sp.late = sp.late || s.qPart == response
+	}
+	return sp
+}
+
+type ref struct {
+	call int32
+	pos  int32 // of the key, where it is a leaf
+}
+
+// An evaluator walks through a run in time and knows at each moment what every
+// source holds.
+type evaluator struct {
+	c       *Corpus
+	sites   *sites
+	run     *Run
+	indexes map[spec]*index
+	bySite  map[int32][]*index
+	byOp    map[int32][]*index
+	byAny   []*index
+	where   map[leafClass][]int32
+	numbers map[int64]symbol
+	spent   map[spent]int
+}
+
+type leafClass struct {
+	shape shapeID
+	class classID
+}
+
+type index struct {
+	spec
+	postings map[symbol]*posting
+	all      bool      // somebody asks for more than the first and the last
+	room     []posting // postings are cut from here
+}
+
+// A posting is the calls found under one key.
+type posting struct {
+	first, last ref
+	refs        []ref // all of them, where somebody asks
+}
+
+func newEvaluator(s *sites) *evaluator {
+	return &evaluator{c: s.c, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
+		where: map[leafClass][]int32{}, numbers: map[int64]symbol{}, spent: map[spent]int{}}
+}
+
+func (e *evaluator) number(n int64) symbol {
+	v, ok := e.numbers[n]
+	if !ok {
+		v = e.c.syms.id(strconv.FormatInt(n, 10))
+		e.numbers[n] = v
+	}
+	return v
+}
+
+// need makes sure that what a source asks about is indexed.
+func (e *evaluator) need(s source) {
+	if s.key < sameSender {
+		return
+	}
+	sp := s.spec()
+	wantsAll := s.sel != last && s.sel != firstOne
+	if ix := e.indexes[sp]; ix != nil {
+		ix.all = ix.all || wantsAll
+		return
+	}
+	ix := &index{spec: sp, postings: map[symbol]*posting{}, all: wantsAll}
+	e.indexes[sp] = ix
+	switch sp.from.kind {
+	case siteScope:
+		e.bySite[sp.from.id] = append(e.bySite[sp.from.id], ix)
+	case opScope:
+		e.byOp[sp.from.id] = append(e.byOp[sp.from.id], ix)
+	default:
+		e.byAny = append(e.byAny, ix)
+	}
+}
+
+// walk goes through a run in time; visit is called for each call as it is
+// made, when all that went before is known and itself is not.
+func (e *evaluator) walk(r *Run, visit func(i int32)) {
+	e.run = r
+	clear(e.spent)
+	for _, ix := range e.indexes {
+		clear(ix.postings)
+	}
+	type event struct {
+		at   int64
+		call int32
+		late bool
+	}
+	events := make([]event, 0, 2*len(r.calls))
+	for i := range r.calls {
+		events = append(events, event{r.calls[i].start, int32(i), false})
+		if end := r.calls[i].end; end != 0 {
+			events = append(events, event{end, int32(i), true})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		if a.late != b.late && a.call != b.call {
+			if a.late {
+				return -1
+			}
+			return 1
+		}
+		if a.call != b.call {
+			return cmp.Compare(a.call, b.call)
+		}
+		if a.late {
+			return 1
+		}
+		return -1
+	})
+	for _, ev := range events {
+		if !ev.late {
+			visit(ev.call)
+		}
+		e.publish(ev.call, ev.late)
+	}
+}
+
+func (e *evaluator) publish(i int32, late bool) {
+	call := &e.run.calls[i]
+	for _, list := range [][]*index{e.bySite[int32(call.site)], e.byOp[int32(call.op)], e.byAny} {
+		for _, ix := range list {
+			if ix.late == late {
+				e.enter(ix, call, i)
+			}
+		}
+	}
+}
+
+func (e *evaluator) enter(ix *index, call *call, i int32) {
+	switch ix.key {
+	case anyCall:
+		ix.add(empty, ref{i, 0})
+	case sameSender:
+		ix.add(call.sender.name, ref{i, 0})
+	case sameAddress:
+		if call.sender.address != empty {
+			ix.add(call.sender.address, ref{i, 0})
+		}
+	case sameArg:
+		m := call.message(ix.qPart)
+		for _, pos := range e.positions(m.shape, ix.q) {
+			ix.add(e.c.syms.canonical(m.values[pos]), ref{i, pos})
+		}
+	}
+}
+
+// keep is how many entries under one key are remembered.
+const keep = 4096
+
+func (ix *index) add(key symbol, r ref) {
+	p := ix.postings[key]
+	if p == nil {
+		if len(ix.room) == 0 {
+			ix.room = make([]posting, 256)
+		}
+		p, ix.room = &ix.room[0], ix.room[1:]
+		p.first = r
+		ix.postings[key] = p
+	}
+	p.last = r
+	if !ix.all {
+		return
+	}
+	if len(p.refs) < keep {
+		p.refs = append(p.refs, r)
+	} else {
+		p.refs[keep-1] = r // the first ones and the last stay
+	}
+}
+
+func (c *call) message(p part) *message {
+	if p == request {
+		return &c.req
+	}
+	return &c.resp
+}
+
+// positions are where leaves of a class stand in a shape.
+func (e *evaluator) positions(shape shapeID, class classID) []int32 {
+	key := leafClass{shape, class}
+	out, ok := e.where[key]
+	if !ok {
+		for i, p := range e.c.shapes.paths[shape] {
+			if e.c.paths.class[p] == class {
+				out = append(out, int32(i))
+			}
+		}
+		e.where[key] = out
+	}
+	return out
+}
+
+// value is what the source holds for an occurrence.
+func (s source) value(e *evaluator, o occ) (symbol, bool) {
+	call := o.callOf()
+	switch s.key {
+	case ownCall:
+		return s.own(e, o)
+	case ownName:
+		return e.wordOf(call.sender.name, s.word)
+	case ownAddress:
+		return e.wordOf(call.sender.address, s.word)
+	}
+	p := s.posting(e, o)
+	if p == nil {
+		return 0, false
+	}
+	r, ok := s.pick(p, o)
+	if !ok {
+		return 0, false
+	}
+	return s.read(e, o, r)
+}
+
+func (s source) posting(e *evaluator, o occ) *posting {
+	ix := e.indexes[s.spec()]
+	if ix == nil {
+		return nil
+	}
+	key, call := empty, o.callOf()
+	switch s.key {
+	case sameSender:
+		key = call.sender.name
+	case sameAddress:
+		key = call.sender.address
+	case sameArg:
+		v, ok := e.argument(call, s.arg, o.star)
+		if !ok {
+			return nil
+		}
+		key = e.c.syms.canonical(v)
+	}
+	return ix.postings[key]
+}
+
+func (s source) pick(p *posting, o occ) (ref, bool) {
+	at := 0
+	switch s.sel {
+	case last:
+		return p.last, true
+	case firstOne:
+		return p.first, true
+	case nthOne:
+		at = int(o.callOf().nth)
+	case nodeOne:
+		at = o.callOf().sender.rank
+	}
+	if at >= len(p.refs) {
+		return ref{}, false
+	}
+	return p.refs[at], true
+}
+
+// among reports whether any of the calls the source may mean holds v, anywhere
+// in the list the path leads to, and the sender has not used it up: each is
+// used once.
+func (s source) among(e *evaluator, o occ, v symbol) bool {
+	p := s.posting(e, o)
+	if p == nil {
+		return false
+	}
+	held, class := 0, e.c.paths.class[s.path]
+	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-256); i-- {
+		m := e.run.calls[p.refs[i].call].message(s.part)
+		for _, pos := range e.positions(m.shape, class) {
+			if got, ok := e.wordOf(m.values[pos], s.word); ok && got == v {
+				held++
+			}
+		}
+	}
+	if held == 0 {
+		return false
+	}
+	key := spent{s, o.callOf().sender, o.callOf().site, v}
+	if e.spent[key] >= held {
+		return false
+	}
+	e.spent[key]++
+	return true
+}
+
+// spent is what a sender has taken from an unordered source.
+type spent struct {
+	from source
+	by   *sender
+	site siteID
+	v    symbol
+}
+
+// read takes the value out of the earlier call.
+func (s source) read(e *evaluator, o occ, r ref) (symbol, bool) {
+	call := &e.run.calls[r.call]
+	m := call.message(s.part)
+	path := s.path
+	switch s.index {
+	case byItem:
+		path = e.c.paths.at(path, int(s.level), int(o.star))
+	case byNode:
+		path = e.c.paths.at(path, int(s.level), o.callOf().sender.rank)
+	case byNth:
+		path = e.c.paths.at(path, int(s.level), int(o.callOf().nth))
+	case byRow:
+		key := call.message(s.qPart)
+		steps := e.c.paths.lists[e.c.shapes.paths[key.shape][r.pos]]
+		if int(s.level) >= len(steps) {
+			return 0, false
+		}
+		path = e.c.paths.at(path, int(s.level), steps[s.level].index)
+	}
+	pos := e.c.shapes.find(m.shape, path)
+	if pos < 0 {
+		return 0, false
+	}
+	return e.wordOf(m.values[pos], s.word)
+}
+
+// own takes the value from another argument of the same call.
+func (s source) own(e *evaluator, o occ) (symbol, bool) {
+	m := &o.callOf().req
+	path := s.path
+	if s.index == byItem {
+		path = e.c.paths.at(path, int(s.level), int(o.star))
+	}
+	pos := e.c.shapes.find(m.shape, path)
+	if pos < 0 {
+		return 0, false
+	}
+	return e.wordOf(m.values[pos], s.word)
+}
+
+func (e *evaluator) wordOf(v symbol, word int16) (symbol, bool) {
+	if word >= 0 {
+		words := e.c.syms.words(v)
+		if int(word) >= len(words) {
+			return 0, false
+		}
+		v = words[word]
+	}
+	return e.c.syms.canonical(v), true
+}
+
+// argument is the value of one of a call's own arguments, in the same element
+// of a list where it stands in one.
+func (e *evaluator) argument(call *call, arg, star int32) (symbol, bool) {
+	st := e.sites.all[call.site]
+	found, value := false, empty
+	for pos, p := range st.plan(e.c, call.req.shape) {
+		if p.arg != arg {
+			continue
+		}
+		if p.star == star {
+			return call.req.values[pos], true
+		}
+		found, value = true, call.req.values[pos]
+	}
+	return value, found
+}

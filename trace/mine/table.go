@@ -1,0 +1,342 @@
+package mine
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
+)
+
+// late finds rules for slots that neither their place nor a flow explains.
+func (s *slot) late(c *Corpus, e *evaluator) {
+	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.cycleRule, s.tableRule, s.usualRule} {
+		if r := try(c, e); r != nil {
+			s.rules, s.solved = []rule{r}, r.class()
+			return
+		}
+	}
+}
+
+// A table gives the value that went with the same value of something else: a
+// feature of the place, or another argument.
+type table struct {
+	by   int // an argument's index, or -1-feature
+	rows map[symbol]symbol
+	rest symbol // what goes with everything else, where there is such a thing
+	open bool
+}
+
+func (t table) value(e *evaluator, o occ) (symbol, bool) {
+	key, ok := t.key(e, o)
+	if !ok {
+		return 0, false
+	}
+	v, ok := t.rows[key]
+	if !ok && t.open {
+		return t.rest, true
+	}
+	return v, ok
+}
+func (t table) class() class { return regular }
+
+func (t table) key(e *evaluator, o occ) (symbol, bool) {
+	if t.by < 0 {
+		return e.number(feature(-1 - t.by).of(o)), true
+	}
+	v, _ := e.argument(o.callOf(), int32(t.by), o.star) // an argument that is not given is a case as well
+	return v, true
+}
+
+// maxRows is how many cases a table may tell apart.
+const maxRows = 24
+
+// tableRule finds something small that decides the value in all runs.
+func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
+	by := []int{-1 - int(nth), -1 - int(item)}
+	for _, a := range s.arg.site.args {
+		if a != s.arg && !a.constant && a.whole != nil && (a.index < s.arg.index || a.early()) {
+			by = append(by, a.index)
+		}
+	}
+	for _, b := range by {
+		if t := (table{by: b, rows: map[symbol]symbol{}}); s.fits(t, c, e) {
+			return t
+		}
+	}
+	for _, b := range by[2:] {
+		if t, ok := s.exceptions(table{by: b}, c, e); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+// exceptions makes a table of the few cases in which the value is not the
+// usual one.
+func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
+	t.rest, t.open, t.rows = s.commonest(c), true, map[symbol]symbol{}
+	odd, runs := 0, map[*Run]bool{}
+	for _, o := range s.arg.occs {
+		key, _ := t.key(e, o)
+		if v, _ := s.value(c, o); v != t.rest {
+			if before, known := t.rows[key]; known && before != v {
+				return t, false
+			}
+			t.rows[key] = v
+			runs[o.run] = true
+			odd++
+		}
+	}
+	if len(t.rows) > 4 || odd < 3*len(t.rows) || len(runs) < 2 {
+		return t, false
+	}
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		if got, _ := t.value(e, o); got != v {
+			return t, false
+		}
+	}
+	return t, true
+}
+
+// fits fills a table; no two occurrences may disagree, and every row must be
+// there in a third of the runs: cases that come with the scale are no table.
+func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
+	runs, all := map[symbol]map[*Run]bool{}, map[*Run]bool{}
+	for _, o := range s.arg.occs {
+		key, ok := t.key(e, o)
+		v, found := s.value(c, o)
+		if !ok || !found {
+			return false
+		}
+		if before, known := t.rows[key]; known && before != v {
+			return false
+		}
+		t.rows[key] = v
+		if runs[key] == nil {
+			runs[key] = map[*Run]bool{}
+		}
+		runs[key][o.run] = true
+		all[o.run] = true
+		if len(t.rows) > maxRows {
+			return false
+		}
+	}
+	for _, in := range runs {
+		if len(in) < 2 || len(in)*3 < len(all) {
+			return false
+		}
+	}
+	return len(t.rows) > 1 && len(s.arg.occs) >= 3*len(t.rows)
+}
+
+// A cycle counts a feature from the start again and again, as a loop does that
+// is run several times.
+type cycle struct {
+	affine
+	length program.Formula
+}
+
+func (r cycle) value(e *evaluator, o occ) (symbol, bool) {
+	length := int64(r.length.At(o.run.Scale))
+	if length == 0 {
+		return 0, false
+	}
+	return e.number(r.a*(r.x.of(o)%length) + r.b), true
+}
+
+// cycleRule: numbers that rise from call to call and fall back after as many
+// calls as the scale says.
+func (s *slot) cycleRule(c *Corpus, _ *evaluator) rule {
+	if s.arg.stride != 1 {
+		return nil
+	}
+	var points []ladder.Point
+	var first int64
+	for i, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		n, ok := c.syms.number(v)
+		if !ok {
+			return nil
+		}
+		if i == 0 {
+			first = n
+		}
+		if at := int64(o.callOf().nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.run.Scale }) {
+			points = append(points, ladder.Point{N: o.run.Scale, V: int(at)})
+		}
+	}
+	forms := ladder.Exact(points)
+	if len(forms) == 0 {
+		return nil
+	}
+	r := cycle{affine: affine{x: nth, div: 1, a: 1, b: first}, length: forms[0]}
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		n, _ := c.syms.number(v)
+		length := int64(r.length.At(o.run.Scale))
+		if length == 0 || int64(o.callOf().nth)%length+first != n {
+			return nil
+		}
+	}
+	return r
+}
+
+// usual gives the value that an argument nearly always has.
+type usual struct{ always }
+
+// usualRule: one value, but for a few calls in a hundred.
+func (s *slot) usualRule(c *Corpus, _ *evaluator) rule {
+	best, count := s.commonest(c), 0
+	for _, o := range s.arg.occs {
+		if v, _ := s.value(c, o); v == best {
+			count++
+		}
+	}
+	if count*2 >= len(s.arg.occs) && s.guess == nil {
+		s.guess = []rule{usual{always{best}}}
+	}
+	if count*100 < 95*len(s.arg.occs) || len(s.arg.occs) < 20 {
+		return nil
+	}
+	return usual{always{best}}
+}
+
+// commonest is the value the slot had most often.
+func (s *slot) commonest(c *Corpus) symbol {
+	counts := map[symbol]int{}
+	best := empty
+	for _, o := range s.arg.occs {
+		v, _ := s.value(c, o)
+		counts[v]++
+		if counts[v] > counts[best] || counts[v] == counts[best] && v < best {
+			best = v
+		}
+	}
+	return best
+}
+
+// A sum gives what is left of a total when two other arguments are taken off,
+// or their sum or difference: total + a*x + b*y.
+type sum struct {
+	total int64
+	x, y  int32
+	a, b  int64
+}
+
+func (r sum) value(e *evaluator, o occ) (symbol, bool) {
+	v, ok := r.of(e, o)
+	return e.number(r.total + v), ok
+}
+func (r sum) class() class { return flow }
+
+func (r sum) of(e *evaluator, o occ) (int64, bool) {
+	vx, okX := e.argument(o.callOf(), r.x, o.star)
+	vy, okY := e.argument(o.callOf(), r.y, o.star)
+	x, isX := e.c.syms.number(vx)
+	y, isY := e.c.syms.number(vy)
+	return r.a*x + r.b*y, okX && okY && isX && isY
+}
+
+// sumRule: arguments of one call that add up.
+func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
+	if s.word >= 0 || s.arg.kind != trace.Int || len(s.arg.occs) < 8 {
+		return nil
+	}
+	var terms []int32
+	for _, a := range s.arg.site.args[:s.arg.index] {
+		if !a.constant && a.whole != nil && a.kind == trace.Int {
+			terms = append(terms, int32(a.index))
+		}
+	}
+	for i, x := range terms {
+		for _, y := range terms[:i] {
+			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
+				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
+				if r.settle(s, c, e) && s.holds(r, c, e) {
+					return r
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// settle takes for the total what comes out most often in a few occurrences.
+func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
+	counts := map[int64]int{}
+	few := s.arg.spread(3)
+	for _, o := range few {
+		v, _ := s.value(c, o)
+		n, isNumber := c.syms.number(v)
+		at, known := r.of(e, o)
+		if !isNumber || !known {
+			return false
+		}
+		if counts[n-at]++; counts[n-at] > counts[r.total] {
+			r.total = n - at
+		}
+	}
+	return counts[r.total]*2 > len(few)
+}
+
+// holds reports whether a rule gives nearly every value. One that is right
+// more often than not is kept as a guess.
+func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
+	misses := 0
+	for _, o := range s.arg.occs {
+		want, _ := s.value(c, o)
+		if got, known := r.value(e, o); !known || got != want {
+			if misses++; misses*2 > len(s.arg.occs) {
+				return false
+			}
+		}
+	}
+	if misses*20 > len(s.arg.occs) {
+		s.guess = []rule{r}
+		return false
+	}
+	return true
+}
+
+// A duration spells another argument, a number of seconds, as 7m30s.
+type duration struct{ arg int32 }
+
+func (r duration) value(e *evaluator, o occ) (symbol, bool) {
+	v, ok := e.argument(o.callOf(), r.arg, o.star)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(e.c.syms.text[v], 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	return e.c.syms.id((time.Duration(n) * time.Second).String()), true
+}
+func (r duration) class() class { return flow }
+
+func (s *slot) durationRule(c *Corpus, e *evaluator) rule {
+	if s.word >= 0 {
+		return nil
+	}
+	for _, a := range s.arg.site.args {
+		if a == s.arg || a.index > s.arg.index && a.class() != unknown {
+			continue
+		}
+		r, ok := duration{int32(a.index)}, true
+		for _, o := range s.arg.occs {
+			want, _ := s.value(c, o)
+			if got, known := r.value(e, o); !known || got != want {
+				ok = false
+				break
+			}
+		}
+		if ok {
+			return r
+		}
+	}
+	return nil
+}

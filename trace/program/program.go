@@ -1,0 +1,298 @@
+// Package program is what mining learns and growing plays: for every type of
+// node, the calls it makes, in loops, with the origin of every argument.
+//
+// A program is written as YAML (docs/formats/program.md) for people to read
+// and edit. Reading and writing it again gives the same bytes.
+package program
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gleaner/input"
+)
+
+// A Program is what nodes of all types do, at any scale n.
+type Program struct {
+	Version int        `yaml:"version"`
+	Scales  []int      `yaml:"scales,flow"` // it was learned at
+	Types   []NodeType `yaml:"types"`
+}
+
+// A NodeType is a group of nodes that behave alike.
+type NodeType struct {
+	Name    string   `yaml:"type"`
+	Nodes   Formula  `yaml:"nodes"`  // how many there are
+	Sender  Template `yaml:"sender"` // the name of each
+	Address Template `yaml:"address,omitempty"`
+	Start   *Start   `yaml:"start,omitempty"` // none: at once
+	Calls   []Call   `yaml:"calls,omitempty"` // all it makes; the rest says when
+	Steps   []Step   `yaml:"steps,omitempty"`
+	// Beats are called at regular intervals as long as the node lives, besides
+	// the steps.
+	Beats []Step `yaml:"beats,omitempty"`
+	// Aside are calls whose order means nothing: several threads, or the world.
+	Aside []Step `yaml:"aside,omitempty"`
+}
+
+// A Start says when a node begins: some time after others have come to a call.
+type Start struct {
+	After string   `yaml:"after"`           // a call
+	Of    string   `yaml:"of,omitempty"`    // the type that makes it
+	Share float64  `yaml:"share,omitempty"` // of its nodes that must have made it; 0: the first
+	Wait  Interval `yaml:"wait"`
+}
+
+// A Call is a place in the program that makes a call.
+type Call struct {
+	Name   string   `yaml:"call"` // unique in the program
+	Target string   `yaml:"target,omitempty"`
+	Method string   `yaml:"method"`
+	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
+	Until  *Until   `yaml:"until,omitempty"`
+	Reach  []Reach  `yaml:"reach,omitempty"`
+	Args   Args     `yaml:"args,omitempty"`
+}
+
+// A Step makes a call, or repeats steps.
+type Step struct {
+	Call string `yaml:"call,omitempty"` // by name
+	// Repeat is how often a step is made; none means once.
+	Repeat *Formula `yaml:"repeat,omitempty"`
+	// Share of the nodes that make this step; none means all.
+	Share float64  `yaml:"share,omitempty"`
+	Every Interval `yaml:"every,omitempty"` // of a beat
+	Steps []Step   `yaml:"steps,omitempty"` // of a loop
+}
+
+// An Until repeats a call until a leaf of its reply has a value.
+type Until struct {
+	Path  string  `yaml:"reply"`
+	Value string  `yaml:"is"`
+	Tries float64 `yaml:"tries"` // it took when recorded
+}
+
+// A Reach says how many nodes make a call for each one that gave rise to it:
+// every block is reported by min(3, n) nodes.
+type Reach struct {
+	From  string  `yaml:"from"`
+	Nodes Formula `yaml:"nodes"`
+}
+
+// An Interval is a time in milliseconds, a formula of the scale.
+type Interval struct{ Formula }
+
+// IsZero leaves an interval of nothing unwritten.
+func (i Interval) IsZero() bool { return i.root == nil }
+
+// An Arg is one argument of a call.
+type Arg struct {
+	Path  string
+	Value Template
+}
+
+// Args are the arguments of a call, in order.
+type Args []Arg
+
+// MarshalYAML writes arguments as a mapping in their order.
+func (a Args) MarshalYAML() (any, error) {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	for _, arg := range a {
+		var key, value yaml.Node
+		if err := key.Encode(arg.Path); err != nil {
+			return nil, err
+		}
+		if err := value.Encode(arg.Value); err != nil {
+			return nil, err
+		}
+		out.Content = append(out.Content, &key, &value)
+	}
+	return out, nil
+}
+
+// UnmarshalYAML reads arguments in their order.
+func (a *Args) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: arguments are a mapping from path to value", n.Line)
+	}
+	*a = nil
+	for i := 0; i < len(n.Content); i += 2 {
+		arg := Arg{Path: n.Content[i].Value}
+		if err := arg.Value.UnmarshalYAML(n.Content[i+1]); err != nil {
+			return err
+		}
+		*a = append(*a, arg)
+	}
+	return nil
+}
+
+// UnmarshalYAML reads a formula, a number or a text.
+func (f *Formula) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: expected a formula", n.Line)
+	}
+	if err := f.UnmarshalText([]byte(n.Value)); err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	return nil
+}
+
+// Write gives the program as YAML.
+func (p *Program) Write() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := yaml.NewEncoder(&buf)
+	enc.SetIndent(2)
+	if err := enc.Encode(p); err != nil {
+		return nil, fmt.Errorf("program: write: %w", err)
+	}
+	return buf.Bytes(), enc.Close()
+}
+
+// Read reads a program; name is the file's, for errors.
+func Read(name string, text []byte) (p *Program, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	p = &Program{}
+	if err := dec.Decode(p); err != nil {
+		return nil, located(name, err)
+	}
+	if err := p.check(); err != nil {
+		return nil, input.Errorf(name, "%v", err)
+	}
+	return p, nil
+}
+
+var atLine = regexp.MustCompile(`line (\d+): `)
+
+// located turns what the YAML library says into an error with a line.
+func located(name string, err error) error {
+	var several *yaml.TypeError
+	if errors.As(err, &several) && len(several.Errors) > 0 {
+		err = errors.New(several.Errors[0])
+	}
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := atLine.FindStringSubmatchIndex(text); m != nil {
+		line, _ := strconv.Atoi(text[m[2]:m[3]])
+		return input.Linef(name, line, "%s", text[:m[0]]+text[m[1]:])
+	}
+	return input.Errorf(name, "%s", text)
+}
+
+// Walk visits every step, loops before what is in them.
+func (t *NodeType) Walk(visit func(*Step)) {
+	var walk func([]Step)
+	walk = func(steps []Step) {
+		for i := range steps {
+			visit(&steps[i])
+			walk(steps[i].Steps)
+		}
+	}
+	for _, part := range [][]Step{t.Steps, t.Beats, t.Aside} {
+		walk(part)
+	}
+}
+
+// check finds what a hand edit may have broken.
+func (p *Program) check() error {
+	if p.Version != 1 {
+		return fmt.Errorf("version %d; this reads version 1", p.Version)
+	}
+	if len(p.Types) == 0 {
+		return errors.New("no node types")
+	}
+	owner, types := map[string]string{}, map[string]bool{}
+	for i := range p.Types {
+		t := &p.Types[i]
+		if t.Name == "" || types[t.Name] {
+			return fmt.Errorf("node type %q: a type needs a name of its own", t.Name)
+		}
+		types[t.Name] = true
+		for _, c := range t.Calls {
+			if c.Name == "" || owner[c.Name] != "" {
+				return fmt.Errorf("type %s, call %q: a call needs a name of its own", t.Name, c.Name)
+			}
+			owner[c.Name] = t.Name
+			if err := known(c.Wait.Formula, "n"); err != nil || c.Method == "" {
+				return cmp.Or(err, fmt.Errorf("call %q has no method", c.Name))
+			}
+		}
+	}
+	for i := range p.Types {
+		if err := p.Types[i].check(owner, types); err != nil {
+			return fmt.Errorf("type %s: %w", p.Types[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
+	if err := known(t.Nodes, "n"); err != nil {
+		return err
+	}
+	if s := t.Start; s != nil {
+		if owner[s.After] == "" {
+			return fmt.Errorf("starts after the call %q, which does not exist", s.After)
+		}
+		if s.Of != "" && !types[s.Of] {
+			return fmt.Errorf("starts after the type %q, which does not exist", s.Of)
+		}
+	}
+	for _, c := range t.Calls {
+		for _, r := range c.Reach {
+			if owner[r.From] == "" {
+				return fmt.Errorf("call %q: made for the call %q, which does not exist", c.Name, r.From)
+			}
+		}
+		for _, a := range c.Args {
+			for _, h := range a.Value.Holes() {
+				if from := h.From(); from != "" && owner[from] == "" {
+					return fmt.Errorf("call %q, argument %s: taken from the call %q, which does not exist", c.Name, a.Path, from)
+				}
+			}
+		}
+	}
+	var bad error
+	t.Walk(func(s *Step) {
+		if err := s.check(t.Name, owner); err != nil && bad == nil {
+			bad = err
+		}
+	})
+	return bad
+}
+
+func (s *Step) check(kind string, owner map[string]string) error {
+	switch {
+	case s.Call == "" && len(s.Steps) == 0:
+		return errors.New("a step is neither a call nor a loop")
+	case s.Call != "" && len(s.Steps) > 0:
+		return fmt.Errorf("step %q is a call and a loop at once", s.Call)
+	case s.Call != "" && owner[s.Call] != kind:
+		return fmt.Errorf("step %q: this type has no such call", s.Call)
+	case s.Share < 0 || s.Share > 1:
+		return fmt.Errorf("step %q: a share lies between 0 and 1, not %g", s.Call, s.Share)
+	}
+	if s.Repeat != nil {
+		if err := known(*s.Repeat, "n", "node"); err != nil {
+			return err
+		}
+	}
+	return known(s.Every.Formula, "n", "node")
+}
+
+// known reports names in a formula that mean nothing where it stands.
+func known(f Formula, names ...string) error {
+	for _, name := range f.Names() {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("formula %q: %q is not known here; %s", f, name, strings.Join(names, " and "))
+		}
+	}
+	return nil
+}

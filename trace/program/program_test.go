@@ -1,0 +1,156 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gleaner/input"
+)
+
+const small = `version: 1
+scales: [3, 6]
+types:
+  - type: client
+    nodes: 1
+    sender: client
+    calls:
+      - call: create#1
+        method: create
+        wait: 10+2*n
+        args:
+          src: /in/part-{i:05}
+          flag: true
+          size: 120000
+          note: '{=}a {{b}'
+      - call: write#1
+        method: write
+        until:
+          reply: done
+          is: "true"
+          tries: 1.5
+        args:
+          id: ={reply "create#1" "id" | request any "id" each where reply "name" is "name" index row 0 word 2 | "0"}
+          kind: '{case arg "flag" "true" "a" else "b"}'
+          left: ={sum 100 - "size" + "id"}
+          at: ={now ms}
+          who: '{sender word 1}-{unknown uuid}-{draw "x" "y"}-{first "p" then "q"}-{span "id"}'
+    steps:
+      - repeat: min(10, n)
+        steps:
+          - call: create#1
+          - call: write#1
+            repeat: ceil(n/4)
+            share: 0.5
+`
+
+// TestRoundTrip: written, read and written again, the same bytes.
+func TestRoundTrip(t *testing.T) {
+	p, err := Read("p.yaml", []byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := p.Write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(once) != small {
+		t.Errorf("written differently:\n%s", once)
+	}
+}
+
+// TestBadPrograms: an edit into nonsense is named.
+func TestBadPrograms(t *testing.T) {
+	for _, tc := range []struct{ old, new, want string }{
+		{"min(10, n)", "min(10 n)", "p.yaml:29: formula"},
+		{"min(10, n)", "10*m", `"m" is not known here`},
+		{"repeat: ceil", "repaet: ceil", "p.yaml:33: field repaet not found"},
+		{"          - call: create#1\n          - call: write#1", "          - call: create#9\n          - call: write#1", `step "create#9": this type has no such call`},
+		{`reply "create#1"`, `reply "create#7"`, `taken from the call "create#7", which does not exist`},
+		{"{i:05}", "{i:05", "p.yaml:12: "},
+		{"{now ms}", "{now fortnights}", "p.yaml:26: "},
+		{"version: 1", "version: 2", "version 2"},
+		{"share: 0.5", "share: 7", "a share lies between 0 and 1"},
+		{"type: client", "type: \"\"", "a type needs a name"},
+	} {
+		if !strings.Contains(small, tc.old) {
+			t.Fatalf("%q is not in the program", tc.old)
+		}
+		_, err := Read("p.yaml", []byte(strings.Replace(small, tc.old, tc.new, 1)))
+		if err == nil || !input.Is(err) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %q", tc.new, err, tc.want)
+		}
+	}
+}
+
+func TestFormula(t *testing.T) {
+	for text, want := range map[string]float64{
+		"3*n+2": 38, "min(10, n)": 10, "floor(n/5)": 2, "n*(n-1)": 132, "ceil(log2(n))": 4, "2^3": 8, "-n+20": 8, "n%5": 2, "max(1, 0-n)": 1, "sqrt(n*3)": 6,
+	} {
+		f, err := ParseFormula(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Eval(Vars{"n": 12}); got != want {
+			t.Errorf("%s is %g at 12, not %g", text, got, want)
+		}
+	}
+	for _, bad := range []string{"", "3+", "min(1)", "f(2)", "(1", "1)", "a b", strings.Repeat("(", 80) + "1"} {
+		if _, err := ParseFormula(bad); err == nil {
+			t.Errorf("%q is no formula", bad)
+		}
+	}
+}
+
+func FuzzProgram(f *testing.F) {
+	f.Add(small)
+	for _, name := range glob(f) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Read("p.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		once, err := p.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read("p.yaml", once)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, once)
+		}
+		if twice, _ := again.Write(); string(twice) != string(once) {
+			t.Fatalf("written twice differently:\n%s\n%s", once, twice)
+		}
+	})
+}
+
+func glob(f *testing.F) []string {
+	names, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return names
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{"a{i}b", `={reply "c#1" "x[0].y" each by anyone word 3 | "0"}`, "{{", "{=}", "{i%(2*n)+1:05}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseTemplate(s)
+		if err != nil {
+			return
+		}
+		b, err := ParseTemplate(a.String())
+		if err != nil || b.String() != a.String() {
+			t.Fatalf("%q became %q and then %q (%v)", s, a.String(), b.String(), err)
+		}
+	})
+}
