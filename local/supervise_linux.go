@@ -1,7 +1,9 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,10 +55,13 @@ func Supervise(dir string) error {
 	}
 	how := r.supervise(dir)
 	how.At = time.Now()
-	if err := writeFile(filepath.Join(dir, exitFile), how); err != nil {
-		return fmt.Errorf("local: write down how %s ended: %w", r.Task, err)
+	for {
+		err := writeFile(filepath.Join(dir, exitFile), how)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		time.Sleep(time.Second) // a full disk: what has finished must not be run again
 	}
-	return nil
 }
 
 // supervise starts the command, waits for it, and ends what it has left behind.

@@ -42,6 +42,7 @@ type World struct {
 	lock   *os.File
 	ticks  *time.Ticker
 	wake   chan struct{} // something is in the queue
+	joined bool          // and Next has said so
 
 	submitting sync.Mutex // jobs are queued in the order of their numbers
 
@@ -197,11 +198,12 @@ func (w *World) tell(ev cluster.Event) {
 	}
 }
 
-// Next waits for the next thing to happen. A sample that is due goes first:
-// what the primary needs back does not wait behind other news.
+// Next waits for the next thing to happen. Once the machine has joined, a
+// sample that is due goes first: what the primary needs back does not wait
+// behind other news.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
-	for begun := false; ; {
-		if begun = begun || w.begun(); begun {
+	for {
+		if w.joined {
 			select {
 			case <-w.ticks.C:
 				return w.report()
@@ -209,6 +211,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 			}
 		}
 		if ev, ok := w.pop(); ok {
+			w.joined = true // nothing is told before that
 			return ev, nil
 		}
 		select {
@@ -219,13 +222,6 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-w.wake:
 		}
 	}
-}
-
-// begun reports whether the server's joining has been told.
-func (w *World) begun() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue) == 0 || w.queue[0].Kind != cluster.ServerJoined
 }
 
 func (w *World) pop() (cluster.Event, bool) {

@@ -47,9 +47,14 @@ type stage struct {
 	at      []time.Time
 }
 
-// act opens a world in dir and lets the paper's policy rule it. Whatever this
+// act opens a world in dir and lets a policy without a memory rule it. Whatever this
 // machine has, two cores of it can be harvested, less 0.4.
 func act(t *testing.T, dir string, plain bool) *stage {
+	t.Helper()
+	return actAs(t, "primary", dir, plain)
+}
+
+func actAs(t *testing.T, name, dir string, plain bool) *stage {
 	t.Helper()
 	s := &stage{T: t}
 	w, err := Open(Options{Dir: dir, Server: "here", Every: 50 * time.Millisecond, Plain: plain, Equal: true, Sample: func() (Sample, error) {
@@ -66,11 +71,11 @@ func act(t *testing.T, dir string, plain bool) *stage {
 	}
 	s.world = w
 	reserve := harvest.Reserve{Fixed: cluster.Resources{CPU: w.Machine().CPU - 2*cluster.Core + 400, Memory: cluster.MB}}
-	policy, err := harvest.PolicyNamed("primary")
+	policy, err := harvest.PolicyNamed(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	brain := &control.Brain{Core: harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1))}), Reserve: reserve}
+	brain := &control.Brain{Core: harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 100 * time.Millisecond}), Reserve: reserve}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- control.Run(ctx, w, brain, s) }()
@@ -259,6 +264,18 @@ func pidsIn(t *testing.T, dir string) []int {
 		all = append(all, pid)
 	}
 	return all
+}
+
+// A job that is wider than this machine runs piece by piece, and one that was
+// killed comes back, under the policy that 'gleaner up' uses too.
+func TestWideJobUnderTheHistoryPolicy(t *testing.T) {
+	s := actAs(t, "history", t.TempDir(), true)
+	s.submit(shell("map", 12, "true"), shell("hold", 1, "test $GLEANER_ATTEMPT = 2 || sleep 1000", "map"))
+	s.until(13, "task started")
+	s.uses(2 * cluster.Core)
+	s.until(1, "task killed job-1/hold-0: reserve short by ")
+	s.uses(0)
+	s.until(1, "finish job-1")
 }
 
 func TestTasksAreToldWhoTheyAre(t *testing.T) {
