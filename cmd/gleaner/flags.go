@@ -100,11 +100,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return input.Errorf("", "%v; see '%s --help'", err, cmd.CommandPath())
 }
 
-// noEmptyFlags refuses a flag that was given and says nothing, as --data "$UNSET" does.
+// noEmptyFlags refuses a flag that was given and says nothing, as --data "$UNSET"
+// does, and would be taken for one that was left out.
 func noEmptyFlags(cmd *cobra.Command, _ []string) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		empty := f.Value.Type() == "string" && f.Value.String() == ""
+		empty := f.Value.Type() == "string" && f.Value.String() == "" && f.DefValue == ""
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
 		}
