@@ -132,6 +132,14 @@ func (b *bins) read(w cluster.Window, cpu []float32) summary {
 	return s
 }
 
+// copy makes a bin of every sample.
+func (b *bins) copy(step time.Duration, cpu []float32) {
+	b.reset(step)
+	for _, v := range cpu {
+		b.add(min(max(float64(v), 0), 1))
+	}
+}
+
 // reset empties b and keeps its room.
 func (b *bins) reset(step time.Duration) {
 	b.step, b.value = step, b.value[:0]

@@ -88,7 +88,7 @@ func (a *analyst) tenant(s cluster.Series) (Tenant, point, string) {
 	if reason := tooFew(a.window, sum.filled); reason != "" {
 		return Tenant{}, nil, reason
 	}
-	pattern, evidence := a.decide(b, &sum)
+	pattern, evidence := a.decide(b, &sum, s.CPU)
 	t := Tenant{
 		ID: s.Tenant, Servers: s.Servers, Pattern: pattern, Evidence: evidence,
 		Mean: sum.mean, Peak: sum.quantile(peakQuantile),

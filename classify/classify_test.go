@@ -158,6 +158,26 @@ func TestPeakKnowsShortJobs(t *testing.T) {
 	}
 }
 
+// TestShortPeriods: a period of few bins is read from the samples, and one of
+// fewer than four samples is not named.
+func TestShortPeriods(t *testing.T) {
+	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 30 * 288}
+	for samples, want := range map[int]time.Duration{3: 0, 6: 30 * time.Minute, 9: 45 * time.Minute, 12: time.Hour} {
+		c := newChance(uint64(samples))
+		cpu := make([]float32, w.Len)
+		for i := range cpu {
+			cpu[i] = float32(0.2 + 0.02*c.NormFloat64())
+			if i%samples < samples/3 {
+				cpu[i] += 0.5
+			}
+		}
+		r := Run(w, []cluster.Series{{Tenant: "poller", Servers: 1, CPU: cpu}}, Options{})
+		if got := r.Tenants[0]; got.Period != want {
+			t.Errorf("%d samples a cycle: %s of %s, want %s: %s", samples, got.Pattern, got.Period, want, got.Evidence.Why())
+		}
+	}
+}
+
 func TestNothingToClassify(t *testing.T) {
 	if r := Run(cluster.Window{}, nil, Options{}); len(r.Tenants)+len(r.Classes)+len(r.Skipped) > 0 {
 		t.Errorf("nothing gave %+v", r)

@@ -56,7 +56,8 @@
 // # Constants and their reasons
 //
 //   - maxBins 4464: a month of ten-minute bins. A cycle needs four bins to be seen and eight to be told
-//     from its multiples, so over a month periods from 40 and 80 minutes.
+//     from its multiples, so over a month periods from 40 and 80 minutes. One below shortBins 16 bins is
+//     told from its multiples by the samples themselves, and not named if it has fewer than four.
 //   - minSlots 48 and maxSlots 168: half hours of a day, hours of a week. While searching, sketchSlots 3 times
 //     fewer and, for few cycles, coarseBins 512 rank proposals at a fraction of the cost.
 //   - fewCycles 8, topPeaks 5, maxMultiple 4: a Hann line is four frequencies wide, so lines below eight cycles touch; a
@@ -106,6 +107,7 @@
 // # Limits
 //
 // Bursts lower than about three times the noise of a sample that last no longer than a sample or two
-// pass for noise, so the tenant for constant. So do dips of a sample or two, however deep; longer ones are drift. A period below eight bins may be reported as a
-// multiple of itself. A week cannot be told in less than three weeks.
+// pass for noise, so the tenant for constant. So do dips of a sample or two, however deep; longer ones are drift. A period below
+// four bins (40 minutes over a month) may pass for noise, too, and one of fewer than four samples is never
+// named. A week cannot be told in less than three weeks.
 package classify

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"gleaner/cluster"
 )
 
 // Evidence is what a pattern was decided from. Standard deviations are in
@@ -40,10 +42,12 @@ func (e Evidence) explains(f folding) string {
 	return fmt.Sprintf("%s explains %.0f%% of all but noise, %.0f%% needed", period, 100*f.share(), 100*f.needed())
 }
 
-// lacks says what the best period found, if any, lacks in a window so long.
-func (e Evidence) lacks(f folding, window time.Duration) string {
+// lacks says what the best period found, if any, lacks in the window.
+func (e Evidence) lacks(f folding, w cluster.Window) string {
 	lack := "no period was found"
 	switch {
+	case e.Period > 0 && e.Period < minBinsCycle*w.Step:
+		lack = fmt.Sprintf("%s is less than four samples", span(e.Period))
 	case e.Period > 0 && f.share() < f.needed():
 		lack = e.explains(f)
 	case e.Period > 0 && e.Steady < minSteady:
@@ -51,7 +55,7 @@ func (e Evidence) lacks(f folding, window time.Duration) string {
 	case e.Period > 0:
 		lack = fmt.Sprintf("%s is too faint", span(e.Period))
 	}
-	if float64(window) < minCycles*float64(week) {
+	if float64(w.To().Sub(w.From)) < minCycles*float64(week) {
 		lack += " (a week would need three weeks)"
 	}
 	return lack

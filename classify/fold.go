@@ -64,8 +64,10 @@ type folder struct {
 	slot  []int     // the place of every cell in the cycle
 	slots int       // how many places there are
 	error []float64 // cell less what the other cycles foretell; NaN without data
-	sum   []float64
+	sum   []float64 // of the cells of a slot
 	count []float64
+	mean  []float64 // of the cells of a slot
+	scale []float64 // from a cell's distance to that mean to its distance to the mean of the others
 
 	circle []complex128 // the slots' places on the unit circle
 }
@@ -129,6 +131,7 @@ func (r *folder) cut(b *bins, period time.Duration, slots int) {
 func (r *folder) judge(b *bins, period time.Duration) folding {
 	f := folding{period: period, cycles: float64(b.length()) / float64(period)}
 	mean := r.profile()
+	r.foretell(mean)
 	var total, left, echo float64
 	pairs, last := 0, math.NaN()
 	r.error = slices.Grow(r.error[:0], len(r.cell))[:len(r.cell)]
@@ -138,10 +141,7 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 			continue
 		}
 		s := r.slot[i]
-		e := v - mean // nothing foretells a slot seen once
-		if n := r.count[s]; n > 1 {
-			e = (v - r.sum[s]/n) * n / (n - 1)
-		}
+		e := (v - r.mean[s]) * r.scale[s]
 		total += (v - mean) * (v - mean)
 		left += e * e
 		if last == last {
@@ -164,6 +164,19 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 	f.foretold = total - left
 	f.swing = max(0, total-left+(left-f.rest)/again)
 	return f
+}
+
+// foretell prepares the distance of every cell from the mean of the others in
+// its slot. A slot seen once is foretold by the mean of all.
+func (r *folder) foretell(mean float64) {
+	r.mean, r.scale = r.mean[:0], r.scale[:0]
+	for s, n := range r.count {
+		slot, scale := mean, 1.0
+		if n > 1 {
+			slot, scale = r.sum[s]/n, n/(n-1)
+		}
+		r.mean, r.scale = append(r.mean, slot), append(r.scale, scale)
+	}
 }
 
 // profile sums the cells of every slot and gives the mean of all cells.

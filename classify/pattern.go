@@ -15,6 +15,7 @@ import (
 const (
 	maxBins      = 4464 // a series is averaged into
 	minBinsCycle = 4    // bins a cycle must have
+	shortBins    = 16   // bins of a cycle below which samples are looked at
 	minSlots     = 48   // of a profile: half hours of a day
 	maxSlots     = 168  // and the hours of a week
 	sketchSlots  = 3    // times fewer while searching
@@ -66,6 +67,7 @@ type analyst struct {
 	folder   folder
 	fine     bins
 	coarse   bins
+	samples  bins // one each, for periods of few fine bins
 }
 
 func newAnalyst(w cluster.Window) *analyst {
@@ -74,7 +76,7 @@ func newAnalyst(w cluster.Window) *analyst {
 }
 
 // decide gives the pattern of a series with the evidence for it.
-func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
+func (a *analyst) decide(b *bins, s *summary, cpu []float32) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
 	a.coarse.coarsen(b, coarseBins)
 	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(a.coarse.value))
@@ -83,7 +85,7 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	var f folding
 	if drift > limit*limit/10 { // less could not hide a swing beyond the limit
 		var ok bool
-		f, ok = a.period(b, drift, &e)
+		f, ok = a.period(b, drift, cpu, &e)
 		if ok && f.swing > limit*limit {
 			e.Bursts, e.Rule = math.Sqrt(s.outlying()), e.explains(f)
 			return cluster.Periodic, e
@@ -96,7 +98,7 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 	moved := math.Sqrt(drift)
 	switch {
 	case moved > limit:
-		e.Rule = fmt.Sprintf("moves by %s points, over the %s that count, and %s", points(moved), points(limit), e.lacks(f, b.length()))
+		e.Rule = fmt.Sprintf("moves by %s points, over the %s that count, and %s", points(moved), points(limit), e.lacks(f, a.window))
 	case e.Bursts > limit/2:
 		e.Rule = fmt.Sprintf("bursts of %s points, over the %s that count", points(e.Bursts), points(limit/2))
 	default:
@@ -160,19 +162,24 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 
 // period looks for the period of b, of which so much variance is structured,
 // and says whether b may be called periodic by it.
-func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, bool) {
+func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence) (folding, bool) {
 	best, ok := a.search(b, structured)
 	if !ok {
 		return best, false
 	}
-	best = a.fundamental(b, a.multiple(b, a.refine(b, best)))
+	best = a.fundamental(b, a.multiple(b, a.refine(b, best)), minBinsCycle)
+	if best.period < shortBins*b.step && b.step > a.window.Step {
+		b = &a.samples
+		b.copy(a.window.Step, cpu)
+		best = a.fundamental(b, best, minBinsCycle/2)
+	}
 	best.period, e.Weekend = a.weekly(b, best)
 	best = a.folder.fold(b, best.period)
 	if !best.convincing() { // noise may drown hours that it cannot drown in a third as many
 		best = a.folder.sketch(b, best.period)
 	}
 	steady := a.folder.steady(best, nil)
-	pass := best.convincing() && steady >= minSteady
+	pass := best.convincing() && steady >= minSteady && best.period >= minBinsCycle*a.window.Step
 	if !pass && (divides(best.period, day) || divides(day, best.period)) && b.length() >= week {
 		if f, s, ok := a.weekends(b); ok {
 			best, steady, pass, e.Weekend = f, s, true, true
@@ -252,19 +259,19 @@ func (a *analyst) multiple(b *bins, f folding) folding {
 
 // fundamental shortens a period that is a multiple of the true one: its
 // profile repeats itself, or differs from doing so by no more than cycles of
-// varying height do by chance.
-func (a *analyst) fundamental(b *bins, f folding) folding {
+// varying height do by chance. At least so many bins must be left of it.
+func (a *analyst) fundamental(b *bins, f folding, least int) folding {
 	f = a.folder.whole(b, f.period, slots(f.period))
-	most := int(f.period / (minBinsCycle * b.step))
+	most := int(f.period / (time.Duration(least) * b.step))
 	repeats := a.folder.repeats(f, most)
 	for m := most; m > 1; m-- {
 		sure := slices.Contains(repeats, m)
 		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing) {
 			continue
 		}
-		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, minBinsCycle))
+		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, least))
 		if g.swing >= stillThere*f.swing && (sure || !f.outdoes(g)) {
-			return a.fundamental(b, g)
+			return a.fundamental(b, g, least)
 		}
 	}
 	return f

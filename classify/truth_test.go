@@ -243,6 +243,10 @@ var kinds = []kind{
 			return 0.45 + a*math.Sin(2*math.Pi*(f0*t+(f1-f0)*t*t/2/hours))
 		}, 2*a, "%.0f h to %.0f h, amplitude %.2f", first, last, a)
 	}},
+	{"short period", func(c chance, hours, step float64) made {
+		bin := step * math.Ceil(hours/step/maxBins)
+		return periodic(c, bin*pick(c, 6.0, 9, 15))
+	}},
 	{"saturated", func(c chance, _, _ float64) made {
 		level := pick(c, 1, c.between(0.9, 1))
 		return made{func(float64) float64 { return level }, cluster.Constant, 0, level, fmt.Sprintf("level %.2f", level)}
