@@ -22,10 +22,11 @@ const (
 	TaskFinished               // Task, On
 	TaskFailed                 // Task, On, Reason
 	TaskKilled                 // Task, On, Reason
+	Resumed                    // Past: what happened before this world was last left
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
-	"job cancelled", "task started", "task finished", "task failed", "task killed"}
+	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed"}
 
 func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
 
@@ -53,6 +54,7 @@ type Event struct {
 	Task    TaskID    `json:"task,omitzero"`
 	Request Resources `json:"request,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
+	Past    []PastJob `json:"past,omitempty"`
 }
 
 // Check reports what an event that was read from somewhere lacks.

@@ -28,6 +28,11 @@ type Stage struct {
 	Request Resources `json:"request"` // what each task is given
 	After   []string  `json:"after,omitempty"`
 	Command []string  `json:"command,omitempty"`
+	Env     []string  `json:"env,omitempty"` // NAME=value
+	Dir     string    `json:"dir,omitempty"` // to run in
+	// Failures is how often one task may fail of itself before its job is given
+	// up: once more than it is retried. 0 stands for 4.
+	Failures int `json:"failures,omitempty"`
 	// Loading is the share of each hardware resource that one task keeps busy
 	// (its loading vector, PEVA'16 §3). Nil when it is not known.
 	Loading []float64 `json:"loading,omitempty"`

@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -15,6 +16,9 @@ type Options struct {
 	Reserve Reserve
 	Rand    *rand.Rand
 	Choice  Choice
+	// Steady is how long what a primary has given back must stay free before it
+	// counts as free. 0: half an hour, about as long as a task runs.
+	Steady time.Duration
 	// Machine gives the resources that loading vectors speak of on a server of
 	// some size. Nil: loading vectors are not looked at.
 	Machine func(size cluster.Resources) dilation.Machine
@@ -29,6 +33,7 @@ type Core struct {
 	rand    *rand.Rand
 	choice  Choice
 	machine func(cluster.Resources) dilation.Machine
+	steady  time.Duration
 
 	servers    []server
 	byID       map[cluster.ServerID]int
@@ -55,7 +60,7 @@ type Core struct {
 
 // New gives a Core of a cluster without servers.
 func New(o Options) *Core {
-	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine,
+	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine, steady: cmp.Or(o.Steady, steadyFor),
 		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, thresholds: PaperThresholds}
 	c.picker, _ = o.Policy.(ClassPicker)
 	c.publish(nil)
@@ -90,6 +95,8 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		}
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
 		c.stopped(ev)
+	case cluster.Resumed:
+		c.resume(ev.Past)
 	}
 	c.serve()
 	return c.actions
@@ -195,14 +202,23 @@ func (c *Core) stopped(ev cluster.Event) {
 	case ev.Kind == cluster.TaskFinished:
 		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		c.finished(j, i)
-	case ev.Kind == cluster.TaskFailed && t.failures+1 >= maxFailures:
-		c.end(j, fmt.Sprintf("%s/%s-%d failed %d times: %s", j.spec.ID, st.spec.Name, index, maxFailures, ev.Reason))
+	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
+		c.endFailed(j, st, index, ev.Reason)
 	default:
 		if ev.Kind == cluster.TaskFailed {
 			t.failures++
 		}
 		c.again(j, st, index)
 	}
+}
+
+// endFailed gives a job up whose task has failed too often.
+func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
+	times := "times"
+	if st.maxFailures() == 1 {
+		times = "time"
+	}
+	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.maxFailures(), times, reason))
 }
 
 func (c *Core) stop(j *job, st *stage, t *task) {

@@ -85,19 +85,19 @@ func (p *Past) Sigma() (mean, deviation float64) {
 }
 
 // steadyFor is how long what a primary has given back must stay free before it
-// counts as free: about as long as a task runs.
+// counts as free, unless Options say otherwise.
 const steadyFor = 30 * time.Minute
 
-// recent is the highest use of the last steadyFor to twice that: of the
+// recent is the highest use of the last steady to twice that: of the
 // stretch of time that is under way and of the one before it.
 type recent struct {
 	since        time.Time
 	now, earlier cluster.Resources
 }
 
-func (r *recent) note(at time.Time, use cluster.Resources) {
-	if age := at.Sub(r.since); age >= steadyFor {
-		if r.earlier = r.now; age >= 2*steadyFor {
+func (r *recent) note(at time.Time, use cluster.Resources, steady time.Duration) {
+	if age := at.Sub(r.since); age >= steady {
+		if r.earlier = r.now; age >= 2*steady {
 			r.earlier = cluster.Resources{}
 		}
 		r.now, r.since = use, at

@@ -122,7 +122,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	now := use.Primary.RoundUp()
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
 	s.primary = now
-	s.recent.note(at, now)
+	s.recent.note(at, now, c.steady)
 	state := &c.states[s.class]
 	state.Room, state.Surely = state.Room.Sub(s.room), state.Surely.Sub(s.surely)
 	before := s.room

@@ -32,6 +32,8 @@ comes from. With --check a larger recorded run is held against what was learned.
 	m.files.flags(cmd)
 	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
 	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
+	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments")
+	cmd.Flags().StringVar(&m.plot, "plot", "", "draw counts, intervals and the program into this directory")
 	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
 	return cmd
 }
@@ -39,12 +41,18 @@ comes from. With --check a larger recorded run is held against what was learned.
 type traceMine struct {
 	files          traceFiles
 	check, program string
+	override, plot string
 	rows           int
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	corpus := mine.NewCorpus()
 	var bad []error
+	overrides, err := m.readOverrides()
+	if err != nil {
+		return err
+	}
+	corpus.TypeRules = overrides.Types
 	for _, path := range args {
 		run, err := m.read(cmd, corpus, path)
 		if run == nil {
@@ -57,6 +65,10 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return errors.Join(err, errors.Join(bad...))
 	}
+	bad = append(bad, model.Conflicts()...)
+	if err := overrides.Apply(m.override, model.Program); err != nil {
+		return err
+	}
 	report := model.Report()
 	if m.check != "" {
 		run, err := m.read(cmd, corpus, m.check)
@@ -66,6 +78,11 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		report.Check = model.Check(run)
 		report.CountsExact = report.CountsExact && report.Check.Exact()
+		if m.plot != "" {
+			if err := plotIntervals(m.plot, model, run); err != nil {
+				return err
+			}
+		}
 	}
 	if m.program != "" {
 		text, err := model.Program.Write()
@@ -76,12 +93,28 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 			return input.Errorf("--program", "%v", err)
 		}
 	}
+	if m.plot != "" {
+		if err := plotTrace(m.plot, model); err != nil {
+			return err
+		}
+	}
 	if wantJSON(cmd) {
 		err = printJSON(cmd, report)
 	} else {
 		err = m.print(cmd.OutOrStdout(), report, model)
 	}
 	return errors.Join(err, errors.Join(bad...))
+}
+
+func (m *traceMine) readOverrides() (*mine.Overrides, error) {
+	if m.override == "" {
+		return &mine.Overrides{}, nil
+	}
+	text, err := os.ReadFile(m.override)
+	if err != nil {
+		return nil, input.Errorf(m.override, "cannot be read: %v", err)
+	}
+	return mine.ReadOverrides(m.override, text)
 }
 
 // read reads one run. A bad line ends it; what came before is kept, and the

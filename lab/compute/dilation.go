@@ -51,7 +51,7 @@ func dilationChoice(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Fi
 	if err != nil {
 		return nil, nil, err
 	}
-	t := lab.Table{Name: "dilation-choice", Title: "Server choice when tasks slow each other down, DC-9 at 30%", Columns: []string{"choice", "mean job s", "p95 job s", "mean dilation of a task", "total dilation, task hours", "tasks killed"}}
+	t := lab.Table{Name: "choice", Title: "Server choice when tasks slow each other down, DC-9 at 30%", Columns: []string{"choice", "mean job s", "p95 job s", "mean dilation of a task", "total dilation, task hours", "tasks killed"}}
 	for i, name := range names {
 		r := results[i]
 		t.Add(name, seconds(r.MeanJob.Seconds()), seconds(r.P95Job.Seconds()), fmt.Sprintf("%.3f", r.MeanStretch), fmt.Sprintf("%.0f", r.Dilated/3600), r.TasksKilled)

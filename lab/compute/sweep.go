@@ -119,7 +119,7 @@ func fig13(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, err
 }
 
 func fig13Chart(points []point) chart.Figure {
-	panel := chart.Panel{Title: "Mean job time in DC-9", X: "primaries' utilisation", Y: "seconds"}
+	panel := chart.Panel{Title: "Mean job time in DC-9", X: "primaries' utilisation", Y: "seconds", LogY: true}
 	for _, scaling := range datacenter.Scalings {
 		for k, policy := range compared {
 			line := chart.Line{Name: policy + ", " + scaling, Dashed: scaling == "root"}
@@ -142,7 +142,7 @@ func fig13Chart(points []point) chart.Figure {
 func fig14(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
 	size := sizeOf(o)
 	if o.Quick {
-		size.servers = 250
+		size.spectrum = []float64{0.35, 0.50}
 	}
 	var points []point
 	profiles := datacenter.Profiles()
