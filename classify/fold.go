@@ -29,11 +29,14 @@ func (f folding) share() float64 {
 	return f.swing / (f.swing + f.rest)
 }
 
-// convincing says whether the period explains most of what is not noise. A
-// red series foretells itself by chance in inverse proportion to the cycles
-// seen, so fewer cycles must explain more.
+// needed is the share that the period must explain. A red series foretells
+// itself by chance in inverse proportion to the cycles seen, so fewer cycles
+// must explain more.
+func (f folding) needed() float64 { return minShare + 1/f.cycles }
+
+// convincing says whether the period explains most of what is not noise.
 func (f folding) convincing() bool {
-	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= minShare+1/f.cycles
+	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= f.needed()
 }
 
 // clear says whether the repeating part stands out from what white noise
@@ -41,6 +44,18 @@ func (f folding) convincing() bool {
 func (f folding) clear() bool {
 	chance := f.noise / f.cycles * math.Sqrt(2/float64(f.slots))
 	return f.swing > clearSigmas*chance
+}
+
+// outdoes says whether f, whose period is a multiple of g's, tells more than g
+// by more than chance. Cycles of varying height always differ between, say,
+// even and odd ones, in inverse proportion to how many there are. Less is asked
+// of the day and the week, which people keep to.
+func (f folding) outdoes(g folding) bool {
+	asked := chanceCycles
+	if near(f.period, day, 0.03) || near(f.period, week, 0.03) {
+		asked = clockCycles
+	}
+	return f.swing > g.swing+float64(asked)*f.rest/f.cycles
 }
 
 // folder holds the room folding needs, so that it is made once.
@@ -57,7 +72,13 @@ type folder struct {
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
 func (r *folder) fold(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period))
+	return r.foldIn(b, period, slots(period))
+}
+
+// foldIn folds into so many slots: only folds whose slots are equally wide see
+// as much of a short peak.
+func (r *folder) foldIn(b *bins, period time.Duration, slots int) folding {
+	r.cut(b, period, slots)
 	return r.judge(b, period)
 }
 
@@ -68,14 +89,13 @@ func slots(period time.Duration) int {
 
 // sketch judges a period by a coarse profile, to rank it among others.
 func (r *folder) sketch(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period)/sketchSlots)
-	return r.judge(b, period)
+	return r.foldIn(b, period, slots(period)/sketchSlots)
 }
 
 // whole folds, coarsely where the data are too thin to fill every slot of a
 // fine profile: without all of its slots a profile has no harmonics.
-func (r *folder) whole(b *bins, period time.Duration) folding {
-	if f := r.fold(b, period); f.slots == r.slots {
+func (r *folder) whole(b *bins, period time.Duration, slots int) folding {
+	if f := r.foldIn(b, period, slots); f.slots == r.slots {
 		return f
 	}
 	return r.sketch(b, period)
@@ -148,9 +168,7 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 
 // profile sums the cells of every slot and gives the mean of all cells.
 func (r *folder) profile() float64 {
-	r.sum, r.count = slices.Grow(r.sum[:0], r.slots)[:r.slots], slices.Grow(r.count[:0], r.slots)[:r.slots]
-	clear(r.sum)
-	clear(r.count)
+	r.room(r.slots)
 	sum, n := 0.0, 0
 	for i, v := range r.cell {
 		if v == v {
@@ -161,6 +179,36 @@ func (r *folder) profile() float64 {
 		}
 	}
 	return sum / float64(max(n, 1))
+}
+
+// room makes sum and count so long, and 0.
+func (r *folder) room(slots int) {
+	r.sum, r.count = slices.Grow(r.sum[:0], slots)[:slots], slices.Grow(r.count[:0], slots)[:slots]
+	clear(r.sum)
+	clear(r.count)
+}
+
+// highest folds samples, so many a cycle, and gives the highest mean of a place
+// in the cycle that was seen more than once. Bins would flatten a short job.
+func (r *folder) highest(cpu []float32, perCycle float64) float64 {
+	r.room(int(math.Ceil(perCycle)))
+	at := 0.0
+	for _, v := range cpu {
+		if v == v {
+			r.sum[int(at)] += float64(v)
+			r.count[int(at)]++
+		}
+		if at++; at >= perCycle {
+			at -= perCycle
+		}
+	}
+	most := 0.0
+	for i, n := range r.count {
+		if n > 1 {
+			most = max(most, r.sum[i]/n)
+		}
+	}
+	return min(most, 1)
 }
 
 // steady cuts the window into at most four stretches of whole cycles or more

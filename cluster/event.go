@@ -22,10 +22,11 @@ const (
 	TaskFinished               // Task, On
 	TaskFailed                 // Task, On, Reason
 	TaskKilled                 // Task, On, Reason
+	Resumed                    // Past: what happened before this world was last left
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
-	"job cancelled", "task started", "task finished", "task failed", "task killed"}
+	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed"}
 
 func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
 
@@ -53,6 +54,7 @@ type Event struct {
 	Task    TaskID    `json:"task,omitzero"`
 	Request Resources `json:"request,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
+	Past    []PastJob `json:"past,omitempty"`
 }
 
 // Check reports what an event that was read from somewhere lacks.
@@ -60,6 +62,8 @@ func (ev *Event) Check() error {
 	switch {
 	case ev.Kind == ServerJoined && ev.Server == nil:
 		return errors.New("the event lacks its server")
+	case ev.Kind == ServerJoined && (ev.Server.CPU < 0 || ev.Server.Memory < 0):
+		return errors.New("a server's size is below zero")
 	case ev.Kind == JobSubmitted && ev.Job == nil:
 		return errors.New("the event lacks its job")
 	case ev.Task.Index < 0 || ev.Task.Attempt < 0:

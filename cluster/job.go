@@ -28,6 +28,11 @@ type Stage struct {
 	Request Resources `json:"request"` // what each task is given
 	After   []string  `json:"after,omitempty"`
 	Command []string  `json:"command,omitempty"`
+	Env     []string  `json:"env,omitempty"` // NAME=value
+	Dir     string    `json:"dir,omitempty"` // to run in
+	// Failures is how often one task may fail of itself before its job is given
+	// up: once more than it is retried. 0 stands for 4.
+	Failures int `json:"failures,omitempty"`
 	// Loading is the share of each hardware resource that one task keeps busy
 	// (its loading vector, PEVA'16 §3). Nil when it is not known.
 	Loading []float64 `json:"loading,omitempty"`
@@ -55,6 +60,7 @@ var (
 	ErrNoStages     = errors.New("has no stages")
 	ErrSameName     = errors.New("has the same name as another stage")
 	ErrNoTasks      = errors.New("has no tasks")
+	ErrTooManyTasks = errors.New("has more than a million tasks")
 	ErrNoRequest    = errors.New("asks for no CPU, or for a negative amount")
 	ErrUnknownStage = errors.New("comes after a stage that does not exist")
 	ErrCycle        = errors.New("comes after itself")
@@ -100,6 +106,9 @@ func (j *Job) Validate(sizes ...Resources) error {
 		}
 		if s.Tasks <= 0 {
 			return wrong(s.Name, ErrNoTasks, "")
+		}
+		if s.Tasks > 1_000_000 {
+			return wrong(s.Name, ErrTooManyTasks, "")
 		}
 		if s.Request.CPU <= 0 || s.Request.Memory < 0 {
 			return wrong(s.Name, ErrNoRequest, "")

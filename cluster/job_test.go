@@ -53,6 +53,7 @@ func TestWhatIsWrongWithAJob(t *testing.T) {
 		{func(j *cluster.Job) { j.Stages = nil }, cluster.ErrNoStages, `job "query19" has no stages`},
 		{func(j *cluster.Job) { j.Stages[1].Name = "dates" }, cluster.ErrSameName, `job "query19": stage "dates" has the same name as another stage`},
 		{func(j *cluster.Job) { j.Stages[2].Tasks = 0 }, cluster.ErrNoTasks, `job "query19": stage "customers" has no tasks`},
+		{func(j *cluster.Job) { j.Stages[2].Tasks = 1_000_001 }, cluster.ErrTooManyTasks, `job "query19": stage "customers" has more than a million tasks`},
 		{func(j *cluster.Job) { j.Stages[2].Request.CPU = 0 }, cluster.ErrNoRequest, `job "query19": stage "customers" asks for no CPU, or for a negative amount`},
 		{func(j *cluster.Job) { j.Stages[6].After[0] = "dats" }, cluster.ErrUnknownStage, `job "query19": stage "join-dates" comes after a stage that does not exist: dats`},
 		{func(j *cluster.Job) { j.Stages[6].After[0] = "top" }, cluster.ErrCycle, `job "query19": stage "join-dates" comes after itself`},

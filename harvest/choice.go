@@ -32,7 +32,7 @@ func (c *Core) choose(j *job, st *cluster.Stage) int {
 	for _, k := range classes {
 		total += c.tree(k).total
 	}
-	if total == 0 {
+	if total <= 0 {
 		return -1
 	}
 	if c.choice == ByWeight || c.machine == nil || st.Loading == nil {

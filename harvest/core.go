@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -15,6 +16,9 @@ type Options struct {
 	Reserve Reserve
 	Rand    *rand.Rand
 	Choice  Choice
+	// Steady is how long what a primary has given back must stay free before it
+	// counts as free. 0: half an hour, about as long as a task runs.
+	Steady time.Duration
 	// Machine gives the resources that loading vectors speak of on a server of
 	// some size. Nil: loading vectors are not looked at.
 	Machine func(size cluster.Resources) dilation.Machine
@@ -29,6 +33,7 @@ type Core struct {
 	rand    *rand.Rand
 	choice  Choice
 	machine func(cluster.Resources) dilation.Machine
+	steady  time.Duration
 
 	servers    []server
 	byID       map[cluster.ServerID]int
@@ -38,10 +43,12 @@ type Core struct {
 	everywhere []int // all classes
 	opened     []int // classes that have more room than when waiting tasks last looked
 
-	jobs    map[cluster.JobID]*job
-	active  line // jobs, in order
-	waiting line // those that may go anywhere and wait for a server
-	number  int  // of the last job
+	jobs      map[cluster.JobID]*job
+	active    line      // jobs, in order
+	waiting   line      // those that may go anywhere and wait for a server
+	lined     int       // jobs that wait for a server
+	lineSince time.Time // when the first of them began to
+	number    int       // of the last job
 
 	memory     memory
 	thresholds Thresholds
@@ -53,12 +60,16 @@ type Core struct {
 
 // New gives a Core of a cluster without servers.
 func New(o Options) *Core {
-	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine,
+	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine, steady: cmp.Or(o.Steady, steadyFor),
 		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, thresholds: PaperThresholds}
 	c.picker, _ = o.Policy.(ClassPicker)
 	c.publish(nil)
 	return c
 }
+
+// Remember tells the core of a job that ran before its time, as a store of
+// past runs knows it.
+func (c *Core) Remember(name string, run Run) { c.memory.remember(name, run) }
 
 // Step takes what happened and says what is to be done. Its answer is good
 // until the next Step. Events about things that the core does not know, or
@@ -84,6 +95,8 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		}
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
 		c.stopped(ev)
+	case cluster.Resumed:
+		c.resume(ev.Past)
 	}
 	c.serve()
 	return c.actions
@@ -92,6 +105,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 // publish takes in new classes. Labels that jobs had are void; those that
 // have tasks left to start ask again.
 func (c *Core) publish(published []cluster.Class) {
+	for _, j := range c.active {
+		if !j.anywhere {
+			c.unlist(j)
+			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
+		}
+	}
 	c.classes = make([]class, 1+len(published))
 	c.states = make([]ClassState, 1+len(published))
 	c.everywhere, c.opened = c.everywhere[:0], c.opened[:0]
@@ -108,12 +127,6 @@ func (c *Core) publish(published []cluster.Class) {
 	for i := range c.servers {
 		if !c.servers[i].gone {
 			c.enterClass(i)
-		}
-	}
-	for _, j := range c.active {
-		if !j.anywhere && !j.ended {
-			j.listed = false
-			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
 		}
 	}
 	c.rethink()
@@ -146,7 +159,7 @@ func (c *Core) leave(id cluster.ServerID) {
 	}
 	s := &c.servers[i]
 	c.leaveClass(s)
-	s.gone, s.primary, s.past = true, cluster.Resources{}, Past{}
+	s.gone, s.primary, s.past, s.recent, s.load = true, cluster.Resources{}, Past{}, recent{}, nil
 	for _, l := range all {
 		c.again(l.j, l.st, l.index)
 	}
@@ -185,20 +198,27 @@ func (c *Core) stopped(ev cluster.Event) {
 	c.stop(j, st, t)
 	switch {
 	case j.ended:
-		if j.running == 0 {
-			c.drop(j)
-		}
+		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
 		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		c.finished(j, i)
-	case ev.Kind == cluster.TaskFailed && t.failures+1 >= maxFailures:
-		c.end(j, fmt.Sprintf("%s/%s-%d failed %d times: %s", j.spec.ID, st.spec.Name, index, maxFailures, ev.Reason))
+	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
+		c.endFailed(j, st, index, ev.Reason)
 	default:
 		if ev.Kind == cluster.TaskFailed {
 			t.failures++
 		}
 		c.again(j, st, index)
 	}
+}
+
+// endFailed gives a job up whose task has failed too often.
+func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
+	times := "times"
+	if st.maxFailures() == 1 {
+		times = "time"
+	}
+	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.maxFailures(), times, reason))
 }
 
 func (c *Core) stop(j *job, st *stage, t *task) {
@@ -210,6 +230,7 @@ func (c *Core) stop(j *job, st *stage, t *task) {
 // again makes a task that was killed or has failed wait for a server once more.
 func (c *Core) again(j *job, st *stage, index int32) {
 	if j.ended {
+		c.dropIfOver(j)
 		return
 	}
 	st.tasks[index].attempt++
@@ -264,12 +285,13 @@ func (c *Core) end(j *job, reason string) {
 		}
 	}
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})
-	if j.running == 0 {
-		c.drop(j)
-	}
+	c.dropIfOver(j)
 }
 
-func (c *Core) drop(j *job) {
-	delete(c.jobs, j.spec.ID)
-	c.active.remove(j)
+// dropIfOver forgets a job that has ended once nothing of it runs.
+func (c *Core) dropIfOver(j *job) {
+	if j.running == 0 {
+		delete(c.jobs, j.spec.ID)
+		c.active.remove(j)
+	}
 }

@@ -17,8 +17,8 @@
 //
 // # Order
 //
-// Jobs are served in the order they came in. A job that finds no room waits
-// without holding up those behind it that do; it cannot starve, because a job
-// whose patience has run out is treated as shorter than it is, one step at a
-// time, and in the end runs wherever there is room now.
+// Jobs are served in the order they came in: room that becomes free is offered
+// to the oldest job whose tasks may go there. One that cannot use it, because
+// its tasks are larger, does not hold up those behind it. No job starves: one
+// that finds no class with room for it may go anywhere.
 package harvest

@@ -1,13 +1,15 @@
 package harvest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"gleaner/cluster"
 )
 
-// maxFailures is how often one task may fail of itself before its job is given up.
+// maxFailures is how often a task may fail of itself before its job is given
+// up, unless its stage says otherwise.
 const maxFailures = 4
 
 // A job is one that was submitted and has not ended, or has tasks left to die.
@@ -102,6 +104,9 @@ func (j *job) open(i int) {
 	}
 	j.unstarted += st.spec.Tasks
 }
+
+// maxFailures is how often one task of the stage may fail.
+func (st *stage) maxFailures() int { return cmp.Or(st.spec.Failures, maxFailures) }
 
 // ready reports whether a task of the stage may start now.
 func (st *stage) ready() bool {

@@ -88,3 +88,13 @@ func TestReserveOfThePaper(t *testing.T) {
 		t.Errorf("reserve %v, want %v", got, want)
 	}
 }
+
+func TestWhatRanBeforeIsRemembered(t *testing.T) {
+	c := New(Options{Policy: history{}, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(1, 1))})
+	c.Remember("nightly", Run{Took: time.Hour})
+	for name, want := range map[string]Length{"nightly": Long, "new": Medium} {
+		if got := c.length(&job{spec: &cluster.Job{Name: name}}); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ const (
 // A Past is how long a server's primary tenant has used how much CPU, with
 // older times counting less. It is what policies without classes know.
 type Past struct {
-	weight [levels]float64
+	weight [levels]float32 // half the memory: a core touches those of thousands of servers
 	sum    float64
 	since  time.Time // what the weights are relative to
 	at     time.Time // of the last report
@@ -37,7 +37,7 @@ func (p *Past) note(at time.Time, share float64) {
 			p.since, age = at, 0
 		}
 		w := held.Seconds() * math.Exp2(float64(age)/float64(halfLife))
-		p.weight[p.level] += w
+		p.weight[p.level] += float32(w)
 		p.sum += w
 	}
 	p.at, p.level = at, levelOf(share)
@@ -46,7 +46,7 @@ func (p *Past) note(at time.Time, share float64) {
 func (p *Past) fade(age time.Duration) {
 	by := math.Exp2(-float64(age) / float64(halfLife))
 	for i := range p.weight {
-		p.weight[i] *= by
+		p.weight[i] *= float32(by)
 	}
 	p.sum *= by
 }
@@ -63,7 +63,7 @@ func edge(level int) float64 { return float64(level+1) / levels }
 func (p *Past) Percentile(q float64) float64 {
 	left := q * p.sum
 	for i, w := range p.weight {
-		if left -= w; left <= 0 && w > 0 {
+		if left -= float64(w); left <= 0 && w > 0 {
 			return edge(i)
 		}
 	}
@@ -77,27 +77,27 @@ func (p *Past) Sigma() (mean, deviation float64) {
 	}
 	var first, second float64
 	for i, w := range p.weight {
-		first += w * edge(i)
-		second += w * edge(i) * edge(i)
+		first += float64(w) * edge(i)
+		second += float64(w) * edge(i) * edge(i)
 	}
 	mean = first / p.sum
 	return mean, math.Sqrt(max(second/p.sum-mean*mean, 0))
 }
 
 // steadyFor is how long what a primary has given back must stay free before it
-// counts as free: about as long as a task runs.
+// counts as free, unless Options say otherwise.
 const steadyFor = 30 * time.Minute
 
-// recent is the highest use of the last steadyFor to twice that: of the
+// recent is the highest use of the last steady to twice that: of the
 // stretch of time that is under way and of the one before it.
 type recent struct {
 	since        time.Time
 	now, earlier cluster.Resources
 }
 
-func (r *recent) note(at time.Time, use cluster.Resources) {
-	if age := at.Sub(r.since); age >= steadyFor {
-		if r.earlier = r.now; age >= 2*steadyFor {
+func (r *recent) note(at time.Time, use cluster.Resources, steady time.Duration) {
+	if age := at.Sub(r.since); age >= steady {
+		if r.earlier = r.now; age >= 2*steady {
 			r.earlier = cluster.Resources{}
 		}
 		r.now, r.since = use, at

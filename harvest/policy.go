@@ -14,6 +14,7 @@ type Facts struct {
 	Reserve cluster.Resources // kept free for the primary to burst into
 	Primary cluster.Resources // what it uses now, rounded up
 	Recent  cluster.Resources // the most it used in the last while
+	Pressed bool              // tasks have been waiting for as long
 	Past    *Past
 }
 
@@ -95,14 +96,14 @@ func Guarded(p Policy) bool {
 // primary knows what the primary uses now and nothing else (YARN-PT).
 type primary struct{ inTurn }
 
-func (primary) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.now()) }
+func (primary) Room(f Facts) (may, surely cluster.Resources) { return same(f.now()) }
 
 // osdi16 is the paper's, as written (YARN-H/Tez-H): on a server it counts as
 // primary does, but a job's tasks go only to classes that had room for as long
 // as the job runs when it asked.
 type osdi16 struct{ byRoom }
 
-func (osdi16) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.now()) }
+func (osdi16) Room(f Facts) (may, surely cluster.Resources) { return same(f.now()) }
 
 func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int {
 	if len(ask.Has) > 0 {
@@ -113,10 +114,11 @@ func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int)
 
 // history is ours. It differs from the paper in three ways. What a primary gave
 // back a moment ago it may want again the next, so a server's use is counted
-// as its highest of the last while. Servers that have room beside the most
-// their primary is seen to use are preferred. And room is not left idle: a job
-// for which no class has room as long as it runs asks as if it were shorter,
-// and asks again when its classes turn out to be too small.
+// as its highest of the last while, unless tasks have waited as long. Servers
+// that have room beside the most their primary is seen to use are preferred.
+// And room is not left idle: a job for which no class has room as long as it
+// runs asks as if it were shorter, and asks again when its classes turn out to
+// be too small.
 type history struct{}
 
 const (
@@ -126,6 +128,9 @@ const (
 
 func (history) Room(f Facts) (may, surely cluster.Resources) {
 	may = f.Size.Sub(f.Reserve).Sub(f.Recent)
+	if f.Pressed {
+		may = f.now()
+	}
 	surely = may
 	surely.CPU = min(may.CPU, f.Size.CPU-f.Reserve.CPU-cluster.MilliCPU(f.Past.Percentile(sureFrom)*float64(f.Size.CPU)))
 	return may, surely
@@ -154,13 +159,13 @@ func (history) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int
 // stock counts what was handed out and does not know primaries (YARN-Stock).
 type stock struct{ inTurn }
 
-func (stock) Room(f Facts) (may, surely cluster.Resources) { return f.same(f.Size) }
+func (stock) Room(f Facts) (may, surely cluster.Resources) { return same(f.Size) }
 
 // now is what is left beside the reserve and what the primary uses now.
 func (f Facts) now() cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
 
 // same is the room of a policy that tells no sure room from other room.
-func (f Facts) same(room cluster.Resources) (may, surely cluster.Resources) { return room, room }
+func same(room cluster.Resources) (may, surely cluster.Resources) { return room, room }
 
 // below is the room of a policy that expects the primary's CPU to reach peak,
 // a share of the server. The reserve is kept from what it uses now: a peak
@@ -169,7 +174,7 @@ func (f Facts) below(peak float64) (may, surely cluster.Resources) {
 	left := f.Size
 	left.CPU -= cluster.MilliCPU(peak * float64(f.Size.CPU))
 	left.Memory -= f.Primary.Memory
-	return f.same(left.Min(f.now()))
+	return same(left.Min(f.now()))
 }
 
 // koordinator hands out what is left of 60% of a server above the larger of
@@ -213,14 +218,22 @@ func (highest) Room(f Facts) (may, surely cluster.Resources) {
 	return f.below(min(max(mean+sigmas*deviation, f.Past.Percentile(0.99)), 1))
 }
 
-// A Reserve is the share of each server that is kept free for its primary.
-type Reserve struct{ CPU, Memory float64 }
+// A Reserve is what is kept free on each server for its primary: a share of
+// the server or, where it is not zero, a fixed amount.
+type Reserve struct {
+	CPU, Memory float64
+	Fixed       cluster.Resources
+}
 
 // PaperReserve keeps 4 of 12 cores and 10 of 32 GB (OSDI'16 §6.1).
 var PaperReserve = Reserve{CPU: 4.0 / 12, Memory: 10.0 / 32}
 
-// Of is the reserve of a server of that size, in whole cores and megabytes.
+// Of is the reserve of a server of that size. A share is taken in whole cores
+// and megabytes.
 func (r Reserve) Of(size cluster.Resources) cluster.Resources {
+	if r.Fixed != (cluster.Resources{}) {
+		return r.Fixed
+	}
 	const rounding = 1e-6 // a third of 12 cores is 4, not a hair more
 	return cluster.Resources{
 		CPU:    cluster.MilliCPU(r.CPU*float64(size.CPU) - rounding + 1),

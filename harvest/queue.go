@@ -89,6 +89,9 @@ func (c *Core) place(j *job) {
 }
 
 func (c *Core) startReady(j *job) {
+	if j.unstarted == 0 {
+		return
+	}
 	for i := range j.stages {
 		st := &j.stages[i]
 		for st.ready() {
@@ -121,6 +124,9 @@ func (c *Core) list(j *job) {
 		return
 	}
 	j.listed = true
+	if c.lined++; c.lined == 1 {
+		c.lineSince = c.at
+	}
 	if j.anywhere {
 		c.waiting.add(j)
 		return
@@ -135,6 +141,7 @@ func (c *Core) unlist(j *job) {
 		return
 	}
 	j.listed = false
+	c.lined--
 	if j.anywhere {
 		c.waiting.remove(j)
 		return

@@ -21,6 +21,7 @@ import (
 //	classes                               one a line: ID pattern mean peak tenant…
 //	use s1=2.3 s2=0                       cores that primaries use; s1=2.3/4 also GB
 //	job 7 name=q19                        a stage a line: name tasks cores gb [after…]
+//	resume                                what was left: job, stage, running, finished, stopped, ended lines
 //	cancel 7
 //	done|failed|killed job-7/map-3        with #2 behind it: its second run
 //	started job-7/map-3 cores=1 gb=2      what a guard is told
@@ -123,6 +124,8 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 			job.Stages = append(job.Stages, cluster.Stage{Name: f[0], Tasks: int(number(t, f[1])), Request: amount(t, f[2], f[3]), After: f[4:]})
 		}
 		return cluster.Event{Kind: cluster.JobSubmitted, Job: job}
+	case "resume":
+		return cluster.Event{Kind: cluster.Resumed, Past: s.past(t, d.Input)}
 	case "cancel":
 		id, _ := strconv.Atoi(d.CmdArgs[0].Key)
 		return cluster.Event{Kind: cluster.JobCancelled, ID: cluster.JobID(id)}
@@ -140,6 +143,52 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled}
 	id := taskID(t, d.CmdArgs[0].Key)
 	return cluster.Event{Kind: kinds[d.Cmd], Task: id, On: s.on[id], Reason: "exit code 1"}
+}
+
+// past reads jobs as they were left:
+//
+//	job 7 name=q19
+//	stage map 3 1 2              as in a job
+//	finished map-0
+//	running map-1#2 s1
+//	stopped map-2 failures=1
+//	ended 20m                    how long it took; with a reason behind it when it did not run to its end
+func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
+	var past []cluster.PastJob
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if f[0] == "job" {
+			job := &cluster.Job{ID: cluster.JobID(number(t, f[1])), Name: strings.TrimPrefix(f[2], "name=")}
+			past = append(past, cluster.PastJob{Job: job, Submitted: s.at, Started: s.at.Add(-time.Hour)})
+			continue
+		}
+		p := &past[len(past)-1]
+		switch f[0] {
+		case "stage":
+			p.Job.Stages = append(p.Job.Stages, cluster.Stage{Name: f[1], Tasks: int(number(t, f[2])), Request: amount(t, f[3], f[4]), After: f[5:]})
+		case "ended":
+			took, err := time.ParseDuration(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Ended, p.Reason = p.Started.Add(took), strings.Join(f[2:], " ")
+		default:
+			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
+			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range f[2:] {
+				if n, ok := strings.CutPrefix(a, "failures="); ok {
+					run.Failures, run.Reason = int(number(t, n)), "exit code 1"
+				} else {
+					run.On = cluster.ServerID(a)
+				}
+			}
+			s.on[run.Task] = run.On
+			p.Runs = append(p.Runs, run)
+		}
+	}
+	return past
 }
 
 func (s *scenario) step(ev cluster.Event) string {

@@ -40,7 +40,7 @@ func (c *Core) weight(s *server) int64 {
 // look asks the policy for the server's room; where one resource is short there
 // is none at all.
 func (c *Core) look(s *server) {
-	if s.room, s.surely = c.policy.Room(s.facts()); s.room.CPU <= 0 || s.room.Memory < 0 {
+	if s.room, s.surely = c.policy.Room(c.facts(s)); s.room.CPU <= 0 || s.room.Memory < 0 {
 		s.room = cluster.Resources{}
 	}
 	if s.surely.CPU <= 0 || s.surely.Memory < 0 {
@@ -48,12 +48,17 @@ func (c *Core) look(s *server) {
 	}
 }
 
-func (s *server) facts() Facts {
-	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Past: &s.past, Recent: s.recent.highest()}
+func (c *Core) facts(s *server) Facts {
+	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Recent: s.recent.highest(), Pressed: c.pressed(), Past: &s.past}
 }
 
+// pressed reports whether there has been a line for a while.
+func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= steadyFor }
+
 // A class is the servers of a published class, and the jobs whose tasks wait
-// for one of them. Its state stands beside it in Core.states.
+// for one of them. Its state stands beside it in Core.states. The first class
+// is that of servers of which no history is known: headroom there is what is
+// free now, for jobs of any length.
 type class struct {
 	servers []int
 	free    tree // of each of servers, what harvested tasks may still be given
@@ -61,10 +66,6 @@ type class struct {
 	opened  bool // room has grown since those who wait were last looked at
 	waiting line
 }
-
-// unclassified is the class of servers of which no history is known. Headroom
-// there is what is free now, for jobs of any length.
-const unclassified = 0
 
 // join takes in a server, or its new size.
 func (c *Core) join(spec *cluster.Server) {
@@ -77,7 +78,7 @@ func (c *Core) join(spec *cluster.Server) {
 	s := &c.servers[i]
 	c.leaveClass(s)
 	s.tenant, s.size, s.reserve, s.gone = spec.Tenant(), spec.Size(), c.reserve.Of(spec.Size()), false
-	if c.machine != nil {
+	if c.machine != nil && s.load == nil {
 		s.machine = c.machine(s.size)
 		s.load = make(dilation.Vector, len(s.machine))
 	}
@@ -87,7 +88,7 @@ func (c *Core) join(spec *cluster.Server) {
 
 func (c *Core) enterClass(i int) {
 	s := &c.servers[i]
-	to := c.byTenant[s.tenant] // unclassified if nothing is known of it
+	to := c.byTenant[s.tenant] // the first class, if nothing is known of it
 	cl, state := &c.classes[to], &c.states[to]
 	s.class, s.place = to, len(cl.servers)
 	cl.servers = append(cl.servers, i)
@@ -121,12 +122,16 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	now := use.Primary.RoundUp()
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
 	s.primary = now
-	s.recent.note(at, now)
+	s.recent.note(at, now, c.steady)
 	state := &c.states[s.class]
 	state.Room, state.Surely = state.Room.Sub(s.room), state.Surely.Sub(s.surely)
+	before := s.room
 	c.look(s)
 	state.Room, state.Surely = state.Room.Add(s.room), state.Surely.Add(s.surely)
 	c.weigh(s)
+	if !s.room.Fits(before) {
+		c.open(s.class)
+	}
 }
 
 // hold gives request to a task of j on s.
@@ -148,6 +153,7 @@ func (c *Core) release(j *job, s *server, st *cluster.Stage) {
 		s.load.Remove(st.Loading)
 	}
 	c.weigh(s)
+	c.open(s.class)
 }
 
 // weigh brings the server's chance to be chosen up to date.
@@ -156,11 +162,7 @@ func (c *Core) weigh(s *server) {
 		return
 	}
 	free := &c.classes[s.class].free
-	w := c.weight(s)
-	free.set(s.place, w)
-	if w > 0 {
-		c.open(s.class)
-	}
+	free.set(s.place, c.weight(s))
 }
 
 // open notes that tasks that wait for class i may fit now.

@@ -35,5 +35,11 @@
 // be the only one left in a cell that comes later. Then the search goes back
 // and through the other choices, so that rules are kept whenever they can be.
 //
+// # The steady replica
+//
+// Beyond the paper, the rule Steady takes one replica from a server that is never
+// busy, where one is to be had, so that a block can be read at any time. It comes
+// after the creator's, and is drawn like any other.
+//
 // Stock (what HDFS does) and Random stand beside Grid for comparison.
 package placement

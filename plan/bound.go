@@ -9,7 +9,11 @@ import (
 // memory rounded up over the whole cluster instead of by server, and servers
 // for the scarcest of their limits. It is cheap, so that most architectures
 // need not be packed.
-func (n Needs) Bound(in Input, colocate bool) float64 {
+func (n Needs) Bound(in Input, colocate bool) float64 { return n.bound(in, colocate, false) }
+
+// bound is Bound, or (least) one that also holds for needs with more instances
+// than these: nothing is then made of how many instances a server has room for.
+func (n Needs) bound(in Input, colocate, least bool) float64 {
 	data, tasks := newTotals(in, n), newTotals(in, n)
 	if colocate {
 		tasks = data
@@ -18,7 +22,7 @@ func (n Needs) Bound(in Input, colocate bool) float64 {
 		data.tier(t)
 	}
 	for _, r := range n.Roles {
-		tasks.role(r)
+		tasks.role(r, least)
 	}
 	if colocate {
 		data.system = 0 // tasks may stand alone
@@ -94,7 +98,7 @@ func (t *totals) alone(n int, slots map[string]float64, load func(phase int) (cp
 	return ceil(float64(n) / most)
 }
 
-func (t *totals) role(r Role) {
+func (t *totals) role(r Role, least bool) {
 	t.any = true
 	for p := range t.cpu {
 		t.cpu[p] += r.CPU[p]
@@ -108,7 +112,10 @@ func (t *totals) role(r Role) {
 		slots[t.in.HW.Units[l.Unit].Bus] += float64(l.PerInstance)
 	}
 	v := func(p int) (cpu, net float64) { return r.CPU[p], r.Net[p] }
-	servers := t.alone(r.Instances, slots, v)
+	servers := max(1, ceil(t.in.hosts("", slices.Max(r.CPU), slices.Max(r.Net), 0)-1e-6))
+	if !least {
+		servers = max(servers, t.alone(r.Instances, slots, v))
+	}
 	t.spread = max(t.spread, servers)
 	for _, l := range r.Locals {
 		units := l.PerInstance * r.Instances
@@ -119,12 +126,15 @@ func (t *totals) role(r Role) {
 	}
 }
 
+// atLeast rounds a sum up, leaving out the dust that packing leaves out.
+func atLeast(x float64) float64 { return float64(ceil(x - 1e-6)) }
+
 func (t *totals) cost() float64 {
 	if !t.any {
 		return 0
 	}
-	cpus := float64(ceil(slices.Max(t.cpu)))
-	memory := float64(ceil(slices.Max(t.memory)))
+	cpus := atLeast(slices.Max(t.cpu))
+	memory := atLeast(slices.Max(t.memory))
 	m := t.in.HW.Memory()
 	if m >= 0 {
 		t.slots[t.in.HW.Units[m].Bus] += memory

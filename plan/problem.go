@@ -86,8 +86,11 @@ func (b *builder) item(name, group string, count int, cost float64, v vector) {
 	b.demands = append(b.demands, v)
 }
 
+// dust is a demand too small to buy anything for: a solver has no use for it.
+const dust = 1e-8
+
 func (v vector) add(name string, x float64) {
-	if x != 0 {
+	if x > dust {
 		v[name] += x
 	}
 }

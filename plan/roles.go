@@ -116,7 +116,9 @@ func (n *needing) shares(r Role) int {
 	}
 	most := 0
 	for bus, u := range units {
-		most = max(most, ceil(u/float64(slots[bus])))
+		if slots[bus] > 0 {
+			most = max(most, ceil(u/float64(slots[bus])))
+		}
 	}
 	return most
 }

@@ -112,7 +112,7 @@ func (k *clock) invoke(p *profile, op spec.Op) {
 		p.step(false, turns*(sub.blocking+sub.overlapped))
 	}
 	p.cpu += n * sub.cpu
-	p.memory += copies * sub.memory
+	p.memory += sub.memory // for each busy core, of which parallel copies have more
 	p.held += copies * sub.held
 	for _, a := range sub.accesses {
 		a.records *= n

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"cmp"
+	"container/heap"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +10,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/plan/pack"
+	"gleaner/plan/spec"
 )
 
 // Options say how a plan is searched for. The zero value searches with the
@@ -20,8 +21,8 @@ type Options struct {
 	Gap      float64 // stop packing this close to the proven bound
 	// Pack fills the servers; nil is pack.Solve.
 	Pack func(pack.Problem, pack.Options) (pack.Solution, error)
-	// Most is how many architectures are looked at one by one; a space larger
-	// than that is searched by repeated descent. 0 is DefaultMost.
+	// Most is how many architectures, whole or partial, are bounded before the
+	// search turns to repeated descent. 0 is DefaultMost.
 	Most     int
 	Restarts int          // of the descent; 0 is 10
 	Rand     *rand.Rand   // of the descent; nil is a fixed seed
@@ -29,7 +30,7 @@ type Options struct {
 	First    Architecture // tried first, so that its cost prunes the rest
 }
 
-// DefaultMost is the largest space of architectures that is searched exhaustively.
+// DefaultMost is how many architectures are bounded at most.
 const DefaultMost = 100_000
 
 // ErrStopped is returned when Options.Stop ended a search.
@@ -41,7 +42,7 @@ type Plan struct {
 	Problem    pack.Problem
 	Packing    pack.Solution
 	Cost       float64
-	LowerBound float64 // of this architecture when searched by descent, else of all
+	LowerBound float64 // no cluster of any architecture costs less
 	Tried      int     // architectures that were packed
 	Space      int     // architectures there are; math.MaxInt when too many to count
 	Search     string  // how they were searched
@@ -76,7 +77,7 @@ func Solve(in Input, o Options) (Plan, error) {
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(1, 12))
 	}
-	s := &search{in: in, o: o, space: 1}
+	s := &search{in: in, o: o, space: 1, lowest: math.Inf(1), memo: memo{}}
 	for i, d := range in.App.Datasets {
 		c := choices(in, i)
 		if len(c) == 0 {
@@ -92,8 +93,14 @@ func Solve(in Input, o Options) (Plan, error) {
 	if in.needsMemory() && in.HW.Memory() < 0 {
 		return Plan{}, input.Errorf(in.HW.File, "tasks or storage systems need memory, and no storage_unit is volatile to serve as it")
 	}
-	if s.space <= o.Most {
-		return s.exhaustive()
+	in.HW.Units = append(in.HW.Units[:len(in.HW.Units):len(in.HW.Units)], ideal())
+	s.in = in
+	complete, err := s.exhaustive()
+	if err != nil {
+		return Plan{}, err
+	}
+	if complete {
+		return s.finish("exhaustive")
 	}
 	return s.descent()
 }
@@ -120,55 +127,90 @@ type search struct {
 	tried   int
 	best    *Plan
 	second  *Plan
+	lower   float64 // no architecture that was not packed costs less
+	lowest  float64 // nor any that was
+	memo    memo
 	unfit   *pack.UnfitError // of the architecture that came closest
 }
 
 func (s *search) stopped() bool { return s.o.Stop != nil && s.o.Stop() }
 
-// architecture is the i-th of the space, the last dataset varying fastest.
-func (s *search) architecture(i int) Architecture {
-	arch := make(Architecture, len(s.choices))
-	for d := len(arch) - 1; d >= 0; d-- {
-		n := len(s.choices[d])
-		arch[d] = s.choices[d][i%n]
-		i /= n
-	}
-	return arch
+// A partial architecture has its first datasets placed.
+type partial struct {
+	arch  Architecture
+	bound float64
+	seq   int // the earlier of equals comes first
 }
 
-// exhaustive bounds every architecture and packs them from the most promising
-// on, until none can be among the two cheapest.
-func (s *search) exhaustive() (Plan, error) {
-	type candidate struct {
-		arch  Architecture
-		bound float64
-	}
-	all := make([]candidate, s.space)
-	for i := range all {
-		if i%256 == 0 && s.stopped() {
-			return Plan{}, ErrStopped
-		}
-		arch := s.architecture(i)
-		all[i] = candidate{arch, s.bound(arch)}
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.bound, b.bound) })
+// A frontier is a heap of partial architectures, the most promising first.
+type frontier []partial
+
+func (f frontier) Len() int { return len(f) }
+func (f frontier) Less(i, j int) bool {
+	return f[i].bound < f[j].bound || f[i].bound == f[j].bound && f[i].seq < f[j].seq
+}
+func (f frontier) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *frontier) Push(x any)   { *f = append(*f, x.(partial)) }
+func (f *frontier) Pop() any {
+	last := (*f)[len(*f)-1]
+	*f = (*f)[:len(*f)-1]
+	return last
+}
+
+// exhaustive places one dataset after the other, always going on with the
+// most promising, and packs what is complete, until nothing that is left can
+// be among the two cheapest. It gives up, and says so, when that takes more
+// than Most bounds; what is left is then all bounded by the lower bound.
+func (s *search) exhaustive() (complete bool, err error) {
 	if s.o.First != nil {
 		if _, err := s.try(s.o.First); err != nil {
-			return Plan{}, err
+			return false, err
 		}
 	}
-	for _, c := range all {
-		if s.second != nil && c.bound >= s.second.Cost {
-			break
+	open := &frontier{{}}
+	for seq := 1; open.Len() > 0; {
+		next := heap.Pop(open).(partial)
+		s.lower = next.bound
+		if s.second != nil && next.bound >= s.second.Cost {
+			return true, nil
 		}
-		if c.arch.Equal(s.o.First) {
+		if len(next.arch) == len(s.choices) {
+			if !next.arch.Equal(s.o.First) {
+				if _, err := s.try(next.arch); err != nil {
+					return false, err
+				}
+			}
 			continue
 		}
-		if _, err := s.try(c.arch); err != nil {
-			return Plan{}, err
+		for _, c := range s.choices[len(next.arch)] {
+			if seq++; seq > s.o.Most {
+				return false, nil
+			}
+			if s.stopped() {
+				return false, ErrStopped
+			}
+			arch := append(next.arch[:len(next.arch):len(next.arch)], c)
+			heap.Push(open, partial{arch, max(next.bound, s.boundPartial(arch)), seq})
 		}
 	}
-	return s.finish("exhaustive")
+	s.lower = math.Inf(1)
+	return true, nil
+}
+
+// boundPartial bounds what a partial architecture can become: datasets that
+// are not placed yet lie on storage that is free, boundless and instant.
+func (s *search) boundPartial(arch Architecture) float64 {
+	whole := arch[:len(arch):len(arch)]
+	for len(whole) < len(s.choices) {
+		whole = append(whole, Choice{len(s.in.HW.Units) - 1, NoCache})
+	}
+	return s.bound(whole, len(arch) < len(s.choices))
+}
+
+// ideal is the storage of datasets that are not placed yet. It is in no
+// catalogue: only bounds use it.
+func ideal() spec.Unit {
+	return spec.Unit{Name: "ideal", Capacity: math.Inf(1), Read: spec.Read{RateR: math.Inf(1)}, Write: spec.Write{RateW: math.Inf(1)}}
 }
 
 // descent starts from random architectures and moves to the best neighbour,
@@ -207,7 +249,7 @@ func (s *search) descend(at Architecture, cost func(Architecture) (float64, erro
 			for _, c := range options {
 				step := slices.Clone(at)
 				step[d] = c
-				if c == at[d] || s.bound(step) >= best {
+				if c == at[d] || s.bound(step, false) >= best {
 					continue
 				}
 				there, err := cost(step)
@@ -234,6 +276,9 @@ func (s *search) try(arch Architecture) (float64, error) {
 	}
 	s.tried++
 	p, err := s.pack(arch)
+	if err == nil {
+		s.lowest = min(s.lowest, p.LowerBound)
+	}
 	var unfit *pack.UnfitError
 	if errors.As(err, &unfit) {
 		if s.unfit == nil || unfit.Need/unfit.Have < s.unfit.Need/s.unfit.Have {
@@ -258,6 +303,7 @@ func (s *search) finish(how string) (Plan, error) {
 		return Plan{}, s.impossible()
 	}
 	out := *s.best
+	out.LowerBound = min(s.lowest, max(s.lower, 0))
 	out.Tried, out.Space, out.Search = s.tried, s.space, how
 	if s.second != nil {
 		out.Second = &Runner{s.second.Needs.Architecture, s.second.Cost}
@@ -278,7 +324,7 @@ func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
-	s := &search{in: in, o: o, space: 1}
+	s := &search{in: in, o: o, space: 1, lower: math.Inf(1), lowest: math.Inf(1), memo: memo{}}
 	if _, err := s.try(arch); err != nil {
 		return Plan{}, err
 	}

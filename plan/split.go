@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gleaner/input"
 	"gleaner/plan/pack"
 )
 
@@ -43,8 +44,11 @@ func (s *search) pack(arch Architecture) (Plan, error) {
 }
 
 func (s *search) fill(needs Needs) (Plan, error) {
+	if what := needs.countless(s.in); what != "" {
+		return Plan{}, input.Errorf(s.in.SLA.File, "this takes %d or more %s, which is beyond planning", Countless, what)
+	}
 	p := Plan{Needs: needs, Problem: needs.Problem(s.in, s.o.Colocate)}
-	sol, err := s.o.Pack(p.Problem, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	sol, err := s.packNeeds(needs, p.Problem)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -183,10 +187,13 @@ func splits(first, second []float64, total float64) []float64 {
 
 // bound is a cost that no split of the time undercuts. The first phase's time
 // is cut into stretches; in each, both phases get the most they could have.
-func (s *search) bound(arch Architecture) float64 {
+func (s *search) bound(arch Architecture, partial bool) float64 {
+	bound := func(seconds []float64) float64 {
+		return NeedsOf(s.in, arch, seconds).bound(s.in, s.o.Colocate, partial || seconds != nil)
+	}
 	job := s.in.SLA.Job
 	if job == nil {
-		return NeedsOf(s.in, arch, nil).Bound(s.in, s.o.Colocate)
+		return bound(nil)
 	}
 	phases := len(s.in.App.Phases())
 	whole := make([]float64, phases)
@@ -194,14 +201,14 @@ func (s *search) bound(arch Architecture) float64 {
 		whole[i] = job.Time
 	}
 	if phases != 2 {
-		return NeedsOf(s.in, arch, whole).Bound(s.in, s.o.Colocate)
+		return bound(whole)
 	}
 	const stretches = 16
 	least := math.Inf(1)
 	for k := range stretches {
 		whole[0] = job.Time * float64(k+1) / stretches
 		whole[1] = job.Time * float64(stretches-k) / stretches
-		least = min(least, NeedsOf(s.in, arch, whole).Bound(s.in, s.o.Colocate))
+		least = min(least, bound(whole))
 	}
 	return least
 }

@@ -12,14 +12,15 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/lab"
+	"gleaner/lab/compute"
 	"gleaner/lab/scc"
+	labstorage "gleaner/lab/storage"
 )
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	return []lab.Experiment{
-		scc.Experiment(),
-	}
+	all := append(compute.Experiments(), labstorage.Experiments()...)
+	return append(all, scc.Experiment())
 }
 
 func newReproduce() *cobra.Command {

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //	compress FILE           write FILE.gz and FILE.zst beside FILE
 //	cut FILE N              cut FILE to its first N bytes
 //	hold DIR                keep a data directory open, as another process would
+//	reaches JOB STATE       wait until a job of the gleaner that is up is in that state
 //	waves FILE              write three weeks of a daily, a constant and a drifting server, hour by hour
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -47,7 +48,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "waves": waves,
+			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "reaches": reaches, "waves": waves,
 		},
 	})
 }

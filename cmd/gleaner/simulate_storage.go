@@ -111,6 +111,9 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if result.Refused > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d rebuilds found no server that keeps the rules and were tried again an hour later\n", result.Refused)
+	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
 		Reimages: result.Reimages, Rebuilt: result.Rebuilt, Lost: result.Lost,

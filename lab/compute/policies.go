@@ -8,58 +8,98 @@ import (
 	"path/filepath"
 	"time"
 
+	"gleaner/chart"
 	"gleaner/cluster"
 	"gleaner/harvest"
 	"gleaner/history"
 	"gleaner/input/compressed"
 	"gleaner/kv/mem"
+	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
 )
 
-var policyHeader = []string{"policy", ">mean job s", ">p95 job s", ">unfinished", ">tasks started", ">tasks killed", ">killed",
-	">harvested", ">wasted", ">overload, server hours"}
+const unfinishedNote = "A job that is not finished at the end counts with the time it has taken so far. Overload: primary and tasks together want more than the server has."
+
+var policyColumns = []string{"policy", "mean job s", "p95 job s", "unfinished", "tasks started", "tasks killed", "killed",
+	"harvested", "wasted", "overload, server hours"}
 
 func policyRow(name string, r compute.Result) []string {
 	return []string{name, seconds(r.MeanJob.Seconds()), seconds(r.P95Job.Seconds()), fmt.Sprint(r.Unfinished), fmt.Sprint(r.TasksStarted),
 		fmt.Sprint(r.TasksKilled), percent(float64(r.TasksKilled) / float64(max(r.TasksStarted, 1))), percent(r.Harvested), percent(r.Wasted), hours(r.Overload)}
 }
 
-// Policies compares all policies in DC-9 at 45%, linear scaling.
-func Policies(ctx context.Context, size Size) (Report, error) {
+// policies compares all policies in DC-9 at 45%, linear scaling.
+func policies(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	size := sizeOf(o)
 	profile, err := datacenter.Find("DC-9")
 	if err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
-	d := datacenter.Generate(profile, datacenter.Options{Servers: size.Servers, Past: size.Past, Days: size.Days, Seed: 1})
+	d := datacenter.Generate(profile, datacenter.Options{Servers: size.servers, Past: size.past, Days: size.days, Seed: 1})
 	if d, err = d.Scaled("linear", 0.45); err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
 	results, err := everyPolicy(ctx, d)
 	if err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
-	r := Report{Title: "All policies in DC-9 at 45%, linear", Header: policyHeader}
+	t := lab.Table{Name: "policies", Title: "All policies in DC-9 at 45%, linear", Columns: policyColumns}
 	for i, name := range harvest.PolicyNames() {
-		r.Rows = append(r.Rows, policyRow(name, results[i]))
+		t.Rows = append(t.Rows, policyRow(name, results[i]))
 	}
-	return r, nil
+	size.seeds = 1
+	t.Notes = []string{size.String(), unfinishedNote}
+	return one(t)
 }
-
-// ErrNoData says that the recorded traces an experiment needs are not there.
-var ErrNoData = errors.New("the recorded traces are not there")
 
 // august is where the second month of the Bitbrains traces begins (midnight in
 // the time zone they were recorded in).
 var august = time.Date(2013, time.July, 31, 22, 0, 0, 0, time.UTC)
 
-// Bitbrains compares all policies on 500 recorded machines: July 2013 teaches
-// the classes, days of August are simulated, as recorded and scaled to 45%.
-// dir holds the two months as history files.
-func Bitbrains(ctx context.Context, dir string, days int) (Report, error) {
+// bitbrainsDir holds the two months as history files.
+const bitbrainsDir = "../shared/data/bitbrains"
+
+// bitbrains compares all policies on 500 recorded machines: July 2013 teaches
+// the classes, August is simulated, as recorded and scaled to 45%.
+func bitbrains(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	t := lab.Table{Name: "bitbrains", Title: "Bitbrains: July teaches, August is simulated", Columns: append([]string{"utilisation"}, policyColumns...)}
+	days := 30
+	if o.Quick {
+		days = 2
+	}
+	plain, err := bitbrainsMachines(ctx, bitbrainsDir, days)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Notes = []string{"Left out: the traces (GWA-T-12) are not in " + bitbrainsDir + "."}
+		return one(t)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	scaled, err := plain.Scaled("linear", 0.45)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, d := range []*datacenter.Datacenter{plain, scaled} {
+		label := []string{"as recorded", "linear, 45%"}[i]
+		results, err := everyPolicy(ctx, d)
+		if err != nil {
+			return nil, nil, err
+		}
+		for k, name := range harvest.PolicyNames() {
+			t.Rows = append(t.Rows, append([]string{label}, policyRow(name, results[k])...))
+		}
+	}
+	t.Notes = []string{fmt.Sprintf("%d machines, %d days. Utilisation is recorded in percent of a machine; machines are simulated with the testbed's 12 cores and 32 GB.", len(plain.Servers), days), unfinishedNote}
+	return one(t)
+}
+
+// bitbrainsMachines are the recorded machines, as a datacenter whose past is
+// July and whose future is some days of August.
+func bitbrainsMachines(ctx context.Context, dir string, days int) (*datacenter.Datacenter, error) {
 	window, series, err := recorded(ctx, filepath.Join(dir, "2013-07.csv.gz"), filepath.Join(dir, "2013-08.csv.gz"))
 	if err != nil {
-		return Report{}, err
+		return nil, err
 	}
 	window.Len = min(window.Len, int(august.AddDate(0, 0, days).Sub(window.From)/window.Step))
 	var servers []cluster.Server
@@ -67,30 +107,7 @@ func Bitbrains(ctx context.Context, dir string, days int) (Report, error) {
 		series[i].CPU = series[i].CPU[:window.Len]
 		servers = append(servers, cluster.Server{ID: cluster.ServerID(series[i].Tenant), CPU: 12 * cluster.Core, Memory: 32 * cluster.GB})
 	}
-	plain, err := datacenter.New("bitbrains", servers, window, series, nil, august)
-	if err != nil {
-		return Report{}, err
-	}
-	scaled, err := plain.Scaled("linear", 0.45)
-	if err != nil {
-		return Report{}, err
-	}
-	r := Report{Title: "Bitbrains: July teaches, August is simulated", Header: append([]string{"utilisation"}, policyHeader...)}
-	for _, d := range []*datacenter.Datacenter{plain, scaled} {
-		label := "as recorded"
-		if d == scaled {
-			label = "linear, 45%"
-		}
-		results, err := everyPolicy(ctx, d)
-		if err != nil {
-			return Report{}, err
-		}
-		for i, name := range harvest.PolicyNames() {
-			r.Rows = append(r.Rows, append([]string{label}, policyRow(name, results[i])...))
-		}
-	}
-	r.Notes = []string{"Utilisation is recorded in percent of a machine; machines are simulated with the testbed's 12 cores and 32 GB."}
-	return r, nil
+	return datacenter.New("bitbrains", servers, window, series, nil, august)
 }
 
 func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Result, error) {
@@ -137,9 +154,6 @@ func recorded(ctx context.Context, paths ...string) (cluster.Window, []cluster.S
 
 func addFile(ctx context.Context, im *history.Import, path string) error {
 	f, err := compressed.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s", ErrNoData, path)
-	}
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,13 @@ type Run struct {
 	Classes []cluster.Class // nil: learned from what lies before the datacenter's Now
 	Queries []compute.Query // nil: the 52 of the paper, scaled to the datacenter
 	Seed    uint64
-	Choice  harvest.Choice
-	Machine func(cluster.Resources) dilation.Machine // nil: tasks do not disturb each other
-	Record  control.Recorder                         // nil: nothing is recorded
+	Record  control.Recorder // nil: nothing is recorded
+
+	// With a Machine, tasks on one server slow each other down by their
+	// Loadings, which the stages of queries take in turn.
+	Choice   harvest.Choice
+	Machine  func(size cluster.Resources) dilation.Machine
+	Loadings [][]float64
 }
 
 // Do simulates the days from the datacenter's Now on. It calls progress, if
@@ -89,6 +93,13 @@ func (run Run) arrivals(d *datacenter.Datacenter, window cluster.Window) []compu
 	load := compute.Workload{Queries: run.Queries}
 	if run.Queries == nil {
 		load = compute.Workload{Queries: compute.Queries(), Stretch: Stretch, Load: Load, Cores: cores(d)}
+	}
+	for i := range load.Queries {
+		for k := range load.Queries[i].Stages {
+			if n := len(run.Loadings); n > 0 {
+				load.Queries[i].Stages[k].Loading = run.Loadings[(i+k)%n]
+			}
+		}
 	}
 	return load.Arrivals(window.To().Sub(window.From), rand.New(rand.NewPCG(run.Seed, 1)))
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"gleaner/chart"
+	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
 )
@@ -23,14 +23,14 @@ type point struct {
 
 // do simulates a point. All policies see the same primaries, the same jobs and,
 // if they ask for them, the same classes.
-func (p *point) do(ctx context.Context, size Size) error {
+func (p *point) do(ctx context.Context, size size) error {
 	profile, err := datacenter.Find(p.datacenter)
 	if err != nil {
 		return err
 	}
 	p.results = make([][]compute.Result, len(p.policies))
-	for seed := range uint64(size.Seeds) {
-		d := datacenter.Generate(profile, datacenter.Options{Servers: size.Servers, Past: size.Past, Days: size.Days, Seed: seed + 1})
+	for seed := range uint64(size.seeds) {
+		d := datacenter.Generate(profile, datacenter.Options{Servers: size.servers, Past: size.past, Days: size.days, Seed: seed + 1})
 		if d, err = d.Scaled(p.scaling, p.utilisation); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (p *point) do(ctx context.Context, size Size) error {
 	return nil
 }
 
-func sweep(ctx context.Context, points []point, size Size) error {
+func sweep(ctx context.Context, points []point, size size) error {
 	return inParallel(ctx, len(points), func(ctx context.Context, i int) error { return points[i].do(ctx, size) })
 }
 
@@ -61,63 +61,65 @@ func (p *point) job(policy int) (mean, least, most float64) {
 	return mean, least, most
 }
 
-func (p *point) killed(policy int) (kills, started float64) {
+// killed is the mean, over seeds, of tasks killed.
+func (p *point) killed(policy int) float64 {
+	sum := 0.0
 	for _, r := range p.results[policy] {
-		kills += float64(r.TasksKilled) / float64(len(p.results[policy]))
-		started += float64(r.TasksStarted) / float64(len(p.results[policy]))
+		sum += float64(r.TasksKilled)
 	}
-	return kills, started
+	return sum / float64(len(p.results[policy]))
 }
 
-// gain is by how much job times under the first policy are below those under another.
-func (p *point) gain(other int) float64 {
-	ours, _, _ := p.job(0)
-	theirs, _, _ := p.job(other)
+// gain is by how much job times under a policy are below those under primary.
+func (p *point) gain(policy int) float64 {
+	ours, _, _ := p.job(policy)
+	theirs, _, _ := p.job(versus)
 	return 1 - ours/theirs
 }
 
-var (
-	spectrum   = []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60} // utilisations of Figures 13 and 14
-	compared   = []string{"history", "osdi16", "primary"}
-	versus     = 2 // primary, in compared
-	asWritten  = 1 // osdi16
-	paperRange = map[string][2]string{"linear": {"12-56%", "~90%"}, "root": {"5-45%", "~70%"}}
+// compared are the policies of Figures 13 and 14: ours, the paper's as written,
+// and the paper's baseline.
+var compared = []string{"history", "osdi16", "primary"}
+
+const (
+	asWritten = 1
+	versus    = 2
 )
 
-// Fig13 is Figure 13: mean job times in DC-9 against utilisation.
-func Fig13(ctx context.Context, size Size) (Report, error) {
+// fig13 is Figure 13: mean job times in DC-9 against utilisation.
+func fig13(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	size := sizeOf(o)
 	var points []point
 	for _, scaling := range datacenter.Scalings {
-		for _, u := range spectrum {
+		for _, u := range size.spectrum {
 			points = append(points, point{datacenter: "DC-9", scaling: scaling, utilisation: u, policies: compared})
 		}
 	}
 	if err := sweep(ctx, points, size); err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
-	r := Report{Title: "Figure 13: mean job time in DC-9", Header: []string{"scaling", ">utilisation", ">history s", ">osdi16 s", ">primary s",
-		">gain", ">gain osdi16", ">kills history", ">kills osdi16", ">kills primary", ">primary/history"}}
+	t := lab.Table{Name: "fig13", Title: "Figure 13: mean job time in DC-9", Columns: []string{"scaling", "utilisation", "history s", "osdi16 s", "primary s",
+		"gain", "gain osdi16", "kills history", "kills osdi16", "kills primary", "primary/history"}}
 	for i := range points {
 		p := &points[i]
-		h, _, _ := p.job(0)
-		o, _, _ := p.job(asWritten)
-		y, _, _ := p.job(versus)
-		kh, _ := p.killed(0)
-		ko, _ := p.killed(asWritten)
-		ky, _ := p.killed(versus)
-		r.row(p.scaling, percent(p.utilisation), seconds(h), seconds(o), seconds(y), percent(p.gain(versus)), percent(1-o/y),
-			fmt.Sprintf("%.0f", kh), fmt.Sprintf("%.0f", ko), fmt.Sprintf("%.0f", ky), ratio(ky, kh))
+		times, kills := make([]string, len(compared)), make([]string, len(compared))
+		for k := range compared {
+			mean, _, _ := p.job(k)
+			times[k], kills[k] = seconds(mean), fmt.Sprintf("%.0f", p.killed(k))
+		}
+		t.Add(p.scaling, percent(p.utilisation), times[0], times[1], times[2], percent(p.gain(0)), percent(p.gain(asWritten)),
+			kills[0], kills[1], kills[2], ratio(p.killed(versus), p.killed(0)))
 	}
-	r.Notes = []string{
+	t.Notes = []string{
 		"Paper: gains of 0-55% (linear) and 3-41% (root); primary kills 4x as many tasks at 45% linear.",
-		"osdi16 is the paper's algorithm as written; history is ours.",
+		"osdi16 is the paper's algorithm as written, history is ours, primary is the paper's YARN-PT.",
+		size.String(),
 	}
-	r.Figures = []chart.Figure{fig13Chart(points)}
-	return r, nil
+	return one(t, fig13Chart(points))
 }
 
 func fig13Chart(points []point) chart.Figure {
-	panel := chart.Panel{Title: "Mean job time in DC-9", X: "primaries' utilisation", Y: "seconds"}
+	panel := chart.Panel{Title: "Mean job time in DC-9", X: "primaries' utilisation", Y: "seconds", LogY: true}
 	for _, scaling := range datacenter.Scalings {
 		for k, policy := range compared {
 			line := chart.Line{Name: policy + ", " + scaling, Dashed: scaling == "root"}
@@ -135,55 +137,55 @@ func fig13Chart(points []point) chart.Figure {
 	return chart.Figure{Name: "fig13", Panels: []chart.Panel{panel}, Width: 8, Height: 4.5}
 }
 
-// Fig14 is Figure 14: the least, mean and largest gain over utilisations in
+// fig14 is Figure 14: the least, mean and largest gain over utilisations in
 // each datacenter.
-func Fig14(ctx context.Context, size Size) (Report, error) {
+func fig14(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	size := sizeOf(o)
+	if o.Quick {
+		size.spectrum = []float64{0.35, 0.50}
+	}
 	var points []point
 	profiles := datacenter.Profiles()
 	for _, profile := range profiles {
 		for _, scaling := range datacenter.Scalings {
-			for _, u := range spectrum {
+			for _, u := range size.spectrum {
 				points = append(points, point{datacenter: profile.Name, scaling: scaling, utilisation: u, policies: compared})
 			}
 		}
 	}
 	if err := sweep(ctx, points, size); err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
-	r := Report{Title: "Figure 14: gains in job time, history over primary", Header: []string{"datacenter", "scaling", ">least", ">mean", ">most", ">mean osdi16", ">paper's means", ">paper's most"}}
+	t := lab.Table{Name: "fig14", Title: "Figure 14: gains in job time over primary", Columns: []string{"datacenter", "scaling", "least", "mean", "most", "mean osdi16", "primary/history kills"}}
 	bars := chart.Bars{Names: datacenter.Scalings, Values: make([][]float64, len(datacenter.Scalings))}
-	for at := 0; at < len(points); at += len(spectrum) {
-		some := points[at : at+len(spectrum)]
-		least, mean, most, written := math.Inf(1), 0.0, math.Inf(-1), 0.0
+	for at := 0; at < len(points); at += len(size.spectrum) {
+		some := points[at : at+len(size.spectrum)]
+		least, mean, most := gains(some, 0)
+		_, written, _ := gains(some, asWritten)
+		ours, theirs := 0.0, 0.0
 		for i := range some {
-			g := some[i].gain(versus)
-			least, most = min(least, g), max(most, g)
-			mean += g / float64(len(some))
-			o, _, _ := some[i].job(asWritten)
-			y, _, _ := some[i].job(versus)
-			written += (1 - o/y) / float64(len(some))
+			ours, theirs = ours+some[i].killed(0), theirs+some[i].killed(versus)
 		}
-		paper := paperRange[some[0].scaling]
-		r.row(some[0].datacenter, some[0].scaling, percent(least), percent(mean), percent(most), percent(written), paper[0], paper[1])
-		k := at / len(spectrum) % len(datacenter.Scalings)
+		t.Add(some[0].datacenter, some[0].scaling, percent(least), percent(mean), percent(most), percent(written), ratio(theirs, ours))
+		k := at / len(size.spectrum) % len(datacenter.Scalings)
 		bars.Values[k] = append(bars.Values[k], 100*mean)
 	}
 	for _, profile := range profiles {
 		bars.Groups = append(bars.Groups, profile.Name)
 	}
-	r.Notes = []string{"The paper's ranges are of the means and the largest gains over all ten datacenters; the least varying are DC-0 and DC-2, the most DC-1 and DC-4."}
-	r.Figures = []chart.Figure{{Name: "fig14", Width: 8, Panels: []chart.Panel{{Title: "Mean gain over primary", Y: "%", Bars: bars}}}}
-	return r, nil
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
-func seconds(s float64) string     { return fmt.Sprintf("%.0f", s) }
-
-func ratio(a, b float64) string {
-	if b == 0 {
-		return "-"
+	t.Notes = []string{
+		"Paper: means of 12-56% (linear) and 5-45% (root), largest ~90% and ~70%; lowest in DC-0 and DC-2, highest in DC-1 and DC-4.",
+		size.String(),
 	}
-	return fmt.Sprintf("%.1fx", a/b)
+	return one(t, chart.Figure{Name: "fig14", Width: 8, Panels: []chart.Panel{{Title: "Mean gain over primary", Y: "%", Bars: bars}}})
 }
 
-func hours(d time.Duration) string { return fmt.Sprintf("%.1f", d.Hours()) }
+func gains(points []point, policy int) (least, mean, most float64) {
+	least, most = math.Inf(1), math.Inf(-1)
+	for i := range points {
+		g := points[i].gain(policy)
+		least, most = min(least, g), max(most, g)
+		mean += g / float64(len(points))
+	}
+	return least, mean, most
+}

@@ -21,46 +21,46 @@ const BlockBytes = 256 << 20
 // Placements are the policies by name: ours, the paper's, HDFS's, and chance.
 var Placements = []string{"history", "paper", "stock", "random"}
 
-// Placer makes a policy for a datacenter. history and paper learn how the tenants
-// behave from what lies before d.Now; apart are further hard rules of theirs. An
-// unknown name is an input.Error.
-func Placer(name string, d *datacenter.Datacenter, apart placement.RuleSet) (storage.Placer, error) {
-	inv := inventory(d)
+// Known is what is known of a datacenter when blocks are placed.
+type Known struct {
+	tenants []placement.Tenant
+	servers []placement.Server
+}
+
+// Learn finds out how the tenants behave from what lies before d.Now.
+func Learn(d *datacenter.Datacenter) Known {
+	rates := make([]float64, len(d.Tenants))
+	if len(d.Reimages) > 0 {
+		rates = d.ReimageRates(d.Reimages[0].At, d.Now)
+	}
+	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
+	peaks := d.Peaks(0, past)
+	k := Known{make([]placement.Tenant, len(d.Tenants)), make([]placement.Server, len(d.Servers))}
+	for i, t := range d.Tenants {
+		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
+		k.tenants[i] = placement.Tenant{Environment: environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
+	}
+	for i, s := range d.Servers {
+		k.servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes), Steady: steady(d, i, past)}
+	}
+	return k
+}
+
+// Placer makes a policy that starts with all servers empty; apart are further hard
+// rules of history and paper. An unknown name is an input.Error.
+func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, error) {
+	inv := placement.NewInventory(k.tenants, k.servers)
 	switch name {
-	case "history", "paper":
-		rules := placement.History
-		if name == "paper" {
-			rules = placement.Paper
-		}
-		rules.Hard |= apart
-		return placement.NewGrid(inv, rules), nil
+	case "history":
+		return placement.NewGrid(inv, placement.Rules{Hard: placement.History.Hard | apart, Soft: placement.History.Soft}), nil
+	case "paper":
+		return placement.NewGrid(inv, placement.Rules{Hard: placement.Paper.Hard | apart}), nil
 	case "stock":
 		return placement.Stock{Inventory: inv}, nil
 	case "random":
 		return placement.Random{Inventory: inv}, nil
 	}
 	return nil, input.Errorf("--placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
-}
-
-func inventory(d *datacenter.Datacenter) *placement.Inventory {
-	var rates []float64
-	if len(d.Reimages) > 0 {
-		rates = d.ReimageRates(d.Reimages[0].At, d.Now)
-	} else {
-		rates = make([]float64, len(d.Tenants))
-	}
-	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
-	peaks := d.Peaks(0, past)
-	tenants := make([]placement.Tenant, len(d.Tenants))
-	for i, t := range d.Tenants {
-		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
-		tenants[i] = placement.Tenant{Environment: environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
-	}
-	servers := make([]placement.Server, len(d.Servers))
-	for i, s := range d.Servers {
-		servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes), Steady: steady(d, i, past)}
-	}
-	return placement.NewInventory(tenants, servers)
 }
 
 // steady tells whether a server is expected never to be busy: whether its peak,
@@ -101,7 +101,7 @@ type Result struct {
 // reimages. It calls progress, if there is one, with the share of the days that
 // is done, and ends early with its error.
 func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
-	placer, err := Placer(run.Placement, d, run.Apart)
+	placer, err := Learn(d).Placer(run.Placement, run.Apart)
 	if err != nil {
 		return Result{}, err
 	}

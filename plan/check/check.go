@@ -47,6 +47,7 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	}
 	e := &engine{}
 	r := &run{engine: e, cluster: newCluster(e, in, c), rng: rng}
+	r.newMeters()
 	if stuck := r.stuck(); len(stuck) > 0 {
 		return Result{Shortages: stuck}
 	}
@@ -98,32 +99,41 @@ const (
 	mostExecutions   = 400_000
 )
 
-// requests offers Poisson arrivals and counts what comes back.
+// requests offers Poisson arrivals and counts what comes back, step by step:
+// a task is sustained as far as the step that comes back least.
 func (r *run) requests() Result {
 	rarest, all := math.Inf(1), 0.0
 	for _, s := range r.in.SLA.Rates {
 		rarest, all = min(rarest, s.PerSecond), all+s.PerSecond
 	}
 	end := min(enoughExecutions/rarest, mostExecutions/all)
-	warm := warmUp * end
-	completed := make([]float64, len(r.in.SLA.Rates))
-	for i, s := range r.in.SLA.Rates {
-		r.arrivals(s.PerSecond*Offered, end, func() {
-			r.execute(s.Task, 0, func() {
-				if r.now >= warm && r.now <= end {
-					completed[i]++
-				}
-			})
-		})
+	r.warm = warmUp * end
+	for _, s := range r.in.SLA.Rates {
+		r.arrivals(s.PerSecond*Offered, end, func() { r.execute(s.Task, 0, func() {}) })
 	}
 	r.run(func() bool { return r.now > end })
 	out := Result{Share: 1}
-	for i, s := range r.in.SLA.Rates {
-		rate := completed[i] / (end - warm)
-		out.Tasks = append(out.Tasks, TaskResult{r.in.App.Tasks[s.Task].Name, s.PerSecond, rate})
-		out.Share = min(out.Share, rate/s.PerSecond)
+	for _, s := range r.in.SLA.Rates {
+		share := r.sustained(s.Task, end-r.warm)
+		out.Tasks = append(out.Tasks, TaskResult{r.in.App.Tasks[s.Task].Name, s.PerSecond, share * s.PerSecond})
+		out.Share = min(out.Share, share)
 	}
 	return out
+}
+
+// sustained is the least share of what is wanted that any step of a task, or
+// of those it calls, got done.
+func (r *run) sustained(task int, seconds float64) float64 {
+	share := Offered
+	for i, op := range r.in.App.Tasks[task].Path {
+		if m := r.meters[task][i]; m.want > 0 {
+			share = min(share, m.got/(m.want*seconds))
+		}
+		if op.Call != nil {
+			share = min(share, r.sustained(op.Call.Task, seconds))
+		}
+	}
+	return share
 }
 
 // arrivals are a Poisson process, given that each tenth of the run has as many

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gleaner/plan"
 	"gleaner/plan/spec"
 )
 
@@ -11,16 +12,57 @@ import (
 type run struct {
 	*engine
 	*cluster
-	rng *rand.Rand
+	rng    *rand.Rand
+	meters [][]meter // by task and step
+	warm   float64   // meters count from then on
 }
 
-// sample gives a whole number whose mean is x.
-func (r *run) sample(x float64) int {
-	n := math.Floor(x)
-	if r.rng.Float64() < x-n {
-		n++
-	}
+// A meter counts what comes back of one step of a task.
+type meter struct {
+	want float64 // a second: records, or computations
+	got  float64
+	due  float64 // part of a record that is still owed
+	hits float64 // part of a hit that is still owed
+}
+
+// draw gives a whole number whose mean is x, by owing the rest: chance decides
+// when requests come, not how much they ask for in all.
+func draw(owed *float64, x float64) int {
+	*owed += x
+	n := math.Floor(*owed + 1e-9)
+	*owed -= n
 	return int(n)
+}
+
+func (r *run) count(m *meter, n float64) {
+	if r.now >= r.warm {
+		m.got += n
+	}
+}
+
+// newMeters works out how often each step is wanted, callers before those
+// they call, and where each begins to count parts.
+func (r *run) newMeters() {
+	app := r.in.App
+	freq := make([]float64, len(app.Tasks))
+	for _, s := range r.in.SLA.Rates {
+		freq[s.Task] += s.PerSecond
+	}
+	r.meters = make([][]meter, len(app.Tasks))
+	for _, t := range plan.CallersFirst(app) {
+		for _, op := range app.Tasks[t].Path {
+			m := meter{due: r.rng.Float64(), hits: r.rng.Float64()}
+			switch {
+			case op.IO != nil:
+				m.want = freq[t] * op.Probability * op.IO.Records
+			case op.Call != nil:
+				freq[op.Call.Task] += freq[t] * op.Probability * op.Call.Invocations
+			default:
+				m.want = freq[t] * op.Probability
+			}
+			r.meters[t] = append(r.meters[t], m)
+		}
+	}
 }
 
 // A step is something an execution does; it calls done when it is over.
@@ -36,27 +78,37 @@ func (r *run) steps(task int) (blocking, overlapped []step) {
 			overlapped = append(overlapped, s)
 		}
 	}
-	for _, op := range r.in.App.Tasks[task].Path {
+	for i, op := range r.in.App.Tasks[task].Path {
+		m := &r.meters[task][i]
 		switch {
 		case op.IO != nil:
-			if n := r.sample(op.Probability * op.IO.Records); n > 0 {
-				put(op.Blocking, r.io(op.IO, n))
+			if n := draw(&m.due, op.Probability*op.IO.Records); n > 0 {
+				put(op.Blocking, r.io(op.IO, n, m))
 			}
 		case op.Call != nil:
-			r.call(op, put)
+			r.call(op, m, put)
 		default:
-			if op.Compute > 0 && r.sample(op.Probability) > 0 {
-				put(op.Blocking, func(inst *instance, done func()) { inst.host.cpu.use(op.Compute, done) })
+			if draw(&m.due, op.Probability) > 0 {
+				put(op.Blocking, r.compute(op.Compute, m))
 			}
 		}
 	}
 	return blocking, overlapped
 }
 
+func (r *run) compute(seconds float64, m *meter) step {
+	return func(inst *instance, done func()) {
+		inst.host.cpu.use(seconds, func() {
+			r.count(m, 1)
+			done()
+		})
+	}
+}
+
 // call adds the invocations of another task.
-func (r *run) call(op spec.Op, put func(bool, step)) {
+func (r *run) call(op spec.Op, m *meter, put func(bool, step)) {
 	var all []step
-	for range r.sample(op.Probability * op.Call.Invocations) {
+	for range draw(&m.due, op.Probability*op.Call.Invocations) {
 		if !op.Call.Inline {
 			all = append(all, r.invocation(op))
 			continue
@@ -189,20 +241,20 @@ const (
 
 // io reads or writes n records. With a cache, it answers its share of the
 // reads, and writes go to both copies.
-func (r *run) io(op *spec.IO, n int) step {
+func (r *run) io(op *spec.IO, n int, m *meter) step {
 	copies := r.copies(op.Dataset)
 	if len(copies) == 1 {
-		return r.records(op, copies[0], n)
+		return r.records(op, copies[0], n, m)
 	}
-	if op.Write {
-		return together([]step{r.records(op, copies[0], n), r.records(op, copies[1], n)})
+	if op.Write { // written once both have it
+		return together([]step{r.records(op, copies[0], n, m), r.records(op, copies[1], n, &meter{})})
 	}
-	hits := min(n, r.sample(float64(n)*r.in.App.Datasets[op.Dataset].HitRate))
-	return chain([]step{r.records(op, copies[1], hits), r.records(op, copies[0], n-hits)})
+	hits := min(n, draw(&m.hits, float64(n)*r.in.App.Datasets[op.Dataset].HitRate))
+	return chain([]step{r.records(op, copies[1], hits, m), r.records(op, copies[0], n-hits, m)})
 }
 
 // records asks one copy of a dataset for n records.
-func (r *run) records(op *spec.IO, from copyOf, n int) step {
+func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	d := r.in.App.Datasets[op.Dataset]
 	rate, gap := r.device(d, from.unit, op.Write)
 	each := op.RecordSize/rate + gap
@@ -226,7 +278,10 @@ func (r *run) records(op *spec.IO, from copyOf, n int) step {
 		}
 		u := units[at%uint64(len(units))]
 		at++
-		r.ask(inst, u, d.Remote, request{cpu * share, each * share, op.RecordSize * share}, done)
+		r.ask(inst, u, d.Remote, request{cpu * share, each * share, op.RecordSize * share}, func() {
+			r.count(m, share)
+			done()
+		})
 	}
 	pace := 0.0
 	if op.StreamRate > 0 {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,21 +17,26 @@ import (
 
 // TestBuiltInEngineAgrees packs problems too large to enumerate both ways.
 // What the external solver has proven bounds what the built-in engine may say.
+// GLEANER_LONG=1 compares more, and gives the solver longer.
 func TestBuiltInEngineAgrees(t *testing.T) {
+	problems, limit := 12, time.Second
+	if os.Getenv("GLEANER_LONG") != "" {
+		problems, limit = 200, 20*time.Second
+	}
 	for _, solver := range []string{"cbc", "highs"} {
 		t.Run(solver, func(t *testing.T) {
 			if _, err := exec.LookPath(solver); err != nil {
 				t.Skipf("%s is not on PATH", solver)
 			}
-			compared, proven := 0, 0
-			for seed := uint64(0); compared < 25; seed++ {
+			compared, ended := 0, 0
+			for seed := uint64(0); compared < problems; seed++ {
 				p := packtest.Random(rand.New(rand.NewPCG(seed, 1)), 5, 12)
 				ours, err := pack.Solve(p, pack.Options{})
 				if err != nil {
 					continue // fits no server
 				}
 				compared++
-				theirs, err := milp.Solve(context.Background(), p, milp.Options{Solver: solver, TimeLimit: time.Second})
+				theirs, err := milp.Solve(context.Background(), p, milp.Options{Solver: solver, TimeLimit: limit})
 				if errors.Is(err, milp.ErrTime) {
 					continue
 				}
@@ -37,14 +44,40 @@ func TestBuiltInEngineAgrees(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				if theirs.Optimal {
-					proven++
+					ended++
 				}
 				if ours.LowerBound > theirs.Cost+1e-3 || theirs.LowerBound > ours.Cost+1e-3 {
 					t.Errorf("seed %d: ours costs %v and no less than %v; %s has %v and no less than %v",
 						seed, ours.Cost, ours.LowerBound, solver, theirs.Cost, theirs.LowerBound)
 				}
 			}
-			t.Logf("%d problems, %d of them solved to the end by %s", compared, proven, solver)
+			t.Logf("%d problems, %d of them solved to the end by %s", compared, ended, solver)
 		})
+	}
+}
+
+func TestMissingSolverSaysHowToInstallIt(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for solver, want := range map[string]string{"cbc": "coinor-cbc", "highs": "brew install highs", "": "coinor-cbc", "cplex": "choose highs or cbc"} {
+		_, err := milp.Solve(context.Background(), packtest.Datacenter(0.03, packtest.TableOne), milp.Options{Solver: solver})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("solver %q: %v does not mention %q", solver, err, want)
+		}
+		if missing := errors.Is(err, milp.ErrMissing); missing != (solver != "cplex") {
+			t.Errorf("solver %q: %v: missing is %v", solver, err, missing)
+		}
+	}
+}
+
+func TestCancelStopsTheSolver(t *testing.T) {
+	if _, err := exec.LookPath("cbc"); err != nil {
+		t.Skip("cbc is not on PATH")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	p := packtest.Datacenter(0.3, packtest.Mixed) // hours of work for the model over single servers
+	_, err := milp.Solve(ctx, p, milp.Options{Solver: "cbc", TimeLimit: time.Hour})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v after a cancel", err)
 	}
 }

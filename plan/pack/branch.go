@@ -95,10 +95,10 @@ func (t *tree) sum(r rule, x []float64) float64 {
 }
 
 // dearest tries the rules and gives the one whose cheaper half costs most,
-// with the fillings known.
+// with the fillings known; false says that there are none.
 func (t *tree) dearest(rules, try []rule) (rule, bool) {
-	if len(try) <= 1 {
-		return slices.Concat(try, []rule{{}})[0], len(try) == 1
+	if len(try) == 1 {
+		return try[0], true
 	}
 	var best rule
 	most := -1.0
@@ -108,7 +108,7 @@ func (t *tree) dearest(rules, try []rule) (rule, bool) {
 			best, most = r, c
 		}
 	}
-	return best, true
+	return best, len(try) > 0
 }
 
 // splitFillings finds limits within which the fillings of a shape are not a

@@ -44,7 +44,7 @@ func (t *tree) dive(rules []rule, rel relaxation, done []load, most float64, tri
 			t.offer(loads)
 		} else if *tries > 0 {
 			*tries--
-			t.dive(rules, t.relax(rules, loads, math.Inf(1)), loads, most, tries)
+			t.dive(rules, t.relax(rules, loads, math.Inf(1), 0), loads, most, tries)
 		}
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
-// Budgets of a search for a filling, in boxes: to find one that improves, and
-// to prove that there is none.
+// Budgets of a search for a filling, in boxes: to find one that improves, of
+// which any will do after a while; and to prove that there is none. Where a
+// node can be parted instead the latter begins lower and learns from success.
 const (
 	findBudget  = 300
 	findHaste   = 30
+	leastBudget = 3_000
+	firstBudget = 25_000
 	proveBudget = 100_000
 )
 
@@ -36,6 +40,7 @@ type relaxation struct {
 	x      []float64 // by column of the master
 	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
 	broken float64   // by how much rows are broken that must not be
+	tried  bool      // whether a proof was tried
 }
 
 func newMaster(p *Problem, stop func() bool) (*master, error) {
@@ -43,7 +48,7 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), stop: stop}
+	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: math.Inf(1), stop: stop}
 	for _, it := range p.Items {
 		m.need = append(m.need, it.Count)
 	}
@@ -70,11 +75,12 @@ func (m *master) seed() {
 	for k, s := range m.shapes {
 		for c := range s.items {
 			v := make([]int, s.len())
-			for n := s.most[c]; n > 0; n-- {
-				if v[c] = n; s.furnish(v) {
-					m.learn(k, v)
-					break
-				}
+			full := sort.Search(s.most[c], func(n int) bool { // one more does not fit
+				v[c] = n + 1
+				return !s.furnish(v)
+			})
+			if v[c] = full; full > 0 && s.furnish(v) {
+				m.learn(k, v)
 			}
 		}
 	}
@@ -84,8 +90,8 @@ func (m *master) seed() {
 // and done has been decided already. Fillings are searched for in haste until
 // none is found. That there is none is proved only when the cost has come down
 // no further than the goal, and only as far as it takes to have a bound at the
-// goal: a node below is divided all the same.
-func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
+// goal: a node below is parted all the same.
+func (m *master) relax(rules []rule, done []load, goal float64, budget int) relaxation {
 	need, lp := m.program(rules, done)
 	spent := costOf(done)
 	loss := m.eps() * m.servers(need)
@@ -104,8 +110,9 @@ func (m *master) relax(rules []rule, done []load, goal float64) relaxation {
 			break
 		}
 		shrink := (rel.cost - spent) / (goal + loss - spent)
-		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, proveBudget))
+		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, budget))
 		if len(m.cols) == built || m.stop() {
+			rel.tried = true
 			break
 		}
 	}
@@ -194,9 +201,9 @@ func (m *master) prove(lp *simplex, shrink float64, rules []rule, need []int, bu
 		f := m.search(k, s, dual, rules, need)
 		cost := f.floor
 		f.floor += m.eps()
-		f.budget, f.haste = budget, budget-findHaste
+		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
 		excess = max(excess, f.run()-cost)
-		m.work += budget - f.budget
+		m.work += budget - max(0, f.budget)
 		for _, v := range f.finds[max(0, len(f.finds)-3):] {
 			m.learn(k, v)
 		}

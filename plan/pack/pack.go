@@ -13,7 +13,7 @@
 //
 // A filling is a server type with whole numbers of items and purchases such
 // that no resource is demanded beyond what there is. Solve covers all items by
-// fillings: branch and price over fillings, see doc.go.
+// fillings, by branch and price; doc.go says how.
 package pack
 
 import (
@@ -70,7 +70,7 @@ type Solution struct {
 	Cost       float64
 	LowerBound float64 // no solution costs less: proven
 	Gap        float64 // (Cost - LowerBound) / Cost
-	Optimal    bool    // the gap is nil but for rounding, or the Gap of the Options is zero and was reached
+	Optimal    bool    // the gap is nil: proven
 	Nodes      int     // of the search tree
 	Columns    int     // fillings looked at by the master program
 }

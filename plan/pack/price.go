@@ -20,6 +20,7 @@ type search struct {
 	floor  float64 // only fillings worth more than this are of interest
 	budget int     // boxes; when they are used up the answer is only bounded
 	haste  int     // boxes left when any find will do
+	stop   func() bool
 
 	lp    *simplex
 	best  float64
@@ -81,6 +82,9 @@ func (s *search) descend() {
 	bound := s.lp.objective() + sure + hope
 	if bound <= s.best {
 		return
+	}
+	if s.stop != nil && s.budget%1024 == 0 && s.stop() {
+		s.budget = 0
 	}
 	if s.budget--; s.budget < 0 || s.budget < s.haste && s.finds != nil {
 		s.open = max(s.open, bound)
@@ -262,11 +266,14 @@ func (s *shape) taken(v []int, r int) float64 {
 	return sum
 }
 
+// furnishBudget is far beyond what any real choice of purchases takes.
+const furnishBudget = 2_000
+
 // furnish gives the items of v the cheapest purchases, in place, and says
 // whether any will do.
 func (s *shape) furnish(v []int) bool {
 	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]int, s.len()), hi: slices.Clone(s.most),
-		floor: math.Inf(-1), budget: math.MaxInt}
+		floor: math.Inf(-1), budget: furnishBudget}
 	for c := range f.worth {
 		f.worth[c] = -s.price[c]
 		if c < len(s.items) {

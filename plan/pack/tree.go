@@ -10,7 +10,7 @@ const (
 	integral    = 1e-6 // how near to a whole number is whole
 	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
-	workPerNode = 1000 // boxes of pricing that the average node may take
+	workPerNode = 150  // boxes of pricing that the average node may take
 )
 
 // A tree is the branch and price search of one problem.
@@ -25,6 +25,7 @@ type tree struct {
 	nodes   int
 	seq     int
 
+	budget   int     // of a proof, in boxes
 	leftover float64 // bound of nodes that could neither be parted nor closed
 }
 
@@ -67,23 +68,20 @@ func (q nodes) bound() float64 {
 // proven lower bound.
 func (t *tree) grow() float64 {
 	t.begin()
-	t.push(&node{})
+	t.push(&node{bound: t.rootBound()})
 	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
-	bound := min(t.cost, t.open.bound(), t.leftover)
-	if !t.closed(bound) {
-		bound = max(bound, t.rootBound())
-	}
-	return bound
+	return min(t.cost, t.open.bound(), t.leftover)
 }
 
-// rootBound proves the linear program's bound as well as the budget allows.
+// rootBound finds the fillings that matter to the linear program without any
+// rules, and proves its bound as well as the budget allows.
 func (t *tree) rootBound() float64 {
 	goal := math.Inf(1)
 	for {
-		rel := t.relax(nil, nil, goal)
-		if rel.bound >= goal || rel.cost >= goal || t.stop() {
+		rel := t.relax(nil, nil, goal, firstBudget)
+		if rel.cost >= goal || t.stop() { // no further down: proved or given up
 			return t.raise(rel.bound)
 		}
 		goal = rel.cost * (1 - 1e-6)
@@ -111,7 +109,7 @@ func (t *tree) begin() {
 	t.cost = math.Inf(1)
 	t.offer(loads)
 	t.penalty = 1 + costOf(loads)
-	t.leftover = math.Inf(1)
+	t.leftover, t.budget = math.Inf(1), firstBudget
 }
 
 // closed says whether a bound leaves nothing to gain.
@@ -122,9 +120,9 @@ func (t *tree) closed(bound float64) bool {
 // raise lifts a bound to the next cost there can be.
 func (t *tree) raise(bound float64) float64 {
 	if t.quantum > 0 {
-		return t.quantum * math.Ceil(bound/t.quantum-1e-4)
+		bound = t.quantum * math.Ceil(bound/t.quantum-1e-4)
 	}
-	return bound
+	return max(0, bound)
 }
 
 func (t *tree) push(n *node) {
@@ -133,13 +131,18 @@ func (t *tree) push(n *node) {
 	heap.Push(&t.open, n)
 }
 
-// offer keeps a solution if it is the best so far.
-func (t *tree) offer(loads []load) {
+// offer keeps a solution if it is the best so far, and says whether it is.
+func (t *tree) offer(loads []load) bool {
 	loads = trim(t.shapes, loads, t.need)
-	if c := costOf(loads); c < t.cost {
-		t.best, t.cost = loads, c
+	c := costOf(loads)
+	if c >= t.cost {
+		return false
+	}
+	t.best, t.cost = loads, c
+	if t.cheapest > 0 {
 		t.most = c / t.cheapest
 	}
+	return true
 }
 
 // goal is the least cost that is of no interest any more.
@@ -150,10 +153,16 @@ func (t *tree) goal() float64 {
 // expand solves a node's relaxation, looks for solutions near it, and parts
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
+	if t.closed(n.bound) {
+		return
+	}
 	t.nodes++
-	for {
-		rel := t.relax(n.rules, nil, t.goal())
+	for budget := t.budget; ; {
+		rel := t.relax(n.rules, nil, t.goal(), budget)
 		n.bound = max(n.bound, t.raise(rel.bound))
+		if rel.tried {
+			t.judge(t.closed(n.bound))
+		}
 		switch {
 		case t.closed(n.bound):
 			return
@@ -167,12 +176,23 @@ func (t *tree) expand(n *node) {
 			t.part(n, r, rel.cost)
 			return
 		}
-		before := t.cost
-		t.offer(t.whole(rel.x))
-		if t.cost == before || t.stop() { // no better, and not proved either
+		if t.offer(t.whole(rel.x)) {
+			continue
+		}
+		if budget == proveBudget || t.stop() { // neither better nor proved
 			t.leftover = min(t.leftover, n.bound)
 			return
 		}
+		budget = proveBudget
+	}
+}
+
+// judge spends more on proofs while they succeed, and less when they do not.
+func (t *tree) judge(proved bool) {
+	if proved {
+		t.budget = min(2*t.budget, proveBudget)
+	} else {
+		t.budget = max(t.budget/2, leastBudget)
 	}
 }
 

@@ -86,5 +86,7 @@ func readQuery(node *yaml.Node) (Query, error) {
 	return q, nil
 }
 
-// oneLine folds an error of several lines.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine folds an error of several lines, and leaves out what only we know.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), " in type compute.jobsFile", "")), " ")
+}

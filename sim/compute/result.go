@@ -36,20 +36,18 @@ func (m *meter) stretch(took time.Duration, alone float64) {
 
 // A Result is what came of a run.
 type Result struct {
-	Jobs           int           // that arrived
-	Unfinished     int           // of them, when the window was over
-	MeanJob        time.Duration // from submission to end; of an unfinished one, to the end of the window
-	P95Job         time.Duration
-	TasksStarted   int
-	TasksKilled    int
-	Primary        float64       // mean share of all cores that primaries used
-	Harvested      float64       // mean share that tasks held
-	Wasted         float64       // mean share that killed tasks had held for nothing
-	Overload       time.Duration // summed over servers: primary and tasks together want more than there is
-	MeanStretch    float64       // by how much tasks took longer than alone
-	JobTimes       []time.Duration
-	SimulatedTime  time.Duration
-	SimulatedCores float64
+	Jobs         int           // that arrived
+	Unfinished   int           // of them, when the window was over
+	MeanJob      time.Duration // from submission to end; of an unfinished one, to the end of the window
+	P95Job       time.Duration
+	TasksStarted int
+	TasksKilled  int
+	Primary      float64       // mean share of all cores that primaries used
+	Harvested    float64       // mean share that tasks held
+	Wasted       float64       // mean share that killed tasks had held for nothing
+	Overload     time.Duration // summed over servers: primary and tasks together want more than there is
+	MeanStretch  float64       // by what factor finished tasks took longer than alone
+	Dilated      float64       // seconds that they took beyond it
 }
 
 // Result sums the run up to now.
@@ -63,25 +61,26 @@ func (w *World) Result() Result {
 		}
 	}
 	res := Result{Jobs: w.arrival, Unfinished: len(w.jobs), TasksStarted: m.started, TasksKilled: m.killed, Overload: m.overload,
-		SimulatedTime: w.now, SimulatedCores: m.cores, MeanStretch: 1}
+		MeanStretch: 1, Dilated: (m.together - m.alone) / 1e9}
 	all := m.cores * w.now.Seconds()
 	res.Primary, res.Harvested, res.Wasted = m.primary/all, m.harvested/all, m.wasted/all
 	if m.alone > 0 {
 		res.MeanStretch = m.together / m.alone
 	}
 	sum := 0.0
+	var times []time.Duration
 	for i := range w.arrival {
 		took := m.took[i]
 		if _, open := w.jobs[w.Arrivals[i].Job.ID]; open {
 			took = w.now - w.Arrivals[i].At
 		}
-		res.JobTimes = append(res.JobTimes, took)
+		times = append(times, took)
 		sum += float64(took)
 	}
-	if n := len(res.JobTimes); n > 0 {
-		sorted := slices.Sorted(slices.Values(res.JobTimes))
+	if n := len(times); n > 0 {
+		slices.Sort(times)
 		res.MeanJob = time.Duration(sum / float64(n))
-		res.P95Job = sorted[min(n*95/100, n-1)]
+		res.P95Job = times[min(n*95/100, n-1)]
 	}
 	return res
 }

@@ -44,6 +44,16 @@ func TestOneSeedGivesOneDatacenterOnAnyNumberOfCores(t *testing.T) {
 	}
 }
 
+func TestAnyNumberOfServersCanBeHad(t *testing.T) {
+	for _, p := range Profiles() {
+		for _, n := range []int{FewestServers, 77, 500} {
+			if d := Generate(p, Options{Servers: n, Seed: 1}); len(d.Servers) != n {
+				t.Errorf("%s with %d servers has %d", p.Name, n, len(d.Servers))
+			}
+		}
+	}
+}
+
 func TestThePastEndsAndTheFutureBeginsAtNow(t *testing.T) {
 	d := small(t, 1)
 	if got := d.SlotAt(d.Now); got != 3*720 {

@@ -59,7 +59,7 @@ func (p Profile) shrunk(servers int) Profile {
 	}
 	ratio := float64(servers) / float64(p.Servers)
 	p.Servers = servers
-	p.Tenants = min(max(int(math.Round(float64(p.Tenants)*ratio)), 60), servers/2)
+	p.Tenants = min(max(int(math.Round(float64(p.Tenants)*ratio)), 60), servers*3/10)
 	p.Environments = min(max(int(math.Round(float64(p.Environments)*ratio)), 24), p.Tenants/2)
 	return p
 }
@@ -101,7 +101,7 @@ func (g *generator) tenants() {
 			weights[j] = math.Exp(g.SizeSigma * r.NormFloat64())
 		}
 		largest := max(int(g.LargestTenant*float64(g.Servers)), (servers[i]+counts[i]-1)/counts[i])
-		for _, size := range apportion(max(servers[i], counts[i]), weights, 1, largest) {
+		for _, size := range apportion(servers[i], weights, 1, largest) {
 			g.tenant(r, pattern, size, environments)
 		}
 	}

@@ -1,0 +1,54 @@
+package cluster
+
+import "time"
+
+// A PastJob is a job that was submitted before a world was last left, with
+// what became of it. Together they are all that a core must be told to go on
+// where its predecessor stopped.
+type PastJob struct {
+	Job       *Job      `json:"job"`
+	Submitted time.Time `json:"submitted"`
+	Started   time.Time `json:"started,omitzero"` // its first task; zero when none has
+	Ended     time.Time `json:"ended,omitzero"`   // zero when it has not
+	Reason    string    `json:"reason,omitempty"` // why it ended, when it did not run to its end
+	Work      float64   `json:"work,omitempty"`   // of its finished tasks, in core-seconds
+	Kills     int       `json:"kills,omitempty"`
+	// Runs has, for a job that has not ended, the last run of every task that
+	// was ever started.
+	Runs []Run `json:"runs,omitempty"`
+}
+
+// A Run is what became of one run of a task.
+type Run struct {
+	Task     TaskID    `json:"task"`
+	On       ServerID  `json:"on"`
+	State    RunState  `json:"state"`
+	Since    time.Time `json:"since"`
+	Failures int       `json:"failures,omitempty"` // of this task, in all its runs
+	Reason   string    `json:"reason,omitempty"`   // of the last failure
+}
+
+// A RunState says whether a task still runs.
+type RunState uint8
+
+// The states of a run.
+const (
+	UnknownRun RunState = iota
+	Running
+	Finished
+	Stopped // killed, failed or lost: to be run again
+)
+
+var runStates = []string{"unknown", "running", "finished", "stopped"}
+
+func (s RunState) String() string { return nameOf(runStates, int(s)) }
+
+// MarshalText writes the state by name.
+func (s RunState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state by name.
+func (s *RunState) UnmarshalText(text []byte) error {
+	i, err := numberOf(runStates, text, "state of a run")
+	*s = RunState(i)
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/cluster"
+	"gleaner/control/board"
+	"gleaner/input"
+	"gleaner/web"
+)
+
+// socketPath is where a gleaner that is up answers.
+func socketPath(dir string) string { return filepath.Join(dir, "local", "gleaner.sock") }
+
+// longestSocket is how long the name of a socket may be on every system.
+const longestSocket = 100
+
+// socketAddress gives an address for the socket that is short enough, however
+// deep the data directory lies. It is good until release is called.
+func socketAddress(dir string) (address string, release func(), err error) {
+	path := socketPath(dir)
+	if len(path) <= longestSocket {
+		return path, func() {}, nil
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), filepath.Base(path)), func() { d.Close() }, nil
+}
+
+// A client asks the gleaner that is up with a data directory.
+type client struct {
+	dir  string
+	http http.Client
+}
+
+func newClient(cmd *cobra.Command) (*client, error) {
+	dir, err := dataDir(cmd)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{dir: dir}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		address, release, err := socketAddress(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return (&net.Dialer{}).DialContext(ctx, "unix", address)
+	}}
+	return c, nil
+}
+
+// ask sends a request and reads the answer into v.
+func (c *client) ask(ctx context.Context, method, path string, body []byte, v any) error {
+	response, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(v); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// send sends a request; an answer that tells a problem is an error.
+func (c *client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://gleaner/api/v1/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/yaml")
+	response, err := c.http.Do(request)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) || errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no gleaner is up with %s; start one with 'gleaner up%s'", c.dir, c.dataHint())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	var p web.Problem
+	if json.Unmarshal(text, &p) != nil || p.Error == "" {
+		return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
+	}
+	if response.StatusCode < 500 {
+		return nil, input.Errorf("", "%s", p.Error)
+	}
+	return nil, errors.New(p.Error)
+}
+
+func (c *client) dataHint() string {
+	if own, err := dataDir(&cobra.Command{}); err == nil && own == c.dir {
+		return ""
+	}
+	return " --data " + c.dir
+}
+
+// job finds the job that a user means: by its number, as 7 or job-7, or by its
+// name, the last one so called.
+func (c *client) job(ctx context.Context, text string) (board.Job, error) {
+	if id, err := strconv.ParseInt(strings.TrimPrefix(text, "job-"), 10, 64); err == nil {
+		var j board.Job
+		return j, c.ask(ctx, http.MethodGet, fmt.Sprintf("jobs/%d", id), nil, &j)
+	}
+	var all []board.Job
+	if err := c.ask(ctx, http.MethodGet, "jobs", nil, &all); err != nil {
+		return board.Job{}, err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name == text {
+			return all[i], nil
+		}
+	}
+	return board.Job{}, input.Errorf("", "no job is called %q; see 'gleaner jobs'", text)
+}
+
+// oneArg wants exactly one argument, called what.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return input.Errorf("", "'%s' takes one %s; see --help", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+func cores(r cluster.Resources) string {
+	return fmt.Sprintf("%.2f", float64(r.CPU)/float64(cluster.Core))
+}
+
+func megabytes(r cluster.Resources) string {
+	return fmt.Sprintf("%d MB", (r.Memory+cluster.MB-1)/cluster.MB)
+}

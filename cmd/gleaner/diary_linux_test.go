@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/history"
+	"gleaner/kv/mem"
+)
+
+// Five minutes of samples, one a second, become two of the history: the mean
+// of two minutes each, as shares of the machine.
+func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
+	store, err := history.Open(t.Context(), mem.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary(store, cluster.Server{ID: "here", CPU: 8 * cluster.Core, Memory: 32 * cluster.GB}, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- d.keep(ctx) }()
+		from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+		for second := range 300 {
+			use := cluster.Resources{CPU: 2 * cluster.Core, Memory: 8 * cluster.GB}
+			if second%2 == 1 {
+				use.CPU = 4 * cluster.Core
+			}
+			ev := cluster.Event{At: from.Add(time.Duration(second) * time.Second), Kind: cluster.UseReported, Use: []cluster.Use{{On: "here", Primary: use}}}
+			if err := d.Event(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		stop()
+		if err := <-kept; err != context.Canceled {
+			t.Fatal(err)
+		}
+		n := 0
+		for s, err := range store.Samples(t.Context(), "here", from, from.Add(time.Hour)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			if math.Abs(float64(s.CPU)-3.0/8) > 0.01 || s.Mem != 0.25 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d samples", n)
+		}
+	})
+}

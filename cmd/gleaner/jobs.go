@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/control/board"
+	"gleaner/input"
+)
+
+func newJobs() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "jobs [NAME]",
+		Short: "List jobs, or tell more about one",
+		Long: `Jobs lists the jobs of the gleaner that is up, the newest last. With a name or a
+number it tells how far each stage of that job has come and what runs of it.`,
+		Example: `  gleaner jobs
+  gleaner jobs wordcount
+  gleaner jobs job-7 --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return input.Errorf("", "'%s' takes one job at most; see --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: runJobs,
+	}
+	addDataFlag(cmd)
+	return cmd
+}
+
+func runJobs(cmd *cobra.Command, args []string) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		j, err := c.job(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if wantJSON(cmd) {
+			return printJSON(cmd, j)
+		}
+		return printJob(cmd.OutOrStdout(), j)
+	}
+	var all []board.Job
+	if err := c.ask(cmd.Context(), http.MethodGet, "jobs", nil, &all); err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, all)
+	}
+	return printJobs(cmd.OutOrStdout(), all)
+}
+
+func printJobs(out io.Writer, all []board.Job) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
+		return err
+	}
+	t := newTable("job", "name", "state", ">tasks", ">running", ">finished", ">kills", "submitted", ">took")
+	for _, j := range all {
+		tasks, running, finished := 0, 0, 0
+		for _, s := range j.Stages {
+			tasks, running, finished = tasks+s.Tasks, running+s.Running, finished+s.Finished
+		}
+		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(tasks), strconv.Itoa(running), strconv.Itoa(finished), strconv.Itoa(j.Kills),
+			j.Submitted.Local().Format(time.DateTime), took(j))
+	}
+	return t.print(out)
+}
+
+func printJob(out io.Writer, j board.Job) error {
+	fmt.Fprintf(out, "%s (%s): %s", j.ID, j.Name, j.State)
+	if j.Reason != "" && j.Reason != string(j.State) {
+		fmt.Fprintf(out, ": %s", j.Reason)
+	}
+	fmt.Fprintf(out, "\nsubmitted %s, ran for %s, tasks killed %d times\n\n", j.Submitted.Local().Format(time.DateTime), took(j), j.Kills)
+	t := newTable("stage", ">tasks", ">running", ">finished", ">failures", ">cores", ">memory")
+	for _, s := range j.Stages {
+		t.row(s.Name, strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), megabytes(s.Request))
+	}
+	if err := t.print(out); err != nil || len(j.Running) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	t = newTable("running", ">for")
+	for _, r := range slices.Backward(j.Running) {
+		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String())
+	}
+	return t.print(out)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gleaner/cluster"
+	"gleaner/control/board"
+	"gleaner/web"
+)
+
+func newStatus() *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what is harvested, what the primary uses, and who was killed",
+		Long: `Status shows the gleaner that is up: how the machine is divided between its primary,
+the reserve and harvested tasks, which jobs there are and which tasks were killed
+and why. On a terminal it is renewed every second until Ctrl-C; otherwise it is
+printed once.`,
+		Example: `  gleaner status
+  gleaner status --json | jq .primary.cpu`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd, once) },
+	}
+	addDataFlag(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "print it once, also on a terminal")
+	return cmd
+}
+
+func runStatus(cmd *cobra.Command, once bool) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		var s web.Status
+		if err := c.ask(cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
+			return err
+		}
+		return printJSON(cmd, s)
+	}
+	if f, ok := cmd.OutOrStdout().(*os.File); once || !ok || !term.IsTerminal(int(f.Fd())) {
+		text, err := statusText(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), text)
+		return err
+	}
+	return watchStatus(cmd, c)
+}
+
+// watchStatus renews the picture every second, in place.
+func watchStatus(cmd *cobra.Command, c *client) error {
+	const home, toEnd, lineEnd = "\x1b[H", "\x1b[J", "\x1b[K\n"
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	fmt.Fprint(cmd.OutOrStdout(), home+toEnd)
+	for {
+		text, err := statusText(cmd.Context(), c)
+		if cmd.Context().Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(cmd.OutOrStdout(), home+strings.ReplaceAll(text, "\n", lineEnd)+toEnd)
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// shownJobs is how many ended jobs are shown beside those that go on.
+const shownJobs = 5
+
+func statusText(ctx context.Context, c *client) (string, error) {
+	var s web.Status
+	if err := c.ask(ctx, http.MethodGet, "status", nil, &s); err != nil {
+		return "", err
+	}
+	var jobs []board.Job
+	if err := c.ask(ctx, http.MethodGet, "jobs", nil, &jobs); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s at %s: %d jobs, %d tasks running, %d to come, %d killed\n\n",
+		s.Server, s.At.Local().Format(time.TimeOnly), s.Jobs, s.Running, s.Waiting, s.Kills)
+	t := newTable("", ">cores", ">memory")
+	free := s.Size.Sub(s.Primary.RoundUp()).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
+	for _, row := range []struct {
+		name string
+		r    cluster.Resources
+	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", free}, {"machine", s.Size}} {
+		t.row(row.name, cores(row.r), megabytes(row.r))
+	}
+	if err := t.print(&out); err != nil {
+		return "", err
+	}
+	if s.Class != nil {
+		fmt.Fprintf(&out, "\nthe primary is %s: mean %.0f%%, peak %.0f%%\n", s.Class.Pattern, 100*s.Class.Mean, 100*s.Class.Peak)
+	}
+	fmt.Fprintln(&out)
+	return out.String() + jobsText(jobs) + killsText(s.Last), nil
+}
+
+// jobsText shows the jobs that go on and the last that have ended.
+func jobsText(jobs []board.Job) string {
+	var shown []board.Job
+	over := 0
+	for i := len(jobs) - 1; i >= 0; i-- {
+		if !jobs[i].Ended.IsZero() {
+			over++
+		}
+		if jobs[i].Ended.IsZero() || over <= shownJobs {
+			shown = append([]board.Job{jobs[i]}, shown...)
+		}
+	}
+	var out strings.Builder
+	_ = printJobs(&out, shown)
+	return out.String()
+}
+
+func killsText(kills []board.Kill) string {
+	if len(kills) == 0 {
+		return ""
+	}
+	t := newTable("killed", "at", "because")
+	for i := len(kills) - 1; i >= 0; i-- {
+		t.row(kills[i].Task, kills[i].At.Local().Format(time.TimeOnly), kills[i].Reason)
+	}
+	var out strings.Builder
+	_ = t.print(&out)
+	return "\n" + out.String()
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/control/board"
+	"gleaner/control/jobfile"
+	"gleaner/harvest"
+	"gleaner/history"
+	"gleaner/input"
+	"gleaner/local"
+	"gleaner/web"
+)
+
+// steady is how long what the primary has given back must stay free on one
+// machine before tasks come back: a burst of seconds does not kill them twice.
+const steady = 15 * time.Second
+
+type upFlags struct {
+	listen        string
+	cert, key     string
+	reserveCPU    string
+	reserveMemory string
+	policy        string
+	keep          time.Duration
+	noCgroups     bool
+	server        string
+}
+
+func newUp() *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Harvest this machine: run batch jobs on what its owner leaves idle",
+		Long: `Up harvests this machine. All that is not a task of a job it was given is the
+primary, the machine's owner. Every second it looks at what the primary uses; tasks
+run on the rest, beside a reserve that is kept free for the primary to burst into.
+When the primary eats into the reserve, tasks are killed, the youngest first, and
+run again later.
+
+It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
+again with the same data directory and it goes on where it was.
+
+Without permission for control groups it still works: tasks then run at the lowest
+priority, but their memory is not limited. It says so when it starts.`,
+		Example: `  gleaner up
+  gleaner run examples/wordcount.yaml --wait     # from another terminal
+
+  # Keep two cores and 4 GB free for the owner:
+  gleaner up --reserve-cpu 2 --reserve-memory 4GB`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, f) },
+	}
+	addDataFlag(cmd)
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; \"\" for none")
+	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate (PEM) to serve the API with")
+	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
+	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third)")
+	cmd.Flags().StringVar(&f.reserveMemory, "reserve-memory", "", "memory kept free for the primary, as 4GB (default 10/32 of it)")
+	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
+	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
+	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
+	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "do without control groups")
+	return cmd
+}
+
+// newTask is the supervisor of one run of a task; people do not call it.
+func newTask() *cobra.Command {
+	return &cobra.Command{
+		Use:    "task DIR",
+		Short:  "Watch over one run of a task (started by 'gleaner up')",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return local.Supervise(args[0]) },
+	}
+}
+
+func runUp(cmd *cobra.Command, f upFlags) (err error) {
+	policy, err := harvest.PolicyNamed(f.policy)
+	if err != nil {
+		return input.Errorf("--policy", "%v", err)
+	}
+	dir, err := dataDir(cmd)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if f.server == "" {
+		if f.server, err = os.Hostname(); err != nil {
+			return input.Errorf("--server", "this machine has no name; give it one")
+		}
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	store, err := openData(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	past, err := history.Open(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, world.Close()) }()
+	u := &upped{flags: f, log: log, world: world, history: past, dir: dir}
+	if u.reserve, err = f.reserve(world.Machine().Size()); err != nil {
+		return err
+	}
+	u.policy = policy
+	return u.run(cmd.Context())
+}
+
+// reserve is what is kept free of a machine of that size.
+func (f upFlags) reserve(size cluster.Resources) (harvest.Reserve, error) {
+	fixed := cluster.Resources{
+		CPU:    cluster.MilliCPU(harvest.PaperReserve.CPU * float64(size.CPU)),
+		Memory: cluster.Bytes(harvest.PaperReserve.Memory * float64(size.Memory)),
+	}
+	if f.reserveCPU == "0" {
+		fixed.CPU = 0
+	} else if f.reserveCPU != "" {
+		cores, err := jobfile.ParseCores(f.reserveCPU)
+		if err != nil {
+			return harvest.Reserve{}, input.Errorf("--reserve-cpu", "%q: %v", f.reserveCPU, err)
+		}
+		fixed.CPU = cores
+	}
+	if f.reserveMemory == "0" {
+		fixed.Memory = 0
+	} else if f.reserveMemory != "" {
+		memory, err := jobfile.ParseSize(f.reserveMemory)
+		if err != nil {
+			return harvest.Reserve{}, input.Errorf("--reserve-memory", "%q: %v", f.reserveMemory, err)
+		}
+		fixed.Memory = memory
+	}
+	if !fixed.Fits(size) {
+		return harvest.Reserve{}, input.Errorf("--reserve-cpu", "a reserve of %s is more than the %s of this machine", fixed, size)
+	}
+	fixed.Memory = fixed.Memory / cluster.MB * cluster.MB
+	return harvest.Reserve{Fixed: fixed}, nil
+}
+
+// upped is a gleaner that is up.
+type upped struct {
+	flags   upFlags
+	log     *slog.Logger
+	world   *local.World
+	history *history.Store
+	dir     string
+	reserve harvest.Reserve
+	policy  harvest.Policy
+}
+
+// most is what one task may be given: beside the reserve and a primary that
+// is never quite idle, and so counts as one core.
+func (u *upped) most() cluster.Resources {
+	size := u.world.Machine().Size()
+	if !harvest.Guarded(u.policy) {
+		return size
+	}
+	return size.Sub(u.reserve.Of(size)).Sub(cluster.Resources{CPU: cluster.Core})
+}
+
+func (u *upped) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	shown := board.New(u.reserve)
+	api := &web.API{Board: shown, Machine: u.world, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
+	failed := make(chan error, 3)
+	served, err := serve(u.dir, u.flags, api, failed)
+	if err != nil {
+		return err
+	}
+	defer served.close()
+	size := u.world.Machine().Size()
+	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
+	if most := u.most(); most.CPU <= 0 || most.Memory <= 0 {
+		u.log.Warn("nothing can be harvested here: the reserve and one core of the primary are all there is; see --reserve-cpu and --reserve-memory")
+	}
+	diary := newDiary(u.history, u.world.Machine(), u.log)
+	brain := &control.Brain{
+		Core:      harvest.New(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady}),
+		Reserve:   u.reserve,
+		Unguarded: !harvest.Guarded(u.policy),
+	}
+	go func() { failed <- diary.keep(ctx) }()
+	go func() { failed <- u.upkeep(ctx, shown) }()
+	loop := make(chan error, 1)
+	go func() { loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, logged{u.log}}) }()
+	select {
+	case err = <-failed:
+		stop()
+		<-loop
+	case err = <-loop:
+		stop()
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	served.close()
+	u.stop()
+	return err
+}
+
+// stop ends the tasks and tells which will be run again.
+func (u *upped) stop() {
+	u.log.Info("stopping")
+	again := u.world.Stop("gleaner stops")
+	if len(again) == 0 {
+		return
+	}
+	var names []string
+	for _, id := range again {
+		names = append(names, id.String())
+	}
+	u.log.Info("tasks were ended and will be run again when gleaner is next up", "count", len(again), "tasks", strings.Join(names, " "))
+}

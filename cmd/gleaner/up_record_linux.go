@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"gleaner/classify"
+	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/control/board"
+	"gleaner/history"
+)
+
+// recorders keep what happens, each in its own way.
+type recorders []control.Recorder
+
+func (r recorders) Event(ev cluster.Event) error {
+	for _, one := range r {
+		if err := one.Event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r recorders) Action(a cluster.Action) error {
+	for _, one := range r {
+		if err := one.Action(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logged says what happens to tasks and jobs, and why.
+type logged struct{ *slog.Logger }
+
+func (l logged) Event(ev cluster.Event) error {
+	switch ev.Kind {
+	case cluster.JobSubmitted:
+		l.Info("job submitted", "job", ev.Job.ID.String(), "name", ev.Job.Name)
+	case cluster.TaskStarted, cluster.TaskFinished:
+		l.Info(ev.Kind.String(), "task", ev.Task.String())
+	case cluster.TaskFailed, cluster.TaskKilled:
+		l.Warn(ev.Kind.String(), "task", ev.Task.String(), "reason", ev.Reason)
+	case cluster.ClassesPublished:
+		for _, c := range ev.Classes {
+			l.Info("the primary was classified", "pattern", c.Pattern.String(), "mean", c.Mean, "peak", c.Peak)
+		}
+	}
+	return nil
+}
+
+func (l logged) Action(a cluster.Action) error {
+	switch a.Kind {
+	case cluster.KillTask:
+		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
+	case cluster.FinishJob:
+		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
+	}
+	return nil
+}
+
+// A diary keeps the history of the primary: its mean use, every two minutes.
+// It writes on its own time, so that the loop never waits for a disk.
+type diary struct {
+	store *history.Store
+	size  cluster.Resources
+	log   *slog.Logger
+	pages chan history.Sample
+
+	since time.Time
+	sum   cluster.Resources
+	n     int
+}
+
+// pageEvery is how often the history gets a sample.
+const pageEvery = 2 * time.Minute
+
+func newDiary(store *history.Store, server cluster.Server, log *slog.Logger) *diary {
+	return &diary{store: store, size: server.Size(), log: log, pages: make(chan history.Sample, 100)}
+}
+
+func (d *diary) Action(cluster.Action) error { return nil }
+
+func (d *diary) Event(ev cluster.Event) error {
+	if ev.Kind != cluster.UseReported || len(ev.Use) == 0 {
+		return nil
+	}
+	if d.since.IsZero() {
+		d.since = ev.At
+	}
+	d.sum, d.n = d.sum.Add(ev.Use[0].Primary), d.n+1
+	if ev.At.Sub(d.since) < pageEvery {
+		return nil
+	}
+	cpu, _ := history.Clamp(float64(d.sum.CPU) / float64(d.n) / float64(d.size.CPU))
+	mem, _ := history.Clamp(float64(d.sum.Memory) / float64(d.n) / float64(d.size.Memory))
+	select {
+	case d.pages <- history.Sample{Milli: ev.At.UnixMilli(), Server: ev.Use[0].On, CPU: cpu, Mem: mem}:
+	default:
+		d.log.Error("the history does not keep up; a sample is lost")
+	}
+	d.since, d.sum, d.n = ev.At, cluster.Resources{}, 0
+	return nil
+}
+
+// keep writes the pages down until ctx is done.
+func (d *diary) keep(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case page := <-d.pages:
+			err := d.store.Import(ctx, func(im *history.Import) error { return im.Add(ctx, page) })
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// upkeep classifies the primary and forgets old jobs, now and every day.
+func (u *upped) upkeep(ctx context.Context, shown *board.Board) error {
+	days := time.NewTicker(24 * time.Hour)
+	defer days.Stop()
+	for {
+		if err := u.classify(ctx); err != nil {
+			return err
+		}
+		old := time.Now().Add(-u.flags.keep)
+		if err := u.world.Prune(old); err != nil {
+			return err
+		}
+		shown.Forget(old)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-days.C:
+		}
+	}
+}
+
+// classifyWindow is how much history tells a pattern (OSDI'16 §3.2: a month).
+const classifyWindow = 30 * 24 * time.Hour
+
+// classify tells the core what class this machine is in, once there is enough
+// history to say.
+func (u *upped) classify(ctx context.Context) error {
+	first, last, err := u.history.Range(ctx)
+	if errors.Is(err, history.ErrEmpty) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(pageEvery), Step: pageEvery}
+	if first.After(w.From) {
+		w.From = first.Truncate(pageEvery)
+	}
+	w.Len = int(last.Sub(w.From)/pageEvery) + 1
+	series, err := u.history.Window(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, s := range series {
+		if s.Tenant != u.world.Machine().Tenant() {
+			continue
+		}
+		result := classify.Run(w, []cluster.Series{s}, classify.Options{Seed: 1})
+		for _, skipped := range result.Skipped {
+			u.log.Info("the primary is not classified yet", "because", skipped.Reason)
+		}
+		u.world.Publish(result.Classes)
+	}
+	return nil
+}

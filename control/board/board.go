@@ -1,0 +1,307 @@
+// Package board shows what is going on in a world. It follows the loop as a
+// recorder, decides nothing, and may be asked at any time.
+package board
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/harvest"
+)
+
+// A State says how far a job has come.
+type State string
+
+// The states of a job.
+const (
+	Waiting   State = "waiting" // none of its tasks runs
+	Running   State = "running"
+	Finished  State = "finished"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// A Job is what is shown of one.
+type Job struct {
+	ID        cluster.JobID `json:"id"`
+	Name      string        `json:"name"`
+	State     State         `json:"state"`
+	Submitted time.Time     `json:"submitted"`
+	Started   time.Time     `json:"started,omitzero"`
+	Ended     time.Time     `json:"ended,omitzero"`
+	Reason    string        `json:"reason,omitempty"` // why it did not run to its end
+	Kills     int           `json:"kills"`            // of its tasks
+	Stages    []Stage       `json:"stages"`
+	Running   []Run         `json:"running"` // the oldest first
+}
+
+// A Stage is what is shown of one.
+type Stage struct {
+	Name     string            `json:"name"`
+	After    []string          `json:"after,omitempty"`
+	Request  cluster.Resources `json:"request"`
+	Tasks    int               `json:"tasks"`
+	Running  int               `json:"running"`
+	Finished int               `json:"finished"`
+	Failures int               `json:"failures"` // of its tasks, that were or will be retried
+}
+
+// A Run is a task that runs.
+type Run struct {
+	Task    cluster.TaskID    `json:"-"`
+	Name    string            `json:"task"`
+	Since   time.Time         `json:"since"`
+	Request cluster.Resources `json:"request"`
+}
+
+// A Kill is a task that was killed.
+type Kill struct {
+	At     time.Time `json:"at"`
+	Task   string    `json:"task"`
+	Reason string    `json:"reason"`
+}
+
+// A Class is what history says of the server's primary.
+type Class struct {
+	Pattern     cluster.Pattern `json:"pattern"`
+	Mean        float64         `json:"mean"` // 0 to 1
+	Peak        float64         `json:"peak"`
+	PeriodHours float64         `json:"period_hours,omitempty"`
+}
+
+// A Status is the whole at a glance.
+type Status struct {
+	At      time.Time         `json:"at"` // of the last sample
+	Server  cluster.ServerID  `json:"server"`
+	Size    cluster.Resources `json:"size"`
+	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
+	Primary cluster.Resources `json:"primary"`         // used by all that is not harvested
+	Held    cluster.Resources `json:"held"`            // asked for by the tasks that run
+	Class   *Class            `json:"class,omitempty"` // once there is enough history
+	Running int               `json:"running"`         // tasks
+	Waiting int               `json:"waiting"`         // tasks of jobs that have not ended
+	Jobs    int               `json:"jobs"`            // that have not ended
+	Kills   int               `json:"kills"`           // since this process started
+	Last    []Kill            `json:"last_kills"`
+}
+
+// A Board keeps what was last known of one server and its jobs.
+type Board struct {
+	reserve harvest.Reserve
+
+	mu     sync.Mutex
+	status Status
+	jobs   map[cluster.JobID]*Job
+}
+
+// New gives an empty board.
+func New(reserve harvest.Reserve) *Board {
+	return &Board{reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
+}
+
+// lastKills is how many kills are shown.
+const lastKills = 10
+
+// Event takes in what happened.
+func (b *Board) Event(ev cluster.Event) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch ev.Kind {
+	case cluster.ServerJoined:
+		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.reserve.Of(ev.Server.Size())
+	case cluster.UseReported:
+		for _, use := range ev.Use {
+			b.status.At, b.status.Primary = ev.At, use.Primary
+		}
+	case cluster.ClassesPublished:
+		b.status.Class = nil
+		if len(ev.Classes) > 0 {
+			c := &ev.Classes[0]
+			b.status.Class = &Class{c.Pattern, c.Mean, c.Peak, c.Period.Hours()}
+		}
+	case cluster.JobSubmitted:
+		b.add(ev.Job, ev.At)
+	case cluster.Resumed:
+		for i := range ev.Past {
+			b.restore(&ev.Past[i])
+		}
+	case cluster.TaskStarted:
+		b.started(ev)
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+		b.stopped(ev)
+	}
+	return nil
+}
+
+// Action takes in what was decided: the end of a job.
+func (b *Board) Action(a cluster.Action) error {
+	if a.Kind != cluster.FinishJob {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if j := b.jobs[a.ID]; j != nil {
+		j.end(time.Now(), a.Reason)
+	}
+	return nil
+}
+
+func (j *Job) end(at time.Time, reason string) {
+	j.Ended, j.Reason, j.State = at, reason, Failed
+	switch reason {
+	case "":
+		j.State = Finished
+	case "cancelled":
+		j.State = Cancelled
+	}
+}
+
+func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
+	j := &Job{ID: spec.ID, Name: spec.Name, State: Waiting, Submitted: at, Running: []Run{}}
+	for _, s := range spec.Stages {
+		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks})
+	}
+	b.jobs[spec.ID] = j
+	return j
+}
+
+func (b *Board) restore(p *cluster.PastJob) {
+	j := b.add(p.Job, p.Submitted)
+	j.Started, j.Kills = p.Started, p.Kills
+	for _, r := range p.Runs {
+		if st := j.stage(r.Task.Stage); st != nil {
+			st.Failures += r.Failures
+			if r.State == cluster.Finished {
+				st.Finished++
+			}
+		}
+	}
+	if !p.Ended.IsZero() {
+		j.end(p.Ended, p.Reason)
+		for i := range j.Stages {
+			if p.Reason == "" {
+				j.Stages[i].Finished = j.Stages[i].Tasks
+			}
+		}
+	}
+}
+
+func (j *Job) stage(name string) *Stage {
+	i := slices.IndexFunc(j.Stages, func(s Stage) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &j.Stages[i]
+}
+
+func (b *Board) started(ev cluster.Event) {
+	b.status.Running++
+	b.status.Held = b.status.Held.Add(ev.Request)
+	j := b.jobs[ev.Task.Job]
+	if j == nil {
+		return
+	}
+	if j.Started.IsZero() {
+		j.Started = ev.At
+	}
+	if j.Ended.IsZero() {
+		j.State = Running
+	}
+	j.Running = append(j.Running, Run{ev.Task, ev.Task.String(), ev.At, ev.Request})
+	if st := j.stage(ev.Task.Stage); st != nil {
+		st.Running++
+	}
+}
+
+func (b *Board) stopped(ev cluster.Event) {
+	if ev.Kind == cluster.TaskKilled {
+		b.status.Kills++
+		b.status.Last = append(b.status.Last, Kill{ev.At, ev.Task.String(), ev.Reason})
+		b.status.Last = b.status.Last[max(len(b.status.Last)-lastKills, 0):]
+	}
+	j := b.jobs[ev.Task.Job]
+	if j == nil {
+		return
+	}
+	if i := slices.IndexFunc(j.Running, func(r Run) bool { return r.Task == ev.Task }); i >= 0 {
+		b.status.Running--
+		b.status.Held = b.status.Held.Sub(j.Running[i].Request)
+		j.Running = slices.Delete(j.Running, i, i+1)
+	}
+	if len(j.Running) == 0 && j.Ended.IsZero() {
+		j.State = Waiting
+	}
+	st := j.stage(ev.Task.Stage)
+	if st == nil {
+		return
+	}
+	st.Running--
+	switch ev.Kind {
+	case cluster.TaskFinished:
+		st.Finished++
+	case cluster.TaskFailed:
+		st.Failures++
+	case cluster.TaskKilled:
+		j.Kills++
+	}
+}
+
+// Forget drops the jobs that ended before a moment.
+func (b *Board) Forget(before time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, j := range b.jobs {
+		if !j.Ended.IsZero() && j.Ended.Before(before) {
+			delete(b.jobs, id)
+		}
+	}
+}
+
+// Status tells the whole at a glance.
+func (b *Board) Status() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status
+	s.Last = slices.Clone(s.Last)
+	for _, j := range b.jobs {
+		if !j.Ended.IsZero() {
+			continue
+		}
+		s.Jobs++
+		for i := range j.Stages {
+			s.Waiting += j.Stages[i].Tasks - j.Stages[i].Finished - j.Stages[i].Running
+		}
+	}
+	return s
+}
+
+// Jobs lists all jobs, the oldest first.
+func (b *Board) Jobs() []Job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := []Job{}
+	for _, j := range b.jobs {
+		all = append(all, j.clone())
+	}
+	slices.SortFunc(all, func(a, b Job) int { return int(a.ID - b.ID) })
+	return all
+}
+
+// Job finds one job.
+func (b *Board) Job(id cluster.JobID) (Job, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[id]
+	if j == nil {
+		return Job{}, false
+	}
+	return j.clone(), true
+}
+
+func (j *Job) clone() Job {
+	c := *j
+	c.Stages, c.Running = slices.Clone(j.Stages), slices.Clone(j.Running)
+	return c
+}

@@ -1,0 +1,90 @@
+package board
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/harvest"
+)
+
+// A day of a board: what is told, and what it shows then.
+func TestBoard(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	request := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
+	job := &cluster.Job{ID: 7, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 3, Request: request}, {Name: "merge", Tasks: 1, Request: request, After: []string{"map"}}}}
+	task := func(index, attempt int32) cluster.TaskID {
+		return cluster.TaskID{Job: 7, Stage: "map", Index: index, Attempt: attempt}
+	}
+	b := New(harvest.Reserve{Fixed: cluster.Resources{CPU: 2 * cluster.Core}})
+	for _, step := range []struct {
+		ev   cluster.Event
+		want string
+	}{
+		{cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: 8 * cluster.Core, Memory: 8 * cluster.GB}}, "0 jobs, 0 running, 0 waiting, 0 kills; held nothing"},
+		{cluster.Event{Kind: cluster.JobSubmitted, Job: job}, "1 jobs, 0 running, 4 waiting, 0 kills; held nothing; sort waiting, map 0+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(0, 0), Request: request}, "1 jobs, 1 running, 3 waiting, 0 kills; held 1 core and 1 GB; sort running, map 1+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 0), Request: request}, "1 jobs, 2 running, 2 waiting, 0 kills; held 2 cores and 2 GB; sort running, map 2+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskFinished, Task: task(0, 0)}, "1 jobs, 1 running, 2 waiting, 0 kills; held 1 core and 1 GB; sort running, map 1+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskKilled, Task: task(1, 0), Reason: "reserve"}, "1 jobs, 0 running, 3 waiting, 1 kills; held nothing; sort waiting, map 0+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 1), Request: request}, "1 jobs, 1 running, 2 waiting, 1 kills; held 1 core and 1 GB; sort running, map 1+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskFailed, Task: task(1, 1), Reason: "exit code 1"}, "1 jobs, 0 running, 3 waiting, 1 kills; held nothing; sort waiting, map 0+1/3 1 failures"},
+	} {
+		step.ev.At = at
+		if err := b.Event(step.ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(b); got != step.want {
+			t.Errorf("after %s\n got %s\nwant %s", step.ev.Kind, got, step.want)
+		}
+	}
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := shown(b), "0 jobs, 0 running, 0 waiting, 1 kills; held nothing; sort cancelled, map 0+1/3 1 failures"; got != want {
+		t.Errorf("at the end\n got %s\nwant %s", got, want)
+	}
+	b.Forget(time.Now().Add(time.Hour))
+	if jobs := b.Jobs(); len(jobs) != 0 {
+		t.Errorf("not forgotten: %+v", jobs)
+	}
+}
+
+// What is resumed is shown as it was left.
+func TestBoardAfterARestart(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	request := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
+	job := func(id cluster.JobID) *cluster.Job {
+		return &cluster.Job{ID: id, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 3, Request: request}}}
+	}
+	adopted := cluster.TaskID{Job: 2, Stage: "map", Index: 1}
+	b := New(harvest.Reserve{})
+	for _, ev := range []cluster.Event{
+		{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{
+			{Job: job(1), Submitted: at, Started: at, Ended: at},
+			{Job: job(2), Submitted: at, Started: at, Runs: []cluster.Run{
+				{Task: cluster.TaskID{Job: 2, Stage: "map"}, State: cluster.Finished},
+				{Task: adopted, State: cluster.Running, Failures: 1},
+			}},
+		}},
+		{At: at, Kind: cluster.TaskStarted, Task: adopted, Request: request},
+	} {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := shown(b), "1 jobs, 1 running, 1 waiting, 0 kills; held 1 core and 1 GB; sort finished, map 0+3/3 0 failures; sort running, map 1+1/3 1 failures"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+func shown(b *Board) string {
+	s := b.Status()
+	text := fmt.Sprintf("%d jobs, %d running, %d waiting, %d kills; held %s", s.Jobs, s.Running, s.Waiting, s.Kills, s.Held)
+	for _, j := range b.Jobs() {
+		m := j.Stages[0]
+		text += fmt.Sprintf("; %s %s, %s %d+%d/%d %d failures", j.Name, j.State, m.Name, m.Running, m.Finished, m.Tasks, m.Failures)
+	}
+	return text
+}

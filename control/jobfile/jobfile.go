@@ -1,0 +1,310 @@
+// Package jobfile reads job files: YAML that describes a batch job as a graph
+// of stages (docs/formats/job.md). It is strict: what is not understood is a
+// mistake, with the line it is on.
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gleaner/cluster"
+	"gleaner/input"
+)
+
+// Limits of a job file. They are far above what one machine or cluster runs,
+// and keep a slip of the finger from asking for a billion tasks.
+const (
+	MaxBytes  = 1 << 20
+	maxStages = 1000
+	maxTasks  = 100_000
+	maxCores  = 1_000_000
+	maxRetry  = 1000
+)
+
+// names are what jobs and stages may be called: they are parts of file names.
+var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+
+// Read reads a job file; name is what it is called in errors.
+func Read(name string, r io.Reader) (*cluster.Job, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("jobfile: read %s: %w", name, err)
+	}
+	if len(text) > MaxBytes {
+		return nil, input.Errorf(name, "larger than a job file may be: %d bytes", MaxBytes)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, syntaxError(name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, input.Errorf(name, "an empty file")
+	}
+	f := file{name: name, lines: map[string]int{}}
+	job, err := f.job(doc.Content[0])
+	if err != nil {
+		return nil, err
+	}
+	var wrong *cluster.JobError
+	if err := job.Validate(); errors.As(err, &wrong) {
+		return nil, input.Linef(name, f.lines[wrong.Stage], "%v", wrong)
+	} else if err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// syntaxError takes the line out of the parser's message.
+func syntaxError(name string, err error) error {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
+		line, _ := strconv.Atoi(msg[m[2]:m[3]])
+		return input.Linef(name, line, "not YAML: %s", msg[:m[0]]+msg[m[1]:])
+	}
+	return input.Errorf(name, "not YAML: %s", msg)
+}
+
+// A file is one that is being read.
+type file struct {
+	name  string
+	lines map[string]int // of each stage
+}
+
+func (f *file) wrong(n *yaml.Node, format string, args ...any) error {
+	return input.Linef(f.name, n.Line, format, args...)
+}
+
+// fields calls take for every field of a mapping. A field that take does not
+// know, or that comes twice, or one of needed that is missing is a mistake.
+func (f *file) fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
+	if n.Kind != yaml.MappingNode {
+		return f.wrong(n, "%s must be a list of fields with values", what)
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			return f.wrong(value, "anchors and aliases are not supported")
+		}
+		if seen[key.Value] {
+			return f.wrong(key, "%s has the field %q twice", what, key.Value)
+		}
+		seen[key.Value] = true
+		known, err := take(key.Value, value)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return f.wrong(key, "%s has no field %q", what, key.Value)
+		}
+	}
+	for _, field := range needed {
+		if !seen[field] {
+			return f.wrong(n, "%s has no %s", what, field)
+		}
+	}
+	return nil
+}
+
+func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
+	job := &cluster.Job{}
+	f.lines[""] = n.Line
+	err := f.fields(n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		switch field {
+		case "name":
+			job.Name, err = f.called(value)
+		case "stages":
+			f.lines[""] = value.Line
+			job.Stages, err = f.stages(value)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	return job, err
+}
+
+func (f *file) stages(n *yaml.Node) ([]cluster.Stage, error) {
+	if n.Kind != yaml.SequenceNode {
+		return nil, f.wrong(n, "stages must be a list")
+	}
+	if len(n.Content) > maxStages {
+		return nil, f.wrong(n, "%d stages are more than %d", len(n.Content), maxStages)
+	}
+	var all []cluster.Stage
+	for _, item := range n.Content {
+		st, err := f.stage(item)
+		if err != nil {
+			return nil, err
+		}
+		if f.lines[st.Name] != 0 {
+			return nil, f.wrong(item, "stage %q has the same name as the one on line %d", st.Name, f.lines[st.Name])
+		}
+		f.lines[st.Name] = item.Line
+		all = append(all, st)
+	}
+	return all, nil
+}
+
+func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
+	st := cluster.Stage{Tasks: 1}
+	err := f.fields(n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		switch field {
+		case "name":
+			st.Name, err = f.called(value)
+		case "tasks":
+			st.Tasks, err = f.count(value, "tasks", 1, maxTasks)
+		case "cpu":
+			st.Request.CPU, err = f.cores(value)
+		case "memory":
+			st.Request.Memory, err = f.size(value)
+		case "command":
+			st.Command, err = f.texts(value, "command")
+			if err == nil && (len(st.Command) == 0 || st.Command[0] == "") {
+				err = f.wrong(value, "the command is empty")
+			}
+		case "after":
+			st.After, err = f.texts(value, "after")
+		case "env":
+			st.Env, err = f.env(value)
+		case "dir":
+			st.Dir, err = f.text(value, "dir")
+		case "retries":
+			st.Failures, err = f.count(value, "retries", 0, maxRetry)
+			st.Failures++
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	return st, err
+}
+
+func (f *file) called(n *yaml.Node) (string, error) {
+	if n.Kind != yaml.ScalarNode || !names.MatchString(n.Value) {
+		return "", f.wrong(n, "%q is not a name: letters, digits, '.', '-' and '_', at most 64", n.Value)
+	}
+	return n.Value, nil
+}
+
+func (f *file) text(n *yaml.Node, what string) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return "", f.wrong(n, "%s must be a text", what)
+	}
+	if strings.ContainsRune(n.Value, 0) {
+		return "", f.wrong(n, "%s must not hold a zero byte", what)
+	}
+	return n.Value, nil
+}
+
+func (f *file) texts(n *yaml.Node, what string) ([]string, error) {
+	if n.Kind != yaml.SequenceNode {
+		return nil, f.wrong(n, "%s must be a list", what)
+	}
+	all := make([]string, len(n.Content))
+	for i, item := range n.Content {
+		text, err := f.text(item, "each of "+what)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = text
+	}
+	return all, nil
+}
+
+func (f *file) env(n *yaml.Node) ([]string, error) {
+	var all []string
+	err := f.fields(n, "env", nil, func(name string, value *yaml.Node) (bool, error) {
+		text, err := f.text(value, "the value of "+name)
+		if err == nil && (name == "" || strings.ContainsAny(name, "=\x00")) {
+			err = f.wrong(value, "%q cannot be the name of a variable", name)
+		}
+		all = append(all, name+"="+text)
+		return true, err
+	})
+	return all, err
+}
+
+func (f *file) count(n *yaml.Node, what string, least, most int) (int, error) {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return 0, f.wrong(n, "%s is %q, not a whole number", what, n.Value)
+	}
+	if v < least || v > most {
+		return 0, f.wrong(n, "%s is %d, not between %d and %d", what, v, least, most)
+	}
+	return v, nil
+}
+
+func (f *file) cores(n *yaml.Node) (cluster.MilliCPU, error) {
+	cores, err := ParseCores(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return 0, f.wrong(n, "cpu is %q: %v", n.Value, err)
+	}
+	return cores, nil
+}
+
+func (f *file) size(n *yaml.Node) (cluster.Bytes, error) {
+	size, err := ParseSize(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || size == 0 {
+		if err == nil {
+			err = errors.New("must be more than nothing")
+		}
+		return 0, f.wrong(n, "memory is %q: %v", n.Value, err)
+	}
+	return size, nil
+}
+
+// ParseCores reads a number of cores, as "2" or "0.25". A thousandth of a core
+// is the least there is.
+func ParseCores(text string) (cluster.MilliCPU, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || math.IsNaN(v):
+		return 0, errors.New("must be a number of cores")
+	case v <= 0:
+		return 0, errors.New("must be more than nothing")
+	case v > maxCores:
+		return 0, fmt.Errorf("more than %d", maxCores)
+	}
+	return max(1, cluster.MilliCPU(math.Round(v*float64(cluster.Core)))), nil
+}
+
+// units are what a size may be given in.
+var units = []struct {
+	name string
+	size float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+}
+
+// ParseSize reads a size, as "16MiB", "2GB" or "1.5 GiB".
+func ParseSize(text string) (cluster.Bytes, error) {
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		switch {
+		case err != nil || math.IsNaN(v):
+			return 0, errors.New("must be a size, as 16MiB or 2GB")
+		case v < 0:
+			return 0, errors.New("must not be negative")
+		case v*u.size > math.MaxInt64/2:
+			return 0, errors.New("more than there can be")
+		}
+		return cluster.Bytes(v * u.size), nil
+	}
+	return 0, errors.New("must be a size with its unit, as 16MiB or 2GB")
+}

@@ -1,0 +1,114 @@
+package harvest
+
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/cluster"
+)
+
+// resume takes in what happened before this core was there. All jobs are
+// known, with what they hold, before any of them starts something new: what is
+// free now would otherwise be given away twice.
+func (c *Core) resume(past []cluster.PastJob) {
+	type restored struct {
+		*job
+		runs []cluster.Run
+	}
+	var back []restored
+	for i := range past {
+		switch p := &past[i]; {
+		case c.jobs[p.Job.ID] != nil || p.Job.Validate() != nil:
+		case p.Ended.IsZero():
+			back = append(back, restored{c.restore(p), p.Runs})
+		case p.Reason == "" && !p.Started.IsZero():
+			c.memory.remember(p.Job.Name, Run{Took: p.Ended.Sub(p.Started), Work: p.Work})
+		}
+	}
+	c.rethink()
+	for _, j := range back {
+		if j.done() {
+			c.end(j.job, "")
+		} else if r := j.exhausted(j.runs); r != nil {
+			_, st := j.stage(r.Task.Stage)
+			c.endFailed(j.job, st, r.Task.Index, r.Reason)
+		} else {
+			c.ask(j.job)
+			c.place(j.job)
+		}
+	}
+}
+
+// restore gives a job the way it was left.
+func (c *Core) restore(p *cluster.PastJob) *job {
+	c.number++
+	j := newJob(p.Job, p.Submitted)
+	j.number, j.started, j.work = c.number, p.Started, p.Work
+	c.jobs[p.Job.ID] = j
+	c.active = append(c.active, j)
+	runs := make([][]cluster.Run, len(j.stages))
+	for _, r := range p.Runs {
+		if i, st := j.stage(r.Task.Stage); st != nil && int(r.Task.Index) < st.spec.Tasks {
+			runs[i] = append(runs[i], r)
+		}
+	}
+	order := make([]int, len(j.stages))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(j.stages[a].wave, j.stages[b].wave) })
+	for _, i := range order { // a stage is open once those it waits for are restored
+		if j.stages[i].tasks != nil && len(runs[i]) > 0 {
+			c.restoreStage(j, i, runs[i])
+		}
+	}
+	return j
+}
+
+// restoreStage gives an open stage's tasks the way they were left. Those that
+// do not run wait to be run again, also the ones that never did.
+func (c *Core) restoreStage(j *job, i int, runs []cluster.Run) {
+	st := &j.stages[i]
+	last := make([]*cluster.Run, len(st.tasks))
+	for k := range runs {
+		last[runs[k].Task.Index] = &runs[k]
+	}
+	st.next = int32(len(st.tasks))
+	finished := 0
+	for k := len(st.tasks) - 1; k >= 0; k-- { // again is taken from its end
+		t, r := &st.tasks[k], last[k]
+		if r == nil {
+			st.again = append(st.again, int32(k))
+			continue
+		}
+		t.attempt, t.failures, t.since = r.Task.Attempt, int32(r.Failures), r.Since
+		on, known := c.byID[r.On]
+		switch {
+		case r.State == cluster.Finished:
+			finished++
+			j.unstarted--
+		case r.State == cluster.Running && known && !c.servers[on].gone:
+			t.server = int32(on)
+			c.hold(j, &c.servers[on], st.spec)
+			j.running++
+			j.unstarted--
+		default:
+			t.attempt++
+			st.again = append(st.again, int32(k))
+		}
+	}
+	for range finished {
+		j.finished(i)
+	}
+}
+
+// exhausted finds a task that has failed too often, which its last core did
+// not live to hear.
+func (j *job) exhausted(runs []cluster.Run) *cluster.Run {
+	for i := range runs {
+		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.maxFailures() {
+			return &runs[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package compute
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"gleaner/chart"
+	"gleaner/lab"
+)
+
+// Experiments are those on harvested cycles.
+func Experiments() []lab.Experiment {
+	return []lab.Experiment{
+		{Name: "fig13", Short: "job times in DC-9 against utilisation, history-based and primary-aware", Run: fig13},
+		{Name: "fig14", Short: "gains in job time in all ten datacenters", Run: fig14},
+		{Name: "micro", Short: "time for clustering, class selection and placement", Run: micro},
+		{Name: "policies", Short: "all policies in DC-9 at 45%", Run: policies},
+		{Name: "bitbrains", Short: "all policies on recorded machines: July teaches, August is simulated", Run: bitbrains},
+		{Name: "choice", Short: "servers chosen by room, by least dilation, or both", Run: dilationChoice},
+	}
+}
+
+// A size is how large an experiment is.
+type size struct {
+	servers  int // of each datacenter; 0: as many as its profile has
+	past     int // days that teach
+	days     int // that are simulated
+	seeds    int // runs of each point
+	spectrum []float64
+}
+
+// sizeOf is quick enough to see the effects, or the paper's: whole
+// datacenters, a month, and five runs a point if so many are asked for.
+func sizeOf(o lab.Options) size {
+	s := size{servers: 1000, past: 14, days: 3, seeds: max(o.Seeds, 1), spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
+	switch {
+	case o.Quick:
+		s.servers, s.past, s.days, s.spectrum = 500, 7, 1, []float64{0.35, 0.45, 0.55}
+	case o.Full:
+		s.servers, s.past, s.days = 0, 30, 30
+	}
+	return s
+}
+
+func (s size) String() string {
+	servers, remark := "as many servers as the datacenters have", ""
+	if s.servers > 0 {
+		servers = fmt.Sprintf("%d servers a datacenter", s.servers)
+		remark = " Jobs are as wide as the datacenter is large, and the wider a stage, the likelier a kill delays it: --full shows larger gains."
+	}
+	return fmt.Sprintf("%s, %d days of which %d are learned from, runs a point: %d.%s", servers, s.past+s.days, s.past, s.seeds, remark)
+}
+
+// one wraps up a single table.
+func one(t lab.Table, figures ...chart.Figure) ([]lab.Table, []chart.Figure, error) {
+	return []lab.Table{t}, figures, nil
+}
+
+// inParallel does n independent things on all cores. The order they are done
+// in decides nothing: each writes to its own place. It returns the first error.
+func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for i := range next {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
+func seconds(s float64) string     { return fmt.Sprintf("%.0f", s) }
+func hours(d time.Duration) string { return fmt.Sprintf("%.1f", d.Hours()) }
+
+func ratio(a, b float64) string {
+	if b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fx", a/b)
+}

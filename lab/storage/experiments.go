@@ -1,0 +1,95 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"gleaner/chart"
+	"gleaner/lab"
+	"gleaner/sim/datacenter"
+)
+
+// A Size says how large an experiment is.
+type Size struct {
+	Datacenters  []string
+	Servers      int // of each; 0: as many as it has
+	Blocks       int
+	Utilisations []float64 // for accesses
+	Seeds        int       // runs of everything, each with a seed of its own from 1 on
+}
+
+// Experiments are Figures 15 and 16.
+func Experiments() []lab.Experiment {
+	return []lab.Experiment{
+		{Name: "fig15", Short: "blocks that a year of reimages destroys, by placement", Run: runFig15},
+		{Name: "fig16", Short: "accesses that busy servers deny, by placement and utilisation", Run: runFig16},
+	}
+}
+
+func runFig15(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	size := Size{Datacenters: allTen(), Servers: 600, Blocks: 200_000, Seeds: o.Seeds}
+	switch {
+	case o.Quick:
+		size.Datacenters, size.Servers, size.Blocks = []string{"DC-1", "DC-3", "DC-9"}, 1000, 60_000
+	case o.Full:
+		size.Servers, size.Blocks = 0, 4_000_000
+	}
+	losses, err := Fig15(ctx, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []lab.Table{losses.Table()}, []chart.Figure{losses.Figure()}, nil
+}
+
+func runFig16(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	size := Size{Datacenters: []string{"DC-9"}, Servers: 1500, Blocks: 200_000, Utilisations: levels(0.30, 0.80), Seeds: o.Seeds}
+	switch {
+	case o.Quick:
+		size.Servers, size.Blocks, size.Utilisations = 600, 20_000, []float64{0.3, 0.4, 0.5, 0.6, 0.7}
+	case o.Full:
+		size.Servers, size.Blocks = 0, 4_000_000
+	}
+	points, err := Fig16(ctx, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []lab.Table{points.Table(), points.Firsts()}, []chart.Figure{points.Figure()}, nil
+}
+
+// compared are the policies of both figures: the paper's two, and ours.
+var compared = []string{"history", "paper", "stock"}
+
+func allTen() (names []string) {
+	for _, p := range datacenter.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// levels go from one utilisation to another in steps of 5%.
+func levels(from, to float64) (out []float64) {
+	for u := from; u < to+0.001; u += 0.05 {
+		out = append(out, u)
+	}
+	return out
+}
+
+// A Spread is the least, mean and most of several runs.
+type Spread struct{ Min, Mean, Max float64 }
+
+func spread(values []float64) Spread {
+	s := Spread{Min: values[0], Max: values[0]}
+	for _, v := range values {
+		s.Min, s.Max = min(s.Min, v), max(s.Max, v)
+		s.Mean += v / float64(len(values))
+	}
+	return s
+}
+
+// share gives a part of a whole as a percentage; nothing is 0, however fine the rest.
+func share(part, whole float64) string {
+	if part == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.5f%%", 100*part/whole)
+}

@@ -1,0 +1,287 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/containerd/cgroups/v3"
+	"github.com/containerd/cgroups/v3/cgroup1"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"gleaner/cluster"
+)
+
+const (
+	mount     = "/sys/fs/cgroup"
+	lowestV1  = 2 // cpu.shares
+	lowestV2  = 1 // cpu.weight
+	usualV1   = 1024
+	usualV2   = 100
+	mixedRoot = mount + "/unified"
+)
+
+// controllers of version 1 that are used, where the kernel has them.
+var controllers = []cgroup1.Name{cgroup1.Cpu, cgroup1.Cpuacct, cgroup1.Memory, cgroup1.Freezer}
+
+// A Group is one control group: a directory for every controller of version 1,
+// and one of version 2.
+type Group struct {
+	V1 map[cgroup1.Name]string `json:"v1,omitempty"`
+	V2 string                  `json:"v2,omitempty"`
+}
+
+// A Parent is the group that holds all tasks.
+type Parent struct {
+	name  string
+	group Group
+	v2    bool // controllers are of version 2
+
+	mu      sync.Mutex
+	hurried int
+}
+
+// Open makes the group name, or takes over the one that is there. It fails
+// where the kernel has no control groups or this process may not use them.
+func Open(name string) (*Parent, error) {
+	p := &Parent{name: name, v2: cgroups.Mode() == cgroups.Unified}
+	var err error
+	switch cgroups.Mode() {
+	case cgroups.Unavailable:
+		return nil, errors.New("cgroup: the kernel offers none")
+	case cgroups.Unified:
+		err = p.openV2()
+	case cgroups.Hybrid:
+		if err = p.openV1(); err == nil {
+			p.group.V2 = filepath.Join(mixedRoot, name) // for its kill, which leaves nobody out
+			if os.MkdirAll(p.group.V2, 0o755) != nil {
+				p.group.V2 = ""
+			}
+		}
+	default:
+		err = p.openV1()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: make %s: %w", name, err)
+	}
+	return p, p.probe()
+}
+
+func (p *Parent) openV1() (err error) {
+	p.group.V1, err = newV1(p.name, &specs.LinuxResources{})
+	p.relax()
+	return err
+}
+
+// openV2 makes the group at the root or, where only its own part of the tree
+// is this process's to use, in there.
+func (p *Parent) openV2() error {
+	err := p.makeV2()
+	if err == nil {
+		return nil
+	}
+	own, failed := vacate()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	p.name = filepath.Join(own, p.name)
+	return p.makeV2()
+}
+
+func (p *Parent) makeV2() error {
+	manager, err := cgroup2.NewManager(mount, filepath.Join("/", p.name), &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}})
+	if err != nil {
+		return err
+	}
+	p.group.V2 = filepath.Join(mount, p.name)
+	p.relax()
+	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
+}
+
+// vacate moves this process out of its group into one below: only a group
+// that nobody is in can divide what it has.
+func vacate() (own string, err error) {
+	if own, err = cgroup2.NestedGroupPath(""); err != nil {
+		return "", err
+	}
+	leaf := filepath.Join(mount, own, "gleaner-main")
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
+		return "", err
+	}
+	return own, write(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
+}
+
+// probe makes sure that threads may come and go.
+func (p *Parent) probe() error {
+	g, err := p.New("probe", cluster.Resources{CPU: cluster.Core, Memory: cluster.GB})
+	if err != nil {
+		return err
+	}
+	return errors.Join(g.Enter(func(int) error { return nil }), g.Remove())
+}
+
+// Kind says which version is in use.
+func (p *Parent) Kind() string {
+	switch {
+	case p.v2:
+		return "v2"
+	case p.group.V2 != "":
+		return "v1 and v2"
+	}
+	return "v1"
+}
+
+// New makes a group for one task: among tasks CPU is shared by what they asked
+// for, and memory ends at what it asked for.
+func (p *Parent) New(name string, request cluster.Resources) (Group, error) {
+	var g Group
+	var err error
+	if p.v2 {
+		g, err = p.newV2(name, request)
+	} else {
+		g.V1, err = newV1(filepath.Join(p.name, name), limitsV1(request))
+		if p.group.V2 != "" && err == nil {
+			g.V2 = filepath.Join(p.group.V2, name)
+			err = os.MkdirAll(g.V2, 0o755)
+		}
+	}
+	if err != nil {
+		return g, fmt.Errorf("cgroup: make %s: %w", name, err)
+	}
+	return g, nil
+}
+
+func limitsV1(request cluster.Resources) *specs.LinuxResources {
+	shares := uint64(max(lowestV1, int64(request.CPU)*usualV1/int64(cluster.Core)))
+	limits := &specs.LinuxResources{CPU: &specs.LinuxCPU{Shares: &shares}}
+	if memory := int64(request.Memory); memory > 0 {
+		limits.Memory = &specs.LinuxMemory{Limit: &memory}
+	}
+	return limits
+}
+
+func (p *Parent) newV2(name string, request cluster.Resources) (Group, error) {
+	weight := uint64(min(max(lowestV2, int64(request.CPU)*usualV2/int64(cluster.Core)), 10000))
+	limits := &cgroup2.Resources{CPU: &cgroup2.CPU{Weight: &weight}, Memory: &cgroup2.Memory{}}
+	if memory := int64(request.Memory); memory > 0 {
+		limits.Memory.Max = &memory
+	}
+	_, err := cgroup2.NewManager(mount, filepath.Join("/", p.name, name), limits)
+	return Group{V2: filepath.Join(p.group.V2, name)}, err
+}
+
+// newV1 makes a group below this process's own in every hierarchy, so that
+// what bounds this process bounds its tasks too.
+func newV1(name string, limits *specs.LinuxResources) (map[cgroup1.Name]string, error) {
+	path := cgroup1.NestedPath(name)
+	group, err := cgroup1.New(path, limits, cgroup1.WithHierarchy(hierarchy))
+	if err != nil {
+		return nil, err
+	}
+	dirs := map[cgroup1.Name]string{}
+	for _, s := range group.Subsystems() {
+		below, err := path(s.Name())
+		if err != nil {
+			return nil, err
+		}
+		dirs[s.Name()] = filepath.Join(mount, string(s.Name()), below)
+	}
+	return dirs, nil
+}
+
+// hierarchy is the part of the kernel's that is used.
+func hierarchy() ([]cgroup1.Subsystem, error) {
+	all, err := cgroup1.Default()
+	if err != nil {
+		return nil, err
+	}
+	used := slices.DeleteFunc(all, func(s cgroup1.Subsystem) bool { return !slices.Contains(controllers, s.Name()) })
+	for _, needed := range []cgroup1.Name{cgroup1.Cpu, cgroup1.Cpuacct, cgroup1.Memory} {
+		if !slices.ContainsFunc(used, func(s cgroup1.Subsystem) bool { return s.Name() == needed }) {
+			return nil, fmt.Errorf("no controller for %s", needed)
+		}
+	}
+	return used, nil
+}
+
+// Remove takes the group away; nobody may be in it any more. One that is not
+// there is removed already.
+func (g Group) Remove() error {
+	var failed error
+	for _, dir := range g.dirs() {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// Remove takes the parent away, if no task's group is left in it.
+func (p *Parent) Remove() error { return p.group.Remove() }
+
+// Hurry gives the group the usual CPU weight until relax is called, so that
+// those told to die get around to it on a machine that is busy.
+func (p *Parent) Hurry() (relax func()) {
+	p.hurry(1)
+	return sync.OnceFunc(func() { p.hurry(-1) })
+}
+
+func (p *Parent) hurry(more int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.hurried
+	p.hurried += more
+	switch {
+	case before == 0:
+		p.setIdle("0")
+		_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(usualV1))
+		_ = write(p.group.V2, "cpu.weight", fmt.Sprint(usualV2))
+	case p.hurried == 0:
+		p.relax()
+	}
+}
+
+// relax gives the group the lowest weight, and puts it below even that where
+// the kernel knows how (Linux 5.15).
+func (p *Parent) relax() {
+	_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
+	_ = write(p.group.V2, "cpu.weight", fmt.Sprint(lowestV2))
+	p.setIdle("1")
+}
+
+func (p *Parent) setIdle(idle string) {
+	_ = write(p.group.V1[cgroup1.Cpu], "cpu.idle", idle)
+	_ = write(p.group.V2, "cpu.idle", idle)
+}
+
+func (g Group) dirs() []string {
+	var all []string
+	for _, name := range controllers {
+		if dir := g.V1[name]; dir != "" {
+			all = append(all, dir)
+		}
+	}
+	if g.V2 != "" {
+		all = append(all, g.V2)
+	}
+	return all
+}
+
+// write changes a control file; the file is never made.
+func write(dir, file, value string) error {
+	if dir == "" {
+		return fs.ErrNotExist
+	}
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,160 @@
+package cgroup
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gleaner/cluster"
+)
+
+func parent(t *testing.T) *Parent {
+	t.Helper()
+	p, err := Open(fmt.Sprintf("gleaner-test-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("no control groups here: %v", err)
+	}
+	t.Logf("control groups %s", p.Kind())
+	relax := p.Hurry() // a busy machine lets those of the lowest weight wait for minutes
+	t.Cleanup(func() {
+		relax()
+		if err := p.Remove(); err != nil {
+			t.Errorf("something is left: %v", err)
+		}
+	})
+	return p
+}
+
+// begin runs a shell script in a group and waits for its first line.
+func begin(t *testing.T, g Group, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = g.Enter(func(fd int) error {
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: fd >= 0, CgroupFD: fd}
+		return cmd.Start()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd
+}
+
+// group makes a group for the test.
+func group(t *testing.T, p *Parent, memory cluster.Bytes) Group {
+	t.Helper()
+	g, err := p.New(t.Name(), cluster.Resources{CPU: cluster.Core, Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// As the kernel has it, and with each version alone.
+func TestKillLeavesNobodyOut(t *testing.T) {
+	p := parent(t)
+	for name, only := range map[string]func(Group) Group{
+		"as it is": func(g Group) Group { return g },
+		"v1":       func(g Group) Group { return Group{V1: g.V1} },
+		"v2":       func(g Group) Group { return Group{V2: g.V2} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, err := p.New(strings.ReplaceAll(name, " ", "-"), cluster.Resources{CPU: cluster.Core, Memory: cluster.GB})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all.Remove()
+			g := only(all)
+			if len(g.dirs()) == 0 {
+				t.Skip("the kernel does not have it")
+			}
+			// Children of all sorts, one of them in a session of its own.
+			cmd := begin(t, g, `sleep 1000 & (setsid sleep 1000 &) ; (sh -c 'sleep 1000 & sleep 1000' &) ; sleep 0.1; echo up; wait`)
+			killGroup(t, g, cmd)
+		})
+	}
+}
+
+func killGroup(t *testing.T, g Group, cmd *exec.Cmd) {
+	t.Helper()
+	pids, err := g.Processes()
+	if err != nil || len(pids) < 4 {
+		t.Fatalf("in the group: %v, %v", pids, err)
+	}
+	if slices.Contains(pids, os.Getpid()) {
+		t.Fatal("the test itself is in the group")
+	}
+	if err := g.Kill(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for _, pid := range pids {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+			t.Errorf("%d lives on: %s", pid, stat)
+		}
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if err := g.Kill(time.Second); err != nil {
+		t.Errorf("killing nobody: %v", err)
+	}
+}
+
+func TestMemoryEndsAtTheRequest(t *testing.T) {
+	p := parent(t)
+	g := group(t, p, 32*cluster.MB)
+	cmd := begin(t, g, `echo up; tail /dev/zero`)
+	if err := cmd.Wait(); err == nil {
+		t.Error("all of /dev/zero fits in 32 MB")
+	}
+	if err := g.Kill(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if !g.OutOfMemory() {
+		t.Error("nobody says that memory ran out")
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPageCacheIsNotUse(t *testing.T) {
+	p := parent(t)
+	file := t.TempDir() + "/file"
+	g := group(t, p, 512*cluster.MB)
+	cmd := begin(t, g, `head -c 67108864 /dev/zero > `+file+`; cat `+file+` > /dev/null; echo up; sleep 1000`)
+	cpu, memory, err := p.Used()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cpu <= 0 || memory > 32<<20 {
+		t.Errorf("used %v and %d bytes after reading a file of 64 MiB", cpu, memory)
+	}
+	if err := g.Kill(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	after, _, err := p.Used()
+	if err != nil || after < cpu {
+		t.Errorf("the CPU time of those who are gone is gone too: %v, before %v, %v", after, cpu, err)
+	}
+}

@@ -1,0 +1,170 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gleaner/cluster"
+)
+
+// The files of a data directory. Those of a job stand in jobs/N, those of a
+// run in jobs/N/STAGE-INDEX.RUN.
+const (
+	jobsDir       = "jobs"
+	jobFile       = "job.json"       // submitted
+	cancelledFile = "cancelled.json" // the user wants it to end
+	endedFile     = "ended.json"     // and when it has
+
+	runFile     = "run.json"     // written before anything is started
+	lockFile    = "lock"         // held while there is a supervisor
+	startedFile = "started.json" // who the supervisor is
+	killFile    = "kill.json"    // it is to die, and why
+	exitFile    = "exit.json"    // how it ended
+	stdoutFile  = "stdout"
+	stderrFile  = "stderr"
+)
+
+// A submitted is what jobFile holds.
+type submitted struct {
+	At  time.Time    `json:"at"`
+	Job *cluster.Job `json:"job"`
+}
+
+// An ended is what endedFile holds.
+type ended struct {
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Work    float64   `json:"work,omitempty"` // core-seconds
+	Kills   int       `json:"kills,omitempty"`
+}
+
+// A started is what startedFile holds. A process is known by its number and
+// by when it started, in ticks since the machine did.
+type started struct {
+	Pid   int    `json:"pid"`
+	Ticks uint64 `json:"ticks"`
+}
+
+// A kill is what killFile holds.
+type kill struct {
+	Reason string `json:"reason"`
+}
+
+// An exit is what exitFile holds.
+type exit struct {
+	At     time.Time `json:"at"`
+	Code   int       `json:"code"`
+	Signal string    `json:"signal,omitempty"` // that ended it
+	Failed string    `json:"failed,omitempty"` // why it could not be run at all
+	Memory bool      `json:"memory,omitempty"` // it wanted more than it asked for
+	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
+	CPU    float64   `json:"cpu,omitempty"`    // seconds used
+}
+
+// ok reports whether the command has done what it was to do.
+func (e *exit) ok() bool { return e.Code == 0 && e.Signal == "" && e.Failed == "" && !e.Lost }
+
+func (e *exit) reason() string {
+	switch {
+	case e.Lost:
+		return "its supervisor is gone"
+	case e.Failed != "":
+		return e.Failed
+	case e.Memory:
+		return "out of memory: it wanted more than it asked for"
+	case e.Signal != "":
+		return "ended by " + e.Signal
+	}
+	return "exit code " + strconv.Itoa(e.Code)
+}
+
+func jobPath(dir string, id cluster.JobID) string {
+	return filepath.Join(dir, jobsDir, strconv.FormatInt(int64(id), 10))
+}
+
+func runPath(dir string, id cluster.TaskID) string {
+	return filepath.Join(jobPath(dir, id.Job), fmt.Sprintf("%s-%d.%d", id.Stage, id.Index, id.Attempt+1))
+}
+
+// writeFile puts v into a file so that after a crash there is either all of
+// it or what was there before.
+func writeFile(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// makeDir makes a directory that is there after a crash.
+func makeDir(name string) error {
+	err := os.Mkdir(name, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDir(filepath.Dir(name)); err != nil {
+			return err
+		}
+		err = os.Mkdir(name, 0o700)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readFile reads what writeFile wrote. It reports false when there is none.
+func readFile(name string, v any) (bool, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	return true, nil
+}
+
+// noteFile is writeFile for what only another process needs to see: it does
+// not wait for the disk.
+func noteFile(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, name)
+}

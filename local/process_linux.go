@@ -1,0 +1,164 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is what /proc/PID/stat tells.
+type process struct {
+	parent int
+	ticks  uint64        // when it started
+	cpu    time.Duration // used by it and by children that it has waited for
+}
+
+// clockTick is the unit of /proc's times: USER_HZ is 100 on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// The fields of /proc/PID/stat behind the name in brackets, counted from 0.
+const (
+	statState  = 0
+	statParent = 1
+	statUtime  = 11
+	statCstime = 14
+	statStart  = 19
+)
+
+// processOf looks up a process; false when there is none, or only its corpse.
+func processOf(pid int) (process, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name may hold anything
+	if len(fields) <= statStart || string(fields[statState]) == "Z" || string(fields[statState]) == "X" {
+		return process{}, false
+	}
+	var p process
+	p.parent, _ = strconv.Atoi(string(fields[statParent]))
+	p.ticks, _ = strconv.ParseUint(string(fields[statStart]), 10, 64)
+	for _, f := range fields[statUtime : statCstime+1] {
+		n, _ := strconv.ParseInt(string(f), 10, 64)
+		p.cpu += time.Duration(n) * clockTick
+	}
+	return p, true
+}
+
+// alive reports whether s is still the process that it was.
+func (s started) alive() bool {
+	p, ok := processOf(s.Pid)
+	return ok && p.ticks == s.Ticks
+}
+
+// pids lists the processes of the machine.
+func pids() []int {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	var all []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// A family is all processes of the machine, by their parents.
+type family struct {
+	processes map[int]process
+	children  map[int][]int
+}
+
+func families() family {
+	f := family{map[int]process{}, map[int][]int{}}
+	for _, pid := range pids() {
+		if p, ok := processOf(pid); ok {
+			f.processes[pid] = p
+			f.children[p.parent] = append(f.children[p.parent], pid)
+		}
+	}
+	return f
+}
+
+// below lists the children of a process, and theirs.
+func (f family) below(pid int) []int {
+	all := f.children[pid]
+	for i := 0; i < len(all); i++ {
+		all = append(all[:len(all):len(all)], f.children[all[i]]...)
+	}
+	return all
+}
+
+// used gives the CPU time that a supervisor and all below it have used, and
+// the memory they hold now, without what is shared with a file.
+func (f family) used(pid int) (cpu time.Duration, memory int64) {
+	for _, pid := range append([]int{pid}, f.below(pid)...) {
+		cpu += f.processes[pid].cpu
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+		if fields := bytes.Fields(text); len(fields) > 2 {
+			resident, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+			shared, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+			memory += (resident - shared) * int64(os.Getpagesize())
+		}
+	}
+	return cpu, memory
+}
+
+// killBelow ends all descendants of a supervisor and waits until they are
+// gone, for as long as patience lasts. None can escape by being disowned: it
+// becomes the supervisor's own child.
+func killBelow(pid int, patience time.Duration) error {
+	return killAll(func() []int { return families().below(pid) }, patience)
+}
+
+// killMarked ends all processes that carry a run's mark in their environment.
+func killMarked(dir string, patience time.Duration) error {
+	return killAll(func() []int { return marked(dir) }, patience)
+}
+
+func killAll(find func() []int, patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		living := 0
+		for _, pid := range find() {
+			if _, ok := processOf(pid); ok {
+				living++
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		if living == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("local: %d processes do not die", living)
+		}
+	}
+}
+
+// markVariable names the run that a process belongs to.
+const markVariable = "GLEANER_RUN_DIR"
+
+func marked(dir string) []int {
+	mark := []byte(markVariable + "=" + dir)
+	var all []int
+	for _, pid := range pids() {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			continue // gone, or somebody else's
+		}
+		for variable := range bytes.SplitSeq(text, []byte{0}) {
+			if bytes.Equal(variable, mark) {
+				all = append(all, pid)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,245 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/cluster"
+)
+
+// A task is one run that has not ended.
+type task struct {
+	dir  string
+	run  run
+	done chan struct{} // closed when it is over
+	how  exit          // good then
+
+	mu     sync.Mutex
+	pid    int    // of its supervisor, our child; 0 before it is born and when it was adopted
+	reason string // why it is to die; empty while it may live
+}
+
+func newTask(dir string, r run) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
+
+// supervisor is the number of the task's supervisor, 0 if there is none.
+func (t *task) supervisor() int {
+	t.mu.Lock()
+	pid := t.pid
+	t.mu.Unlock()
+	if pid != 0 {
+		return pid
+	}
+	var s started
+	if found, err := readFile(filepath.Join(t.dir, startedFile), &s); err != nil || !found || !s.alive() {
+		return 0
+	}
+	return s.Pid
+}
+
+// live is the life of a task that is started here.
+func (w *World) live(t *task) {
+	err := w.attend(t)
+	if err != nil {
+		err = fmt.Errorf("could not be started: %w", err)
+	}
+	w.over(t, err)
+}
+
+// adopt is the rest of the life of a task that an earlier process started.
+func (w *World) adopt(t *task) {
+	f, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_RDWR, 0)
+	if err == nil {
+		err = retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
+		err = errors.Join(err, f.Close())
+	}
+	w.over(t, err)
+}
+
+// attend writes a run down, starts its supervisor and waits for its end.
+func (w *World) attend(t *task) error {
+	if err := makeDir(t.dir); err != nil {
+		return err
+	}
+	if w.groups != nil {
+		g, err := w.groups.New(filepath.Base(filepath.Dir(t.dir))+"-"+filepath.Base(t.dir), t.run.Request)
+		if err != nil {
+			return err
+		}
+		t.run.Group = &g
+	}
+	if err := writeFile(filepath.Join(t.dir, runFile), t.run); err != nil {
+		return err
+	}
+	cmd, err := w.bear(t)
+	if cmd == nil {
+		return err
+	}
+	_ = cmd.Wait() // it says in a file how the command ended
+	t.mu.Lock()
+	t.pid = 0
+	t.mu.Unlock()
+	return nil
+}
+
+// bear starts the supervisor of a run and hands it the lock. There is no
+// command when the task is to die already.
+func (w *World) bear(t *task) (*exec.Cmd, error) {
+	lock, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("somebody holds its lock: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Path:        "/proc/self/exe", // also when the file was replaced meanwhile
+		Args:        []string{"gleaner", "task", t.dir},
+		ExtraFiles:  []*os.File{lock},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reason != "" {
+		return nil, nil
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.pid = cmd.Process.Pid
+	return cmd, nil
+}
+
+// kill ends a task. The word is there before the deed: a supervisor that has
+// yet to start the command reads it.
+func (w *World) kill(t *task, reason string) {
+	t.mu.Lock()
+	first := t.reason == ""
+	if first {
+		t.reason = reason
+	}
+	t.mu.Unlock()
+	if !first {
+		return
+	}
+	if err := noteFile(filepath.Join(t.dir, killFile), kill{reason}); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.Log.Error("cannot write that a task is to die", "task", t.run.Task.String(), "error", err)
+	}
+	go w.terminate(t)
+}
+
+const (
+	persist  = 100 * time.Millisecond // between tries to kill
+	stubborn = 10 * time.Second       // after which the supervisor is killed as well
+)
+
+// terminate kills a task's processes until its supervisor has ended too.
+func (w *World) terminate(t *task) {
+	if w.groups != nil {
+		defer w.groups.Hurry()()
+	}
+	for since := time.Now(); ; {
+		supervisor := t.supervisor()
+		if supervisor != 0 {
+			if err := t.run.killAll(supervisor, t.dir); err != nil {
+				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
+			}
+			if time.Since(since) > stubborn {
+				_ = unix.Kill(supervisor, unix.SIGKILL)
+			}
+		}
+		select {
+		case <-t.done:
+			return
+		case <-time.After(persist):
+		}
+	}
+}
+
+// over takes in that a task's supervisor is gone.
+func (w *World) over(t *task, failed error) {
+	how, killed, err := settle(t.dir, &t.run)
+	if failed = errors.Join(failed, err); failed != nil {
+		how = exit{At: time.Now(), Failed: failed.Error()}
+	}
+	t.mu.Lock()
+	if t.reason != "" {
+		killed = &kill{t.reason}
+	}
+	t.mu.Unlock()
+	ev := cluster.Event{At: time.Now(), Task: t.run.Task, On: w.Server}
+	w.mu.Lock()
+	delete(w.tasks, t.run.Task)
+	if w.groups == nil {
+		w.spent += time.Duration(how.CPU * float64(time.Second))
+	}
+	j := w.jobs[t.run.Task.Job]
+	if j == nil {
+		j = &job{} // it has ended
+	}
+	switch {
+	case how.ok():
+		ev.Kind = cluster.TaskFinished
+		j.work += work(&t.run, &how)
+	case killed != nil:
+		ev.Kind, ev.Reason = cluster.TaskKilled, killed.Reason
+		j.kills++
+	case how.Lost:
+		ev.Kind, ev.Reason = cluster.TaskKilled, how.reason()
+		j.kills++
+	default:
+		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()
+	}
+	w.mu.Unlock()
+	t.how = how
+	close(t.done)
+	w.tell(ev)
+}
+
+// work is the CPU that a finished run was given, in core-seconds.
+func work(r *run, how *exit) float64 {
+	return how.At.Sub(r.At).Seconds() * float64(r.Request.CPU) / float64(cluster.Core)
+}
+
+// settle finds out how a run ended whose supervisor is gone. When nobody
+// knows, it makes sure that nothing of it is alive and calls it lost.
+func settle(dir string, r *run) (how exit, killed *kill, err error) {
+	known, err := readFile(filepath.Join(dir, exitFile), &how)
+	if err != nil {
+		return how, nil, err
+	}
+	if !known {
+		if err := r.killAll(0, dir); err != nil {
+			return how, nil, err
+		}
+		if r.Group != nil {
+			_ = r.Group.Remove()
+		}
+		how = exit{At: time.Now(), Lost: true}
+		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil {
+			return how, nil, err
+		}
+	}
+	var k kill
+	if found, err := readFile(filepath.Join(dir, killFile), &k); found || err != nil {
+		killed = &k
+	}
+	return how, killed, nil
+}
+
+// retried calls f until it is not interrupted.
+func retried(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

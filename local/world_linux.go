@@ -1,0 +1,442 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/cluster"
+	"gleaner/local/cgroup"
+)
+
+// Options say how a World is run. Dir and Server must be given.
+type Options struct {
+	Dir    string // where all that is known of jobs stands
+	Server cluster.ServerID
+	Log    *slog.Logger  // nil: nothing is said
+	Every  time.Duration // between samples; 0: a second
+	Plain  bool          // do without control groups
+	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
+	// Sample tells what is used. Nil: this machine is read.
+	Sample func() (Sample, error)
+}
+
+// A World is this machine.
+type World struct {
+	Options
+	server cluster.Server
+	groups *cgroup.Parent // nil where there are none
+	lock   *os.File
+	ticks  *time.Ticker
+	wake   chan struct{} // something is in the queue
+
+	submitting sync.Mutex // jobs are queued in the order of their numbers
+
+	mu     sync.Mutex
+	jobs   map[cluster.JobID]*job
+	last   cluster.JobID
+	tasks  map[cluster.TaskID]*task // that run
+	queue  []cluster.Event
+	sample Sample
+	spent  time.Duration // CPU time of tasks that have ended, where groups do not tell
+}
+
+// A job is one that has not ended.
+type job struct {
+	spec    *cluster.Job
+	started time.Time
+	work    float64
+	kills   int
+}
+
+// Errors a caller acts on.
+var (
+	ErrNoJob = errors.New("no such job")
+	ErrEnded = errors.New("the job has ended")
+	// ErrHeld is returned by Open when another process has opened the directory.
+	ErrHeld = errors.New("another process uses the directory")
+)
+
+// Open takes up the work in the directory where it was left. Supervisors are
+// this program again: with the arguments "task" and a directory it must call Supervise.
+func Open(o Options) (*World, error) {
+	o.Every = cmp.Or(o.Every, time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	w := &World{Options: o, wake: make(chan struct{}, 1), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	if err := w.measure(); err != nil {
+		return nil, err
+	}
+	if err := makeDir(filepath.Join(o.Dir, jobsDir)); err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	if err := w.hold(); err != nil {
+		return nil, err
+	}
+	if err := w.begin(); err != nil {
+		return nil, errors.Join(err, w.lock.Close())
+	}
+	w.ticks = time.NewTicker(o.Every)
+	return w, nil
+}
+
+// measure finds out how large this machine is.
+func (w *World) measure() error {
+	memory, err := memorySize()
+	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory}
+	return err
+}
+
+// hold makes sure that no other process rules the same tasks.
+func (w *World) hold() error {
+	f, err := os.OpenFile(filepath.Join(w.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return fmt.Errorf("local: %s: %w", w.Dir, ErrHeld)
+	}
+	w.lock = f
+	return nil
+}
+
+// begin reads the past and queues what the core must be told first: what there
+// is, how much of it is in use, what was going on, and then who is old and who is young.
+func (w *World) begin() error {
+	if !w.Plain {
+		w.openGroups()
+	}
+	past, adopted, cancelled, err := w.scan()
+	if err != nil {
+		return err
+	}
+	if w.Sample == nil {
+		m := &meter{cores: runtime.NumCPU(), harvest: w.harvest}
+		w.Sample = m.sample
+		if _, err := m.sample(); err != nil {
+			return err
+		}
+		time.Sleep(min(w.Every, time.Second/4)) // the first sample is of this while
+	}
+	use, err := w.report()
+	if err != nil {
+		return err
+	}
+	w.tell(cluster.Event{Kind: cluster.ServerJoined, Server: &w.server})
+	w.tell(use)
+	w.tell(cluster.Event{Kind: cluster.Resumed, Past: past})
+	slices.SortFunc(adopted, func(a, b *task) int { return a.run.At.Compare(b.run.At) })
+	for _, t := range adopted {
+		w.Log.Info("adopted", "task", t.run.Task.String())
+		w.tell(cluster.Event{Kind: cluster.TaskStarted, Task: t.run.Task, On: w.Server, Request: t.run.Request})
+		go w.adopt(t)
+		if w.jobs[t.run.Task.Job] == nil {
+			w.kill(t, "its job has ended")
+		}
+	}
+	for _, id := range cancelled {
+		w.tell(cluster.Event{Kind: cluster.JobCancelled, ID: id})
+	}
+	return nil
+}
+
+// openGroups makes the control group of this directory's tasks.
+func (w *World) openGroups() {
+	abs, err := filepath.Abs(w.Dir)
+	if err == nil {
+		w.groups, err = cgroup.Open(fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12])
+	}
+	if err != nil {
+		w.groups = nil
+		w.Log.Warn("no control groups: tasks run as process groups at the lowest priority, and their memory is not limited", "because", err)
+		return
+	}
+	if w.Equal {
+		w.groups.Hurry() // for good
+	}
+	w.Log.Info("control groups", "version", w.groups.Kind())
+}
+
+// Machine is this machine as a server.
+func (w *World) Machine() cluster.Server { return w.server }
+
+// Confined reports whether tasks run in control groups.
+func (w *World) Confined() bool { return w.groups != nil }
+
+// Last is the last sample.
+func (w *World) Last() Sample {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sample
+}
+
+// tell queues an event.
+func (w *World) tell(ev cluster.Event) {
+	w.mu.Lock()
+	if ev.At.IsZero() {
+		ev.At = time.Now()
+	}
+	w.queue = append(w.queue, ev)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for the next thing to happen. A sample that is due goes first:
+// what the primary needs back does not wait behind other news.
+func (w *World) Next(ctx context.Context) (cluster.Event, error) {
+	for begun := false; ; {
+		if begun = begun || w.begun(); begun {
+			select {
+			case <-w.ticks.C:
+				return w.report()
+			default:
+			}
+		}
+		if ev, ok := w.pop(); ok {
+			return ev, nil
+		}
+		select {
+		case <-ctx.Done():
+			return cluster.Event{}, ctx.Err()
+		case <-w.ticks.C:
+			return w.report()
+		case <-w.wake:
+		}
+	}
+}
+
+// begun reports whether the server's joining has been told.
+func (w *World) begun() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) == 0 || w.queue[0].Kind != cluster.ServerJoined
+}
+
+func (w *World) pop() (cluster.Event, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		return cluster.Event{}, false
+	}
+	ev := w.queue[0]
+	w.queue = w.queue[1:]
+	return ev, true
+}
+
+// report takes a sample.
+func (w *World) report() (cluster.Event, error) {
+	s, err := w.Sample()
+	if err != nil {
+		return cluster.Event{}, err
+	}
+	w.mu.Lock()
+	w.sample = s
+	w.mu.Unlock()
+	return cluster.Event{At: time.Now(), Kind: cluster.UseReported, Use: []cluster.Use{{On: w.Server, Primary: s.Primary}}}, nil
+}
+
+// harvest is what tasks use.
+func (w *World) harvest() (cpu time.Duration, memory int64, err error) {
+	if w.groups != nil {
+		return w.groups.Used()
+	}
+	w.mu.Lock()
+	cpu = w.spent
+	var supervisors []int
+	for _, t := range w.tasks {
+		if pid := t.supervisor(); pid != 0 {
+			supervisors = append(supervisors, pid)
+		}
+	}
+	w.mu.Unlock()
+	if len(supervisors) == 0 {
+		return cpu, 0, nil
+	}
+	all := families()
+	for _, pid := range supervisors {
+		c, m := all.used(pid)
+		cpu, memory = cpu+c, memory+m
+	}
+	return cpu, memory, nil
+}
+
+// Do begins to carry out an action.
+func (w *World) Do(a cluster.Action) error {
+	switch a.Kind {
+	case cluster.StartTask:
+		return w.start(a)
+	case cluster.KillTask:
+		w.mu.Lock()
+		t := w.tasks[a.Task]
+		w.mu.Unlock()
+		if t != nil {
+			w.kill(t, a.Reason)
+		}
+	case cluster.FinishJob:
+		return w.finish(a)
+	}
+	return nil
+}
+
+func (w *World) start(a cluster.Action) error {
+	w.mu.Lock()
+	j := w.jobs[a.Task.Job]
+	if j == nil {
+		w.mu.Unlock()
+		return fmt.Errorf("local: %w: %s", ErrNoJob, a.Task.Job)
+	}
+	st := &j.spec.Stages[slices.IndexFunc(j.spec.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
+	now := time.Now()
+	if j.started.IsZero() {
+		j.started = now
+	}
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
+	w.tasks[a.Task] = t
+	w.mu.Unlock()
+	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
+	go w.live(t)
+	return nil
+}
+
+func (w *World) finish(a cluster.Action) error {
+	w.mu.Lock()
+	j := w.jobs[a.ID]
+	delete(w.jobs, a.ID)
+	w.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
+	if err := writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how); err != nil {
+		return fmt.Errorf("local: end %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// Submit takes in a job, which gets a number. When it returns, the job will
+// be run, whatever happens to this process.
+func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
+	w.submitting.Lock()
+	defer w.submitting.Unlock()
+	w.mu.Lock()
+	id := w.last + 1
+	w.mu.Unlock()
+	numbered := *spec
+	numbered.ID = id
+	now := time.Now()
+	dir := jobPath(w.Dir, id)
+	err := makeDir(dir)
+	if err == nil {
+		err = writeFile(filepath.Join(dir, jobFile), submitted{now, &numbered})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("local: keep %s: %w", id, err)
+	}
+	w.mu.Lock()
+	w.last = id
+	w.jobs[id] = &job{spec: &numbered}
+	w.mu.Unlock()
+	w.tell(cluster.Event{At: now, Kind: cluster.JobSubmitted, Job: &numbered})
+	return id, nil
+}
+
+// Cancel ends a job. When it returns, nothing of it will be started any more,
+// whatever happens to this process.
+func (w *World) Cancel(id cluster.JobID) error {
+	w.mu.Lock()
+	known, last := w.jobs[id] != nil, w.last
+	w.mu.Unlock()
+	switch {
+	case id < 1 || id > last:
+		return ErrNoJob
+	case !known:
+		return ErrEnded
+	}
+	if err := writeFile(filepath.Join(jobPath(w.Dir, id), cancelledFile), kill{"cancelled"}); err != nil {
+		return fmt.Errorf("local: cancel %s: %w", id, err)
+	}
+	w.tell(cluster.Event{Kind: cluster.JobCancelled, ID: id})
+	return nil
+}
+
+// Publish tells the core what class this machine is in.
+func (w *World) Publish(classes []cluster.Class) {
+	w.tell(cluster.Event{Kind: cluster.ClassesPublished, Classes: classes})
+}
+
+// Output opens what a run of a task has written, to stdout or stderr.
+func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
+	if strings.ContainsRune(id.Stage, filepath.Separator) {
+		return nil, os.ErrNotExist
+	}
+	name := stdoutFile
+	if stderr {
+		name = stderrFile
+	}
+	return os.Open(filepath.Join(runPath(w.Dir, id), name))
+}
+
+// LastRun is the last run of a task that was begun.
+func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
+	entries, _ := os.ReadDir(jobPath(w.Dir, id.Job))
+	id.Attempt = 0
+	for _, e := range entries {
+		if number, ok := strings.CutPrefix(e.Name(), fmt.Sprintf("%s-%d.", id.Stage, id.Index)); ok {
+			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
+				id.Attempt = max(id.Attempt, int32(n)-1)
+			}
+		}
+	}
+	return id
+}
+
+// Stop kills all tasks and waits until they are gone. They are run again when
+// the directory is next opened; Stop tells which. Nobody may call Do any more.
+func (w *World) Stop(reason string) []cluster.TaskID {
+	w.mu.Lock()
+	var all []*task
+	for _, t := range w.tasks {
+		all = append(all, t)
+	}
+	w.mu.Unlock()
+	var ids []cluster.TaskID
+	for _, t := range all {
+		w.kill(t, reason)
+	}
+	for _, t := range all {
+		<-t.done
+		w.mu.Lock()
+		goesOn := w.jobs[t.run.Task.Job] != nil
+		w.mu.Unlock()
+		if goesOn && !t.how.ok() {
+			ids = append(ids, t.run.Task)
+		}
+	}
+	slices.SortFunc(ids, func(a, b cluster.TaskID) int { return strings.Compare(a.String(), b.String()) })
+	return ids
+}
+
+// Close gives the directory free. Tasks that run go on running.
+func (w *World) Close() error {
+	w.ticks.Stop()
+	if w.groups != nil {
+		_ = w.groups.Remove() // stays while a task is in it
+	}
+	return w.lock.Close()
+}

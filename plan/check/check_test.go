@@ -1,0 +1,158 @@
+package check_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"gleaner/input"
+	"gleaner/plan"
+	"gleaner/plan/check"
+	"gleaner/plan/examples"
+	"gleaner/plan/spec"
+)
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+func published(t *testing.T, app string) (plan.Input, check.Config) {
+	t.Helper()
+	in, err := examples.Load(app+".xml", "server1.xml", app+"-sla.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Solve(in, plan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, check.Of(in, p)
+}
+
+// The chosen cluster meets the SLA, and with any one piece less it does not.
+func TestPhotoShareIsAsCheapAsCanBe(t *testing.T) {
+	in, c := published(t, "photoshare")
+	for seed := range uint64(3) {
+		if r := check.Run(in, c, seeded(seed)); !r.Meets() {
+			t.Errorf("seed %d: the chosen cluster meets %.4f of the SLA: %+v", seed, r.Share, r)
+		}
+	}
+	neighbours := check.Neighbours(in, c)
+	if len(neighbours) != 10 {
+		t.Errorf("%d neighbours, want 10", len(neighbours))
+	}
+	for _, n := range neighbours {
+		if r := check.Run(in, n.Config, seeded(1)); r.Meets() {
+			t.Errorf("%s meets the SLA too", n.Change)
+		}
+		if saved := c.Cost(in.HW) - n.Config.Cost(in.HW); math.Abs(saved-n.Saves) > 1e-9 {
+			t.Errorf("%s saves %v, said %v", n.Change, saved, n.Saves)
+		}
+	}
+}
+
+func TestTerasortPhases(t *testing.T) {
+	in, c := published(t, "terasort")
+	r := check.Run(in, c, seeded(1))
+	if !r.Meets() || math.Abs(r.Seconds-1500) > 5 {
+		t.Errorf("takes %v s of 1500", r.Seconds)
+	}
+	for i := range c.Servers {
+		if c.Servers[i].Tasks["mapper"] > 0 {
+			c.Servers[i].CPUs = 2
+		}
+	}
+	// Half of the mappers' cores take twice the map phase: 1500 + 750 s.
+	if r := check.Run(in, c, seeded(1)); math.Abs(r.Seconds-2250) > 10 {
+		t.Errorf("with half of the mappers' cores it takes %v s, want 2250", r.Seconds)
+	}
+}
+
+// A dumb twin: where one station is the bottleneck, the share of the SLA met
+// is what that station can do of what is asked of it.
+func TestOneBottleneck(t *testing.T) {
+	hw, err := spec.ReadHardware("hw", []byte(`<resources>
+		<storage_unit name="disk" capacity="100GB" bus="SAS" rateR="100MBps" gapR="10ms" rateW="100MBps" gapW="10ms" price="100"/>
+		<storage_unit name="memory" capacity="100GB" bus="DDR" rateR="10GBps" gapR="0" rateW="10GBps" gapW="0" price="20"/>
+		<cpu price="50"/>
+		<server name="box" price="1000" cpus="4" BW="1Gbps"><bus name="SAS" slots="4" BW="6Gbps"/><bus name="DDR" slots="8" BW="20GBps"/></server>
+	</resources>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, app, rate, unit string
+		cpus                  int
+		want                  float64
+	}{
+		{"disk", `<io op="R" dataset="d" record_size="1MB"/>`, "100", "disk", 1, 0.5},                                    // 20 ms each
+		{"network", `<io op="R" dataset="d" record_size="1MB"/>`, "250", "memory", 1, 0.5},                               // 125 MB/s
+		{"cores", `<io op="R" dataset="d" record_size="1KB"/><compute time="20ms"/>`, "200", "memory", 3, 0.75},          // 3 of 4 cores
+		{"probability", `<io op="R" dataset="d" record_size="1MB" probability="0.25"/>`, "400", "disk", 1, 0.5},          // 100 a second
+		{"enough", `<io op="R" dataset="d" record_size="1MB"/><compute time="1ms"/>`, "40", "disk", 1, 1},                // 80%
+		{"pieces of a large record", `<io op="R" dataset="d" record_size="100MB" blocking="0"/>`, "2", "disk", 1, 0.495}, // 1.01 s each
+	} {
+		app, err := spec.ReadApplication("app", []byte(`<application><dataset name="d" size="1GB"/><task name="serve">`+tc.app+`</task></application>`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := plan.Input{App: app, HW: hw}
+		if in.SLA, err = spec.ReadSLA("sla", []byte(`<sla task="serve" rate="`+tc.rate+`"/>`), app); err != nil {
+			t.Fatal(err)
+		}
+		c := check.Config{Assignment: map[string]check.Assignment{"d": {Store: tc.unit}}, Servers: []check.Server{
+			{Type: "box", Count: 1, CPUs: tc.cpus, Tasks: map[string]int{"serve": 1}},
+			{Type: "box", Count: 1, CPUs: 1, Units: map[string]int{tc.unit: 1}, Datasets: map[string]map[string]int{"d": {tc.unit: 1}}},
+		}}
+		if r := check.Run(in, c, seeded(7)); math.Abs(r.Share-tc.want) > 0.02 {
+			t.Errorf("%s: meets %.3f of the SLA, want %.3f; %+v", tc.name, r.Share, tc.want, r)
+		}
+	}
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	in, c := published(t, "photoshare")
+	in.SLA = in.SLA.Scaled(1.1)
+	if a, b := check.Run(in, c, seeded(4)), check.Run(in, c, seeded(4)); !reflect.DeepEqual(a, b) {
+		t.Errorf("one seed, two results:\n%+v\n%+v", a, b)
+	}
+}
+
+// A configuration survives being written and read, and nonsense is refused
+// with all that is wrong with it.
+func TestReadConfig(t *testing.T) {
+	in, c := published(t, "photoshare")
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := check.Read("c", text, in)
+	if err != nil || !reflect.DeepEqual(back, c) {
+		t.Errorf("%v: %+v became %+v", err, c, back)
+	}
+	for _, text := range []string{``, `{}`, `[]`, `{"servers":[{"type":"Server1","count":-1}]}`,
+		`{"servers":[{"type":"Server1","count":1,"datasets":{"photos":{"SSD":-1}}}]}`,
+		`{"servers":[{"type":"Server1","count":1,"tasks":{"dance":1}}]}`} {
+		if _, err := check.Read("c", []byte(text), in); !input.Is(err) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	in, err := examples.Load("photoshare.xml", "server1.xml", "photoshare-sla.xml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"assignment":{"photos":{"store":"SSD"},"thumbnails":{"store":"SSD"},"tags":{"store":"SSD","cache":"DRAM"}},
+		"servers":[{"type":"Server1","count":1,"cpus":1,"units":{"SSD":1},"tasks":{"photoview":1},"datasets":{"tags":{"SSD":1}}}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := check.Read("c", text, in)
+		if err == nil {
+			check.Shortages(in, c)
+			c.Cost(in.HW)
+		} else if !input.Is(err) {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package pack_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"gleaner/plan/pack"
+)
+
+// TestScenarios packs what testdata/scenario tells in words: resources, then
+// servers, purchases and items with a price and an amount of each resource.
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata/scenario", func(t *testing.T, path string) {
+		var p pack.Problem
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "given":
+				p = readProblem(t, d.Input)
+				return ""
+			case "colocate": // the same, but nothing keeps apart
+				for i := range p.Items {
+					p.Items[i].Group = ""
+				}
+			}
+			s, err := pack.Solve(p, pack.Options{})
+			if err != nil {
+				return err.Error() + "\n"
+			}
+			return show(p, s)
+		})
+	})
+}
+
+// readProblem reads a line a thing: its kind and name, for items how many, the
+// price, and name=amount of resources; group=name keeps items apart.
+func readProblem(t *testing.T, text string) pack.Problem {
+	var p pack.Problem
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		if f[0] == "resources" {
+			p.Resources = f[1:]
+			continue
+		}
+		number := func(s string) float64 {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", strings.TrimSpace(line), err)
+			}
+			return x
+		}
+		amounts, group := make([]float64, len(p.Resources)), ""
+		rest := f[3:]
+		if f[0] == "item" {
+			rest = f[4:]
+		}
+		for _, pair := range rest {
+			name, value, _ := strings.Cut(pair, "=")
+			if name == "group" {
+				group = value
+				continue
+			}
+			amounts[index(t, p.Resources, name)] = number(value)
+		}
+		switch f[0] {
+		case "server":
+			p.Servers = append(p.Servers, pack.Server{Name: f[1], Cost: number(f[2]), Capacity: amounts})
+		case "buy":
+			p.Purchases = append(p.Purchases, pack.Purchase{Name: f[1], Cost: number(f[2]), Change: amounts})
+		case "item":
+			p.Items = append(p.Items, pack.Item{Name: f[1], Count: int(number(f[2])), Cost: number(f[3]), Demand: amounts, Group: group})
+		}
+	}
+	return p
+}
+
+func index(t *testing.T, names []string, name string) int {
+	for k, n := range names {
+		if n == name {
+			return k
+		}
+	}
+	t.Fatalf("no resource %q", name)
+	return -1
+}
+
+// show tells a solution, a line a kind of server.
+func show(p pack.Problem, s pack.Solution) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "$%.10g, no solution below $%.10g\n", s.Cost, s.LowerBound)
+	for _, f := range s.Fillings {
+		fmt.Fprintf(&b, "%d x %s at $%.10g:", f.Count, f.Server, f.Cost)
+		for i, n := range f.Items {
+			if n > 0 {
+				fmt.Fprintf(&b, " %d %s", n, p.Items[i].Name)
+			}
+		}
+		for k, n := range f.Bought {
+			if n > 0 {
+				fmt.Fprintf(&b, " +%d %s", n, p.Purchases[k].Name)
+			}
+		}
+		fmt.Fprintf(&b, " (bottleneck: %s)\n", f.Bottleneck)
+	}
+	return b.String()
+}

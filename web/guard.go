@@ -1,0 +1,139 @@
+package web
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Guard stands before an API that listens on a network address. It lets
+// through who brings the token, and:
+//
+//   - names a host that is ours, so that a page whose name was pointed at this
+//     machine (DNS rebinding) is refused;
+//   - comes from no other site's page;
+//   - sends no more than MaxBody, and no more often than a person or a script needs.
+type Guard struct {
+	Token string
+	// Host reports whether a host name without its port is ours.
+	Host func(name string) bool
+
+	known, strangers bucket
+}
+
+// MaxBody is how much a request may send.
+const MaxBody = 1 << 20
+
+// How often requests may come. Those without the token have an allowance of
+// their own, so that they cannot use up the others'.
+const (
+	perSecond          = 100
+	strangersPerSecond = 10
+)
+
+// Loopback reports whether a host name is one of this machine for itself.
+func Loopback(name string) bool {
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Wrap guards h.
+func (g *Guard) Wrap(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		code, why := g.judge(r)
+		switch {
+		case code != 0 && !g.strangers.take(time.Now(), strangersPerSecond), code == 0 && !g.known.take(time.Now(), perSecond):
+			w.Header().Set("Retry-After", "1")
+			problem(w, http.StatusTooManyRequests, "too many requests")
+		case code != 0:
+			if code == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			problem(w, code, "%s", why)
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// judge gives the reason to refuse r; 0 when there is none.
+func (g *Guard) judge(r *http.Request) (code int, why string) {
+	switch {
+	case !g.Host(hostName(r.Host)):
+		return http.StatusForbidden, "this host is not served here"
+	case foreign(r):
+		return http.StatusForbidden, "requests from other sites are refused"
+	case !g.open(r.URL.Path) && !g.authorized(r):
+		return http.StatusUnauthorized, "the token is missing or wrong; it stands in the data directory"
+	case r.ContentLength > MaxBody:
+		return http.StatusRequestEntityTooLarge, "more than a request may send"
+	}
+	return 0, ""
+}
+
+// open reports whether a path needs no token: it tells nothing but that
+// gleaner is there.
+func (g *Guard) open(path string) bool { return path == "/healthz" || path == "/readyz" }
+
+// authorized compares digests in constant time: neither how much of the token
+// is right nor how long it is shows in the time it takes.
+func (g *Guard) authorized(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(g.Token))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && ok && g.Token != ""
+}
+
+// foreign reports whether a browser sent r for a page of another site.
+func foreign(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return true
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return false
+	}
+	u, err := url.Parse(origins[0])
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return len(origins) > 1 || err != nil || u.Scheme != scheme || u.Host != r.Host
+}
+
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// A bucket fills at a rate, holds two seconds' worth, and each request takes
+// one drop.
+type bucket struct {
+	mu    sync.Mutex
+	at    time.Time
+	drops float64
+}
+
+func (b *bucket) take(now time.Time, rate float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at.IsZero() {
+		b.drops = 2 * rate
+	} else {
+		b.drops = min(b.drops+now.Sub(b.at).Seconds()*rate, 2*rate)
+	}
+	b.at = now
+	if b.drops < 1 {
+		return false
+	}
+	b.drops--
+	return true
+}

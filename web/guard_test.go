@@ -1,0 +1,109 @@
+package web
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGuardRefuses(t *testing.T) {
+	const token = "0123456789abcdef"
+	for _, tc := range []struct {
+		name   string
+		change func(*http.Request)
+		want   int
+	}{
+		{"nothing wrong", func(*http.Request) {}, http.StatusOK},
+		{"no token", func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+		{"an empty token", func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") }, http.StatusUnauthorized},
+		{"a wrong token", func(r *http.Request) { r.Header.Set("Authorization", "Bearer 0123456789abcdeX") }, http.StatusUnauthorized},
+		{"the beginning of the token", func(r *http.Request) { r.Header.Set("Authorization", "Bearer 0123") }, http.StatusUnauthorized},
+		{"the token without its scheme", func(r *http.Request) { r.Header.Set("Authorization", token) }, http.StatusUnauthorized},
+		{"health needs no token", func(r *http.Request) { r.Header.Del("Authorization"); r.URL.Path = "/healthz" }, http.StatusOK},
+		{"a rebound host", func(r *http.Request) { r.Host = "evil.example:7070" }, http.StatusForbidden},
+		{"a host that looks like ours", func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }, http.StatusForbidden},
+		{"no host", func(r *http.Request) { r.Host = "" }, http.StatusForbidden},
+		{"localhost", func(r *http.Request) { r.Host = "localhost:7070" }, http.StatusOK},
+		{"IPv6 loopback", func(r *http.Request) { r.Host = "[::1]:7070" }, http.StatusOK},
+		{"IPv6 loopback without port", func(r *http.Request) { r.Host = "[::1]" }, http.StatusOK},
+		{"a foreign origin", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
+		{"an origin of another port", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:8080") }, http.StatusForbidden},
+		{"the null origin of a sandbox", func(r *http.Request) { r.Header.Set("Origin", "null") }, http.StatusForbidden},
+		{"two origins", func(r *http.Request) { r.Header["Origin"] = []string{"http://127.0.0.1:7070", "https://evil.example"} }, http.StatusForbidden},
+		{"our own origin", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:7070") }, http.StatusOK},
+		{"our own origin, without TLS where there is TLS", func(r *http.Request) {
+			r.TLS = &tls.ConnectionState{}
+			r.Header.Set("Origin", "http://127.0.0.1:7070")
+		}, http.StatusForbidden},
+		{"another site's page", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
+		{"a sibling site's page", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, http.StatusForbidden},
+		{"a body of 100 MB", func(r *http.Request) { r.ContentLength = 100 << 20 }, http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := &Guard{Token: token, Host: Loopback}
+			r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7070/api/v1/jobs", strings.NewReader("x"))
+			r.Header.Set("Authorization", "Bearer "+token)
+			tc.change(r)
+			w := httptest.NewRecorder()
+			reached := false
+			g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })).ServeHTTP(w, r)
+			if w.Code != tc.want || reached != (tc.want == http.StatusOK) {
+				t.Errorf("%d, want %d; reached: %v", w.Code, tc.want, reached)
+			}
+		})
+	}
+}
+
+func TestGuardWithoutATokenLetsNobodyIn(t *testing.T) {
+	g := &Guard{Host: Loopback}
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7070/api/v1/jobs", nil)
+	r.Header.Set("Authorization", "Bearer ")
+	if code, _ := g.judge(r); code != http.StatusUnauthorized {
+		t.Errorf("%d", code)
+	}
+}
+
+// Strangers are slowed down, and cannot slow down who has the token.
+func TestRates(t *testing.T) {
+	g := &Guard{Token: "secret", Host: Loopback}
+	h := g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ask := func(token string) int {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/status", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	refused := 0
+	for range 10_000 {
+		if ask("guess") == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("ten thousand guesses in a row and none was too many")
+	}
+	if code := ask("secret"); code != http.StatusOK {
+		t.Errorf("who has the token gets %d", code)
+	}
+}
+
+func TestBucket(t *testing.T) {
+	var b bucket
+	at := time.Unix(0, 0)
+	took := 0
+	for range 100 {
+		if b.take(at, 10) {
+			took++
+		}
+	}
+	if took != 20 {
+		t.Errorf("%d at once, want two seconds' worth", took)
+	}
+	if !b.take(at.Add(time.Second), 10) {
+		t.Error("a second later there is nothing")
+	}
+}
