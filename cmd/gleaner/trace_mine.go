@@ -46,13 +46,13 @@ type traceMine struct {
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
-	corpus := mine.NewCorpus()
-	var bad []error
 	overrides, err := m.readOverrides()
 	if err != nil {
 		return err
 	}
+	corpus := mine.NewCorpus()
 	corpus.TypeRules = overrides.Types
+	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
 		run, err := m.read(cmd, corpus, path)
 		if run == nil {
@@ -63,7 +63,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	}
 	model, err := mine.Learn(cmd.Context(), corpus)
 	if err != nil {
-		return errors.Join(err, errors.Join(bad...))
+		return err
 	}
 	bad = append(bad, model.Conflicts()...)
 	if err := overrides.Apply(m.override, model.Program); err != nil {
@@ -78,25 +78,12 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		report.Check = model.Check(run)
 		report.CountsExact = report.CountsExact && report.Check.Exact()
-		if m.plot != "" {
-			if err := plotIntervals(m.plot, model, run); err != nil {
-				return err
-			}
-		}
-	}
-	if m.program != "" {
-		text, err := model.Program.Write()
-		if err != nil {
+		if err := m.drawIntervals(model, run); err != nil {
 			return err
 		}
-		if err := os.WriteFile(m.program, text, 0o644); err != nil {
-			return input.Errorf("--program", "%v", err)
-		}
 	}
-	if m.plot != "" {
-		if err := plotTrace(m.plot, model); err != nil {
-			return err
-		}
+	if err := m.save(model); err != nil {
+		return err
 	}
 	if wantJSON(cmd) {
 		err = printJSON(cmd, report)
@@ -104,6 +91,33 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		err = m.print(cmd.OutOrStdout(), report, model)
 	}
 	return errors.Join(err, errors.Join(bad...))
+}
+
+// save writes the program and the pictures the user asked for.
+func (m *traceMine) save(model *mine.Model) error {
+	if m.plot != "" {
+		if err := plotTrace(m.plot, model); err != nil {
+			return err
+		}
+	}
+	if m.program == "" {
+		return nil
+	}
+	text, err := model.Program.Write()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(m.program, text, 0o644); err != nil {
+		return input.Errorf("--program", "%v", err)
+	}
+	return nil
+}
+
+func (m *traceMine) drawIntervals(model *mine.Model, run *mine.Run) error {
+	if m.plot == "" {
+		return nil
+	}
+	return plotIntervals(m.plot, model, run)
 }
 
 func (m *traceMine) readOverrides() (*mine.Overrides, error) {

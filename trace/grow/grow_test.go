@@ -126,7 +126,7 @@ func TestSameSeedSameTraffic(t *testing.T) {
 		}
 		return out.String()
 	}
-	if play() != play() {
+	if first, second := play(), play(); first != second {
 		t.Error("two plays with one seed differ")
 	}
 }

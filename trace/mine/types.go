@@ -206,18 +206,39 @@ func (c *Corpus) assign(r *Run, types []*nodeType) {
 	c.rank(r, len(types))
 }
 
-// rank numbers the senders of each type by their names.
+// rank numbers the senders of each type: by the numbers in their names where
+// the names differ in nothing else, by the order in which they began where not.
 func (c *Corpus) rank(r *Run, types int) {
 	byType := make([][]*sender, types)
 	for _, s := range r.senders {
 		byType[s.kind] = append(byType[s.kind], s)
 	}
 	for _, group := range byType {
-		slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+		if c.numbered(group) {
+			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+		} else {
+			slices.SortStableFunc(group, func(a, b *sender) int { return cmp.Compare(r.began(a), r.began(b)) })
+		}
 		for i, s := range group {
 			s.rank = i
 		}
 	}
+}
+
+// numbered reports whether names differ in their numbers only.
+func (c *Corpus) numbered(group []*sender) bool {
+	return !slices.ContainsFunc(group, func(s *sender) bool {
+		return maskDigits(c.syms.text[s.name]) != maskDigits(c.syms.text[group[0].name])
+	})
+}
+
+// began is when a sender made its first call; one whose calls all belong to
+// others never did.
+func (r *Run) began(s *sender) int64 {
+	if len(s.calls) == 0 {
+		return math.MaxInt64
+	}
+	return r.calls[s.calls[0]].start
 }
 
 // natural compares texts so that node-2 comes before node-10.
