@@ -46,6 +46,12 @@ func (f folding) clear() bool {
 	return f.swing > clearSigmas*chance
 }
 
+// explainsAll says whether no other period could explain much more of the
+// structured variance.
+func (f folding) explainsAll(structured float64) bool {
+	return f.clear() && f.swing > allExplained*structured
+}
+
 // outdoes says whether f, whose period is a multiple of g's, tells more than g
 // by more than chance. Cycles of varying height always differ between, say,
 // even and odd ones, in inverse proportion to how many there are. Less is asked

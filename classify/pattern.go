@@ -167,7 +167,7 @@ func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence
 	if !ok {
 		return best, false
 	}
-	best = a.fundamental(b, a.multiple(b, a.refine(b, best)), minBinsCycle)
+	best = a.fundamental(b, a.multiple(b, a.refine(b, best, structured)), minBinsCycle)
 	if best.period < shortBins*b.step && b.step > a.window.Step {
 		b = &a.samples
 		b.copy(a.window.Step, cpu)
@@ -230,7 +230,7 @@ func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 		if f.foretold > best.foretold {
 			best = f
 		}
-		if f.clear() && f.swing > allExplained*structured {
+		if f.explainsAll(structured) {
 			break
 		}
 	}
@@ -266,8 +266,8 @@ func (a *analyst) fundamental(b *bins, f folding, least int) folding {
 	repeats := a.folder.repeats(f, most)
 	for m := most; m > 1; m-- {
 		sure := slices.Contains(repeats, m)
-		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing) {
-			continue
+		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing || f.share() < minShare) {
+			continue // too far, nothing varies, or not periodic anyway
 		}
 		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, least))
 		if g.swing >= stillThere*f.swing && (sure || !f.outdoes(g)) {
@@ -344,7 +344,10 @@ func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
 // refine moves the period to where the fold foretells most, within what the
 // window can resolve, and to
 // a part of the day or to the week when these are as good: people keep to the clock.
-func (a *analyst) refine(b *bins, f folding) folding {
+func (a *analyst) refine(b *bins, f folding, structured float64) folding {
+	if f.period == day && f.explainsAll(structured) {
+		return a.folder.fold(b, day)
+	}
 	length := float64(b.length())
 	best := a.folder.sketch(b, f.period)
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
