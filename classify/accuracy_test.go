@@ -14,7 +14,7 @@ import (
 func judge(tr truth) (cluster.Pattern, Evidence) {
 	a := newAnalyst(tr.window)
 	s := a.fine.read(tr.window, tr.cpu)
-	return a.decide(&a.fine, &s)
+	return a.decide(&a.fine, &s, tr.cpu)
 }
 
 func periodRight(e Evidence, tr truth) bool {

@@ -58,13 +58,15 @@ func (s *summary) spread() (median, sd float64) {
 }
 
 // outlying gives the part of the variance around the median that comes from
-// samples too far off to be the ordinary noise. Bursts of one sample each have
-// a white spectrum; this is what tells them from noise.
+// samples too far above it to be the ordinary noise. Bursts of one sample each
+// have a white spectrum; this is what tells them from noise. What is far below
+// is no burst: load that comes does harm, load that goes does not, and the
+// noise of a busy server has no room but below.
 func (s *summary) outlying() float64 {
 	median, sd := s.spread()
 	sum, far := 0.0, int32(0)
 	for i, n := range s.counts {
-		if d := float64(i)/levels - median; n > 0 && math.Abs(d) > outlierSigmas*sd {
+		if d := float64(i)/levels - median; n > 0 && d > outlierSigmas*sd {
 			sum += float64(n) * d * d
 			far += n
 		}
@@ -128,6 +130,14 @@ func (b *bins) read(w cluster.Window, cpu []float32) summary {
 		s.echo = beyondNoise(s.vari, differences/float64(s.pairs), s.pairs)
 	}
 	return s
+}
+
+// copy makes a bin of every sample.
+func (b *bins) copy(step time.Duration, cpu []float32) {
+	b.reset(step)
+	for _, v := range cpu {
+		b.add(min(max(float64(v), 0), 1))
+	}
 }
 
 // reset empties b and keeps its room.

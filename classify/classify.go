@@ -43,7 +43,7 @@ type Tenant struct {
 	Class    string // the ID of its class
 	Pattern  cluster.Pattern
 	Mean     float64       // average utilisation, 0 to 1
-	Peak     float64       // utilisation that its average server exceeds 1% of the time
+	Peak     float64       // utilisation that its average server exceeds 1% of the time, or that it reaches in every cycle
 	Period   time.Duration // 0 unless periodic
 	Evidence Evidence
 }
@@ -88,13 +88,18 @@ func (a *analyst) tenant(s cluster.Series) (Tenant, point, string) {
 	if reason := tooFew(a.window, sum.filled); reason != "" {
 		return Tenant{}, nil, reason
 	}
-	pattern, evidence := a.decide(b, &sum)
+	pattern, evidence := a.decide(b, &sum, s.CPU)
 	t := Tenant{
 		ID: s.Tenant, Servers: s.Servers, Pattern: pattern, Evidence: evidence,
 		Mean: sum.mean, Peak: sum.quantile(peakQuantile),
 	}
 	if pattern == cluster.Periodic {
 		t.Period = evidence.Period
+		cycle := t.Period
+		if evidence.Weekend { // days off would lower the mean of a working day
+			cycle = week
+		}
+		t.Peak = max(t.Peak, a.folder.highest(s.CPU, float64(cycle)/float64(a.window.Step)))
 	}
 	return t, a.profile(b, t), ""
 }
@@ -106,7 +111,7 @@ func tooFew(w cluster.Window, filled int) string {
 	case filled == 0:
 		return "no samples"
 	case length < minWindow:
-		return fmt.Sprintf("a window of %s: at least %s are needed", length, minWindow)
+		return fmt.Sprintf("a window of %s: at least %s are needed", span(length), span(minWindow))
 	case filled < minSamples:
 		return fmt.Sprintf("%d samples: at least %d are needed", filled, minSamples)
 	case 2*filled < w.Len:
@@ -180,9 +185,10 @@ func name(classes []cluster.Class, tenants []Tenant) {
 func class(pattern cluster.Pattern, tenants []Tenant, members []int) cluster.Class {
 	c := cluster.Class{Pattern: pattern}
 	var peaks, periods []weighed
-	sum, weight := 0.0, 0.0
+	sum, weight, highest := 0.0, 0.0, 0.0
 	for _, i := range members {
 		t := tenants[i]
+		highest = max(highest, t.Mean)
 		w := float64(max(t.Servers, 1))
 		c.Tenants = append(c.Tenants, t.ID)
 		c.Servers += t.Servers
@@ -191,7 +197,7 @@ func class(pattern cluster.Pattern, tenants []Tenant, members []int) cluster.Cla
 		periods = append(periods, weighed{float64(t.Period), w})
 	}
 	c.Mean = sum / weight
-	c.Peak = quantile(peaks, peakMembers)
+	c.Peak = max(quantile(peaks, peakMembers), highest)
 	c.Period = time.Duration(quantile(periods, 0.5))
 	return c
 }

@@ -119,7 +119,7 @@ func TestClassesCoverTenants(t *testing.T) {
 		if !slices.Equal(members, c.Tenants) || servers != c.Servers {
 			t.Errorf("%s: %d servers of %v, its tenants say %d of %v", c.ID, c.Servers, c.Tenants, servers, members)
 		}
-		if c.Mean < low || c.Mean > high || c.Peak < c.Mean || c.Peak > 1 {
+		if c.Mean < low || c.Mean > high || c.Peak < high || c.Peak > 1 {
 			t.Errorf("%s: mean %.3f of %.3f..%.3f, peak %.3f", c.ID, c.Mean, low, high, c.Peak)
 		}
 	}
@@ -132,6 +132,48 @@ func TestClassesCoverTenants(t *testing.T) {
 		}
 		if n < 1 || n > 3 {
 			t.Errorf("%d %s classes, want 1 to 3", n, p)
+		}
+	}
+}
+
+// TestPeakKnowsShortJobs: what fills less than 1% of the time and comes in
+// every cycle is part of the peak, also when it rests at weekends.
+func TestPeakKnowsShortJobs(t *testing.T) {
+	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 28 * 288}
+	for _, workdays := range []int{7, 5} {
+		cpu := make([]float32, w.Len)
+		for i := range cpu {
+			cpu[i] = 0.1
+			if i%288 >= 100 && i%288 < 102 && i/288%7 < workdays {
+				cpu[i] = 0.7
+			}
+		}
+		r := Run(w, []cluster.Series{{Tenant: "backup", Servers: 1, CPU: cpu}}, Options{})
+		if x := r.Tenants[0]; x.Pattern != cluster.Periodic || x.Period != day || math.Abs(x.Peak-0.7) > 0.001 {
+			t.Errorf("%d days a week: %s of %s, peak %.2f, want 0.70: %s", workdays, x.Pattern, x.Period, x.Peak, x.Evidence.Why())
+		}
+		if c := r.Classes[0]; math.Abs(c.Peak-0.7) > 0.001 {
+			t.Errorf("%d days a week: the class peaks at %.2f, want 0.70", workdays, c.Peak)
+		}
+	}
+}
+
+// TestShortPeriods: a period of few bins is read from the samples, and one of
+// fewer than four samples is not named.
+func TestShortPeriods(t *testing.T) {
+	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 30 * 288}
+	for samples, want := range map[int]time.Duration{3: 0, 6: 30 * time.Minute, 9: 45 * time.Minute, 12: time.Hour} {
+		c := newChance(uint64(samples))
+		cpu := make([]float32, w.Len)
+		for i := range cpu {
+			cpu[i] = float32(0.2 + 0.02*c.NormFloat64())
+			if i%samples < samples/3 {
+				cpu[i] += 0.5
+			}
+		}
+		r := Run(w, []cluster.Series{{Tenant: "poller", Servers: 1, CPU: cpu}}, Options{})
+		if got := r.Tenants[0]; got.Period != want {
+			t.Errorf("%d samples a cycle: %s of %s, want %s: %s", samples, got.Pattern, got.Period, want, got.Evidence.Why())
 		}
 	}
 }

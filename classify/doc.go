@@ -43,7 +43,10 @@
 // A fold at a multiple of the true period explains as much. The profile's
 // harmonics decide: if only every m-th is there, the true period is
 // the m-th part. And if a multiple shows harmonics between, the multiple is
-// the period: two unequal peaks a day are a day, not twelve hours.
+// the period: two unequal peaks a day are a day, not twelve hours. Days whose height varies differ between even and
+// odd ones too, by chance, in inverse proportion to how many are seen: a multiple must tell clearly more than that
+// (chanceCycles), the day and the week less (clockCycles). The two are compared in slots of equal width, as a short peak
+// fills the more of a slot the narrower it is.
 //
 // A weekly pattern of which the day makes a fair part is reported as
 // 24 h with weekends that differ. In windows shorter than three weeks the same is found
@@ -53,7 +56,8 @@
 // # Constants and their reasons
 //
 //   - maxBins 4464: a month of ten-minute bins. A cycle needs four bins to be seen and eight to be told
-//     from its multiples, so over a month periods from 40 and 80 minutes.
+//     from its multiples, so over a month periods from 40 and 80 minutes. One below shortBins 16 bins is
+//     told from its multiples by the samples themselves, and not named if it has fewer than four.
 //   - minSlots 48 and maxSlots 168: half hours of a day, hours of a week. While searching, sketchSlots 3 times
 //     fewer and, for few cycles, coarseBins 512 rank proposals at a fraction of the cost.
 //   - fewCycles 8, topPeaks 5, maxMultiple 4: a Hann line is four frequencies wide, so lines below eight cycles touch; a
@@ -65,6 +69,8 @@
 //   - minForetold 0.33: noise may hide two thirds of what a cycle tells of another, not all of it.
 //   - blankStretch 0.1: a stretch whose forecast is nearly flat cannot show the pattern or its lack.
 //   - nearlyAsGood 0.01: two peaks whose sizes differ by a fifth differ by this share of variance.
+//   - chanceCycles 10, clockCycles 2: an F test of even against odd cycles at about one in a thousand; the day and the week
+//     are likely beforehand.
 //   - stillThere 0.8: sharp edges lose up to a fifth when a cycle is few bins long.
 //   - strongDay 0.25: a day that is silent on two days of seven keeps 45% or more of a week's variance.
 //   - weekTells 1.1: days that differ by less are the same day to a scheduler.
@@ -73,7 +79,7 @@
 //   - clearSigmas 8, chanceLines 7, lineOverFloor 16, echoSigmas 3.5, trendSigmas 5: what white noise exceeds less than
 //     once in a thousand series, given how many frequencies (thousands), harmonics (dozens), neighbours (two tests) or trends (one) are looked at.
 //   - outlierSigmas 4.5, minOutliers 3: bursts of one sample have a white spectrum, so they are told by their
-//     distance from the median. One or two samples are an incident, not a pattern. Half the quiet limit suffices, as
+//     distance above the median. One or two samples are an incident, not a pattern. Half the quiet limit suffices, as
 //     bursts are rare and their variance understates them.
 //   - minWindow 3 days, minSamples 48 and half of all slots: less shows no day three times.
 //
@@ -93,13 +99,15 @@
 // numbered by period, then mean.
 //
 // The peak of a tenant is the utilisation its average server exceeds 1% of the
-// time; the peak of a class is what 95% of its servers' peaks stay
-// below. It is the headroom for long jobs (§4.1), so it must hold next month:
+// time, or, if it is periodic and this is more, the highest sample of its mean cycle: a job of ten
+// minutes a day fills less than 1% of the time and still comes every day. The peak of a class is what 95% of its servers' peaks stay
+// below, and never less than the mean of a member. It is the headroom for long jobs (§4.1), so it must hold next month:
 // Carry measures that.
 //
 // # Limits
 //
 // Bursts lower than about three times the noise of a sample that last no longer than a sample or two
-// pass for noise, so the tenant for constant. A period below eight bins may be reported as a
-// multiple of itself. A week cannot be told in less than three weeks.
+// pass for noise, so the tenant for constant. So do dips of a sample or two, however deep; longer ones are drift. A period below
+// four bins (40 minutes over a month) may pass for noise, too, and one of fewer than four samples is never
+// named. A week cannot be told in less than three weeks.
 package classify

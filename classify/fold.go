@@ -29,11 +29,14 @@ func (f folding) share() float64 {
 	return f.swing / (f.swing + f.rest)
 }
 
-// convincing says whether the period explains most of what is not noise. A
-// red series foretells itself by chance in inverse proportion to the cycles
-// seen, so fewer cycles must explain more.
+// needed is the share that the period must explain. A red series foretells
+// itself by chance in inverse proportion to the cycles seen, so fewer cycles
+// must explain more.
+func (f folding) needed() float64 { return minShare + 1/f.cycles }
+
+// convincing says whether the period explains most of what is not noise.
 func (f folding) convincing() bool {
-	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= minShare+1/f.cycles
+	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= f.needed()
 }
 
 // clear says whether the repeating part stands out from what white noise
@@ -43,21 +46,41 @@ func (f folding) clear() bool {
 	return f.swing > clearSigmas*chance
 }
 
+// outdoes says whether f, whose period is a multiple of g's, tells more than g
+// by more than chance. Cycles of varying height always differ between, say,
+// even and odd ones, in inverse proportion to how many there are. Less is asked
+// of the day and the week, which people keep to.
+func (f folding) outdoes(g folding) bool {
+	asked := chanceCycles
+	if near(f.period, day, 0.03) || near(f.period, week, 0.03) {
+		asked = clockCycles
+	}
+	return f.swing > g.swing+float64(asked)*f.rest/f.cycles
+}
+
 // folder holds the room folding needs, so that it is made once.
 type folder struct {
 	cell  []float64 // the series as means of cells, in order of time; NaN without data
 	slot  []int     // the place of every cell in the cycle
 	slots int       // how many places there are
 	error []float64 // cell less what the other cycles foretell; NaN without data
-	sum   []float64
+	sum   []float64 // of the cells of a slot
 	count []float64
+	mean  []float64 // of the cells of a slot
+	scale []float64 // from a cell's distance to that mean to its distance to the mean of the others
 
 	circle []complex128 // the slots' places on the unit circle
 }
 
 // fold cuts b into cells, a whole number to each cycle, and judges the period.
 func (r *folder) fold(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period))
+	return r.foldIn(b, period, slots(period))
+}
+
+// foldIn folds into so many slots: only folds whose slots are equally wide see
+// as much of a short peak.
+func (r *folder) foldIn(b *bins, period time.Duration, slots int) folding {
+	r.cut(b, period, slots)
 	return r.judge(b, period)
 }
 
@@ -68,14 +91,13 @@ func slots(period time.Duration) int {
 
 // sketch judges a period by a coarse profile, to rank it among others.
 func (r *folder) sketch(b *bins, period time.Duration) folding {
-	r.cut(b, period, slots(period)/sketchSlots)
-	return r.judge(b, period)
+	return r.foldIn(b, period, slots(period)/sketchSlots)
 }
 
 // whole folds, coarsely where the data are too thin to fill every slot of a
 // fine profile: without all of its slots a profile has no harmonics.
-func (r *folder) whole(b *bins, period time.Duration) folding {
-	if f := r.fold(b, period); f.slots == r.slots {
+func (r *folder) whole(b *bins, period time.Duration, slots int) folding {
+	if f := r.foldIn(b, period, slots); f.slots == r.slots {
 		return f
 	}
 	return r.sketch(b, period)
@@ -109,6 +131,7 @@ func (r *folder) cut(b *bins, period time.Duration, slots int) {
 func (r *folder) judge(b *bins, period time.Duration) folding {
 	f := folding{period: period, cycles: float64(b.length()) / float64(period)}
 	mean := r.profile()
+	r.foretell(mean)
 	var total, left, echo float64
 	pairs, last := 0, math.NaN()
 	r.error = slices.Grow(r.error[:0], len(r.cell))[:len(r.cell)]
@@ -118,10 +141,7 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 			continue
 		}
 		s := r.slot[i]
-		e := v - mean // nothing foretells a slot seen once
-		if n := r.count[s]; n > 1 {
-			e = (v - r.sum[s]/n) * n / (n - 1)
-		}
+		e := (v - r.mean[s]) * r.scale[s]
 		total += (v - mean) * (v - mean)
 		left += e * e
 		if last == last {
@@ -146,11 +166,22 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 	return f
 }
 
+// foretell prepares the distance of every cell from the mean of the others in
+// its slot. A slot seen once is foretold by the mean of all.
+func (r *folder) foretell(mean float64) {
+	r.mean, r.scale = r.mean[:0], r.scale[:0]
+	for s, n := range r.count {
+		slot, scale := mean, 1.0
+		if n > 1 {
+			slot, scale = r.sum[s]/n, n/(n-1)
+		}
+		r.mean, r.scale = append(r.mean, slot), append(r.scale, scale)
+	}
+}
+
 // profile sums the cells of every slot and gives the mean of all cells.
 func (r *folder) profile() float64 {
-	r.sum, r.count = slices.Grow(r.sum[:0], r.slots)[:r.slots], slices.Grow(r.count[:0], r.slots)[:r.slots]
-	clear(r.sum)
-	clear(r.count)
+	r.room(r.slots)
 	sum, n := 0.0, 0
 	for i, v := range r.cell {
 		if v == v {
@@ -161,6 +192,36 @@ func (r *folder) profile() float64 {
 		}
 	}
 	return sum / float64(max(n, 1))
+}
+
+// room makes sum and count so long, and 0.
+func (r *folder) room(slots int) {
+	r.sum, r.count = slices.Grow(r.sum[:0], slots)[:slots], slices.Grow(r.count[:0], slots)[:slots]
+	clear(r.sum)
+	clear(r.count)
+}
+
+// highest folds samples, so many a cycle, and gives the highest mean of a place
+// in the cycle that was seen more than once. Bins would flatten a short job.
+func (r *folder) highest(cpu []float32, perCycle float64) float64 {
+	r.room(int(math.Ceil(perCycle)))
+	at := 0.0
+	for _, v := range cpu {
+		if v == v {
+			r.sum[int(at)] += float64(v)
+			r.count[int(at)]++
+		}
+		if at++; at >= perCycle {
+			at -= perCycle
+		}
+	}
+	most := 0.0
+	for i, n := range r.count {
+		if n > 1 {
+			most = max(most, r.sum[i]/n)
+		}
+	}
+	return min(most, 1)
 }
 
 // steady cuts the window into at most four stretches of whole cycles or more

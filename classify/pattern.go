@@ -15,6 +15,7 @@ import (
 const (
 	maxBins      = 4464 // a series is averaged into
 	minBinsCycle = 4    // bins a cycle must have
+	shortBins    = 16   // bins of a cycle below which samples are looked at
 	minSlots     = 48   // of a profile: half hours of a day
 	maxSlots     = 168  // and the hours of a week
 	sketchSlots  = 3    // times fewer while searching
@@ -27,6 +28,8 @@ const (
 
 	allExplained = 0.97 // of the variance that is not noise: ends the search
 	nearlyAsGood = 0.01 // of the variance: what a simpler period may leave unexplained
+	chanceCycles = 10   // times the rest of one cycle: what a multiple must tell more
+	clockCycles  = 2    // the same if the multiple is the day or the week
 	stillThere   = 0.8  // of the swing: what a part of the period must keep to replace it
 	weekTells    = 1.1  // times the daily swing: with it, the days of the week differ
 	strongDay    = 0.25 // of a weekly swing: with it, a week is one of days
@@ -44,7 +47,7 @@ const (
 	lineOverFloor = 16  // frequency over the mean of the upper half
 	echoSigmas    = 3.5 // covariance of neighbours over its error
 	trendSigmas   = 5   // slope over its error
-	outlierSigmas = 4.5 // distance from the median
+	outlierSigmas = 4.5 // distance above the median
 	minOutliers   = 3   // that make bursts
 )
 
@@ -52,35 +55,6 @@ const (
 	day  = 24 * time.Hour
 	week = 7 * day
 )
-
-// Evidence is what a pattern was decided from. Standard deviations are in
-// utilisation, 0 to 1.
-type Evidence struct {
-	Period  time.Duration // the best period found, also when it was not good enough; 0 if none
-	Cycles  float64       // of it in the window
-	Share   float64       // part of all that is not white noise which the period explains, each cycle foretold by the others
-	Steady  float64       // 1: the pattern is there all the time; 0: some stretch of the window lacks it
-	Weekend bool          // the days differ over the week
-	Swing   float64       // standard deviation of the part that repeats
-	Drift   float64       // of the part that neither repeats nor is white noise: drift, steps, long bursts
-	Bursts  float64       // of samples too far from the median to be noise
-	Noise   float64       // of white noise, from one sample to the next
-}
-
-// Why says in a line what the evidence amounts to.
-func (e Evidence) Why() string {
-	points := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
-	why := fmt.Sprintf("drift %s, bursts %s, noise %s points", points(e.Drift), points(e.Bursts), points(e.Noise))
-	if e.Period == 0 {
-		return "no period; " + why
-	}
-	modulated := ""
-	if e.Weekend {
-		modulated = ", weekends differ"
-	}
-	return fmt.Sprintf("%s over %.1f cycles explains %.0f%%, steady %.2f%s; swing %s, %s",
-		e.Period.Round(time.Minute), e.Cycles, 100*e.Share, e.Steady, modulated, points(e.Swing), why)
-}
 
 // quiet is the standard deviation below which a movement around a level of
 // mean utilisation is of no use or harm to anyone.
@@ -93,6 +67,7 @@ type analyst struct {
 	folder   folder
 	fine     bins
 	coarse   bins
+	samples  bins // one each, for periods of few fine bins
 }
 
 func newAnalyst(w cluster.Window) *analyst {
@@ -101,16 +76,18 @@ func newAnalyst(w cluster.Window) *analyst {
 }
 
 // decide gives the pattern of a series with the evidence for it.
-func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
+func (a *analyst) decide(b *bins, s *summary, cpu []float32) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
 	a.coarse.coarsen(b, coarseBins)
 	drift := max(a.spectrum.lines(), s.echo, echo(b.value), trend(a.coarse.value))
 	e := Evidence{Drift: math.Sqrt(drift), Noise: math.Sqrt(max(0, s.vari-s.echo))}
 	limit := quiet(s.mean)
+	var f folding
 	if drift > limit*limit/10 { // less could not hide a swing beyond the limit
-		f, ok := a.period(b, drift, &e)
+		var ok bool
+		f, ok = a.period(b, drift, cpu, &e)
 		if ok && f.swing > limit*limit {
-			e.Bursts = math.Sqrt(s.outlying())
+			e.Bursts, e.Rule = math.Sqrt(s.outlying()), e.explains(f)
 			return cluster.Periodic, e
 		}
 		if f.clear() { // then its means over many cycles know better
@@ -118,7 +95,14 @@ func (a *analyst) decide(b *bins, s *summary) (cluster.Pattern, Evidence) {
 		}
 	}
 	e.Bursts = math.Sqrt(max(s.outlying(), a.coarse.outlying()))
-	if drift <= limit*limit && e.Bursts <= limit/2 {
+	moved := math.Sqrt(drift)
+	switch {
+	case moved > limit:
+		e.Rule = fmt.Sprintf("moves by %s points, over the %s that count, and %s", points(moved), points(limit), e.lacks(f, a.window))
+	case e.Bursts > limit/2:
+		e.Rule = fmt.Sprintf("bursts of %s points, over the %s that count", points(e.Bursts), points(limit/2))
+	default:
+		e.Rule = fmt.Sprintf("moves by %s points, under the %s that count", points(moved), points(limit))
 		return cluster.Constant, e
 	}
 	return cluster.Unpredictable, e
@@ -178,19 +162,24 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 
 // period looks for the period of b, of which so much variance is structured,
 // and says whether b may be called periodic by it.
-func (a *analyst) period(b *bins, structured float64, e *Evidence) (folding, bool) {
+func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence) (folding, bool) {
 	best, ok := a.search(b, structured)
 	if !ok {
 		return best, false
 	}
-	best = a.fundamental(b, a.multiple(b, a.refine(b, best)))
+	best = a.fundamental(b, a.multiple(b, a.refine(b, best)), minBinsCycle)
+	if best.period < shortBins*b.step && b.step > a.window.Step {
+		b = &a.samples
+		b.copy(a.window.Step, cpu)
+		best = a.fundamental(b, best, minBinsCycle/2)
+	}
 	best.period, e.Weekend = a.weekly(b, best)
 	best = a.folder.fold(b, best.period)
 	if !best.convincing() { // noise may drown hours that it cannot drown in a third as many
 		best = a.folder.sketch(b, best.period)
 	}
 	steady := a.folder.steady(best, nil)
-	pass := best.convincing() && steady >= minSteady
+	pass := best.convincing() && steady >= minSteady && best.period >= minBinsCycle*a.window.Step
 	if !pass && (divides(best.period, day) || divides(day, best.period)) && b.length() >= week {
 		if f, s, ok := a.weekends(b); ok {
 			best, steady, pass, e.Weekend = f, s, true, true
@@ -211,7 +200,7 @@ func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
 	if !near(f.period, week, 0.03) && (!near(f.period, day, 0.03) || weeks < minCycles) {
 		return f.period, false
 	}
-	daily, weekly := a.folder.fold(b, day), a.folder.fold(b, week)
+	daily, weekly := a.folder.foldIn(b, day, maxSlots/7), a.folder.foldIn(b, week, maxSlots)
 	switch {
 	case daily.swing < strongDay*weekly.swing:
 		return f.period, false
@@ -248,24 +237,41 @@ func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 	return best, best.foretold > 0
 }
 
-// multiple lengthens the period to a small multiple of it whose profile does
-// not merely repeat itself: the spectrum may have proposed a harmonic.
+// multiple lengthens the period to a small multiple of it, or to the day,
+// whose profile does not merely repeat itself, for as long as there is one: the
+// spectrum may have proposed a harmonic, and of a short peak a high one.
 func (a *analyst) multiple(b *bins, f folding) folding {
-	for m := 2; m <= maxMultiple && f.cycles/float64(m) >= minCycles; m++ {
-		g := a.folder.whole(b, f.period*time.Duration(m))
-		if g.swing > f.swing && !slices.Contains(a.folder.repeats(g, m), m) {
-			return g
+	times := []int{2, 3, 4}
+	if divides(f.period, day) {
+		times = append(times, int(math.Round(float64(day)/float64(f.period))))
+	}
+	for _, m := range times {
+		if m < 2 || f.cycles/float64(m) < minCycles {
+			continue
+		}
+		g := a.folder.whole(b, f.period*time.Duration(m), m*slots(f.period))
+		if g.outdoes(f) && !slices.Contains(a.folder.repeats(g, m), m) {
+			return a.multiple(b, g)
 		}
 	}
 	return f
 }
 
-// fundamental shortens a period that is a multiple of the true one.
-func (a *analyst) fundamental(b *bins, f folding) folding {
-	f = a.folder.whole(b, f.period)
-	for _, m := range a.folder.repeats(f, int(f.period/(minBinsCycle*b.step))) {
-		if g := a.folder.fold(b, f.period/time.Duration(m)); g.swing >= stillThere*f.swing {
-			return a.fundamental(b, g)
+// fundamental shortens a period that is a multiple of the true one: its
+// profile repeats itself, or differs from doing so by no more than cycles of
+// varying height do by chance. At least so many bins must be left of it.
+func (a *analyst) fundamental(b *bins, f folding, least int) folding {
+	f = a.folder.whole(b, f.period, slots(f.period))
+	most := int(f.period / (time.Duration(least) * b.step))
+	repeats := a.folder.repeats(f, most)
+	for m := most; m > 1; m-- {
+		sure := slices.Contains(repeats, m)
+		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing) {
+			continue
+		}
+		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, least))
+		if g.swing >= stillThere*f.swing && (sure || !f.outdoes(g)) {
+			return a.fundamental(b, g, least)
 		}
 	}
 	return f

@@ -243,6 +243,53 @@ var kinds = []kind{
 			return 0.45 + a*math.Sin(2*math.Pi*(f0*t+(f1-f0)*t*t/2/hours))
 		}, 2*a, "%.0f h to %.0f h, amplitude %.2f", first, last, a)
 	}},
+	{"short period", func(c chance, hours, step float64) made {
+		bin := step * math.Ceil(hours/step/maxBins)
+		return periodic(c, bin*pick(c, 6.0, 9, 15))
+	}},
+	{"saturated", func(c chance, _, _ float64) made {
+		level := pick(c, 1, c.between(0.9, 1))
+		return made{func(float64) float64 { return level }, cluster.Constant, 0, level, fmt.Sprintf("level %.2f", level)}
+	}},
+	{"short job", func(c chance, _, step float64) made {
+		hours, lasting := pick(c, 6.0, 12, 24), max(2*step, c.between(0.2, 0.5))
+		base, height, phase := c.between(0.05, 0.25), c.between(0.4, 0.7), c.between(0, 24)
+		return made{func(t float64) float64 {
+			if math.Mod(t+phase, hours) < lasting {
+				return base + height
+			}
+			return base
+		}, cluster.Periodic, time.Duration(hours) * time.Hour, height, fmt.Sprintf("base %.2f, %.2f for %.2f h every %.0f h", base, height, lasting, hours)}
+	}},
+	{"day of varying height", func(c chance, hours, _ float64) made {
+		vary := pick(c, 0.3, 0.6)
+		return office(c, hours, fmt.Sprintf("height varies by %.1f", vary), func() float64 { return c.between(1-vary, 1+vary) })
+	}},
+	{"days off", func(c chance, hours, _ float64) made {
+		off := c.between(0.03, 0.12)
+		return office(c, hours, fmt.Sprintf("%.0f%% of days off", 100*off), func() float64 {
+			if c.Float64() < off {
+				return 0
+			}
+			return 1
+		})
+	}},
+}
+
+// office is busy for eight hours of every day, as busy as height says.
+func office(c chance, hours float64, note string, height func() float64) made {
+	base, amplitude, phase := c.between(0.1, 0.3), c.between(0.2, 0.4), c.between(0, 24)
+	heights := make([]float64, int(hours/24)+2)
+	for i := range heights {
+		heights[i] = height()
+	}
+	return made{func(t float64) float64 {
+		d, p := math.Modf((t + phase) / 24)
+		if p < 1./3 {
+			return base + amplitude*heights[int(d)]
+		}
+		return base
+	}, cluster.Periodic, day, amplitude, fmt.Sprintf("office hours, base %.2f, amplitude %.2f, %s", base, amplitude, note)}
 }
 
 func weekdays(c chance, _, _ float64) made {

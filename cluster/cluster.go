@@ -18,8 +18,12 @@ type ServerID string
 type TenantID string
 
 // TenantOf names the tenant of an environment and a machine function
-// (OSDI'16 §3.1: a primary tenant is that pair).
+// (OSDI'16 §3.1: a primary tenant is that pair), which have no "/" in them. An
+// environment without functions is a tenant as it is.
 func TenantOf(environment, function string) TenantID {
+	if function == "" {
+		return TenantID(environment)
+	}
 	return TenantID(environment + "/" + function)
 }
 

@@ -82,7 +82,8 @@ func (r *records) next() ([][]byte, error) {
 }
 
 // record takes the bytes up to the newline that ends a record: the first one
-// with an even number of quotes before it.
+// with an even number of quotes before it. A line whose first quote opens no
+// field is a record by itself, and bad.
 func (r *records) record() ([]byte, error) {
 	r.line = r.lines + 1
 	quotes, seen := 0, 0 // quotes within the first seen bytes
@@ -103,16 +104,17 @@ func (r *records) record() ([]byte, error) {
 			i = len(rest) - seen
 		}
 		quotes += bytes.Count(rest[seen:seen+i], []byte{'"'})
+		closed := quotes%2 == 0 || !opensField(rest)
 		r.lines++
 		switch {
 		case last && len(rest) == 0:
 			return nil, io.EOF
-		case last && quotes%2 == 1:
+		case last && !closed:
 			return nil, r.errorf("a quoted field is never closed")
 		case last:
 			r.at = r.end
 			return rest, nil
-		case quotes%2 == 0:
+		case closed:
 			r.at += seen + i + 1
 			return rest[:seen+i], nil
 		case seen+i > maxRecord:
@@ -120,6 +122,12 @@ func (r *records) record() ([]byte, error) {
 		}
 		seen += i + 1
 	}
+}
+
+// opensField reports whether the first quote stands at the beginning of a field.
+func opensField(record []byte) bool {
+	i := bytes.IndexByte(record, '"')
+	return i == 0 || i > 0 && record[i-1] == ','
 }
 
 func (r *records) errorf(format string, args ...any) error {
@@ -217,6 +225,8 @@ func (r *records) header(columns []column) ([]int, error) {
 		name := strings.ToLower(string(bytes.TrimSpace(field)))
 		at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 		switch {
+		case at < 0 && len(fields) == 1 && strings.ContainsAny(name, ";\t"):
+			return nil, r.errorf("separated by %q instead of \",\"", name[strings.IndexAny(name, ";\t"):][:1])
 		case at < 0:
 			return nil, r.errorf("unknown column %s: the columns are %s", show([]byte(name)), names(columns))
 		case places[at] >= 0:

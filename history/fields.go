@@ -144,6 +144,9 @@ func (n *nameSet) get(what string, b []byte) (string, error) {
 	return now.text, nil
 }
 
+// CheckName says what is wrong with the name of a server, by the rules of the CSV files.
+func CheckName(name string) error { return checkName("server", []byte(name)) }
+
 func checkName(what string, b []byte) error {
 	switch {
 	case len(b) == 0:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"gleaner/cluster"
 )
@@ -99,6 +100,9 @@ func setField(s *cluster.Server, column int, field []byte, words *nameSet) error
 	switch column {
 	case 1, 2, 3:
 		word, err := words.get(what, field)
+		if err == nil && column < 3 && strings.Contains(word, "/") {
+			err = badf("the %s %s has a / in it, which stands between environment and function in a tenant's name", what, show(field))
+		}
 		*[]*string{1: &s.Environment, 2: &s.Function, 3: &s.Rack}[column] = word
 		return err
 	case 4:

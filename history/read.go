@@ -46,8 +46,11 @@ func ReadSamples(name string, r io.Reader, o ReadOptions, emit func(Sample) erro
 		}
 		return emit(s)
 	})
-	if err == nil && stats.Rows == 0 {
-		err = input.Errorf(name, "holds no samples, only a header and %d bad rows", stats.Skipped)
+	switch {
+	case err == nil && stats.Rows+stats.Skipped == 0:
+		err = input.Errorf(name, "holds no samples, only a header")
+	case err == nil && stats.Rows == 0:
+		err = input.Errorf(name, "holds no samples, only bad rows (%d); the first: %v", stats.Skipped, stats.FirstBad)
 	}
 	return stats, err
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -325,6 +326,55 @@ func (s *Store) Range(ctx context.Context) (first, last time.Time, err error) {
 		return first, last, ErrEmpty
 	}
 	return first, last, nil
+}
+
+// End chooses where a window of the given length should end: with the last
+// sample of some server. It is the latest such moment that has a window at least
+// a tenth as full as the fullest, so that one clock in the future does not leave everybody else out.
+// It tells how many servers have samples after it. It is ErrEmpty without samples.
+func (s *Store) End(ctx context.Context, length time.Duration) (end time.Time, later int, err error) {
+	all, err := s.Summaries(ctx)
+	if err != nil {
+		return end, 0, err
+	}
+	all = slices.DeleteFunc(all, func(sum Summary) bool { return sum.Samples == 0 })
+	if len(all) == 0 {
+		return end, 0, ErrEmpty
+	}
+	ends := lastOfDays(all)
+	full := make([]float64, len(ends))
+	for i, e := range ends {
+		for _, sum := range all {
+			full[i] += sum.within(e.Add(-length), e)
+		}
+	}
+	enough := slices.Max(full) / 10
+	end = ends[slices.IndexFunc(full, func(f float64) bool { return f >= enough })]
+	for _, sum := range all {
+		if sum.Last.After(end) {
+			later++
+		}
+	}
+	return end, later, nil
+}
+
+// lastOfDays gives, of each day (UTC) on which servers have their last sample,
+// the last of them; the latest day first.
+func lastOfDays(all []Summary) []time.Time {
+	byDay := map[int64]time.Time{}
+	for _, sum := range all {
+		if day := sum.Last.UnixMilli() / dayMilli; sum.Last.After(byDay[day]) {
+			byDay[day] = sum.Last
+		}
+	}
+	return slices.SortedFunc(maps.Values(byDay), func(a, b time.Time) int { return b.Compare(a) })
+}
+
+// within estimates how many samples lie after from and not after to, as if all
+// were evenly spread.
+func (sum *Summary) within(from, to time.Time) float64 {
+	a, b := float64(max(from.UnixMilli(), sum.First.UnixMilli()-1)), float64(min(to.UnixMilli(), sum.Last.UnixMilli()))
+	return float64(sum.Samples) * max(0, b-a) / float64(sum.Last.UnixMilli()-sum.First.UnixMilli()+1)
 }
 
 // Reimages lists the reimages by time, and by server where the time is the same.

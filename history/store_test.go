@@ -39,26 +39,42 @@ func (tw *twin) add(s Sample) {
 	tw.samples[s.Server][s.Milli] = s
 }
 
-// window averages the slow way: each slot asks every sample whether it is in it.
+// window averages the slow way: each slot asks every sample whether it is in
+// it; then each server counts by its distance from its own mean.
 func (tw *twin) window(w cluster.Window) map[cluster.TenantID][]float32 {
 	out := map[cluster.TenantID][]float32{}
 	for _, tenant := range tw.owner {
-		series := make([]float32, w.Len)
-		for i := range series {
-			from := w.From.Add(time.Duration(i) * w.Step)
-			var means []float64
-			for server, owner := range tw.owner {
+		var levels []float64
+		distances := make([][]float64, w.Len)
+		for server, owner := range tw.owner {
+			if owner != tenant {
+				continue
+			}
+			var all []float64
+			own := map[int]float64{}
+			for i := range w.Len {
+				from := w.From.Add(time.Duration(i) * w.Step)
 				var values []float64
 				for _, s := range tw.samples[server] {
-					if owner == tenant && !s.Time().Before(from) && s.Time().Before(from.Add(w.Step)) {
+					if !s.Time().Before(from) && s.Time().Before(from.Add(w.Step)) {
 						values = append(values, float64(s.CPU))
 					}
 				}
 				if len(values) > 0 {
-					means = append(means, mean(values))
+					own[i] = mean(values)
+					all = append(all, own[i])
 				}
 			}
-			series[i] = float32(mean(means))
+			if len(all) > 0 {
+				levels = append(levels, mean(all))
+			}
+			for i, v := range own {
+				distances[i] = append(distances[i], v-mean(all))
+			}
+		}
+		series := make([]float32, w.Len)
+		for i := range series {
+			series[i] = float32(max(0, min(1, mean(levels)+mean(distances[i]))))
 		}
 		out[tenant] = series
 	}
@@ -294,6 +310,69 @@ func TestTenants(t *testing.T) {
 	}
 }
 
+// TestGapsDoNotMoveTheAverage: two flat servers, one low and one high, each
+// with gaps; their average stays where it is. A server without samples is not counted.
+func TestGapsDoNotMoveTheAverage(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, mem.New())
+	im := begin(t, s)
+	im.SetServers([]cluster.Server{{ID: "silent", Environment: "web"}})
+	for i := range int64(100) {
+		if i%5 != 1 {
+			check(t, im.Add(ctx, Sample{Milli: i * 300_000, Server: "low", CPU: 0.1, Tenant: "web"}))
+		}
+		if i < 40 || i > 70 {
+			check(t, im.Add(ctx, Sample{Milli: i * 300_000, Server: "high", CPU: 0.6, Tenant: "web"}))
+		}
+	}
+	check(t, im.Commit(ctx))
+	series, err := s.Window(ctx, cluster.Window{From: time.UnixMilli(0), Step: 5 * time.Minute, Len: 100})
+	check(t, err)
+	if len(series) != 1 || series[0].Servers != 2 {
+		t.Fatalf("%d tenants, the first of %d servers", len(series), series[0].Servers)
+	}
+	for i, v := range series[0].CPU {
+		none := i > 40 && i <= 70 && i%5 == 1
+		if none != (v != v) || !none && math.Abs(float64(v)-0.35) > 1e-6 {
+			t.Errorf("slot %d is %v", i, v)
+		}
+	}
+}
+
+// TestEnd: a clock in the future is passed over and counted; servers that were
+// retired long ago do not hold the window back, however many they were.
+func TestEnd(t *testing.T) {
+	ctx := context.Background()
+	const month = 30 * 24 * time.Hour
+	s := open(t, mem.New())
+	if _, _, err := s.End(ctx, month); !errors.Is(err, ErrEmpty) {
+		t.Errorf("end of an empty store: %v", err)
+	}
+	add := func(server string, from, to int64) {
+		im := begin(t, s)
+		for day := from; day <= to; day++ {
+			check(t, im.Add(ctx, Sample{Milli: day * dayMilli, Server: cluster.ServerID(server)}))
+		}
+		check(t, im.Commit(ctx))
+	}
+	expect := func(day int64, later int) {
+		t.Helper()
+		end, n, err := s.End(ctx, month)
+		if err != nil || end.UnixMilli() != day*dayMilli || n != later {
+			t.Errorf("end %v with %d later, %v; want day %d with %d", end, n, err, day, later)
+		}
+	}
+	add("a", 0, 30)
+	expect(30, 0)
+	add("ahead", 430, 430)
+	expect(30, 1)
+	for i := range 4 {
+		add(fmt.Sprint("retired", i), 0, 29)
+	}
+	add("a", 31, 100)
+	expect(100, 1)
+}
+
 func TestReimagesAndRuns(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, mem.New())
@@ -326,6 +405,15 @@ func TestStep(t *testing.T) {
 		if got := RoundStep(tc.interval); got != tc.want {
 			t.Errorf("RoundStep(%v) = %v, want %v", tc.interval, got, tc.want)
 		}
+	}
+
+	// Intervals of 1 s to 1000 s, most of them short, and a night without any.
+	irregular := []int64{12 * 3_600_000}
+	for i := range int64(1000) {
+		irregular = append(irregular, 1000+i*i)
+	}
+	if got := chooseStep(irregular); got != 10*time.Minute {
+		t.Errorf("irregular samples get slots of %v", got)
 	}
 
 	ctx := context.Background()

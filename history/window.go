@@ -27,8 +27,12 @@ func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series,
 
 // Tenants yields the average server of every tenant over w, in the order of
 // their names (OSDI'16 §3.2). A server's value in a slot is the mean of its
-// samples from the slot's beginning to the next's; the tenant's is the mean of its
-// servers' that have one, and NaN when none has. The series are the caller's.
+// samples from the slot's beginning to the next's. The tenant's is the mean of
+// its servers' where all have one, and NaN when none has. Where some are missing
+// it is what the others say: a busy server that falls silent must not look like
+// load that goes. So the servers' distances from their own means are averaged,
+// and the mean of those means is added. A series counts the servers that have a
+// sample in w; it is the caller's.
 func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster.Series, error] {
 	return func(yield func(cluster.Series, error) bool) {
 		owned, l, err := s.byTenant(ctx)
@@ -48,7 +52,7 @@ func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster
 					return
 				}
 			}
-			if !yield(cluster.Series{Tenant: tenant, Servers: len(owned[tenant]), CPU: sums.means()}, nil) {
+			if !yield(cluster.Series{Tenant: tenant, Servers: sums.servers, CPU: sums.means()}, nil) {
 				return
 			}
 		}
@@ -105,18 +109,45 @@ func checkWindow(w cluster.Window) error {
 
 // A grid adds up the servers of a tenant, slot by slot.
 type grid struct {
-	from, step int64 // milliseconds
-	sum        []float64
-	n          []int32
+	from, step int64     // milliseconds
+	own        []float64 // of the server being added, NaN where it has no sample
+	sum        []float64 // of the distances of the servers from their own means
+	n          []int32   // servers with a sample
+	levels     float64   // sum of the servers' means
+	servers    int
 }
 
 func newGrid(w cluster.Window) *grid {
-	return &grid{w.From.UnixMilli(), w.Step.Milliseconds(), make([]float64, w.Len), make([]int32, w.Len)}
+	return &grid{from: w.From.UnixMilli(), step: w.Step.Milliseconds(),
+		own: make([]float64, w.Len), sum: make([]float64, w.Len), n: make([]int32, w.Len)}
 }
 
 func (g *grid) reset() {
 	clear(g.sum)
 	clear(g.n)
+	g.levels, g.servers = 0, 0
+}
+
+// add adds the server whose slots are in own.
+func (g *grid) add() {
+	total, slots := 0.0, 0
+	for _, v := range g.own {
+		if v == v {
+			total, slots = total+v, slots+1
+		}
+	}
+	if slots == 0 {
+		return
+	}
+	level := total / float64(slots)
+	g.levels += level
+	g.servers++
+	for i, v := range g.own {
+		if v == v {
+			g.sum[i] += v - level
+			g.n[i]++
+		}
+	}
 }
 
 func (g *grid) means() []float32 {
@@ -126,7 +157,7 @@ func (g *grid) means() []float32 {
 			out[i] = float32(math.NaN())
 			continue
 		}
-		out[i] = float32(g.sum[i] / float64(n))
+		out[i] = float32(min(max(g.levels/float64(g.servers)+g.sum[i]/float64(n), 0), 1))
 	}
 	return out
 }
@@ -134,11 +165,13 @@ func (g *grid) means() []float32 {
 // fill adds one server to the grid: in each slot the mean of its samples there.
 // Samples come in order of time, so one slot is open at a time.
 func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g *grid, value func(point) int32) error {
+	for i := range g.own {
+		g.own[i] = math.NaN()
+	}
 	slot, slotEnd, sum, n := -1, g.from, int64(0), int64(0)
 	closeSlot := func() {
 		if n > 0 {
-			g.sum[slot] += float64(sum) / float64(n) / million
-			g.n[slot]++
+			g.own[slot] = float64(sum) / float64(n) / million
 		}
 		sum, n = 0, 0
 	}
@@ -160,6 +193,7 @@ func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g 
 		}
 	}
 	closeSlot()
+	g.add()
 	return nil
 }
 
@@ -183,15 +217,42 @@ func RoundStep(interval time.Duration) time.Duration {
 	return steps[len(steps)-1]
 }
 
+// chooseStep rounds the median interval, and takes a longer slot where samples
+// come so irregularly that more than a third of the slots would be empty. An
+// interval of more than ten times the mean is an outage, for which no slot is
+// too narrow. Intervals are in milliseconds.
+func chooseStep(intervals []int64) time.Duration {
+	slices.Sort(intervals)
+	step := RoundStep(time.Duration(intervals[len(intervals)/2]) * time.Millisecond)
+	all := int64(0)
+	for _, x := range intervals {
+		all += x
+	}
+	longest := 10 * all / int64(len(intervals))
+	for step < steps[len(steps)-1] {
+		covered, missing := int64(0), int64(0)
+		for _, x := range intervals {
+			if x <= longest {
+				covered, missing = covered+x, missing+max(0, x-step.Milliseconds())
+			}
+		}
+		if 3*missing <= covered {
+			break
+		}
+		step = RoundStep(step * 11 / 10)
+	}
+	return step
+}
+
 // stepServers is how many servers Step looks at, and intervals how many of each.
 const (
 	stepServers   = 100
 	stepIntervals = 1000
 )
 
-// Step chooses the slot for a window that ends where the samples do: the median
-// interval between samples of a server, by RoundStep. It looks at some servers,
-// evenly chosen, and at the last of their samples.
+// Step chooses the slot for a window that ends where the samples do: about the
+// median interval between samples of a server. It looks at some servers, evenly
+// chosen, and at the last of their samples.
 func (s *Store) Step(ctx context.Context) (time.Duration, error) {
 	all, err := s.Summaries(ctx)
 	if err != nil {
@@ -210,8 +271,7 @@ func (s *Store) Step(ctx context.Context) (time.Duration, error) {
 		}
 		intervals = append(intervals, some...)
 	}
-	slices.Sort(intervals)
-	return RoundStep(time.Duration(intervals[len(intervals)/2]) * time.Millisecond), nil
+	return chooseStep(intervals), nil
 }
 
 // intervals gives the last intervals, about stepIntervals, between samples of a

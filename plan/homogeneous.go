@@ -19,7 +19,7 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	for d := range arch {
 		arch[d] = Choice{unit, NoCache}
 	}
-	s := &search{in: in, o: o}
+	s := &search{in: in, o: o, memo: memo{}}
 	seconds := []float64(nil)
 	if in.SLA.Job != nil {
 		p, err := s.pack(arch)

@@ -68,8 +68,37 @@ type Local struct {
 	Traffic     []float64 // bytes a second
 }
 
+// Countless is more instances, or units of one dataset, than anyone will plan
+// for: needs that reach it are refused.
+const Countless = 10_000_000
+
 // ceil rounds up, but for the dust of floating point.
-func ceil(x float64) int { return int(math.Ceil(x - 1e-9*max(1, math.Abs(x)))) }
+func ceil(x float64) int {
+	if !(x < Countless) {
+		return Countless
+	}
+	return int(math.Ceil(x - 1e-9*max(1, math.Abs(x))))
+}
+
+// countless names what an input asks for too much of, whatever it lies on.
+func (n Needs) countless(in Input) string {
+	for _, t := range n.Tiers {
+		if t.Units >= Countless {
+			return "units of " + tierName(in, t)
+		}
+	}
+	for _, r := range n.Roles {
+		if r.Instances >= Countless {
+			return "instances of " + roleName(in, r)
+		}
+		for _, l := range r.Locals {
+			if float64(l.PerInstance)*float64(r.Instances) >= Countless || l.Capacity >= Countless || slices.Max(l.IO) >= Countless {
+				return "units of " + localName(in, l)
+			}
+		}
+	}
+	return ""
+}
 
 // NeedsOf works out what an architecture needs. For a batch job, seconds is
 // the time of each phase.

@@ -77,7 +77,7 @@ func Solve(in Input, o Options) (Plan, error) {
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(1, 12))
 	}
-	s := &search{in: in, o: o, space: 1, lowest: math.Inf(1)}
+	s := &search{in: in, o: o, space: 1, lowest: math.Inf(1), memo: memo{}}
 	for i, d := range in.App.Datasets {
 		c := choices(in, i)
 		if len(c) == 0 {
@@ -127,8 +127,9 @@ type search struct {
 	tried   int
 	best    *Plan
 	second  *Plan
-	lower   float64          // no architecture that was not packed costs less
-	lowest  float64          // nor any that was
+	lower   float64 // no architecture that was not packed costs less
+	lowest  float64 // nor any that was
+	memo    memo
 	unfit   *pack.UnfitError // of the architecture that came closest
 }
 
@@ -323,7 +324,7 @@ func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
-	s := &search{in: in, o: o, space: 1, lower: math.Inf(1), lowest: math.Inf(1)}
+	s := &search{in: in, o: o, space: 1, lower: math.Inf(1), lowest: math.Inf(1), memo: memo{}}
 	if _, err := s.try(arch); err != nil {
 		return Plan{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gleaner/input"
 	"gleaner/plan/pack"
 )
 
@@ -43,8 +44,11 @@ func (s *search) pack(arch Architecture) (Plan, error) {
 }
 
 func (s *search) fill(needs Needs) (Plan, error) {
+	if what := needs.countless(s.in); what != "" {
+		return Plan{}, input.Errorf(s.in.SLA.File, "this takes %d or more %s, which is beyond planning", Countless, what)
+	}
 	p := Plan{Needs: needs, Problem: needs.Problem(s.in, s.o.Colocate)}
-	sol, err := s.o.Pack(p.Problem, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	sol, err := s.packNeeds(needs, p.Problem)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -95,7 +95,7 @@ func (r *Reader) Next() (*Call, error) {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		c, err := r.parse(text)
+		c, err := r.parse(strings.TrimRight(text, "\r\n"))
 		if err != nil {
 			return nil, input.Linef(r.name, r.line, "%v", err)
 		}

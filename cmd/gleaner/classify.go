@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ type classifyFlags struct {
 	source  historyFlags
 	window  time.Duration
 	step    time.Duration
+	to      string
 	seed    uint64
 	against []string
 	plot    string
@@ -47,7 +47,7 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
   gleaner classify --history cpu.csv.gz --servers servers.csv --plot out
 
   # The last week only; every tenant with the reason for its pattern:
-  gleaner classify --history cpu.csv.gz --window 168h --tenants
+  gleaner classify --history cpu.csv.gz --window 1w --tenants
 
   # Do the classes that July taught hold in August?
   gleaner classify --history august.csv.gz --against july.csv.gz
@@ -57,10 +57,11 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runClassify(cmd, f, args) },
 	}
 	f.source.register(cmd)
-	cmd.Flags().DurationVar(&f.window, "window", 720*time.Hour, "how much history to use, back from the last sample")
+	cmd.Flags().DurationVar(&f.window, "window", 30*day, "how much history to use, back from --to")
+	cmd.Flags().StringVar(&f.to, "to", "", "use the history before this: Unix seconds or RFC 3339 (default: to the last sample, but for servers whose clocks are ahead)")
 	cmd.Flags().DurationVar(&f.step, "step", 0, "length of a slot of the even grid (default: chosen from the data)")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the clustering; the same seed gives the same classes")
-	cmd.Flags().StringSliceVar(&f.against, "against", nil, "earlier history files: tell how well the classes they teach hold in this history")
+	cmd.Flags().StringArrayVar(&f.against, "against", nil, "earlier history file: tell how well the classes it teaches hold in this history; may be given again")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "write pictures (SVG and PNG) into this directory")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "with --plot: also draw this tenant in time and frequency")
 	cmd.Flags().BoolVar(&f.tenants, "tenants", false, "list every tenant with the evidence for its pattern")
@@ -71,8 +72,8 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 	if f.window <= 0 {
 		return input.Errorf("--window", "must be positive, got %v", f.window)
 	}
-	if f.step < 0 {
-		return input.Errorf("--step", "must be positive, got %v", f.step)
+	if _, step := given(cmd, "step"); step && (f.step < time.Second || f.step%time.Millisecond != 0) {
+		return input.Errorf("--step", "%v is not a second or more, in whole milliseconds", f.step)
 	}
 	if f.tenant != "" && f.plot == "" {
 		return input.Errorf("--tenant", "says what to draw; give --plot DIR too")
@@ -81,11 +82,14 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 	if len(f.source.files) == 0 && len(f.source.servers) > 0 {
 		return input.Errorf("--servers", "goes with --history; 'gleaner history import --servers' puts servers into the data directory")
 	}
+	if _, data := given(cmd, "data"); data && len(f.source.files) > 0 {
+		return input.Errorf("--data", "is not read when history files are named; leave one of them out")
+	}
 	return f.source.with(cmd, func(store *history.Store) error { return classifyStore(cmd, f, store) })
 }
 
 func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) error {
-	now, err := classifyLast(cmd.Context(), f, store)
+	now, err := classifyLast(cmd, f, f.source.where(), store)
 	if err != nil {
 		return err
 	}
@@ -94,25 +98,30 @@ func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) er
 			return err
 		}
 	}
-	var carried *classify.Carried
-	if len(f.against) > 0 {
-		earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
-		err := earlier.with(cmd, func(store *history.Store) error {
-			before, err := classifyLast(cmd.Context(), f, store)
-			if err == nil {
-				c := classify.Carry(before.result, now.result, now.series)
-				carried = &c
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	carried, err := carry(cmd, f, now)
+	if err != nil {
+		return err
 	}
 	if wantJSON(cmd) {
 		return printJSON(cmd, classesJSON(now, carried))
 	}
 	return printClasses(cmd.OutOrStdout(), now, carried, f.tenants)
+}
+
+// carry holds the classes of the earlier history, if one is named, against now.
+func carry(cmd *cobra.Command, f classifyFlags, now classified) (*classify.Carried, error) {
+	if len(f.against) == 0 {
+		return nil, nil
+	}
+	f.to = "" // says where the later one ends
+	earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
+	var carried classify.Carried
+	err := earlier.with(cmd, func(store *history.Store) error {
+		before, err := classifyLast(cmd, f, earlier.where(), store)
+		carried = classify.Carry(before.result, now.result, now.series)
+		return err
+	})
+	return &carried, err
 }
 
 // classified is what classification says of one window.
@@ -122,44 +131,70 @@ type classified struct {
 	result classify.Result
 }
 
-// classifyLast classifies the last window of a history.
-func classifyLast(ctx context.Context, f classifyFlags, store *history.Store) (classified, error) {
-	w, err := lastWindow(ctx, store, f.window, f.step)
+// classifyLast classifies the last window of a history that came from where.
+func classifyLast(cmd *cobra.Command, f classifyFlags, where string, store *history.Store) (classified, error) {
+	w, err := lastWindow(cmd, f, where, store)
 	if err != nil {
 		return classified{}, err
 	}
-	series, err := store.Window(ctx, w)
+	series, err := store.Window(cmd.Context(), w)
 	if err != nil {
 		return classified{}, err
 	}
 	return classified{w, series, classify.Run(w, series, classify.Options{Seed: f.seed})}, nil
 }
 
-// lastWindow is the grid of the given length that ends with the last sample.
-func lastWindow(ctx context.Context, store *history.Store, length, step time.Duration) (cluster.Window, error) {
-	first, last, err := store.Range(ctx)
+// lastWindow is the grid that ends where --to says, or with the last sample.
+func lastWindow(cmd *cobra.Command, f classifyFlags, where string, store *history.Store) (cluster.Window, error) {
+	ctx, none := cmd.Context(), cluster.Window{}
+	first, _, err := store.Range(ctx)
 	if errors.Is(err, history.ErrEmpty) {
-		return cluster.Window{}, input.Errorf("--history", "no samples; give a file, or fill the data directory with 'gleaner history import'")
+		return none, input.Errorf(where, "no samples; give a file, or fill the data directory with 'gleaner history import'")
 	}
 	if err != nil {
-		return cluster.Window{}, err
+		return none, err
 	}
+	step := f.step
 	if step == 0 {
 		if step, err = store.Step(ctx); errors.Is(err, history.ErrEmpty) {
-			return cluster.Window{}, input.Errorf("--history", "no server has two samples, so there is nothing to compare")
+			return none, input.Errorf(where, "no server has two samples, so there is nothing to compare")
 		} else if err != nil {
-			return cluster.Window{}, err
+			return none, err
 		}
 	}
-	if step > length {
-		return cluster.Window{}, input.Errorf("--window", "%v is shorter than a slot of %v", length, step)
+	if step > f.window {
+		return none, input.Errorf("--window", "%s is shorter than a slot of %s", spell(f.window), spell(step))
 	}
-	to := last.Truncate(step).Add(step)
-	from := to.Add(-length.Truncate(step))
+	to, err := windowEnd(cmd, f, store, step)
+	if err != nil {
+		return none, err
+	}
+	from := to.Add(-f.window.Truncate(step))
 	if begin := first.Truncate(step); from.Before(begin) {
 		from = begin
 	}
+	if !from.Before(to) {
+		return none, input.Errorf("--to", "%s has no samples before it in %s", clock(to), where)
+	}
 	return cluster.Window{From: from, Step: step, Len: int(to.Sub(from) / step)}, nil
+}
+
+// windowEnd is the end of the last slot.
+func windowEnd(cmd *cobra.Command, f classifyFlags, store *history.Store, step time.Duration) (time.Time, error) {
+	if f.to != "" {
+		to, err := timeFlag("--to", f.to, time.Time{})
+		return to.Truncate(step), err
+	}
+	last, later, err := store.End(cmd.Context(), f.window)
+	if err != nil {
+		return last, err
+	}
+	to := last.Truncate(step).Add(step)
+	if later > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the window ends at %s, since few samples are later (%s); --to chooses another end\n",
+			clock(to), counted(later, "server"))
+	}
+	return to, nil
 }
 
 func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {
@@ -176,31 +211,35 @@ func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {
 
 func printClasses(out io.Writer, c classified, carried *classify.Carried, all bool) error {
 	w, series, r := c.window, c.series, c.result
-	servers := 0
-	for _, t := range r.Tenants {
-		servers += t.Servers
-	}
-	fmt.Fprintf(out, "%s to %s, every %v: %d tenants, %d servers\n\n",
-		w.From.UTC().Format(time.DateTime), w.To().UTC().Format(time.DateTime), w.Step, len(r.Tenants), servers)
+	fmt.Fprintf(out, "%s to %s, every %s: %s, %s\n",
+		w.From.UTC().Format(time.DateTime), clock(w.To()), spell(w.Step), counted(len(series), "tenant"), counted(serversOf(series), "server"))
 
-	if err := patternTable(r).print(out); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	if err := classTable(w, series, r).print(out); err != nil {
-		return err
-	}
+	tables := []*table{patternTable(r), classTable(w, series, r)}
 	if all {
+		tables = append(tables, tenantTable(w, series, r))
+	}
+	if len(r.Tenants) == 0 {
+		tables = nil
+	}
+	for _, t := range tables {
 		fmt.Fprintln(out)
-		if err := tenantTable(series, r).print(out); err != nil {
+		if err := t.print(out); err != nil {
 			return err
 		}
 	}
 	if carried != nil {
-		fmt.Fprintf(out, "\nAgainst the classes of the earlier history: %.1f%% of %d samples stay under their class's peak, %.1f%% of %d tenants keep their pattern.\n",
-			100*carried.UnderShare(), carried.Samples, 100*carried.KeptShare(), carried.Tenants)
+		fmt.Fprintf(out, "\nAgainst the classes of the earlier history: %.1f%% of %s stay under their class's peak, %.1f%% of the %s classified in both keep their pattern.\n",
+			100*carried.UnderShare(), counted(carried.Samples, "sample"), 100*carried.KeptShare(), counted(carried.Tenants, "tenant"))
 	}
 	return printSkipped(out, r.Skipped)
+}
+
+func serversOf(series []cluster.Series) int {
+	n := 0
+	for _, s := range series {
+		n += s.Servers
+	}
+	return n
 }
 
 func patternTable(r classify.Result) *table {
@@ -231,15 +270,15 @@ func classTable(w cluster.Window, series []cluster.Series, r classify.Result) *t
 	return t
 }
 
-func tenantTable(series []cluster.Series, r classify.Result) *table {
-	t := newTable("tenant", "class", ">servers", ">mean", ">peak", ">period", "to its peak", "why")
+func tenantTable(w cluster.Window, series []cluster.Series, r classify.Result) *table {
+	t := newTable("tenant", "class", ">servers", ">mean", ">peak", ">period", "last week, to its peak", "why")
 	byTenant := map[cluster.TenantID][]float32{}
 	for _, s := range series {
 		byTenant[s.Tenant] = s.CPU
 	}
 	for _, x := range r.Tenants {
 		t.row(string(x.ID), x.Class, fmt.Sprint(x.Servers), fmt.Sprintf("%.1f%%", 100*x.Mean), fmt.Sprintf("%.1f%%", 100*x.Peak),
-			period(x.Period), sparkline(byTenant[x.ID], 30, x.Peak), x.Evidence.Why())
+			period(x.Period), sparkline(lastWeek(w, byTenant[x.ID]), 42, x.Peak), x.Evidence.Why())
 	}
 	return t
 }
@@ -251,15 +290,12 @@ func printSkipped(out io.Writer, skipped []classify.Skipped) error {
 	if len(skipped) == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "\n%d tenants left out:\n", len(skipped))
+	fmt.Fprintf(out, "\n%s left out:\n", counted(len(skipped), "tenant"))
 	t := newTable("tenant", "reason")
 	for _, s := range skipped[:min(maxSkipped, len(skipped))] {
 		t.row(string(s.ID), s.Reason)
 	}
-	if more := len(skipped) - maxSkipped; more > 0 {
-		t.row(fmt.Sprintf("… and %d more", more), "see --json")
-	}
-	return t.print(out)
+	return printMost(out, t, len(skipped)-maxSkipped)
 }
 
 func period(d time.Duration) string {
@@ -298,7 +334,7 @@ func averageOf(series []cluster.Series, tenants []cluster.TenantID) []float32 {
 }
 
 func lastWeek(w cluster.Window, cpu []float32) []float32 {
-	return cpu[max(0, len(cpu)-int(7*24*time.Hour/w.Step)):]
+	return cpu[max(0, len(cpu)-int(week/w.Step)):]
 }
 
 type patternCount struct {
@@ -370,9 +406,7 @@ func classesJSON(c classified, carried *classify.Carried) classesOut {
 	out := classesOut{TenantsTotal: len(series), Patterns: countPatterns(r),
 		Skipped: []skippedOut{}, Classes: []classOut{}, Tenants: []tenantOut{}}
 	out.Window.From, out.Window.To, out.Window.StepSeconds = w.From.UTC(), w.To().UTC(), w.Step.Seconds()
-	for _, s := range series {
-		out.Servers += s.Servers
-	}
+	out.Servers = serversOf(series)
 	for _, s := range r.Skipped {
 		out.Skipped = append(out.Skipped, skippedOut{s.ID, s.Reason})
 	}

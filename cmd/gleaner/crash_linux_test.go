@@ -118,7 +118,7 @@ func startUp(t *testing.T, dir string, flags ...string) *up {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	args := append([]string{"up", "--data", dir, "--listen", "", "--policy", "stock"}, flags...)
+	args := append([]string{"up", "--data", dir, "--listen", "none", "--policy", "stock"}, flags...)
 	u := &up{t: t, dir: dir, cmd: exec.Command("gleaner", args...)}
 	u.cmd.Stderr = log
 	if err := u.cmd.Start(); err != nil {

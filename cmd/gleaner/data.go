@@ -73,15 +73,30 @@ func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) 
 	return do(s)
 }
 
-// withOldHistory is withHistory for commands that only look: a data directory
-// that is not there is a mistake, and is not made.
+// withOldHistory is withHistory for commands that need something to look at: a
+// data directory that is not there, and is not made, or one with nothing in it,
+// as a failed import leaves it, is a mistake.
 func withOldHistory(cmd *cobra.Command, do func(*history.Store) error) error {
 	dir, err := dataDir(cmd)
 	if err != nil {
 		return err
 	}
+	none := input.Errorf("--data", "no history in %s yet; see 'gleaner history import --help'", dir)
 	if _, err := os.Stat(kvDir(dir)); errors.Is(err, fs.ErrNotExist) {
-		return input.Errorf("--data", "no history in %s yet; see 'gleaner history import --help'", dir)
+		return none
 	}
-	return withHistory(cmd, do)
+	return withHistory(cmd, func(s *history.Store) error {
+		servers, err := s.Servers(cmd.Context())
+		if err != nil {
+			return err
+		}
+		reimages, err := s.Reimages(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if len(servers)+len(reimages) == 0 {
+			return none
+		}
+		return do(s)
+	})
 }

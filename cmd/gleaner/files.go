@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"gleaner/chart"
 	"gleaner/cluster"
 	"gleaner/history"
+	"gleaner/input"
 	"gleaner/input/compressed"
 	"gleaner/kv/mem"
 )
@@ -25,10 +28,15 @@ type historyFlags struct {
 }
 
 func (f *historyFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.files, "history", nil, "history files (time,server,cpu[,mem][,tenant]), plain, .gz or .zst; more may follow as arguments")
-	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "servers file (server,environment,function,rack,cores,memory_mb,disk_gb); may be given again")
+	cmd.Flags().StringArrayVar(&f.files, "history", nil, "history file (time,server,cpu[,mem][,tenant]), plain, gzip or zstd, - for standard input; may be given again, and more may follow as arguments")
+	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "servers file (server,environment,function,rack,cores,memory_mb,disk_gb); may be given again")
 	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "pass over bad rows, and count them")
 	addDataFlag(cmd)
+}
+
+// where tells which files, or which flag, the history came from.
+func (f *historyFlags) where() string {
+	return cmp.Or(strings.Join(f.files, ", "), "--data")
 }
 
 // with opens the history for the time of do. Files are read into memory and
@@ -80,13 +88,15 @@ func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, pat
 		}
 		return im.Add(ctx, s)
 	})
-	tellSkipped(cmd, path, stats)
+	if err == nil {
+		tellSkipped(cmd, path, stats)
+	}
 	return stats, err
 }
 
 func tellSkipped(cmd *cobra.Command, path string, stats history.ReadStats) {
 	if stats.Skipped > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: %s: skipped %d bad rows of %d; the first: %v\n", path, stats.Skipped, stats.Rows+stats.Skipped, stats.FirstBad)
+		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: %s: skipped %s of %d; the first: %v\n", path, counted(stats.Skipped, "bad row"), stats.Rows+stats.Skipped, stats.FirstBad)
 	}
 }
 
@@ -127,20 +137,24 @@ func readReimages(cmd *cobra.Command, paths []string, o history.ReadOptions) ([]
 		}
 		some, stats, err := history.ReadReimages(path, f, o)
 		f.Close()
-		tellSkipped(cmd, path, stats)
 		if err != nil {
 			return nil, err
 		}
+		tellSkipped(cmd, path, stats)
 		all = append(all, some...)
 	}
 	return all, nil
 }
 
-// saveFigures writes figures into dir and tells where.
+// saveFigures writes figures into the directory that --plot names and tells where.
 func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure) error {
 	var paths []string
 	for _, f := range figures {
 		saved, err := f.Save(dir)
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			return input.Errorf("--plot", "%v", path)
+		}
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ kept compressed in the data directory. See docs/history.md.`,
   gleaner history show
   gleaner history rm --before 2026-01-01T00:00:00Z`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: help,
 	}
 	cmd.AddCommand(newHistoryImport(), newHistoryShow(), newHistoryRm(), newHistorySample())
 	return cmd

@@ -29,7 +29,7 @@ func newHistoryImport() *cobra.Command {
 		Short: "Import utilisation, servers and reimages",
 		Long: `Import utilisation, servers and reimages.
 
-FILE is CSV, also as .gz or .zst, with the header time,server,cpu[,mem][,tenant]
+FILE is CSV, also gzip or zstd, or - for standard input, with the header time,server,cpu[,mem][,tenant]
 in any order: times are Unix seconds or RFC 3339, cpu and mem are percent of the
 server. Rows may come in any order; of two for the same server and time the last wins,
 also over what was imported before.
@@ -48,8 +48,8 @@ server.`,
 		RunE: func(cmd *cobra.Command, files []string) error { return importHistory(cmd, files, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.servers, "servers", nil, "CSV files of servers: server,environment,function,rack,cores,memory_mb,disk_gb")
-	flags.StringSliceVar(&f.reimages, "reimages", nil, "CSV files of reimages: time,server,cause")
+	flags.StringArrayVar(&f.servers, "servers", nil, "CSV file of servers: server,environment,function,rack,cores,memory_mb,disk_gb; may be given again")
+	flags.StringArrayVar(&f.reimages, "reimages", nil, "CSV file of reimages: time,server,cause; may be given again")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "pass over bad rows of samples and reimages, and count them")
 	flags.StringVar(&f.prometheus, "prometheus", "", "address of a Prometheus server to import from")
 	flags.StringVar(&f.query, "query", "", "PromQL for the share of a server's CPU in use, one series a server")
@@ -87,7 +87,7 @@ func (r *imported) add(name string, stats history.ReadStats) {
 
 // importHistory reads the small files first, so that a mistake in them shows at once.
 func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
-	query, err := f.promQuery(time.Now())
+	query, err := f.promQuery(cmd, time.Now())
 	if err != nil {
 		return err
 	}
@@ -135,17 +135,20 @@ func importPrometheus(cmd *cobra.Command, im *history.Import, query prometheus.Q
 	ctx, before := cmd.Context(), time.Duration(0)
 	progress := func(done time.Duration) { bar.add(int64(done - before)); before = done }
 	stats, err := prometheus.Read(ctx, query, progress, func(s history.Sample) error { return im.Add(ctx, s) })
-	tellSkipped(cmd, query.URL, stats)
+	if err == nil {
+		tellSkipped(cmd, query.URL, stats)
+	}
 	result.add(query.URL, stats)
 	return err
 }
 
 // promQuery makes the query of the flags; it is nothing when --prometheus is not given.
-func (f *importFlags) promQuery(now time.Time) (prometheus.Query, error) {
+func (f *importFlags) promQuery(cmd *cobra.Command, now time.Time) (prometheus.Query, error) {
 	var q prometheus.Query
+	flag, some := given(cmd, "query", "memory-query", "from", "to", "label", "unit", "step")
 	switch {
-	case f.prometheus == "" && (f.query != "" || f.memQuery != "" || f.from != "" || f.to != ""):
-		return q, input.Errorf("--prometheus", "is needed with --query, --memory-query, --from and --to")
+	case f.prometheus == "" && some:
+		return q, input.Errorf("--prometheus", "is needed with %s", flag)
 	case f.prometheus == "":
 		return q, nil
 	case f.query == "":
@@ -195,6 +198,6 @@ func (r *imported) print(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "imported %d samples, %d listed servers, %d reimages\n", r.Samples, r.Servers, r.Reimages)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "imported %s, %s, %s\n", counted(r.Samples, "sample"), counted(r.Servers, "listed server"), counted(r.Reimages, "reimage"))
 	return err
 }

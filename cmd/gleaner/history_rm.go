@@ -32,13 +32,15 @@ reimages from before a time, or everything.`,
 				return input.Errorf("", "name servers, or --before, or --all, and only one of them; see '%s --help'", cmd.CommandPath())
 			}
 			return withOldHistory(cmd, func(s *history.Store) error {
-				switch {
-				case all:
-					return s.RemoveAll(cmd.Context())
-				case before != "":
-					return removeBefore(cmd, s, before)
-				}
-				return removeServers(cmd, s, servers)
+				return tellRemoved(cmd, s, func() error {
+					switch {
+					case all:
+						return s.RemoveAll(cmd.Context())
+					case before != "":
+						return removeBefore(cmd, s, before)
+					}
+					return removeServers(cmd, s, servers)
+				})
 			})
 		},
 	}
@@ -46,6 +48,48 @@ reimages from before a time, or everything.`,
 	cmd.Flags().BoolVar(&all, "all", false, "remove everything")
 	addDataFlag(cmd)
 	return cmd
+}
+
+// removed is the result of 'history rm'.
+type removed struct {
+	Servers  int   `json:"servers"`
+	Samples  int64 `json:"samples"`
+	Reimages int   `json:"reimages"`
+}
+
+// tellRemoved says what remove removed: what was held before and is not held after.
+func tellRemoved(cmd *cobra.Command, s *history.Store, remove func() error) error {
+	before, err := countHeld(cmd, s)
+	if err != nil {
+		return err
+	}
+	if err := remove(); err != nil {
+		return err
+	}
+	after, err := countHeld(cmd, s)
+	if err != nil {
+		return err
+	}
+	r := removed{before.Servers - after.Servers, before.Samples - after.Samples, before.Reimages - after.Reimages}
+	if wantJSON(cmd) {
+		return printJSON(cmd, r)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s, %s, %s\n", counted(r.Servers, "server"), counted(r.Samples, "sample"), counted(r.Reimages, "reimage"))
+	return err
+}
+
+// countHeld counts what a store holds.
+func countHeld(cmd *cobra.Command, s *history.Store) (removed, error) {
+	all, err := s.Summaries(cmd.Context())
+	if err != nil {
+		return removed{}, err
+	}
+	reimages, err := s.Reimages(cmd.Context())
+	total := removed{Servers: len(all), Reimages: len(reimages)}
+	for _, sum := range all {
+		total.Samples += sum.Samples
+	}
+	return total, err
 }
 
 func removeBefore(cmd *cobra.Command, s *history.Store, before string) error {

@@ -46,6 +46,9 @@ moment, the sample is kept and written with a later one.`,
 				}
 				server = name
 			}
+			if err := history.CheckName(server); err != nil {
+				return input.Errorf("--server", "%v", err)
+			}
 			return sampleMachine(cmd, cluster.ServerID(server), every, count)
 		},
 	}
@@ -144,6 +147,6 @@ func printSample(cmd *cobra.Command, s sampled) error {
 	if wantJSON(cmd) {
 		return printJSON(cmd, s)
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  cpu %5.1f%%  mem %5.1f%%\n", s.Time.Format(time.DateTime), s.Server, 100*s.CPU, 100*s.Mem)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  cpu %5.1f%%  mem %5.1f%%\n", clock(s.Time), s.Server, 100*s.CPU, 100*s.Mem)
 	return err
 }

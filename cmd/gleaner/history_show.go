@@ -80,7 +80,7 @@ type held struct {
 	Samples        int64     `json:"samples"`
 	From           time.Time `json:"from,omitzero"`
 	To             time.Time `json:"to,omitzero"`
-	StepSeconds    float64   `json:"step_seconds"`
+	StepSeconds    float64   `json:"step_seconds"` // 0 where no server has two samples
 	Gaps           float64   `json:"gaps"`
 	Bytes          int64     `json:"bytes"`
 	BytesPerSample float64   `json:"bytes_per_sample"`
@@ -98,6 +98,9 @@ func total(all []history.Summary, step time.Duration, reimages int) held {
 		}
 		h.Samples += sum.Samples
 		h.Bytes += sum.Bytes
+		if sum.Samples > 1 {
+			h.StepSeconds = step.Seconds()
+		}
 		if h.From.IsZero() || sum.First.Before(h.From) {
 			h.From = sum.First
 		}
@@ -109,9 +112,17 @@ func total(all []history.Summary, step time.Duration, reimages int) held {
 	}
 	h.Tenants = len(tenants)
 	if h.Samples > 0 {
-		h.StepSeconds, h.Gaps, h.BytesPerSample = step.Seconds(), missing/want, float64(h.Bytes)/float64(h.Samples)
+		h.Gaps, h.BytesPerSample = missing/want, float64(h.Bytes)/float64(h.Samples)
 	}
 	return h
+}
+
+// every says how often samples come, if that is known.
+func every(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return ", about every " + spell(time.Duration(seconds*float64(time.Second)))
 }
 
 func (h held) print(cmd *cobra.Command) error {
@@ -119,13 +130,14 @@ func (h held) print(cmd *cobra.Command) error {
 		return printJSON(cmd, h)
 	}
 	t := newTable("what", "how much")
-	t.row("servers", fmt.Sprintf("%d of %d tenants", h.Servers, h.Tenants))
+	t.row("servers", fmt.Sprint(h.Servers))
+	t.row("tenants", fmt.Sprint(h.Tenants))
 	if h.Samples > 0 {
-		t.row("samples", fmt.Sprintf("%d, about every %v", h.Samples, time.Duration(h.StepSeconds*float64(time.Second))))
-		t.row("from", h.From.Format(time.DateTime))
-		t.row("to", h.To.Format(time.DateTime))
+		t.row("samples", fmt.Sprint(h.Samples)+every(h.StepSeconds))
+		t.row("from", clock(h.From))
+		t.row("to", clock(h.To))
 		t.row("gaps", fmt.Sprintf("%.1f%% of the slots", 100*h.Gaps))
-		t.row("size", fmt.Sprintf("%.1f MB, %.2f bytes a sample", float64(h.Bytes)/1e6, h.BytesPerSample))
+		t.row("size", fmt.Sprintf("%s, %.2f bytes a sample", size(h.Bytes), h.BytesPerSample))
 	} else {
 		t.row("samples", "none")
 	}
@@ -149,7 +161,7 @@ func line(sum history.Summary, step time.Duration) listed {
 
 func listServers(cmd *cobra.Command, all []history.Summary, step time.Duration) error {
 	lines := []listed{}
-	t := newTable("server", "tenant", ">samples", "from", "to", ">gaps")
+	t := newTable("server", "tenant", ">samples", "from (UTC)", "to (UTC)", ">gaps")
 	for _, sum := range all {
 		l := line(sum, step)
 		lines = append(lines, l)
@@ -255,13 +267,16 @@ const (
 )
 
 func (s shown) print(out io.Writer, usage history.Usage) error {
-	fmt.Fprintf(out, "%s of %s: %d samples", s.Server, s.Tenant, s.Samples)
+	fmt.Fprintf(out, "%s of %s: %s", s.Server, s.Tenant, counted(s.Samples, "sample"))
 	if s.Samples == 0 {
 		_, err := fmt.Fprintln(out)
 		return err
 	}
-	step := time.Duration(s.StepSeconds * float64(time.Second))
-	fmt.Fprintf(out, " from %s to %s, about every %v\n", s.From.Format(time.DateTime), s.To.Format(time.DateTime), step)
+	if s.Samples == 1 {
+		fmt.Fprintf(out, " at %s\n", clock(s.From))
+	} else {
+		fmt.Fprintf(out, " from %s to %s%s\n", s.From.Format(time.DateTime), clock(s.To), every(s.StepSeconds))
+	}
 	fmt.Fprintf(out, "  cpu  %s  mean %.1f%%, peak %.1f%%\n", sparkline(usage.CPU, sparkWidth, 1), 100*meanOf(usage.CPU), 100*peakOf(usage.CPU))
 	if s.Mem != nil {
 		fmt.Fprintf(out, "  mem  %s  mean %.1f%%, peak %.1f%%\n", sparkline(usage.Mem, sparkWidth, 1), 100*meanOf(usage.Mem), 100*peakOf(usage.Mem))
@@ -270,11 +285,11 @@ func (s shown) print(out io.Writer, usage history.Usage) error {
 		_, err := fmt.Fprintln(out, "  no gaps")
 		return err
 	}
-	_, err := fmt.Fprintf(out, "  %d gaps, %.1f%% of the slots; the longest:\n", len(s.GapList), 100*s.Gaps)
+	_, err := fmt.Fprintf(out, "  %s, %.1f%% of the slots; the longest:\n", counted(len(s.GapList), "gap"), 100*s.Gaps)
 	longest := slices.Clone(s.GapList)
 	slices.SortStableFunc(longest, func(a, b gap) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 	for _, g := range longest[:min(len(longest), gapsShown)] {
-		_, err = fmt.Fprintf(out, "    %s for %v\n", g.From.Format(time.DateTime), g.To.Sub(g.From))
+		_, err = fmt.Fprintf(out, "    %s for %s\n", clock(g.From), spell(g.To.Sub(g.From)))
 	}
 	return err
 }

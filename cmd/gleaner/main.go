@@ -72,33 +72,43 @@ the servers noticing.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          help,
+
+		PersistentPreRunE: noEmptyFlags,
 	}
 	root.SetVersionTemplate("gleaner {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return input.Errorf("", "%v; see '%s --help'", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
-		newUp(),
-		newTask(),
-		newRun(),
-		newJobs(),
-		newLogs(),
-		newCancel(),
-		newStatus(),
 		newHistory(),
 		newClassify(),
 		newReimages(),
 		newGenerate(),
 		newSimulate(),
+		newUp(),
+		newRun(),
+		newJobs(),
+		newLogs(),
+		newCancel(),
+		newStatus(),
 		newPlan(),
-		newReproduce(),
 		newTrace(),
+		newReproduce(),
+		newTask(),
 		newVersion(),
 	)
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.RunE = help
+	for _, cmd := range append(completion.Commands(), completion) {
+		cmd.Args = noArgs
+	}
+	sameFlags(root)
 	return root
 }
+
+// help is what a command that only has others below it does.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // noArgs refuses arguments; an unknown command is bad input like any other.
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -31,6 +32,28 @@ func printJSON(cmd *cobra.Command, v any) error {
 	}
 	_, err := cmd.OutOrStdout().Write(buf.Bytes())
 	return err
+}
+
+// counted says how many of something there are: 1 tenant, 2 tenants.
+func counted[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// clock writes a moment for a person.
+func clock(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") }
+
+// size writes a number of bytes for a person.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1e3:
+		return counted(bytes, "byte")
+	case bytes < 1e6:
+		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 }
 
 // A table is lined up by its columns' widest cells. A column whose header
@@ -73,6 +96,15 @@ func (t *table) print(w io.Writer) error {
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// printMost prints a table from which some rows were left out.
+func printMost(out io.Writer, t *table, more int) error {
+	if err := t.print(out); err != nil || more <= 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "… and %d more, see --json\n", more)
 	return err
 }
 

@@ -15,9 +15,9 @@ func newPlanRobust() *cobra.Command {
 		Use:   "robust",
 		Short: "Show how far each number may move before the architecture changes",
 		Long: `Robust varies every attribute of the three documents and shows the range in which
-the cheapest cluster keeps its architecture, each border to 1% of the value. Then it lowers the price of
-every storage unit, percent by percent, and shows what each dataset is most
-sensitive to.`,
+the cheapest cluster keeps its architecture, each border to 1% of the value. Then
+it lowers the price of every storage unit, percent by percent, and shows what
+each dataset is most sensitive to.`,
 		Example: `  gleaner plan robust --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,24 +21,21 @@ func newReimages() *cobra.Command {
 	var plot string
 	var skipBad bool
 	cmd := &cobra.Command{
-		Use:   "reimages --log FILE --servers FILE",
+		Use:   "reimages [--log FILE --servers FILE]",
 		Short: "Tell how often servers and tenants are reimaged, and whether the often stay often",
 		Long: `Reimages reads a log of disk reimages (time,server,cause) and a servers file, and
 tells how often each server and tenant is reimaged, which third of the tenants
 it belongs to, and how often tenants move between the thirds from month to
 month. Data survives where replicas lie with tenants that are seldom reimaged,
-and never all at once.`,
+and never all at once.
+
+Without files it reads the data directory that 'gleaner history import
+--reimages --servers' fills.`,
 		Example: `  gleaner reimages --log reimages.csv --servers servers.csv
   gleaner reimages --log reimages.csv --servers servers.csv --plot out
   gleaner reimages --log reimages.csv --servers servers.csv --json | jq .tenants_list[0]`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(logs) == 0 {
-				return input.Errorf("--log", "name the reimage log (time,server,cause)")
-			}
-			if len(servers) == 0 {
-				return input.Errorf("--servers", "name the servers file (server,environment,function,…)")
-			}
 			r, err := analyseReimages(cmd, logs, servers, skipBad)
 			if err != nil {
 				return err
@@ -54,14 +51,26 @@ and never all at once.`,
 			return printReimages(cmd.OutOrStdout(), r)
 		},
 	}
-	cmd.Flags().StringSliceVar(&logs, "log", nil, "the reimage log, plain, .gz or .zst; may be given again")
-	cmd.Flags().StringSliceVar(&servers, "servers", nil, "the servers file; may be given again")
+	cmd.Flags().StringArrayVar(&logs, "log", nil, "the reimage log, plain, gzip or zstd, - for standard input; may be given again")
+	cmd.Flags().StringArrayVar(&servers, "servers", nil, "the servers file; may be given again")
 	cmd.Flags().StringVar(&plot, "plot", "", "write pictures (SVG and PNG) into this directory")
 	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "count bad rows of the log and go on")
+	addDataFlag(cmd)
 	return cmd
 }
 
 func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad bool) (reimages.Report, error) {
+	_, data := given(cmd, "data")
+	switch {
+	case len(logs)+len(serverFiles) == 0:
+		return recordedReimages(cmd)
+	case len(logs) == 0:
+		return reimages.Report{}, input.Errorf("--log", "name the reimage log (time,server,cause)")
+	case len(serverFiles) == 0:
+		return reimages.Report{}, input.Errorf("--servers", "name the servers file (server,environment,function,…)")
+	case data:
+		return reimages.Report{}, input.Errorf("--data", "is not read when files are named; leave one of them out")
+	}
 	servers, err := readServers(serverFiles)
 	if err != nil {
 		return reimages.Report{}, err
@@ -70,27 +79,58 @@ func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad boo
 	if err != nil {
 		return reimages.Report{}, err
 	}
-	return reimages.Analyse(servers, log), nil
+	r := reimages.Analyse(servers, log)
+	if r.Reimages == 0 && r.Strays > 0 {
+		return r, input.Errorf("--servers", "none of the servers in the reimage log is in the servers file (%s)", counted(r.Strays, "reimage"))
+	}
+	return r, nil
+}
+
+// recordedReimages reports on what the data directory holds.
+func recordedReimages(cmd *cobra.Command) (r reimages.Report, err error) {
+	err = withOldHistory(cmd, func(s *history.Store) error {
+		known, err := s.Servers(cmd.Context())
+		if err != nil {
+			return err
+		}
+		var servers []cluster.Server
+		for _, server := range known {
+			if tenant := server.Tenant(); tenant != server.Server.Tenant() {
+				server.Environment = string(tenant) // the samples named it
+			}
+			servers = append(servers, server.Server)
+		}
+		log, err := s.Reimages(cmd.Context())
+		r = reimages.Analyse(servers, log)
+		return err
+	})
+	return r, err
 }
 
 // shownTenants is how many of the most often reimaged tenants a person is shown.
 const shownTenants = 20
 
 func printReimages(out io.Writer, r reimages.Report) error {
-	fmt.Fprintf(out, "%d reimages of %d servers (%d tenants)", r.Reimages, len(r.Servers), len(r.Tenants))
-	if r.Months > 0 {
+	fmt.Fprintf(out, "%s of %s (%s)", counted(r.Reimages, "reimage"), counted(len(r.Servers), "server"), counted(len(r.Tenants), "tenant"))
+	switch {
+	case r.Months == 1:
+		fmt.Fprintf(out, " in %s", r.From.Format("January 2006"))
+	case r.Months > 1:
 		fmt.Fprintf(out, " in the %d months from %s to %s", r.Months, r.From.Format("January 2006"), r.To.Add(-time.Second).Format("January 2006"))
 	}
 	fmt.Fprintln(out)
 	if r.Strays > 0 {
-		fmt.Fprintf(out, "%d reimages of servers that are not in the servers file were left out\n", r.Strays)
+		fmt.Fprintf(out, "left out: %s of servers that are not listed\n", counted(r.Strays, "reimage"))
+	}
+	if r.Tied > 0 {
+		fmt.Fprintf(out, "%s of the same rate stand at the edge of a group: there the order of names decides\n", counted(r.Tied, "tenant"))
 	}
 	fmt.Fprintln(out)
 	if err := reimageSummary(r).print(out); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	return reimageTenants(r).print(out)
+	return printMost(out, reimageTenants(r), len(r.Tenants)-shownTenants)
 }
 
 func reimageSummary(r reimages.Report) *table {
@@ -109,9 +149,6 @@ func reimageTenants(r reimages.Report) *table {
 	t := newTable("tenant", ">servers", ">reimages", ">per server and month", "group", ">changes")
 	for _, x := range mostReimaged(r)[:min(shownTenants, len(r.Tenants))] {
 		t.row(string(x.ID), fmt.Sprint(x.Servers), fmt.Sprint(x.Reimages), fmt.Sprintf("%.3f", x.PerMonth), x.Group.String(), fmt.Sprint(x.Changes))
-	}
-	if more := len(r.Tenants) - shownTenants; more > 0 {
-		t.row(fmt.Sprintf("… and %d more, see --json", more), "", "", "", "", "")
 	}
 	return t
 }
@@ -132,6 +169,7 @@ type (
 		Tenants              int                `json:"tenants"`
 		Reimages             int                `json:"reimages"`
 		Strays               int                `json:"strays"`
+		Tied                 int                `json:"tenants_tied"`
 		ServersAtMostMonthly float64            `json:"servers_at_most_once_a_month"`
 		TenantsAtMostMonthly float64            `json:"tenants_at_most_once_a_month"`
 		ServerCDF            []sharePoint       `json:"server_cdf"`
@@ -162,7 +200,7 @@ type (
 )
 
 func reimagesJSON(r reimages.Report) reimagesOut {
-	out := reimagesOut{Months: r.Months, Servers: len(r.Servers), Tenants: len(r.Tenants), Reimages: r.Reimages, Strays: r.Strays,
+	out := reimagesOut{Months: r.Months, Servers: len(r.Servers), Tenants: len(r.Tenants), Reimages: r.Reimages, Strays: r.Strays, Tied: r.Tied,
 		ServersAtMostMonthly: reimages.At(r.ServerCDF(), 1), TenantsAtMostMonthly: reimages.At(r.TenantCDF(), 1),
 		ServerCDF: sharePoints(r.ServerCDF()), TenantCDF: sharePoints(r.TenantCDF()), ChangesCDF: sharePoints(r.ChangesCDF()),
 		TenantList: []reimageTenantOut{}, ServerList: []reimageServerOut{}}

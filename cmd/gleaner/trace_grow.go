@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ left as a placeholder in braces.`,
 			if setting, err = grow.Resolve(p, setting); err != nil {
 				return err
 			}
+			sayDoubts(cmd, p, setting.Scale)
 			to, err := createTrace(cmd, out)
 			if err != nil {
 				return err
@@ -67,6 +69,23 @@ left as a placeholder in braces.`,
 	cmd.Flags().DurationVar(&beats, "beats", 0, "how long heartbeats go on (default: until the last node is done)")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, .gz or .zst to compress (default: standard output)")
 	return cmd
+}
+
+// sayDoubts names the counts of which formulas that fit equally well say
+// different things at this scale, and the scale that would tell them apart.
+func sayDoubts(cmd *cobra.Command, p *program.Program, scale int) {
+	largest := slices.Max(append([]int{1}, p.Scales...))
+	for _, d := range p.Doubts(scale) {
+		says := make([]string, len(d.Formulas))
+		for i, f := range d.Formulas {
+			says[i] = fmt.Sprintf("%s = %d", f, d.Values[i])
+		}
+		next := largest + 1
+		for next < scale && len(p.Doubts(next)) == 0 {
+			next++
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: not sure of the %s at n = %d: %s; record n = %d to tell\n", d.What, scale, strings.Join(says, " or "), next)
+	}
 }
 
 func addNodes(to map[string]int, nodes []string) error {

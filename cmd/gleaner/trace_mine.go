@@ -32,6 +32,8 @@ comes from. With --check a larger recorded run is held against what was learned.
 	m.files.flags(cmd)
 	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
 	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
+	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments")
+	cmd.Flags().StringVar(&m.plot, "plot", "", "draw counts, intervals and the program into this directory")
 	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
 	return cmd
 }
@@ -39,12 +41,18 @@ comes from. With --check a larger recorded run is held against what was learned.
 type traceMine struct {
 	files          traceFiles
 	check, program string
+	override, plot string
 	rows           int
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
+	overrides, err := m.readOverrides()
+	if err != nil {
+		return err
+	}
 	corpus := mine.NewCorpus()
-	var bad []error
+	corpus.TypeRules = overrides.Types
+	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
 		run, err := m.read(cmd, corpus, path)
 		if run == nil {
@@ -55,7 +63,11 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	}
 	model, err := mine.Learn(cmd.Context(), corpus)
 	if err != nil {
-		return errors.Join(err, errors.Join(bad...))
+		return err
+	}
+	bad = append(bad, model.Conflicts()...)
+	if err := overrides.Apply(m.override, model.Program); err != nil {
+		return err
 	}
 	report := model.Report()
 	if m.check != "" {
@@ -66,15 +78,12 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		report.Check = model.Check(run)
 		report.CountsExact = report.CountsExact && report.Check.Exact()
-	}
-	if m.program != "" {
-		text, err := model.Program.Write()
-		if err != nil {
+		if err := m.drawIntervals(model, run); err != nil {
 			return err
 		}
-		if err := os.WriteFile(m.program, text, 0o644); err != nil {
-			return input.Errorf("--program", "%v", err)
-		}
+	}
+	if err := m.save(model); err != nil {
+		return err
 	}
 	if wantJSON(cmd) {
 		err = printJSON(cmd, report)
@@ -82,6 +91,44 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		err = m.print(cmd.OutOrStdout(), report, model)
 	}
 	return errors.Join(err, errors.Join(bad...))
+}
+
+// save writes the program and the pictures the user asked for.
+func (m *traceMine) save(model *mine.Model) error {
+	if m.plot != "" {
+		if err := plotTrace(m.plot, model); err != nil {
+			return err
+		}
+	}
+	if m.program == "" {
+		return nil
+	}
+	text, err := model.Program.Write()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(m.program, text, 0o644); err != nil {
+		return input.Errorf("--program", "%v", err)
+	}
+	return nil
+}
+
+func (m *traceMine) drawIntervals(model *mine.Model, run *mine.Run) error {
+	if m.plot == "" {
+		return nil
+	}
+	return plotIntervals(m.plot, model, run)
+}
+
+func (m *traceMine) readOverrides() (*mine.Overrides, error) {
+	if m.override == "" {
+		return &mine.Overrides{}, nil
+	}
+	text, err := os.ReadFile(m.override)
+	if err != nil {
+		return nil, input.Errorf(m.override, "cannot be read: %v", err)
+	}
+	return mine.ReadOverrides(m.override, text)
 }
 
 // read reads one run. A bad line ends it; what came before is kept, and the

@@ -63,7 +63,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, f) },
 	}
 	addDataFlag(cmd)
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; \"\" for none")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; none for no network at all")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate (PEM) to serve the API with")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
 	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third)")

@@ -149,13 +149,18 @@ const classifyWindow = 30 * 24 * time.Hour
 // classify tells the core what class this machine is in, once there is enough
 // history to say.
 func (u *upped) classify(ctx context.Context) error {
-	if _, _, err := u.history.Range(ctx); errors.Is(err, history.ErrEmpty) {
+	first, last, err := u.history.Range(ctx)
+	if errors.Is(err, history.ErrEmpty) {
 		return nil
 	}
-	w, err := lastWindow(ctx, u.history, classifyWindow, 0)
 	if err != nil {
 		return err
 	}
+	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(pageEvery), Step: pageEvery}
+	if first.After(w.From) {
+		w.From = first.Truncate(pageEvery)
+	}
+	w.Len = int(last.Sub(w.From)/pageEvery) + 1
 	series, err := u.history.Window(ctx, w)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func serve(dir string, f upFlags, api *web.API, failed chan<- error) (*serving, 
 	s := &serving{}
 	var network net.Listener
 	var guard *web.Guard
-	if f.listen != "" {
+	if f.listen != "none" {
 		token, err := readToken(filepath.Join(dir, "token"))
 		if err != nil {
 			return nil, err

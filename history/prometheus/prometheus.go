@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -46,6 +47,9 @@ const (
 // What is wrong with the query or with a value is an input.Error.
 func Read(ctx context.Context, q Query, progress func(done time.Duration), emit func(history.Sample) error) (history.ReadStats, error) {
 	var stats history.ReadStats
+	if u, err := url.Parse(q.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return stats, input.Errorf(q.URL, "not the address of a Prometheus server, such as http://localhost:9090")
+	}
 	client, err := api.NewClient(api.Config{Address: q.URL})
 	if err != nil {
 		return stats, input.Errorf(q.URL, "not the address of a Prometheus server: %v", err)
@@ -165,6 +169,9 @@ func (r *reader) ask(ctx context.Context, query string, within v1.Range) ([]seri
 		server := cluster.ServerID(stream.Metric[model.LabelName(r.Label)])
 		if server == "" {
 			return nil, input.Errorf(r.URL, "the query %q gives the series %s, which has no label %q to name the server", query, stream.Metric, r.Label)
+		}
+		if err := history.CheckName(string(server)); err != nil {
+			return nil, input.Errorf(r.URL, "%v", err)
 		}
 		if twin, ok := seen[server]; ok {
 			return nil, input.Errorf(r.URL, "the query %q gives two series for the server %q, %s and %s: aggregate it by (%s)", query, server, twin, stream.Metric, r.Label)

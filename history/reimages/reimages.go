@@ -3,10 +3,11 @@
 // (OSDI'16 §3.3).
 //
 // A month is a calendar month in UTC. Each month the tenants are ranked by
-// their reimages per server and cut into three groups of equal size. In most
-// months most tenants have no reimage at all; where the month itself does not
-// tell two tenants apart they keep the order they had, so that a tie moves
-// nobody.
+// their reimages per server and cut into three groups of equal size; where the
+// rates over the whole time are the same the order of names decides, and the
+// report tells for how many. In most months most tenants have no reimage at all;
+// where the month itself does not tell two tenants apart they keep the order they
+// had, so that a tie moves nobody.
 package reimages
 
 import (
@@ -60,10 +61,12 @@ type Report struct {
 	Tenants  []Tenant // by ID
 	Reimages int
 	Strays   int // reimages of servers that are not in the cluster, left out
+	Tied     int // tenants in a group by the order of names: one with the same rate is in another
 }
 
 // Analyse reports on the reimages of the given servers, over the calendar
-// months from the first to the last. The order of the log does not matter.
+// months from the first to the last. The order of the log does not matter, and
+// two reimages of a server at one moment are one.
 func Analyse(servers []cluster.Server, log []cluster.Reimage) Report {
 	var r Report
 	byServer := map[cluster.ServerID]int{} // index in r.Servers
@@ -84,7 +87,8 @@ func Analyse(servers []cluster.Server, log []cluster.Reimage) Report {
 		r.Tenants[byTenant[s.Tenant]].Servers++
 	}
 
-	known := slices.DeleteFunc(slices.Clone(log), func(e cluster.Reimage) bool { _, ok := byServer[e.Server]; return !ok })
+	log = distinct(log)
+	known := slices.DeleteFunc(log, func(e cluster.Reimage) bool { _, ok := byServer[e.Server]; return !ok })
 	r.Reimages, r.Strays = len(known), len(log)-len(known)
 	r.span(known)
 	monthly := make([][]int, r.Months) // reimages by month and tenant
@@ -107,6 +111,12 @@ func sortedServers(servers []cluster.Server) []cluster.Server {
 	servers = slices.Clone(servers)
 	slices.SortFunc(servers, func(a, b cluster.Server) int { return cmp.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(servers, func(a, b cluster.Server) bool { return a.ID == b.ID })
+}
+
+func distinct(log []cluster.Reimage) []cluster.Reimage {
+	log = slices.Clone(log)
+	slices.SortStableFunc(log, func(a, b cluster.Reimage) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Server, b.Server)) })
+	return slices.CompactFunc(log, func(a, b cluster.Reimage) bool { return a.At.Equal(b.At) && a.Server == b.Server })
 }
 
 // span sets the whole months that the log touches.
@@ -150,6 +160,7 @@ func (r *Report) group(monthly [][]int) {
 	for rank, i := range order {
 		r.Tenants[i].Group = groupOf(rank, len(order))
 	}
+	r.Tied = r.countTied()
 	for _, count := range monthly {
 		perServer := func(i int) float64 { return float64(count[i]) / float64(r.Tenants[i].Servers) }
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(perServer(a), perServer(b)) })
@@ -162,6 +173,29 @@ func (r *Report) group(monthly [][]int) {
 			t.ByMonth = append(t.ByMonth, g)
 		}
 	}
+}
+
+// countTied counts the tenants whose rate is found in several groups.
+func (r *Report) countTied() int {
+	type seen struct {
+		tenants     int
+		first, last Group
+	}
+	byRate := map[float64]seen{}
+	for _, t := range r.Tenants {
+		s, ok := byRate[t.PerMonth]
+		if !ok {
+			s = seen{0, t.Group, t.Group}
+		}
+		byRate[t.PerMonth] = seen{s.tenants + 1, min(s.first, t.Group), max(s.last, t.Group)}
+	}
+	tied := 0
+	for _, s := range byRate {
+		if s.first != s.last {
+			tied += s.tenants
+		}
+	}
+	return tied
 }
 
 // groupOf cuts n ranks into groups whose sizes differ by one at most.

@@ -1,9 +1,10 @@
 // Package compressed opens the files a user names: plain, gzip or zstd, told
-// apart by their ending.
+// apart by their first bytes or their ending.
 package compressed
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -16,16 +17,20 @@ import (
 	"gleaner/input"
 )
 
-// Open opens path for reading and decompresses it as it is read when its name
-// ends in .gz or .zst. A file that is not there or cannot be read, or does not
-// start as its ending promises, is an input.Error. Damage further in shows as
-// an input.Error from Read.
+// Open opens path, or standard input for "-", and decompresses it as it is read
+// when it starts as gzip or zstd do, or its name ends in .gz or .zst. A file that
+// is not there or cannot be read, does not start as its ending promises, or is
+// known to be no text we read, is an input.Error. Damage further in shows as an
+// input.Error from Read.
 func Open(path string) (io.ReadCloser, error) { return OpenWatched(path, func(int64) {}) }
 
 // OpenWatched is Open that tells how many bytes of the file, as it lies on
 // disk, were read each time.
 func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+	f, err := os.Stdin, error(nil)
+	if path != "-" {
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, input.Errorf(path, "%s", plainReason(err))
 	}
@@ -33,34 +38,58 @@ func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
 		f.Close()
 		return nil, input.Errorf(path, "is a directory, not a file")
 	}
-	buffered := bufio.NewReaderSize(watched{f, read}, 1<<18)
+	r, err := unpack(path, bufio.NewReaderSize(watched{f, read}, 1<<18))
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &file{path: path, ReadCloser: r, f: f}, nil
+}
+
+// foreign are the first bytes of files that are often given and cannot be read.
+var foreign = map[string]string{
+	"BZh":          "bzip2: only plain files, gzip and zstd are read",
+	"\xfd7zXZ\x00": "xz: only plain files, gzip and zstd are read",
+	"PK\x03\x04":   "a zip archive or a spreadsheet: only plain files, gzip and zstd are read",
+	"\xff\xfe":     "UTF-16 text: save it as UTF-8",
+	"\xfe\xff":     "UTF-16 text: save it as UTF-8",
+}
+
+// unpack decompresses r by how it starts; the ending counts where that says nothing.
+func unpack(path string, r *bufio.Reader) (io.ReadCloser, error) {
+	start, _ := r.Peek(6) // shorter at the end, or where reading fails, which Read will tell
+	starts := func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) }
+	ends := func(ending string) bool { return strings.HasSuffix(strings.ToLower(path), ending) }
+	for magic, what := range foreign {
+		if starts(magic) {
+			return nil, input.Errorf(path, "is %s", what)
+		}
+	}
 	switch {
-	case strings.HasSuffix(path, ".gz"):
-		z, err := gzip.NewReader(buffered)
+	case starts("\x1f\x8b") || ends(".gz"):
+		z, err := gzip.NewReader(r)
 		if err != nil {
-			f.Close()
 			return nil, input.Errorf(path, "not a gzip file: %v", err)
 		}
-		return &file{path: path, r: z, close: func() error { return errors.Join(z.Close(), f.Close()) }}, nil
-	case strings.HasSuffix(path, ".zst"):
-		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1))
+		return z, nil
+	case starts("\x28\xb5\x2f\xfd") || ends(".zst"):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 		if err != nil {
-			f.Close()
 			return nil, input.Errorf(path, "not a zstd file: %v", err)
 		}
-		return &file{path: path, r: z, close: func() error { z.Close(); return f.Close() }}, nil
+		return z.IOReadCloser(), nil
 	}
-	return &file{path: path, r: buffered, close: f.Close}, nil
+	return io.NopCloser(r), nil
 }
 
 type file struct {
-	path  string
-	r     io.Reader
-	close func() error
+	io.ReadCloser // unpacks f
+	path          string
+	f             *os.File
 }
 
 func (f *file) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
+	n, err := f.ReadCloser.Read(p)
 	switch {
 	case err == nil || err == io.EOF:
 		return n, err
@@ -70,7 +99,7 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, input.Errorf(f.path, "damaged: %v", err)
 }
 
-func (f *file) Close() error { return f.close() }
+func (f *file) Close() error { return errors.Join(f.ReadCloser.Close(), f.f.Close()) }
 
 // watched tells of every read.
 type watched struct {

@@ -63,6 +63,21 @@ func TestEachFormReadsAlike(t *testing.T) {
 	}
 }
 
+// TestTheFirstBytesTell whatever the name promises.
+func TestTheFirstBytesTell(t *testing.T) {
+	const text = "time,server,cpu\n1,s1,20\n"
+	for _, tc := range []struct{ name, ending string }{{"h.csv", ".gz"}, {"h.csv", ".zst"}, {"H.CSV.GZ", ".gz"}, {"H.ZST", ".zst"}} {
+		f, err := Open(write(t, tc.name, pack(t, tc.ending, text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(f); err != nil || string(got) != text {
+			t.Errorf("%s as %s: %q, %v", tc.ending, tc.name, got, err)
+		}
+		f.Close()
+	}
+}
+
 func TestDamageIsBadInput(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 20000)
 	for _, tc := range []struct {
@@ -75,6 +90,8 @@ func TestDamageIsBadInput(t *testing.T) {
 		{"text.gz", []byte("time,server,cpu\n"), "not a gzip file"},
 		{"text.zst", []byte("time,server,cpu\n"), "damaged"},
 		{"empty.gz", nil, "not a gzip file"},
+		{"h.csv", []byte("\xff\xfet\x00i\x00"), "is UTF-16 text"},
+		{"h.csv", []byte("BZh91AY&SY"), "is bzip2"},
 	} {
 		path := write(t, tc.name, tc.data)
 		f, err := Open(path)

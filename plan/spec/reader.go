@@ -178,7 +178,7 @@ func (r *reader) word(n *node, name, otherwise string, required bool, choices ..
 	return text
 }
 
-// names checks that no name is used twice.
+// unique reports a name that is used already.
 func (r *reader) unique(seen map[string]int, n *node, name string) {
 	if first, twice := seen[name]; twice {
 		r.mistake(n.line, "%s: the name is taken on line %d", n.describe(), first)

@@ -24,7 +24,10 @@ func ReadSLA(file string, data []byte, app Application) (SLA, error) {
 			out.Job = &job
 		} else {
 			name := r.word(n, "task", "", true)
-			r.unique(seen, n, name)
+			if first, twice := seen[name]; twice {
+				r.mistake(n.line, "sla: task: %q has a rate on line %d", name, first)
+			}
+			seen[name] = n.line
 			out.Rates = append(out.Rates, r.rate(n, name, app))
 		}
 		r.done(n)

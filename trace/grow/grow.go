@@ -181,6 +181,7 @@ type node struct {
 	yield   func(*trace.Call) bool
 
 	sender, address string
+	vars            program.Vars
 	out             trace.Call
 }
 
@@ -305,7 +306,11 @@ func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
 }
 
 func (n *node) alt(a program.Alt, nth, item int) (string, bool) {
-	vars := program.Vars{"n": float64(n.setting.Scale), "i": float64(nth), "node": float64(n.rank), "item": float64(item)}
+	if n.vars == nil {
+		n.vars = program.Vars{"n": float64(n.setting.Scale), "node": float64(n.rank)}
+	}
+	vars := n.vars
+	vars["i"], vars["item"] = float64(nth), float64(item)
 	switch a.Kind {
 	case program.Number:
 		return strconv.FormatFloat(math.Round(a.Formula.Eval(vars)), 'f', -1, 64), true

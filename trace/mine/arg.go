@@ -15,7 +15,8 @@ type arg struct {
 	name  string
 	kind  trace.Kind
 
-	count    int    // how often it was given
+	count    int    // how often it was given, in the pass that counts
+	total    int    // in all
 	value    symbol // the first value
 	constant bool   // there was no other
 	stride   int    // every how many occurrences one is kept
@@ -94,6 +95,7 @@ func (s *sites) occurrences(runs []*Run) {
 		}
 		a.constant = a.constant && v == a.value
 		a.count++
+		a.total++
 	})
 	s.eachArg(runs, func(a *arg, o occ) {
 		if a.constant {

@@ -13,6 +13,8 @@ import (
 // A Corpus holds the runs to learn from, each text kept once. Runs are added
 // call by call, so that a trace is never held twice.
 type Corpus struct {
+	TypeRules []TypeRule // the user's word on node types; none: behaviour alone
+
 	syms   symbols
 	paths  paths
 	shapes shapes

@@ -422,6 +422,10 @@ func (se *search) decide(s *sites) bool {
 	left, hits, misses := len(se.occs), 0, 0
 	var rules []rule
 	for len(rules) < 3 && left > 0 {
+		if v, n := se.usual(s.c, open); n == left && len(rules) > 0 {
+			rules, hits, left = append(rules, always{v}), hits+n, 0
+			break
+		}
 		best, bestHits, bestMisses := se.best(open, 4)
 		if best == nil && len(rules) == 0 {
 			best, bestHits, bestMisses = se.best(open, 1) // worth a guess
@@ -438,11 +442,6 @@ func (se *search) decide(s *sites) bool {
 			}
 		}
 	}
-	if v, n := se.usual(s.c, open); n == left && n > 0 && len(rules) > 0 {
-		rules = append(rules, always{v})
-		hits += n
-		left = 0
-	}
 	total := len(se.occs)
 	firsts := map[*sender]bool{}
 	for _, o := range se.occs {
@@ -455,8 +454,17 @@ func (se *search) decide(s *sites) bool {
 	if misses*20 > hits+misses || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
 		return false
 	}
+	if se.slot.placed && !counter(se.slot.rules[0]) && !chained(rules[0], misses) {
+		return true // it is known better by its place
+	}
 	se.slot.rules, se.slot.solved = rules, rules[0].class()
 	return true
+}
+
+// chained: every call repeats what the reply to the one before said.
+func chained(r rule, misses int) bool {
+	src, ok := r.(source)
+	return ok && src.part == response && src.key == sameSender && src.sel == last && misses == 0
 }
 
 // best is the candidate that is right most often where the others are silent.

@@ -48,7 +48,7 @@ func (s *sites) follow(st *site, a *arg, src source, runs []*Run) {
 		}
 	}
 	for by, p := range points {
-		if c := countOf(p); c.exact && !uneven[by] && c.at(1000) > 0 {
+		if c := countOf(p); c.exact && !uneven[by] && c.at(1000) > 0 && s.all[by].count.exact && s.all[by].kind != st.kind {
 			st.reach = append(st.reach, reach{s.all[by], c})
 		}
 	}
@@ -106,7 +106,7 @@ func (s *sites) users(st *site, a *arg, r *Run) map[symbol]map[*sender]bool {
 func (st *site) reached(n int) float64 {
 	sum := 0.0
 	for _, r := range st.reach {
-		sum += float64(r.from.expect(n) * r.nodes.at(n))
+		sum += float64(r.from.count.at(n) * r.nodes.at(n))
 	}
 	return sum
 }

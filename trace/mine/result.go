@@ -3,9 +3,11 @@ package mine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
+	"gleaner/input"
 	"gleaner/trace"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
@@ -58,6 +60,47 @@ func Learn(ctx context.Context, c *Corpus) (*Model, error) {
 		step()
 	}
 	return m, nil
+}
+
+// Conflicts are runs that claim one scale but are not of one shape: other
+// numbers of nodes, or other calls. No program explains both.
+func (m *Model) Conflicts() []error {
+	var out []error
+	for i, a := range m.runs {
+		for _, b := range m.runs[:i] {
+			if a.Scale != b.Scale {
+				continue
+			}
+			if why := m.differ(a, b); why != "" {
+				out = append(out, input.Errorf(a.File, "claims the scale %d as %s does, but %s", a.Scale, b.File, why))
+			}
+		}
+	}
+	return out
+}
+
+func (m *Model) differ(a, b *Run) string {
+	of := func(r *Run) ([]int, map[opID]float64) {
+		nodes, all := make([]int, len(m.types)), map[opID]float64{}
+		for _, s := range r.senders {
+			nodes[s.kind]++
+			for op, v := range r.profile(s) {
+				all[op] += v
+			}
+		}
+		return nodes, all
+	}
+	nodesA, callsA := of(a)
+	nodesB, callsB := of(b)
+	for k := range m.types {
+		if nodesA[k] != nodesB[k] {
+			return fmt.Sprintf("has %d nodes of type %s and not %d", nodesA[k], m.types[k].name, nodesB[k])
+		}
+	}
+	if cosine(callsA, callsB) < alike {
+		return "makes other calls"
+	}
+	return ""
 }
 
 func (m *Model) learnCounts() {
@@ -208,7 +251,7 @@ func (m *Model) Targets() map[string]Arguments {
 func (m *Model) unknown(st *site, a *arg) Unknown {
 	op := m.c.opOf[st.op]
 	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
-		Example: shorten(m.c.syms.text[a.value]), Generator: m.generator(a).String()}
+		Example: shorten(m.c.syms.text[a.value]), Generator: m.template(a).String()}
 }
 
 func shorten(s string) string {

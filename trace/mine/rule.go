@@ -114,16 +114,23 @@ func (r now) read(text string) (int64, bool) {
 
 // simple finds a rule that needs nothing but an occurrence's own place. It is
 // not sure of one that counts from a large number: such a number was handed
-// out by somebody, and where it came from is the better rule.
+// out by somebody, and where it came from is the better rule. Nor of a plain
+// number that counts calls: the reply before may have said it.
 func (s *slot) simple(c *Corpus) (sure bool) {
 	for _, try := range []func(*Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.timeRule} {
 		if r := try(c); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			s.placed = true
-			return !counter(r)
+			return !counter(r) && !s.echo(r)
 		}
 	}
 	return false
+}
+
+// echo reports whether a rule counts calls in a plain number.
+func (s *slot) echo(r rule) bool {
+	a, ok := r.(affine)
+	return ok && a.x == nth && s.word < 0 && s.arg.kind == trace.Int
 }
 
 // counter reports whether a rule counts from a large number.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A source is information flow (PatternMiner §III-B3): it says in which earlier
@@ -474,4 +475,17 @@ func (e *evaluator) argument(call *call, arg, star int32) (symbol, bool) {
 		found, value = true, call.req.values[pos]
 	}
 	return value, found
+}
+
+// given is the value of one of a call's own arguments, of the same element of a
+// list where it stands in one; nothing when it is not given.
+func (e *evaluator) given(call *call, arg, star int32) symbol {
+	st := e.sites.all[call.site]
+	inList := strings.Contains(st.args[arg].name, "[*]")
+	for pos, p := range st.plan(e.c, call.req.shape) {
+		if p.arg == arg && (p.star == star || !inList) {
+			return call.req.values[pos]
+		}
+	}
+	return empty
 }

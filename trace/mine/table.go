@@ -46,8 +46,7 @@ func (t table) key(e *evaluator, o occ) (symbol, bool) {
 	if t.by < 0 {
 		return e.number(feature(-1 - t.by).of(o)), true
 	}
-	v, _ := e.argument(o.callOf(), int32(t.by), o.star) // an argument that is not given is a case as well
-	return v, true
+	return e.given(o.callOf(), int32(t.by), o.star), true
 }
 
 // maxRows is how many cases a table may tell apart.
@@ -57,7 +56,8 @@ const maxRows = 24
 func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
 	by := []int{-1 - int(nth), -1 - int(item)}
 	for _, a := range s.arg.site.args {
-		if a != s.arg && !a.constant && a.whole != nil && (a.index < s.arg.index || a.early()) {
+		varies := !a.constant && a.whole != nil || a.constant && a.count < s.arg.total
+		if a != s.arg && varies && (a.index < s.arg.index || a.early()) {
 			by = append(by, a.index)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -64,10 +65,62 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 		}
 	}
 	c.nameTypes(types, runs)
+	types = c.override(types, runs)
 	for _, r := range runs {
 		c.rank(r, len(types))
 	}
 	return types
+}
+
+// A TypeRule says which senders are of one type, where behaviour alone is not
+// to decide.
+type TypeRule struct {
+	Name    string         `yaml:"type"`
+	Senders *regexp.Regexp `yaml:"senders"`
+}
+
+// override puts senders into the types the user named, and drops types that
+// have nobody left.
+func (c *Corpus) override(types []*nodeType, runs []*Run) []*nodeType {
+	for i := range c.TypeRules {
+		types = append(types, &nodeType{name: c.TypeRules[i].Name, profile: map[opID]float64{}})
+	}
+	used := make([]int, len(types))
+	for _, r := range runs {
+		for _, s := range r.senders {
+			if k, ok := c.ruled(s); ok {
+				s.kind = len(types) - len(c.TypeRules) + k
+				for op, v := range r.profile(s) {
+					types[s.kind].profile[op] += v
+				}
+			}
+			used[s.kind]++
+		}
+	}
+	var out []*nodeType
+	to := make([]int, len(types))
+	for k, t := range types {
+		if used[k] > 0 {
+			to[k] = len(out)
+			out = append(out, t)
+		}
+	}
+	for _, r := range runs {
+		for _, s := range r.senders {
+			s.kind = to[s.kind]
+		}
+	}
+	return out
+}
+
+// ruled is the first rule that names a sender.
+func (c *Corpus) ruled(s *sender) (int, bool) {
+	for i := range c.TypeRules {
+		if c.TypeRules[i].Senders.MatchString(c.syms.text[s.name]) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // gather puts senders that call the same set of things together, the largest
@@ -139,7 +192,12 @@ func norm(v map[opID]float64) float64 {
 func (c *Corpus) assign(r *Run, types []*nodeType) {
 	for _, s := range r.senders {
 		profile, best := r.profile(s), -1.0
+		rule, ruled := c.ruled(s)
 		for k, t := range types {
+			if ruled && t.name == c.TypeRules[rule].Name {
+				s.kind = k
+				break
+			}
 			if like := cosine(profile, t.profile); like > best {
 				s.kind, best = k, like
 			}
@@ -148,18 +206,39 @@ func (c *Corpus) assign(r *Run, types []*nodeType) {
 	c.rank(r, len(types))
 }
 
-// rank numbers the senders of each type by their names.
+// rank numbers the senders of each type: by the numbers in their names where
+// the names differ in nothing else, by the order in which they began where not.
 func (c *Corpus) rank(r *Run, types int) {
 	byType := make([][]*sender, types)
 	for _, s := range r.senders {
 		byType[s.kind] = append(byType[s.kind], s)
 	}
 	for _, group := range byType {
-		slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+		if c.numbered(group) {
+			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+		} else {
+			slices.SortStableFunc(group, func(a, b *sender) int { return cmp.Compare(r.began(a), r.began(b)) })
+		}
 		for i, s := range group {
 			s.rank = i
 		}
 	}
+}
+
+// numbered reports whether names differ in their numbers only.
+func (c *Corpus) numbered(group []*sender) bool {
+	return !slices.ContainsFunc(group, func(s *sender) bool {
+		return maskDigits(c.syms.text[s.name]) != maskDigits(c.syms.text[group[0].name])
+	})
+}
+
+// began is when a sender made its first call; one whose calls all belong to
+// others never did.
+func (r *Run) began(s *sender) int64 {
+	if len(s.calls) == 0 {
+		return math.MaxInt64
+	}
+	return r.calls[s.calls[0]].start
 }
 
 // natural compares texts so that node-2 comes before node-10.

@@ -25,7 +25,7 @@ func (m *Model) write() *program.Program {
 }
 
 func (m *Model) writeType(k int) program.NodeType {
-	t := program.NodeType{Name: m.types[k].name, Nodes: m.nodes[k].formula}
+	t := program.NodeType{Name: m.types[k].name, Nodes: m.nodes[k].formula, Also: m.others(m.nodes[k])}
 	t.Sender, t.Address = m.identity(k, func(s *sender) symbol { return s.name }), m.identity(k, func(s *sender) symbol { return s.address })
 	if rule := m.timing.starts[k]; rule != nil {
 		t.Start = &program.Start{After: rule.site.label, Of: m.types[rule.site.kind].name, Share: rule.share, Wait: program.Interval{Formula: rule.wait}}
@@ -46,6 +46,21 @@ func (m *Model) writeType(k int) program.NodeType {
 		t.Aside = append(t.Aside, program.Step{Call: site.label, Repeat: &each})
 	}
 	return t
+}
+
+// others are the formulas that fit a count as well as the one taken, one for
+// each answer they give at a larger scale.
+func (m *Model) others(c count) []program.Formula {
+	seen := map[int]bool{}
+	var out []program.Formula
+	for i, f := range c.forms {
+		v := f.At(16 * m.largest())
+		if i > 0 && !seen[v] {
+			out = append(out, f)
+		}
+		seen[v] = true
+	}
+	return out
 }
 
 // each is how often one node calls a site.
@@ -69,7 +84,7 @@ func (m *Model) writeSteps(steps []*step) []program.Step {
 			w.Call = s.site.label
 		} else {
 			repeat := s.repeat.formula
-			w = program.Step{Repeat: &repeat, Steps: m.writeSteps(s.body)}
+			w = program.Step{Repeat: &repeat, Also: m.others(s.repeat), Steps: m.writeSteps(s.body)}
 		}
 		if s.made < s.of {
 			w.Share = float64(s.made*1000/s.of) / 1000
@@ -103,12 +118,22 @@ func (m *Model) template(a *arg) program.Template {
 	if a.constant || a.whole == nil {
 		return program.Text(m.c.syms.text[a.value], bare)
 	}
-	if a.whole.solved == unknown && len(a.words) > 0 {
+	if a.whole.solved == unknown && len(a.words) > 0 && a.whole.guess == nil && !m.oneWord(a) {
 		return m.wordTemplate(a)
 	}
 	t := program.Template{Bare: bare}
 	t.Append("", m.hole(a.whole))
 	return t
+}
+
+// oneWord reports whether an argument's texts are made up in one piece.
+func (m *Model) oneWord(a *arg) bool {
+	for _, o := range a.occs {
+		if !isUUID(m.c.syms.text[o.raw()]) {
+			return false
+		}
+	}
+	return a.class() == unknown
 }
 
 // wordTemplate is a text with a hole for each word that varies.
@@ -145,10 +170,10 @@ func (s *slot) fixed() (symbol, bool) {
 
 func (m *Model) hole(s *slot) *program.Hole {
 	h := &program.Hole{Width: s.width}
-	for _, r := range s.rules {
+	for _, r := range s.best() {
 		h.Alts = append(h.Alts, m.alt(s.arg, r))
 	}
-	if len(h.Alts) == 0 || s.solved == unknown {
+	if len(h.Alts) == 0 {
 		return m.slotGenerator(s)
 	}
 	return h
@@ -301,16 +326,6 @@ func (m *Model) className(q classID) string {
 		}
 	}
 	return ""
-}
-
-// generator fills what nothing explains.
-func (m *Model) generator(a *arg) program.Template {
-	if a.whole != nil && len(a.words) > 0 {
-		return m.wordTemplate(a)
-	}
-	t := program.Template{Bare: isNumber(a.kind)}
-	t.Append("", m.slotGenerator(&slot{arg: a, word: -1}))
-	return t
 }
 
 // slotGenerator proposes a stand-in by what the values look like.

@@ -29,13 +29,14 @@ type Program struct {
 
 // A NodeType is a group of nodes that behave alike.
 type NodeType struct {
-	Name    string   `yaml:"type"`
-	Nodes   Formula  `yaml:"nodes"`  // how many there are
-	Sender  Template `yaml:"sender"` // the name of each
-	Address Template `yaml:"address,omitempty"`
-	Start   *Start   `yaml:"start,omitempty"` // none: at once
-	Calls   []Call   `yaml:"calls,omitempty"` // all it makes; the rest says when
-	Steps   []Step   `yaml:"steps,omitempty"`
+	Name    string    `yaml:"type"`
+	Nodes   Formula   `yaml:"nodes"`               // how many there are
+	Also    []Formula `yaml:"also,omitempty,flow"` // other formulas that fit as well
+	Sender  Template  `yaml:"sender"`              // the name of each
+	Address Template  `yaml:"address,omitempty"`
+	Start   *Start    `yaml:"start,omitempty"` // none: at once
+	Calls   []Call    `yaml:"calls,omitempty"` // all it makes; the rest says when
+	Steps   []Step    `yaml:"steps,omitempty"`
 	// Beats are called at regular intervals as long as the node lives, besides
 	// the steps.
 	Beats []Step `yaml:"beats,omitempty"`
@@ -67,6 +68,8 @@ type Step struct {
 	Call string `yaml:"call,omitempty"` // by name
 	// Repeat is how often a step is made; none means once.
 	Repeat *Formula `yaml:"repeat,omitempty"`
+	// Also are other formulas that fit as well and say something else at larger scales.
+	Also []Formula `yaml:"also,omitempty,flow"`
 	// Share of the nodes that make this step; none means all.
 	Share float64  `yaml:"share,omitempty"`
 	Every Interval `yaml:"every,omitempty"` // of a beat
@@ -184,6 +187,47 @@ func located(name string, err error) error {
 		return input.Linef(name, line, "%s", text[:m[0]]+text[m[1]:])
 	}
 	return input.Errorf(name, "%s", text)
+}
+
+// A Doubt is a count of which two formulas say different things at a scale.
+type Doubt struct {
+	What     string
+	Formulas []string
+	Values   []int
+}
+
+// Doubts lists what the program does not know for sure at a scale.
+func (p *Program) Doubts(scale int) []Doubt {
+	var out []Doubt
+	add := func(what string, all ...Formula) {
+		d := Doubt{What: what}
+		for _, f := range all {
+			if v := f.At(scale); !slices.Contains(d.Values, v) {
+				d.Formulas, d.Values = append(d.Formulas, f.String()), append(d.Values, v)
+			}
+		}
+		if len(d.Values) > 1 {
+			out = append(out, d)
+		}
+	}
+	for i := range p.Types {
+		t := &p.Types[i]
+		add("nodes of "+t.Name, append([]Formula{t.Nodes}, t.Also...)...)
+		t.Walk(func(s *Step) {
+			if s.Repeat != nil {
+				add("iterations of "+s.first()+" by "+t.Name, append([]Formula{*s.Repeat}, s.Also...)...)
+			}
+		})
+	}
+	return out
+}
+
+// first is the first call of a step.
+func (s *Step) first() string {
+	for s.Call == "" && len(s.Steps) > 0 {
+		s = &s.Steps[0]
+	}
+	return s.Call
 }
 
 // Walk visits every step, loops before what is in them.

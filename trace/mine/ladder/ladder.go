@@ -291,6 +291,10 @@ func solve(m [3][4]float64) (out [3]float64, ok bool) {
 // Smooth is the form c0+c1*n^i*log2(n)^j (Extra-P's) with the least error
 // when each point is left out in turn.
 func Smooth(n []float64, v []float64) program.Formula {
+	if len(n) > 1 && slices.Min(n) < slices.Max(n) && len(slices.Compact(slices.Sorted(slices.Values(n)))) == 2 {
+		c0, c1 := leastSquares(n, v, func(x float64) float64 { return x }, -1)
+		return smooth(c0, c1, 1, 0, slices.Max(v)) // two scales tell a line and nothing else
+	}
 	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
 	for _, i := range []float64{0, 0.5, 1, 1.5, 2} {
 		for _, j := range []float64{0, 1} {
@@ -310,10 +314,19 @@ func Smooth(n []float64, v []float64) program.Formula {
 				continue
 			}
 			c0, c1 := leastSquares(n, v, basis, -1)
-			best, bestErr = program.MustFormula("%s%s", number(c0), smoothTerm(c1, i, j)), err
+			best, bestErr = smooth(c0, c1, i, j, slices.Max(v)), err
 		}
 	}
 	return best
+}
+
+// smooth writes the form down; a constant far below the values is rounding.
+func smooth(c0, c1, i, j, top float64) program.Formula {
+	first := number(c0)
+	if math.Abs(c0) < 1e-6*top {
+		first = "0"
+	}
+	return program.MustFormula("%s", strings.TrimPrefix(first+smoothTerm(c1, i, j), "0+"))
 }
 
 // number writes a coefficient with five digits that count, and no exponent.

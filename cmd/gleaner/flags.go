@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gleaner/input"
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// sameFlags gives the flags of a command and of all below it the habits that
+// every command shares: lengths of time may be in days and weeks.
+func sameFlags(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
+			f.Value, f.DefValue = length{f.Value}, spell(d)
+		}
+	})
+	for _, below := range cmd.Commands() {
+		sameFlags(below)
+	}
+}
+
+// A length is the value of a flag for a length of time.
+type length struct{ pflag.Value }
+
+func (l length) Set(text string) error {
+	d, err := parseLength(text)
+	if err != nil {
+		return err
+	}
+	return l.Value.Set(d.String())
+}
+
+// parseLength reads a length of time as Go does, and weeks and days before it: 2w, 30d, 1d12h.
+func parseLength(text string) (time.Duration, error) {
+	total, rest := time.Duration(0), text
+	for _, unit := range []struct {
+		name string
+		long time.Duration
+	}{{"w", week}, {"d", day}} {
+		count, behind, found := strings.Cut(rest, unit.name)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseFloat(count, 64)
+		if err != nil || !(math.Abs(n)*float64(unit.long) < math.MaxInt64) {
+			return 0, errors.New("not a length of time")
+		}
+		total, rest = total+time.Duration(n*float64(unit.long)), behind
+	}
+	if rest == "" && text != "" {
+		return total, nil
+	}
+	d, err := time.ParseDuration(rest)
+	return total + d, err
+}
+
+// spell writes a length of time as a person would: 30d, 1h30m, 5m.
+func spell(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0"
+	case d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0:
+		return strings.TrimSuffix(d.String(), "0s")
+	}
+	return d.String()
+}
+
+// kinds say what a flag of a type takes.
+var kinds = map[string]string{
+	"bool": "true or false", "float64": "a number",
+	"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0 on", "uint64": "a whole number from 0 on",
+	"duration": "a length of time such as 90s, 5m, 12h, 30d or 2w",
+}
+
+// flagError says what is wrong with the flags in our own words.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) && kinds[value.GetFlag().Value.Type()] != "" {
+		f := value.GetFlag()
+		return input.Errorf("--"+f.Name, "%q is not %s", value.GetValue(), kinds[f.Value.Type()])
+	}
+	return input.Errorf("", "%v; see '%s --help'", err, cmd.CommandPath())
+}
+
+// noEmptyFlags refuses a flag that was given and says nothing, as --data "$UNSET"
+// does, and would be taken for one that was left out.
+func noEmptyFlags(cmd *cobra.Command, _ []string) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.Type() == "string" && f.Value.String() == "" && f.DefValue == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
+		}
+		if empty && err == nil {
+			err = input.Errorf("--"+f.Name, "is empty: give it a value, or leave it out")
+		}
+	})
+	return err
+}
+
+// given tells the first of the flags that the user gave.
+func given(cmd *cobra.Command, flags ...string) (string, bool) {
+	i := slices.IndexFunc(flags, func(name string) bool { return cmd.Flags().Changed(name) })
+	if i < 0 {
+		return "", false
+	}
+	return "--" + flags[i], true
+}

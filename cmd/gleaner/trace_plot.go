@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gleaner/chart"
+	"gleaner/input"
+	"gleaner/trace/mine"
+	"gleaner/trace/program"
+)
+
+// plotTrace draws what was learned: counts against scale with their formulas,
+// and the program as a diagram (DOT) of node types, calls and flows.
+func plotTrace(dir string, model *mine.Model) error {
+	fig := chart.Figure{Name: "counts", Columns: 3, Width: 4.5, Height: 2.6}
+	for i, c := range model.Curves() {
+		if i == 12 {
+			break
+		}
+		fig.Panels = append(fig.Panels, countPanel(c))
+	}
+	if len(fig.Panels) > 0 {
+		if _, err := fig.Save(dir); err != nil {
+			return input.Errorf("--plot", "%v", err)
+		}
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return input.Errorf("--plot", "%v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "program.dot"), []byte(model.Diagram()), 0o644); err != nil {
+		return input.Errorf("--plot", "%v", err)
+	}
+	return nil
+}
+
+func countPanel(c mine.Curve) chart.Panel {
+	how := "about"
+	if c.Exact {
+		how = "exactly"
+	}
+	fitted := chart.Line{Name: fmt.Sprintf("%s %s", how, brief(c.Formula.String(), 30)), Dashed: true}
+	top := c.N[len(c.N)-1]
+	for n := 1.0; n <= 2*top; n++ {
+		fitted.X, fitted.Y = append(fitted.X, n), append(fitted.Y, c.Formula.Eval(program.Vars{"n": n}))
+	}
+	return chart.Panel{Title: brief(c.Name, 48), X: "scale n", Y: "calls", Lines: []chart.Line{fitted, {Name: "recorded", X: c.N, Y: c.V, Dots: true}}}
+}
+
+// plotIntervals draws the foretold intervals of a checked run against the
+// recorded ones.
+func plotIntervals(dir string, model *mine.Model, run *mine.Run) error {
+	foretold, recorded := model.Intervals(run)
+	if len(recorded) == 0 {
+		return nil
+	}
+	fig := chart.Figure{Name: "intervals", Width: 6, Height: 5, Panels: []chart.Panel{{
+		Title: "intervals between calls of a sender", X: "foretold, ms", Y: "recorded, ms", LogX: true, LogY: true,
+		Lines: []chart.Line{{X: foretold, Y: recorded, Dots: true}, {Name: "as foretold", X: []float64{0.1, 1e5}, Y: []float64{0.1, 1e5}, Dashed: true}},
+	}}}
+	if _, err := fig.Save(dir); err != nil {
+		return input.Errorf("--plot", "%v", err)
+	}
+	return nil
+}

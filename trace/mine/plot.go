@@ -1,0 +1,86 @@
+package mine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gleaner/trace/program"
+)
+
+// A Curve is a number at the scales it was seen at, and its formula.
+type Curve struct {
+	Name    string
+	N, V    []float64
+	Formula program.Formula
+	Exact   bool
+}
+
+// Curves gives the counts of all call types whose count changes with scale,
+// the largest first.
+func (m *Model) Curves() []Curve {
+	var out []Curve
+	for _, t := range m.totals {
+		if t.count.exact && t.count.formula.Constant() {
+			continue
+		}
+		c := Curve{Name: m.types[t.kind].name + " " + m.c.opOf[t.op].method, Formula: t.count.formula, Exact: t.count.exact}
+		for _, p := range t.count.points {
+			c.N, c.V = append(c.N, float64(p.N)), append(c.V, float64(p.V))
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b Curve) int { return cmp.Compare(slices.Max(b.V), slices.Max(a.V)) })
+	return out
+}
+
+// Intervals pairs the intervals of a checked run with the foretold ones, in
+// milliseconds.
+func (m *Model) Intervals(r *Run) (foretold, recorded []float64) {
+	m.sites.eachGap(r, func(site siteID, ms float64) {
+		if f, ok := m.timing.gaps[site]; ok {
+			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
+		}
+	})
+	return foretold, recorded
+}
+
+// Diagram gives the program as a diagram in the DOT language: node types, what
+// they call, and what flows between them.
+func (m *Model) Diagram() string {
+	var out strings.Builder
+	out.WriteString("digraph program {\n  rankdir=LR;\n  node [shape=box];\n")
+	type edge struct{ from, to, label string }
+	calls, flows := map[edge]int{}, map[edge]int{}
+	for k, t := range m.types {
+		fmt.Fprintf(&out, "  %q [label=%q];\n", t.name, fmt.Sprintf("%s\n%s nodes, %d loops", t.name, m.nodes[k].formula, m.shapes[k].loops()))
+	}
+	for _, st := range m.sites.all {
+		calls[edge{m.types[st.kind].name, m.c.opOf[st.op].target, ""}]++
+		for _, a := range st.args {
+			for _, s := range a.slots() {
+				for _, r := range s.rules {
+					if src, ok := r.(source); ok && src.from.kind == siteScope && src.key >= sameSender && m.sites.all[src.from.id].kind != st.kind {
+						flows[edge{m.types[m.sites.all[src.from.id].kind].name, m.types[st.kind].name, ""}]++
+					}
+				}
+			}
+		}
+	}
+	for _, part := range []struct {
+		edges map[edge]int
+		style string
+	}{{calls, "solid"}, {flows, "dashed"}} {
+		edges := make([]edge, 0, len(part.edges))
+		for e := range part.edges {
+			edges = append(edges, e)
+		}
+		slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+		for _, e := range edges {
+			fmt.Fprintf(&out, "  %q -> %q [style=%s, label=%q];\n", e.from, e.to, part.style, fmt.Sprint(part.edges[e]))
+		}
+	}
+	out.WriteString("}\n")
+	return out.String()
+}

@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"gleaner/input"
+)
+
+func readAll(t *testing.T, name, text string) ([]*Call, error) {
+	t.Helper()
+	return NewReader(name, strings.NewReader(text)).ReadAll()
+}
+
+const auditEvent = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"a1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/work/pods/web-1?timeout=5s","verb":"patch","user":{"username":"system:kube-controller-manager"},"sourceIPs":["127.0.0.1"],"userAgent":"kcm/v1 (linux/amd64) kubernetes/abc/job-controller","objectRef":{"resource":"pods","subresource":"status","namespace":"work","name":"web-1"},"responseStatus":{"metadata":{},"code":200},"requestObject":{"metadata":{"labels":{"app.kubernetes.io/name":"web"}},"n":[1,2.5,true,null]},"responseObject":{"metadata":{"uid":"u-1"}},"requestReceivedTimestamp":"2026-11-15T03:11:00.821439Z","stageTimestamp":"2026-11-15T03:11:00.825514Z"}`
+
+func TestAuditEvent(t *testing.T) {
+	calls, err := readAll(t, "n026.jsonl", auditEvent+"\n")
+	if err != nil || len(calls) != 1 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	c := calls[0]
+	if c.Scale != 26 || c.Run != "n026" || c.Sender != "system:kube-controller-manager/job-controller" || c.Method != "patch pods/status" || c.Status != "200" {
+		t.Errorf("%+v", c)
+	}
+	for path, want := range map[string]string{"@namespace": "work", "@name": "web-1", "@query.timeout": "5s", `metadata.labels.app\.kubernetes\.io/name`: "web", "n[1]": "2.5", "n[2]": "true"} {
+		if got, ok := Get(c.Request, path); !ok || got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestWatchIsOneCall: a watch is logged when it starts and when it ends.
+func TestWatchIsOneCall(t *testing.T) {
+	begins := strings.Replace(auditEvent, "ResponseComplete", "ResponseStarted", 1)
+	calls, err := readAll(t, "x", begins+"\n"+auditEvent+"\n")
+	if err != nil || len(calls) != 1 {
+		t.Errorf("%d calls, %v", len(calls), err)
+	}
+}
+
+func TestHadoopLog(t *testing.T) {
+	log := `2026-11-15 12:40:21,789 TRACE ipc.ProtobufRpcEngine2: 17: Call -> master/127.0.0.1:8020: mkdirs {src: "/in/_temp" masked { perm: 493 } createParent: true id: 1 id: 2}
+2026-11-15 12:40:21,790 INFO something else
+2026-11-15 12:40:21,791 TRACE ipc.ProtobufRpcEngine2: 18: Call -> master/127.0.0.1:8020: getStats {}
+2026-11-15 12:40:21,795 TRACE ipc.ProtobufRpcEngine2: 17: Response <- master/127.0.0.1:8020: mkdirs {result: true}
+2026-11-15 12:40:21,799 TRACE ipc.ProtobufRpcEngine2: 18: Exception <- master/127.0.0.1:8020: getStats {java.io.IOException}
+`
+	calls, err := readAll(t, "datanode-3.log", log)
+	if err != nil || len(calls) != 2 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	c := calls[0]
+	if c.Sender != "datanode-3" || c.Method != "mkdirs" || c.End-c.Start != 6e6 || calls[1].Status != "500" {
+		t.Errorf("%+v", c)
+	}
+	for path, want := range map[string]string{"src": "/in/_temp", "masked.perm": "493", "createParent": "true", "id[1]": "2"} {
+		if got, _ := Get(c.Request, path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestCommonRecord: what is written is read back the same.
+func TestCommonRecord(t *testing.T) {
+	calls, err := readAll(t, "n003", auditEvent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once, twice bytes.Buffer
+	write := func(to *bytes.Buffer, calls []*Call) {
+		w := NewWriter(to)
+		for _, c := range calls {
+			if err := w.Write(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(&once, calls)
+	again, err := readAll(t, "other", once.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(&twice, again)
+	if once.String() != twice.String() {
+		t.Errorf("%s\n%s", once.String(), twice.String())
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	good := `{"time":1,"sender":"a","method":"m","request":{}}` + "\n"
+	for text, want := range map[string]string{
+		`{"time":1,"sender":"a","method":"m","requ`:       "f:2: ends in the middle of a value",
+		`{"time":1,"sender":"a","response":{"x":1}}`:      "f:2: a reply without its call",
+		`{"time":9,"end":8,"sender":"a","method":"m"}`:    "f:2: the clock runs backwards",
+		`{"time":9,"sender":"a","method":"m"} x`:          "something follows",
+		`{"time":"tomorrow","sender":"a","method":"m"}`:   `f:2: time: "tomorrow" is not a time`,
+		`{"time":9,"scale":-1,"sender":"a","method":"m"}`: "not a positive number",
+		`hello`: "column 1: expected '{'",
+	} {
+		calls, err := readAll(t, "f", good+text+"\n")
+		if err == nil || !input.Is(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if len(calls) != 1 {
+			t.Errorf("%s: %d calls kept, want the one before", text, len(calls))
+		}
+	}
+	if _, err := readAll(t, "f", "hello\n"); err == nil || !input.Is(err) {
+		t.Errorf("no trace at all: %v", err)
+	}
+}
+
+func TestScaleOf(t *testing.T) {
+	for name, want := range map[string]int{"n026.jsonl.gz": 26, "dir/n006a.jsonl": 6, "run-n12.json": 12, "trace.jsonl": 0, "main2.log": 0} {
+		if got := ScaleOf(name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestRealTraces reads what real systems wrote, where it is at hand.
+func TestRealTraces(t *testing.T) {
+	for path, want := range map[string]int{"hadoop/n003.jsonl.gz": 585, "k8s/n003.jsonl.gz": 896} {
+		r, err := Open("../../shared/data/traces/" + path)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) || input.Is(err) {
+				t.Skipf("no recorded traces at hand: %v", err)
+			}
+			t.Fatal(err)
+		}
+		calls, err := r.ReadAll()
+		if err != nil || len(calls) != want {
+			t.Errorf("%s: %d calls, want %d (%v)", path, len(calls), want, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add(auditEvent + "\n" + auditEvent)
+	f.Add(`{"time":1,"sender":"a","method":"m","request":{"a[0].b":"\u00e9\n"},"response":[1,{"x":null}]}`)
+	f.Add("2026-11-15 12:40:21,789 TRACE ipc.ProtobufRpcEngine2: 17: Call -> h: m {a { b: \"c\" } d: 1}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		r := NewReader("f", strings.NewReader(text))
+		var out bytes.Buffer
+		w := NewWriter(&out)
+		for {
+			c, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				if !input.Is(err) {
+					t.Fatalf("%v is not the user's mistake", err)
+				}
+				return
+			}
+			if err := w.Write(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewReader("f", &out).ReadAll(); err != nil && out.Len() > 0 {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	line := strings.Repeat(auditEvent+"\n", 1000)
+	b.SetBytes(int64(len(line)))
+	for b.Loop() {
+		r := NewReader("f", strings.NewReader(line))
+		for {
+			if _, err := r.Next(); err != nil {
+				break
+			}
+		}
+	}
+}
