@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -41,6 +42,10 @@ type stage struct {
 	stop  func() // the loop
 	close func() // the world too
 
+	brain     func() *control.Brain
+	recorded  bytes.Buffer
+	recording *control.Recording
+
 	mu      sync.Mutex
 	primary cluster.Resources
 	lines   []string // events and actions
@@ -70,15 +75,11 @@ func actAs(t *testing.T, name, dir string, plain bool) *stage {
 		t.Skip("no control groups here")
 	}
 	s.world = w
-	reserve := harvest.Reserve{Fixed: cluster.Resources{CPU: w.Machine().CPU - 2*cluster.Core + 400, Memory: cluster.MB}}
-	policy, err := harvest.PolicyNamed(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	brain := &control.Brain{Core: harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 100 * time.Millisecond}), Reserve: reserve}
+	s.recording = control.NewRecording(&s.recorded)
+	s.brain = func() *control.Brain { return brain(t, name, w.Machine()) }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- control.Run(ctx, w, brain, s) }()
+	go func() { ended <- control.Run(ctx, w, s.brain(), s) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != context.Canceled {
@@ -101,7 +102,22 @@ func actAs(t *testing.T, name, dir string, plain bool) *stage {
 	return s
 }
 
+// brain is a new one, always of the same mind.
+func brain(t *testing.T, name string, machine cluster.Server) *control.Brain {
+	t.Helper()
+	policy, err := harvest.PolicyNamed(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := harvest.Reserve{Fixed: cluster.Resources{CPU: machine.CPU - 2*cluster.Core + 400, Memory: cluster.MB}}
+	core := harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 100 * time.Millisecond})
+	return &control.Brain{Core: core, Reserve: reserve}
+}
+
 func (s *stage) Event(ev cluster.Event) error {
+	if err := s.recording.Event(ev); err != nil {
+		return err
+	}
 	if ev.Kind == cluster.UseReported {
 		return nil
 	}
@@ -116,7 +132,10 @@ func (s *stage) Event(ev cluster.Event) error {
 	return nil
 }
 
-func (s *stage) Action(a cluster.Action) error { s.note(a.String(), time.Now()); return nil }
+func (s *stage) Action(a cluster.Action) error {
+	s.note(a.String(), time.Now())
+	return s.recording.Action(a)
+}
 
 func (s *stage) note(line string, at time.Time) {
 	s.mu.Lock()
@@ -276,6 +295,15 @@ func TestWideJobUnderTheHistoryPolicy(t *testing.T) {
 	s.until(1, "task killed job-1/hold-0: reserve short by ")
 	s.uses(0)
 	s.until(1, "finish job-1")
+
+	// A recorded run of this machine is a test case of the decisions.
+	s.stop()
+	if err := s.recording.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := control.Replay("recording", &s.recorded, s.brain()); err != nil || events < 30 {
+		t.Errorf("replayed %d events: %v", events, err)
+	}
 }
 
 func TestTasksAreToldWhoTheyAre(t *testing.T) {
