@@ -156,11 +156,18 @@ func (u *upped) classify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(pageEvery), Step: pageEvery}
-	if first.After(w.From) {
-		w.From = first.Truncate(pageEvery)
+	step, err := u.history.Step(ctx)
+	if errors.Is(err, history.ErrEmpty) {
+		return nil
 	}
-	w.Len = int(last.Sub(w.From)/pageEvery) + 1
+	if err != nil {
+		return err
+	}
+	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(step), Step: step}
+	if first.After(w.From) {
+		w.From = first.Truncate(step)
+	}
+	w.Len = int(last.Sub(w.From)/step) + 1
 	series, err := u.history.Window(ctx, w)
 	if err != nil {
 		return err
