@@ -15,5 +15,5 @@
 // A world that is opened after a crash therefore finds each run in one of three
 // states: it has ended and says how; its supervisor is alive, and it is
 // adopted; or its supervisor is gone without a word, and after its processes
-// are killed it counts as lost and is run again. See docs/decisions/0005-a-task-is-a-directory.md.
+// are killed it counts as lost and is run again. See docs/decisions/0003-a-task-is-a-directory.md.
 package local

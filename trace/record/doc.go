@@ -9,5 +9,5 @@
 // copy ends and is counted as lost; the traffic does not notice.
 //
 // Each request message becomes one trace.Call, with what the server sent
-// until the next request message as its response (docs/formats/recording.md).
+// until the next request message as its response (docs/formats/trace.md).
 package record
