@@ -149,18 +149,18 @@ const classifyWindow = 30 * 24 * time.Hour
 // classify tells the core what class this machine is in, once there is enough
 // history to say.
 func (u *upped) classify(ctx context.Context) error {
-	first, last, err := u.history.Range(ctx)
+	step, err := u.history.Step(ctx)
 	if errors.Is(err, history.ErrEmpty) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(pageEvery), Step: pageEvery}
-	if first.After(w.From) {
-		w.From = first.Truncate(pageEvery)
+	first, last, err := u.history.Range(ctx)
+	if err != nil {
+		return err
 	}
-	w.Len = int(last.Sub(w.From)/pageEvery) + 1
+	w := windowBefore(last.Truncate(step).Add(step), first, classifyWindow, step)
 	series, err := u.history.Window(ctx, w)
 	if err != nil {
 		return err
