@@ -149,13 +149,6 @@ const classifyWindow = 30 * 24 * time.Hour
 // classify tells the core what class this machine is in, once there is enough
 // history to say.
 func (u *upped) classify(ctx context.Context) error {
-	first, last, err := u.history.Range(ctx)
-	if errors.Is(err, history.ErrEmpty) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	step, err := u.history.Step(ctx)
 	if errors.Is(err, history.ErrEmpty) {
 		return nil
@@ -163,11 +156,11 @@ func (u *upped) classify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(step), Step: step}
-	if first.After(w.From) {
-		w.From = first.Truncate(step)
+	first, last, err := u.history.Range(ctx)
+	if err != nil {
+		return err
 	}
-	w.Len = int(last.Sub(w.From)/step) + 1
+	w := windowBefore(last.Truncate(step).Add(step), first, classifyWindow, step)
 	series, err := u.history.Window(ctx, w)
 	if err != nil {
 		return err
