@@ -167,7 +167,10 @@ func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence
 	if !ok {
 		return best, false
 	}
-	best = a.fundamental(b, a.multiple(b, a.refine(b, best, structured)), minBinsCycle)
+	if best.period != day || !best.explainsAll(structured) {
+		best = a.multiple(b, a.refine(b, best))
+	}
+	best = a.fundamental(b, best, minBinsCycle)
 	if best.period < shortBins*b.step && b.step > a.window.Step {
 		b = &a.samples
 		b.copy(a.window.Step, cpu)
@@ -344,10 +347,7 @@ func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
 // refine moves the period to where the fold foretells most, within what the
 // window can resolve, and to
 // a part of the day or to the week when these are as good: people keep to the clock.
-func (a *analyst) refine(b *bins, f folding, structured float64) folding {
-	if f.period == day && f.explainsAll(structured) {
-		return a.folder.fold(b, day)
-	}
+func (a *analyst) refine(b *bins, f folding) folding {
 	length := float64(b.length())
 	best := a.folder.sketch(b, f.period)
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
