@@ -370,6 +370,14 @@ func (st *structure) loops() int {
 	return n
 }
 
+// certain reports whether all loops have exact counts and all nodes make every
+// step: then the steps give the right number of calls at any scale.
+func (st *structure) certain() bool {
+	sure := !slices.ContainsFunc(st.steps, func(s *step) bool { return s.made != s.of })
+	eachLoop(st.steps, func(s *step) { sure = sure && s.repeat.exact })
+	return sure
+}
+
 func eachLoop(steps []*step, visit func(*step)) {
 	for _, s := range steps {
 		if s.site == nil {

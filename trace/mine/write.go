@@ -36,12 +36,21 @@ func (m *Model) writeType(k int) program.NodeType {
 		}
 	}
 	st := m.shapes[k]
-	t.Steps = m.writeSteps(st.steps)
+	loose := st.loose
+	if st.certain() {
+		t.Steps = m.writeSteps(st.steps)
+	} else { // counts are better known than their order
+		for _, site := range m.sites.all {
+			if site.kind == k && site.nature != realtime && !slices.Contains(loose, site) {
+				loose = append(loose, site)
+			}
+		}
+	}
 	for _, site := range st.beats {
 		t.Beats = append(t.Beats, program.Step{Call: site.label, Every: program.Interval{Formula: program.MustFormula("%d", site.period/1e6)}})
 	}
-	slices.SortStableFunc(st.loose, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
-	for _, site := range st.loose {
+	slices.SortStableFunc(loose, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
+	for _, site := range loose {
 		each := m.each(site)
 		t.Aside = append(t.Aside, program.Step{Call: site.label, Repeat: &each})
 	}
