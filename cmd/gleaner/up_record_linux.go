@@ -150,17 +150,21 @@ const classifyWindow = 30 * 24 * time.Hour
 // history to say.
 func (u *upped) classify(ctx context.Context) error {
 	first, last, err := u.history.Range(ctx)
+	var step time.Duration
+	if err == nil {
+		step, err = u.history.Step(ctx) // an imported history may be coarser
+	}
 	if errors.Is(err, history.ErrEmpty) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(pageEvery), Step: pageEvery}
+	w := cluster.Window{From: last.Add(-classifyWindow).Truncate(step), Step: step}
 	if first.After(w.From) {
-		w.From = first.Truncate(pageEvery)
+		w.From = first.Truncate(step)
 	}
-	w.Len = int(last.Sub(w.From)/pageEvery) + 1
+	w.Len = int(last.Sub(w.From)/step) + 1
 	series, err := u.history.Window(ctx, w)
 	if err != nil {
 		return err
