@@ -110,7 +110,7 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 				t.Fatal(err)
 			}
 			for _, tenant := range f[4:] {
-				class.Tenants = append(class.Tenants, cluster.TenantID(tenant+"/"))
+				class.Tenants = append(class.Tenants, cluster.TenantOf(tenant, ""))
 			}
 			ev.Classes = append(ev.Classes, class)
 		}

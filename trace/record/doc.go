@@ -2,7 +2,7 @@
 // without any change to either side.
 //
 // A Proxy stands between clients and a server and passes bytes: what arrives
-// on one side leaves on the other, the very same, before anything is decoded.
+// on one side leaves on the other, the very same, without waiting for anything.
 // A copy goes to a listener of its own for each connection, which reads the
 // HTTP/2 frames, puts the messages together and decodes them with the
 // descriptors of the server. When the listener is slow, damaged or dies, the

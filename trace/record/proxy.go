@@ -129,18 +129,18 @@ func (p *Proxy) hear(c Conversation) {
 	p.Hear(c)
 }
 
-// carry copies from one side to the other, and then to the tape.
+// carry passes bytes from one side to the other. A copy goes onto the tape
+// first, so that the tape has a question before its answer; that never waits.
 func carry(to, from net.Conn, said *tape, answer bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			at := time.Now()
+			said.write(Piece{time.Now(), answer, buf[:n]})
 			if _, err := to.Write(buf[:n]); err != nil {
 				from.Close()
 				return
 			}
-			said.write(Piece{at, answer, buf[:n]})
 		}
 		if err != nil {
 			halfClose(to)
