@@ -108,8 +108,8 @@ func (c *Core) publish(published []cluster.Class) {
 	for _, j := range c.active {
 		if !j.anywhere {
 			c.unlist(j)
-			j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
 		}
+		j.classes, j.shares, j.promised = j.classes[:0], j.shares[:0], j.promised[:0]
 	}
 	c.classes = make([]class, 1+len(published))
 	c.states = make([]ClassState, 1+len(published))
