@@ -31,15 +31,18 @@ func newReproduce() *cobra.Command {
 		names = append(names, fmt.Sprintf("  %-10s %s", e.Name, e.Short))
 	}
 	cmd := &cobra.Command{
-		Use:   "reproduce NAME...",
+		Use:   "reproduce [NAME...]",
 		Short: "Rerun the papers' tables and figures, paper and ours side by side",
 		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
-same options give the same tables.
+same options give the same tables. Without a name, all experiments are rerun.
 
 Experiments:
 ` + strings.Join(names, "\n"),
-		Example: `  gleaner reproduce scc --quick
-  gleaner reproduce scc --out out`,
+		Example: `  # All of them, small, with pictures:
+  gleaner reproduce --quick --out out
+
+  # One, as large as the paper:
+  gleaner reproduce fig15 --full --seeds 5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Quick && o.Full {
 				return input.Errorf("--quick", "excludes --full")
@@ -68,7 +71,7 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 		known = append(known, e.Name)
 	}
 	if len(args) == 0 {
-		return nil, input.Errorf("NAME", "name what to rerun: %s", strings.Join(known, ", "))
+		return experiments(), nil
 	}
 	for _, name := range args {
 		found := false
