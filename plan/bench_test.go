@@ -6,9 +6,7 @@ import (
 	"gleaner/plan"
 )
 
-func benchmarkSolve(b *testing.B, scale float64, o plan.Options) {
-	in := load(b, "photoshare", "server1", "photoshare")
-	in.SLA = in.SLA.Scaled(scale)
+func benchmarkSolve(b *testing.B, in plan.Input, o plan.Options) {
 	var p plan.Plan
 	var err error
 	for b.Loop() {
@@ -23,11 +21,29 @@ func benchmarkSolve(b *testing.B, scale float64, o plan.Options) {
 // One point of PhotoShare, proven to the last dollar, small and large; and ten
 // thousand servers to a thousandth.
 func BenchmarkSolve(b *testing.B) {
-	b.Run("3servers", func(b *testing.B) { benchmarkSolve(b, 1, plan.Options{}) })
-	b.Run("3servers-colocated", func(b *testing.B) { benchmarkSolve(b, 1, plan.Options{Colocate: true}) })
-	b.Run("20servers", func(b *testing.B) { benchmarkSolve(b, 10, plan.Options{}) })
-	b.Run("200servers", func(b *testing.B) { benchmarkSolve(b, 100, plan.Options{}) })
-	b.Run("10000servers-gap0.1%", func(b *testing.B) { benchmarkSolve(b, 5000, plan.Options{Gap: 0.001}) })
+	scaled := func(scale float64) plan.Input {
+		in := load(b, "photoshare", "server1", "photoshare")
+		in.SLA = in.SLA.Scaled(scale)
+		return in
+	}
+	b.Run("3servers", func(b *testing.B) { benchmarkSolve(b, scaled(1), plan.Options{}) })
+	b.Run("3servers-colocated", func(b *testing.B) { benchmarkSolve(b, scaled(1), plan.Options{Colocate: true}) })
+	b.Run("20servers", func(b *testing.B) { benchmarkSolve(b, scaled(10), plan.Options{}) })
+	b.Run("200servers", func(b *testing.B) { benchmarkSolve(b, scaled(100), plan.Options{}) })
+	b.Run("10000servers-gap0.1%", func(b *testing.B) { benchmarkSolve(b, scaled(5000), plan.Options{Gap: 0.001}) })
+}
+
+// Only photo views: a cache that takes all servers, and disks that fit in anywhere.
+func BenchmarkSolvePhotoView(b *testing.B) {
+	in := load(b, "photoshare", "server1", "photoshare")
+	in.SLA.Rates = in.SLA.Rates[:1]
+	for _, c := range []struct {
+		name string
+		rate float64
+	}{{"500servers", 1e5}, {"10000servers", 2e6}} {
+		in.SLA.Rates[0].PerSecond = c.rate
+		b.Run(c.name, func(b *testing.B) { benchmarkSolve(b, in, plan.Options{}) })
+	}
 }
 
 // A curve of 100 points from 0.05 to 100 times the SLA, proven to the last dollar.

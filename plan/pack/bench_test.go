@@ -75,6 +75,40 @@ func BenchmarkPhotoShare(b *testing.B) {
 	}
 }
 
+// BenchmarkPhotoView packs the data of photo views alone: a cache that fills
+// the servers, two to each, and three disks that fit in anywhere.
+func BenchmarkPhotoView(b *testing.B) {
+	for _, servers := range []int{220, 10_000, 1_000_000} {
+		disk := []float64{1, 0, 0, 0, 0, 0, 1}
+		p := pack.Problem{
+			Resources: []string{"slots", "network", "cores", "sockets", "memory", "dimms", "store"},
+			Servers:   []pack.Server{{Name: "Server1", Cost: 1400, Capacity: []float64{4, 125, 0, 4, 0, 12, 0}}},
+			Purchases: []pack.Purchase{
+				{Name: "cpu", Cost: 137, Change: []float64{0, 0, 1, -1, 0, 0, 0}},
+				{Name: "dimm", Cost: 35, Change: []float64{0, 0, 0, 0, 1, -1, 0}},
+				{Name: "store", Change: []float64{0, 0, 0, 0, -1, 0, 1000}},
+			},
+			Items: []pack.Item{
+				{Name: "photos", Count: 1, Cost: 213, Demand: disk},
+				{Name: "photos cache", Count: 2 * servers, Cost: 35, Demand: []float64{0, 45, 1, 0, 0, 1, 1}},
+				{Name: "thumbs", Count: 1, Cost: 213, Demand: disk},
+				{Name: "tags", Count: 1, Cost: 213, Demand: disk},
+			},
+		}
+		b.Run(fmt.Sprintf("%dservers", servers), func(b *testing.B) {
+			var s pack.Solution
+			for b.Loop() {
+				var err error
+				if s, err = pack.Solve(p, pack.Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(s.Servers()), "servers")
+			b.ReportMetric(100*s.Gap, "gap%")
+		})
+	}
+}
+
 // BenchmarkRandom packs a hundred random problems, and tells how many were not
 // solved to the end and the widest gap among them.
 func BenchmarkRandom(b *testing.B) {

@@ -141,3 +141,18 @@ func TestCostEqualsBruteForce(t *testing.T) {
 		t.Errorf("%d of 620 fit no server: fewer than 500 were compared", unfit)
 	}
 }
+
+// TestGapIsNoMoreThanClaimed asks for less than the optimum: what is claimed
+// to be proven must hold all the same.
+func TestGapIsNoMoreThanClaimed(t *testing.T) {
+	for seed := range uint64(300) {
+		p := small(seed)
+		got, err := pack.Solve(p, pack.Options{Gap: 0.05})
+		if err != nil {
+			continue // fits no server, see above
+		}
+		if want := brute(p); got.LowerBound > want+1e-6 || got.Gap > 0.05 {
+			t.Errorf("seed %d: cost %v, claimed to be above %v by %v at most; brute force %v", seed, got.Cost, got.LowerBound, got.Gap, want)
+		}
+	}
+}

@@ -20,8 +20,11 @@ func costOf(loads []load) float64 {
 }
 
 // cheapest hosts the given numbers of items in the cheapest server that can,
-// and says whether there is one.
+// and says whether there is one. To host nothing costs nothing.
 func cheapest(shapes []*shape, items []int) (column, bool) {
+	if !slices.ContainsFunc(items, positive) {
+		return column{v: make([]int, shapes[0].len())}, true
+	}
 	best := column{cost: math.Inf(1)}
 	for k, s := range shapes {
 		if s.cost >= best.cost {
@@ -72,14 +75,17 @@ func trim(shapes []*shape, loads []load, need []int) []load {
 		}
 	}
 	return slices.DeleteFunc(loads, func(l load) bool {
-		return l.times == 0 || !slices.ContainsFunc(l.v[:len(shapes[l.shape].items)], func(n int) bool { return n > 0 })
+		return l.times == 0 || !slices.ContainsFunc(l.v[:len(shapes[l.shape].items)], positive)
 	})
 }
 
-// lighten takes at most surplus of item i out of one server of one load and
-// says how many it took.
+func positive(n int) bool { return n > 0 }
+
+// lighten takes at most surplus of item i out of one load and says how many it
+// took. It lightens all servers of the load alike that it can: what is best
+// for one is best for the next, and a load may be 10,000 servers.
 func lighten(shapes []*shape, loads *[]load, i, surplus, items int) int {
-	var best load
+	var best column
 	from, took, saved := -1, 0, math.Inf(-1)
 	for k, l := range *loads {
 		s := shapes[l.shape]
@@ -91,10 +97,11 @@ func lighten(shapes []*shape, loads *[]load, i, surplus, items int) int {
 		less[i] -= min(have, surplus)
 		col, ok := cheapest(shapes, less)
 		if ok && l.cost-col.cost > saved {
-			best, from, took, saved = load{col, 1}, k, min(have, surplus), l.cost-col.cost
+			best, from, took, saved = col, k, min(have, surplus), l.cost-col.cost
 		}
 	}
-	(*loads)[from].times--
-	*loads = append(*loads, best)
-	return took
+	times := min((*loads)[from].times, surplus/took)
+	(*loads)[from].times -= times
+	*loads = append(*loads, load{best, times})
+	return times * took
 }

@@ -26,7 +26,7 @@ type tree struct {
 	seq     int
 
 	budget   int     // of a proof, in boxes
-	leftover float64 // bound of nodes that could neither be parted nor closed
+	leftover float64 // least bound of the nodes that were not parted
 }
 
 // A node is a part of the solutions: those that obey its rules.
@@ -154,6 +154,7 @@ func (t *tree) goal() float64 {
 // the node in two where the relaxation is not whole.
 func (t *tree) expand(n *node) {
 	if t.closed(n.bound) {
+		t.leave(n)
 		return
 	}
 	t.nodes++
@@ -165,6 +166,7 @@ func (t *tree) expand(n *node) {
 		}
 		switch {
 		case t.closed(n.bound):
+			t.leave(n)
 			return
 		case rel.broken > integral && t.penalty < 1e4*t.cost:
 			t.penalty *= 10 // breaking a rule must not pay
@@ -180,12 +182,16 @@ func (t *tree) expand(n *node) {
 			continue
 		}
 		if budget == proveBudget || t.stop() { // neither better nor proved
-			t.leftover = min(t.leftover, n.bound)
+			t.leave(n)
 			return
 		}
 		budget = proveBudget
 	}
 }
+
+// leave ends the search of a node. Its solutions may be cheaper than the best,
+// if only by the gap that was asked for.
+func (t *tree) leave(n *node) { t.leftover = min(t.leftover, n.bound) }
 
 // judge spends more on proofs while they succeed, and less when they do not.
 func (t *tree) judge(proved bool) {
