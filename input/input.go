@@ -16,7 +16,11 @@ type Error struct {
 	Where string // the file, or the flag with its dashes; may be empty
 	Line  int    // 1-based line of the file; 0 when no line is to blame
 	Msg   string // what is wrong there, in one line
+	Err   error  // what caused it, for a caller to ask about; may be nil
 }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error gives the mistake as "where:line: message".
 func (e *Error) Error() string {

@@ -32,7 +32,7 @@ func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
 		f, err = os.Open(path)
 	}
 	if err != nil {
-		return nil, input.Errorf(path, "%s", plainReason(err))
+		return nil, &input.Error{Where: path, Msg: plainReason(err), Err: err}
 	}
 	if st, err := f.Stat(); err == nil && st.IsDir() {
 		f.Close()

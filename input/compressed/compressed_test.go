@@ -2,7 +2,9 @@ package compressed
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +109,9 @@ func TestDamageIsBadInput(t *testing.T) {
 
 func TestFilesThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
+	if _, err := Open(filepath.Join(dir, "none.csv")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v does not say that the file is not there", err)
+	}
 	for path, want := range map[string]string{filepath.Join(dir, "none.csv"): "no such file", dir: "is a directory"} {
 		if _, err := Open(path); err == nil || !input.Is(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want bad input that says %q", path, err, want)
