@@ -1,0 +1,47 @@
+// Package replay plays a program against a real target at any scale
+// (PatternMiner §III-C).
+//
+// A player stands for one node of the program: it interprets its type's steps,
+// keeps the replies that later arguments come from, and hands each call to an
+// executor. A controller starts players by the program's start rules. Calls
+// are made when they are due, whether or not the target keeps up; how late
+// they were is part of the result.
+package replay
+
+import (
+	"context"
+
+	"gleaner/trace"
+)
+
+// An Executor speaks one protocol to one target.
+type Executor interface {
+	// Dial opens a connection for a node. Who the node is matters to protocols
+	// that log in or bind to its address.
+	Dial(context.Context, Identity) (Conn, error)
+}
+
+// An Identity is who a connection speaks for.
+type Identity struct {
+	Sender  string // the node's name
+	Address string // where it calls from, if the program says so
+	Target  string // the role it calls: one connection a role
+}
+
+// A Conn makes calls one after another unless its executor says that it may be
+// shared.
+type Conn interface {
+	// Call makes one call: call.Method and call.Request are set. The reply's
+	// leaves have the paths and kinds that a recording of the same call has, and
+	// its status the same words. An error means that no reply came: the target
+	// refused the connection, broke it, or did not answer in time.
+	Call(context.Context, *trace.Call) (Reply, error)
+	Close() error
+}
+
+// A Reply is what the target said.
+type Reply struct {
+	Leaves  []trace.Leaf
+	Status  string // as recorded: empty or "OK" is success
+	Message string // what the target said when it refused
+}
