@@ -189,6 +189,9 @@ func (s *slot) foretold(e *evaluator, o occ) bool {
 		if t, isTime := r.(now); isTime {
 			return t.meets(e.c, o, want)
 		}
+		if set, isSet := r.(shuffled); isSet {
+			return set.set[want]
+		}
 		if src, isSource := r.(source); isSource && src.sel == each {
 			if src.among(e, o, want) {
 				return true
