@@ -252,19 +252,30 @@ func (n *node) call(c *program.Call, wait int64) bool {
 	if n.out.Run == "" {
 		n.out.Run = "grown"
 	}
-	for _, a := range c.Args {
-		n.out.Request = append(n.out.Request, n.leaf(c, a))
-	}
+	c.Elements(n.length, func(path string, item int, value program.Template) {
+		n.out.Request = append(n.out.Request, n.leaf(c, path, item, value))
+	})
 	n.made[c.Name]++
 	return n.yield(&n.out)
 }
 
-// leaf fills in one argument. An element of a list whose length varies stands
-// for itself, once.
-func (n *node) leaf(c *program.Call, a program.Arg) trace.Leaf {
-	text := a.Value.Fill(func(h *program.Hole) string { return n.fill(h, c, 0) })
-	l := trace.Leaf{Path: strings.ReplaceAll(a.Path, "[*]", "[0]"), Kind: trace.String, Value: text}
-	if a.Value.Bare {
+// length is how long a list is this time.
+func (n *node) length(l program.List) int {
+	f := l.Lengths[0]
+	if len(l.Lengths) > 1 {
+		f = l.Lengths[n.chance.IntN(len(l.Lengths))]
+	}
+	return max(0, min(f.At(n.setting.Scale), maxList))
+}
+
+// maxList bounds what a formula may do to a list far beyond what was seen.
+const maxList = 1 << 20
+
+// leaf fills in one argument.
+func (n *node) leaf(c *program.Call, path string, item int, value program.Template) trace.Leaf {
+	text := value.Fill(func(h *program.Hole) string { return n.fill(h, c, item) })
+	l := trace.Leaf{Path: path, Kind: trace.String, Value: text}
+	if value.Bare {
 		l.Kind = bareKind(text)
 	}
 	return l

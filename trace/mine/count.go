@@ -49,12 +49,17 @@ func countOf(points []ladder.Point) count {
 func (c count) at(n int) int { return c.formula.At(n) }
 
 // counts finds the nature of every site, and how often it is called.
-func (s *sites) counts(runs []*Run) {
-	byRun := make([]map[siteID]int, len(runs))
+func (s *sites) counts(nodes []count, runs []*Run) {
+	byRun, byNode := make([]map[siteID]int, len(runs)), map[siteID]map[*sender]int{}
 	for i, r := range runs {
 		byRun[i] = map[siteID]int{}
 		for k := range r.calls {
-			byRun[i][r.calls[k].site]++
+			c := &r.calls[k]
+			byRun[i][c.site]++
+			if byNode[c.site] == nil {
+				byNode[c.site] = map[*sender]int{}
+			}
+			byNode[c.site][c.sender]++
 		}
 	}
 	regular := s.beats(runs)
@@ -64,6 +69,8 @@ func (s *sites) counts(runs []*Run) {
 		switch {
 		case s.findUntil(st, runs):
 			st.nature = until
+		case st.period == 0 && st.strayed(byNode[st.id], nodes[st.kind]):
+			st.nature = varying
 		case st.count.exact && (st.period == 0 || plain(st.count.formula)):
 			st.nature = logical
 		case st.period > 0:
@@ -273,6 +280,11 @@ func (t *total) natureOf() nature {
 		return logical
 	}
 	return all
+}
+
+// explained: the loops the calls are in give their number.
+func (t *total) explained() bool {
+	return !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
 }
 
 // at is how often the call type is expected at a scale.

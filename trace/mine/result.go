@@ -23,6 +23,7 @@ type Model struct {
 	totals  []*total
 	shapes  []*structure
 	timing  *timing
+	lists   map[siteID]lengths
 	Program *program.Program
 }
 
@@ -51,7 +52,10 @@ func Learn(ctx context.Context, c *Corpus) (*Model, error) {
 			}
 			m.totals = m.sites.totals(m.runs)
 		},
-		func() { m.timing = m.sites.times(m.runs, len(m.types)) },
+		func() {
+			m.timing = m.sites.times(m.runs, len(m.types))
+			m.lists = m.sites.listLengths(m.runs)
+		},
 		func() { m.Program = m.write() },
 	} {
 		if err := ctx.Err(); err != nil {
@@ -107,12 +111,15 @@ func (m *Model) learnCounts() {
 	for k := range m.types {
 		m.nodes = append(m.nodes, nodesOf(k, m.runs))
 	}
-	m.sites.counts(m.runs)
+	m.sites.counts(m.nodes, m.runs)
 	for _, st := range m.sites.all {
 		switch st.nature {
 		case realtime:
 			m.sites.keepTime(st, m.nodes[st.kind], m.runs)
 		case varying:
+			if st.count.nearly {
+				continue
+			}
 			st.count = perNode(st.count, m.nodes[st.kind])
 		}
 	}
@@ -268,6 +275,9 @@ func shorten(s string) string {
 // Ambiguous lists the counts that are not sure beyond the scales seen.
 func (m *Model) Ambiguous() []Ambiguous {
 	out := m.alternatives(16 * m.largest())
+	if n := len(m.Program.Scales); n < 3 {
+		out = append(out, Ambiguous{What: "all counts", Formulas: []string{}, Next: 2 * m.largest(), Why: fmt.Sprintf("a line takes three scales to show, and there are %d", n)})
+	}
 	for _, a := range m.doubtful() {
 		if !slices.ContainsFunc(out, func(b Ambiguous) bool { return b.What == a.What && b.of == a.of }) {
 			out = append(out, a)
@@ -301,8 +311,7 @@ func (m *Model) alternatives(scale int) []Ambiguous {
 		})
 	}
 	for _, t := range m.totals {
-		explained := !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
-		if t.nature == logical && !explained {
+		if t.nature == logical && !t.explained() {
 			op := m.c.opOf[t.op]
 			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls", of: t.callType}, t.count)
 		}

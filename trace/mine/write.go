@@ -115,6 +115,7 @@ func (m *Model) writeCall(st *site) program.Call {
 	for _, reach := range st.reach {
 		w.Reach = append(w.Reach, program.Reach{From: reach.from.label, Nodes: reach.nodes.formula})
 	}
+	w.Lists = m.writeLists(st, m.lists[st.id])
 	for _, a := range st.args {
 		w.Args = append(w.Args, program.Arg{Path: a.name, Value: m.template(a)})
 	}

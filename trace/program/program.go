@@ -60,6 +60,7 @@ type Call struct {
 	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
 	Until  *Until   `yaml:"until,omitempty"`
 	Reach  []Reach  `yaml:"reach,omitempty"`
+	Lists  Lists    `yaml:"lists,omitempty"` // whose length varies
 	Args   Args     `yaml:"args,omitempty"`
 }
 
@@ -266,6 +267,13 @@ func (p *Program) check() error {
 			owner[c.Name] = t.Name
 			if err := known(c.Wait.Formula, "n"); err != nil || c.Method == "" {
 				return cmp.Or(err, fmt.Errorf("call %q has no method", c.Name))
+			}
+			for _, l := range c.Lists {
+				for _, f := range l.Lengths {
+					if err := known(f, "n"); err != nil {
+						return fmt.Errorf("call %q, list %s: %w", c.Name, l.Path, err)
+					}
+				}
 			}
 		}
 	}
