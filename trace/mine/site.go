@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/ladder"
 )
 
 type siteID int32
@@ -226,26 +227,29 @@ func (s *sites) key(call *call) siteKey {
 }
 
 // tellingShapes finds the sites whose requests have a few shapes that every
-// run knows: their lists are written out in the program.
+// run knows, and as often as the scale says: their lists are written out in the
+// program. Where chance decides what goes into one message, the list is one
+// whose length varies.
 func (s *sites) tellingShapes(runs []*Run) map[siteKey]bool {
-	seen := map[siteKey]map[shapeID]int{}
+	seen := map[siteKey]map[shapeID][]int{}
 	for i, r := range runs {
 		for k := range r.calls {
 			call := &r.calls[k]
 			key := s.key(call)
 			if seen[key] == nil {
-				seen[key] = map[shapeID]int{}
+				seen[key] = map[shapeID][]int{}
 			}
-			if seen[key][call.req.shape] == i {
-				seen[key][call.req.shape] = i + 1
+			if seen[key][call.req.shape] == nil {
+				seen[key][call.req.shape] = make([]int, len(runs))
 			}
+			seen[key][call.req.shape][i]++
 		}
 	}
 	out := map[siteKey]bool{}
 	for key, shapes := range seen {
 		out[key] = len(runs) > 1 && len(shapes) > 1 && len(shapes) <= 6
-		for _, n := range shapes {
-			out[key] = out[key] && n == len(runs)
+		for _, calls := range shapes {
+			out[key] = out[key] && !slices.Contains(calls, 0) && len(ladder.Exact(pointsOf(runs, func(i int) int { return calls[i] }))) > 0
 		}
 	}
 	return out

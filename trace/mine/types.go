@@ -3,6 +3,7 @@ package mine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ type crowd struct {
 	ops     []opID
 	sum     map[opID]float64
 	members []*sender
+	runs    map[*Run]bool // that have some of them
 }
 
 // findTypes sorts the senders of all runs into types, by behaviour alone.
@@ -48,6 +50,7 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 			}
 		}
 	}
+	takeTurns(crowds, parent, find)
 	var types []*nodeType
 	kinds := map[int]int{}
 	for i, cr := range crowds {
@@ -70,6 +73,53 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 		c.rank(r, len(types))
 	}
 	return types
+}
+
+// takeTurns joins types of which no run has both, where one does nothing that
+// the other does not: at small scales a node may have little to do.
+func takeTurns(crowds []*crowd, parent []int, find func(int) int) {
+	ops, runs := map[int]map[opID]bool{}, map[int]map[*Run]bool{}
+	var roots []int
+	for i, cr := range crowds {
+		root := find(i)
+		if ops[root] == nil {
+			ops[root], runs[root] = map[opID]bool{}, map[*Run]bool{}
+			roots = append(roots, root)
+		}
+		for _, op := range cr.ops {
+			ops[root][op] = true
+		}
+		for r := range cr.runs {
+			runs[root][r] = true
+		}
+	}
+	for _, a := range roots {
+		for _, b := range roots {
+			if find(a) != a || find(b) != b || a == b || !within(ops[a], ops[b]) || meet(runs[a], runs[b]) {
+				continue
+			}
+			parent[a] = b
+			maps.Copy(runs[b], runs[a])
+		}
+	}
+}
+
+func within[K comparable](a, b map[K]bool) bool {
+	for k := range a {
+		if !b[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func meet[K comparable](a, b map[K]bool) bool {
+	for k := range a {
+		if b[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // A TypeRule says which senders are of one type, where behaviour alone is not
@@ -138,9 +188,10 @@ func gather(runs []*Run) []*crowd {
 			slices.Sort(ops)
 			key := fmt.Sprint(ops)
 			if byKey[key] == nil {
-				byKey[key] = &crowd{ops: ops, sum: map[opID]float64{}}
+				byKey[key] = &crowd{ops: ops, sum: map[opID]float64{}, runs: map[*Run]bool{}}
 			}
 			cr := byKey[key]
+			cr.runs[r] = true
 			cr.members = append(cr.members, s)
 			for op, v := range profile {
 				cr.sum[op] += v

@@ -9,6 +9,7 @@
 package ladder
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -55,6 +56,7 @@ func Exact(points []Point) []program.Formula {
 			add(f, true)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b program.Formula) int { return cmp.Compare(extras(a), extras(b)) })
 	add(bounded("min", points))
 	add(bounded("max", points))
 	if len(points) == 3 {
@@ -80,6 +82,18 @@ func falls(f program.Formula, points []Point) bool {
 func spare(basis string, f program.Formula) bool {
 	text := f.String()
 	return strings.HasPrefix(text, basis) || strings.HasSuffix(text, basis)
+}
+
+// extras is how many numbers a form has besides its basis.
+func extras(f program.Formula) int {
+	n := 0
+	if text := f.String(); text[0] < 'a' {
+		n++
+	}
+	if f.String()[len(f.String())-1] != ')' {
+		n++
+	}
+	return n
 }
 
 // lineAnd is a line in n and one time the basis.
