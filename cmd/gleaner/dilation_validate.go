@@ -32,9 +32,9 @@ that each job spreads over them evenly. Use a machine that does nothing else.`,
   gleaner dilation validate --json > validate.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Length, o.Repeat = 1300*time.Millisecond, 3
+			o.Length, o.Repeat = 800*time.Millisecond, 3
 			if quick {
-				o.Length, o.Repeat = 600*time.Millisecond, 1
+				o.Length, o.Repeat = 400*time.Millisecond, 1
 			}
 			b, finish, err := newBench(cmd, cores, o.Dir, "running mixes")
 			if err != nil {

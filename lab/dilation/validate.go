@@ -143,15 +143,21 @@ func (t *trial) command(work string, size int64) []string {
 }
 
 // calibrate finds the size at which a workload takes as long as it should:
-// twice as much until the clock can tell, and then in proportion.
+// twice as much until the clock can tell, and then twice in proportion, since a
+// first run may find the machine cold.
 func (t *trial) calibrate(ctx context.Context, work string) error {
-	for size := int64(8); ; size *= 2 {
+	for size, left := int64(8), 2; ; {
 		took, err := t.alone(ctx, t.command(work, size))
 		if err != nil {
 			return err
 		}
-		if took.Wall() > t.Length/3 {
-			t.sizes[work] = max(1, int64(float64(size)*t.Length.Seconds()/took.Wall().Seconds()))
+		if took.Wall() < t.Length/3 {
+			size *= 2
+			continue
+		}
+		size = max(1, int64(float64(size)*t.Length.Seconds()/took.Wall().Seconds()))
+		if left--; left == 0 {
+			t.sizes[work] = size
 			return nil
 		}
 	}

@@ -37,12 +37,18 @@ type Result struct {
 	Others float64 // cores that others used, or the hypervisor took, on average; 0 where it is not known
 }
 
+// memory is about what a command uses at its start.
+const memory = 48 << 20
+
 // Run runs the commands on the first cores of this machine, or on all when
 // cores is 0, and waits for them. When one fails, or ctx is done, all are
 // killed with everything they have started.
 func Run(ctx context.Context, cores int, commands []Command) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	if err := warm(cores, memory*len(commands)); err != nil {
+		return Result{}, fmt.Errorf("mix: %w", err)
+	}
 	took := make([]Took, len(commands))
 	begin, busy := time.Now(), busyTime()
 	var all, front sync.WaitGroup

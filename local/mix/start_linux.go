@@ -16,10 +16,14 @@ import (
 // first cores only.
 func startOn(cores int, cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return onCores(cores, cmd.Start) // a child may use what the thread may that bears it
+}
+
+// onCores calls f on the first cores, or on any when cores is 0.
+func onCores(cores int, f func() error) error {
 	if cores == 0 {
-		return cmd.Start()
+		return f()
 	}
-	// A child may use what the thread may that bears it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var allowed, first unix.CPUSet
@@ -36,7 +40,23 @@ func startOn(cores int, cmd *exec.Cmd) error {
 		return err
 	}
 	defer unix.SchedSetaffinity(0, &allowed)
-	return cmd.Start()
+	return f()
+}
+
+// warm uses memory and gives it back, so that the next to use it does not wait
+// for a hypervisor that has taken free memory away.
+func warm(cores, size int) error {
+	return onCores(cores, func() error {
+		b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			return err
+		}
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
+		for i := 0; i < size; i += os.Getpagesize() {
+			b[i] = 1
+		}
+		return unix.Munmap(b)
+	})
 }
 
 // killGroup ends a command and all that it has started.

@@ -45,7 +45,7 @@ func fill(f *os.File) error {
 	text := make([]byte, 0, block+128)
 	for len(text) < block {
 		text = append(text, "request "...)
-		for range 4 {
+		for range 2 {
 			text = strconv.AppendUint(text, rng.Uint64(), 36)
 		}
 		text = append(text, " took "...)

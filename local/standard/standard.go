@@ -182,7 +182,7 @@ func disk(unit func(f *files) error) func(context.Context, Job) error {
 		if err != nil {
 			return err
 		}
-		pack, err := aligned(s2.MaxEncodedLen(block) + page)
+		pack, err := aligned(s2.MaxEncodedLen(block))
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func compress(f *files) error {
 		return err
 	}
 	n := len(s2.Encode(f.pack, f.data))
-	return f.write(f.pack[:(n+page-1)/page*page])
+	return f.write(f.pack[:min((n+page-1)/page*page, block)]) // no file grows
 }
 
 func mail(f *files) error {
