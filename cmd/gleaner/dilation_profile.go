@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ machine are made again. The command must do the same work every time it is run.`
 			defer finish()
 			p, err := b.Profile(cmd.Context(), args, o)
 			if err != nil {
-				return stopped(cmd.Context(), err)
+				return err
 			}
 			finish()
 			if wantJSON(cmd) {
@@ -114,13 +113,6 @@ func printProfile(out io.Writer, p *lab.Profile, tolerance float64, disturbed in
 		fmt.Fprintf(out, "others used the machine in %s\n", counted(disturbed, "measurement"))
 	}
 	return nil
-}
-
-// timed tells how long f took.
-func timed(f func() error) (time.Duration, error) {
-	start := time.Now()
-	err := f()
-	return time.Since(start), err
 }
 
 func wholePercent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

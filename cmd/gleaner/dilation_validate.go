@@ -43,7 +43,7 @@ that each job spreads over them evenly. Use a machine that does nothing else.`,
 			defer finish()
 			v, err := b.Validate(cmd.Context(), o)
 			if err != nil {
-				return stopped(cmd.Context(), err)
+				return err
 			}
 			finish()
 			if wantJSON(cmd) {

@@ -172,6 +172,6 @@ func (p *Profile) roots(m model.Machine, copies int, factor model.Estimate) []mo
 // limit scales shares that noise has made add up to more than 1 down to it.
 func (p *Profile) limit() {
 	for i, share := range model.Limited(p.Vector()) {
-		p.Load[i].Share = share
+		p.Load[i].Share, p.Load[i].Low = share, min(p.Load[i].Low, share)
 	}
 }

@@ -58,16 +58,15 @@ type Options struct {
 
 // A Row is one job of a mix.
 type Row struct {
-	Job         string  `json:"job"`
-	Alone       Seconds `json:"alone_s"`
-	Start       Seconds `json:"start_s"`
-	Measured    Seconds `json:"measured_s"` // from its start to its end
-	DFactor     Seconds `json:"dfactor_s"`
-	Linear      Seconds `json:"linear_sum_s"`
-	DFactorOff  float64 `json:"dfactor_error"`
-	LinearOff   float64 `json:"linear_sum_error"`
-	LoadedByCPU float64 `json:"cpu"`
-	LoadedByIO  float64 `json:"io"`
+	Job        string       `json:"job"`
+	Alone      Seconds      `json:"alone_s"`
+	Start      Seconds      `json:"start_s"`
+	Measured   Seconds      `json:"measured_s"` // from its start to its end
+	DFactor    Seconds      `json:"dfactor_s"`
+	Linear     Seconds      `json:"linear_sum_s"`
+	DFactorOff float64      `json:"dfactor_error"`
+	LinearOff  float64      `json:"linear_sum_error"`
+	Load       model.Vector `json:"load"`
 }
 
 // A Mix is how one was foreseen, and how it was.
@@ -105,17 +104,17 @@ func (b *Bench) Validate(ctx context.Context, o Options) (*Validation, error) {
 	t := &trial{Bench: b, Options: o, sizes: map[string]int64{}, loads: map[string]model.Vector{"cpu": {1, 0}, "io": {0, 1}},
 		out: &Validation{Cores: b.Machine()[0], Profiles: map[string]*Profile{}}}
 	all := blends
-	ways := []part{{work: "filecomp"}, {work: "mail"}, {work: "files"}}
+	profiled := []string{"filecomp", "mail", "files"}
 	if hasFio() {
-		all, ways = append(all[:len(all):len(all)], withFio...), append(ways, part{work: "fio"})
+		all, profiled = append(all[:len(all):len(all)], withFio...), append(profiled, "fio")
 	}
 	for _, work := range []string{"cpu", "io"} {
 		if err := t.calibrate(ctx, work); err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range ways {
-		if err := t.profile(ctx, w.work); err != nil {
+	for _, work := range profiled {
+		if err := t.profile(ctx, work); err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +220,7 @@ func (t *trial) compare(m blend, alone, together [][]time.Duration) {
 	for i, p := range m.parts {
 		measured, foreseen := median(together[i]), finish[i]-jobs[i].Start
 		row := Row{Job: p.work, Alone: seconds(jobs[i].Work), Start: seconds(jobs[i].Start), Measured: seconds(measured), DFactor: seconds(foreseen), Linear: seconds(linear),
-			DFactorOff: off(foreseen, measured), LinearOff: off(linear, measured), LoadedByCPU: jobs[i].Load[0], LoadedByIO: jobs[i].Load[1]}
+			DFactorOff: off(foreseen, measured), LinearOff: off(linear, measured), Load: jobs[i].Load}
 		out.Jobs = append(out.Jobs, row)
 		out.DFactorOff += row.DFactorOff / float64(len(m.parts))
 		out.LinearOff += row.LinearOff / float64(len(m.parts))
