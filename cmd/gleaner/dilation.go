@@ -137,7 +137,7 @@ func newBench(cmd *cobra.Command, cores int, dir, what string) (*lab.Bench, func
 		return nil, nil, err
 	}
 	bar := newProgress(cmd, what, 0)
-	b := &lab.Bench{Cores: cores, Done: func() { bar.add(1) },
+	b := &lab.Bench{Cores: cores, Tries: 3, Done: func() { bar.add(1) },
 		Std: func(kind string, size int64) []string {
 			return []string{self, "dilation", "std", kind, "--size", strconv.FormatInt(size, 10), "--dir", dir}
 		}}

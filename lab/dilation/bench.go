@@ -20,6 +20,9 @@ type Bench struct {
 	// Std gives the command of a standard job of that size; of size 0 it goes on
 	// until it is killed.
 	Std func(kind string, size int64) []string
+	// Tries is how often a measurement that others disturb is made, until the
+	// quietest is taken; 0: once.
+	Tries int
 	// Done is told of every measurement. Nil: nobody is.
 	Done func()
 
@@ -38,18 +41,14 @@ func (b *Bench) Machine() model.Machine {
 // Resources names what loading vectors speak of here.
 func Resources() []string { return []string{"cpu", "io"} }
 
-const (
-	// noise is how much of a core others may use before a measurement is
-	// made again: interrupts and the kernel's own threads use less.
-	noise = 0.25
-	// tries is how often it is made before the quietest is taken.
-	tries = 3
-)
+// noise is how much of a core others may use before a measurement is made
+// again: interrupts and the kernel's own threads use less.
+const noise = 0.25
 
 // run runs commands side by side, again when others used the machine too.
 func (b *Bench) run(ctx context.Context, commands ...mix.Command) ([]mix.Took, error) {
 	best := mix.Result{Others: math.Inf(1)}
-	for range tries {
+	for range max(b.Tries, 1) {
 		r, err := mix.Run(ctx, b.Cores, commands)
 		if err != nil {
 			return nil, err

@@ -113,6 +113,7 @@ func (c Command) run(ctx context.Context, cores int, begin time.Time) (Took, err
 	err := cmd.Wait()
 	took.End = time.Since(begin)
 	close(ended)
+	killGroup(cmd) // what it has left behind
 	if before >= 0 {
 		took.Pressure = pressure() - before
 	}
