@@ -78,6 +78,9 @@ func (r *run) supervise(dir string) exit {
 		_ = r.killAll(os.Getpid(), dir) // it was told to die before it was born
 	}
 	how := waitFor(pid)
+	if r.Group != nil {
+		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
+	}
 	how.Memory = how.Signal != "" && r.Group != nil && r.Group.OutOfMemory()
 	if err := r.killAll(os.Getpid(), dir); err != nil {
 		how.Failed = err.Error()
