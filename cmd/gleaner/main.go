@@ -95,6 +95,7 @@ the servers noticing.`,
 		newTrace(),
 		newReproduce(),
 		newTask(),
+		newLab(),
 		newVersion(),
 	)
 	root.InitDefaultCompletionCmd()

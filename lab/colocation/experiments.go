@@ -1,0 +1,150 @@
+package colocation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"gleaner/chart"
+	"gleaner/cluster"
+	"gleaner/lab"
+	"gleaner/lab/search"
+)
+
+// Experiments are those on this machine. Figures 10 and 11 are two views of one
+// measurement, which is made once for both.
+func Experiments() []lab.Experiment {
+	var shared remembered
+	return []lab.Experiment{
+		{Name: "fig10", Short: "a search service's tail latency beside harvested jobs, on this machine", Run: shown(shared.cycles, fig10)},
+		{Name: "fig11", Short: "run times of the jobs beside it", Run: shown(shared.cycles, fig11)},
+		{Name: "fig12", Short: "the service's tail latency beside jobs that harvest the disk", Run: shown(disk, fig12)},
+	}
+}
+
+// A size is how long an experiment measures.
+type size struct {
+	length    time.Duration // of the day, as it is played
+	windows   int           // of it, of each of which a percentile is told
+	rounds    int           // of all settings
+	calibrate time.Duration
+}
+
+const (
+	mean   = 0.25 // of the machine, that the primary uses on average
+	demand = 0.35 // of it, that jobs would use
+)
+
+func sizeOf(o lab.Options) size {
+	s := size{length: 40 * time.Second, windows: 20, rounds: 2, calibrate: 3 * time.Second}
+	switch {
+	case o.Quick:
+		s = size{length: 10 * time.Second, windows: 10, rounds: 1, calibrate: 1500 * time.Millisecond}
+	case o.Full:
+		s.length, s.windows, s.rounds = 2*time.Minute, 40, 3
+	}
+	s.rounds = max(s.rounds, o.Seeds)
+	return s
+}
+
+// halved is the size for the experiment with fewer settings to tell apart.
+func (s size) halved() size {
+	s.length, s.windows = s.length*5/8, s.windows/2
+	return s
+}
+
+// task is how long one task of a job computes, if it has a core to itself.
+func (s size) task() time.Duration { return max(s.length/80, 250*time.Millisecond) }
+
+// steady is how long the primary must have left room before tasks come back:
+// two hours of the day that is played.
+func (s size) steady() time.Duration { return s.length / 12 }
+
+// A setting is one of the ways in which the day is played.
+type setting struct {
+	name     string
+	policy   string
+	harvests bool
+}
+
+var (
+	alone      = setting{"alone", "history", false}
+	stocked    = setting{"stock", "stock", true}
+	aware      = setting{"primary", "primary", true}
+	historical = setting{"history", "history", true}
+)
+
+// An outcome is what came of one day in one setting.
+type outcome struct {
+	queries         search.Record
+	busy, stolen    float64 // shares of the machine
+	harvested       float64 // of it, by tasks
+	jobs            []jobRun
+	started, killed int // tasks
+	moved           int // MB, by jobs that harvest the disk
+	confined        bool
+	pattern         cluster.Pattern // of the class that was learned
+}
+
+type jobRun struct {
+	name     string
+	since    time.Time
+	took     time.Duration
+	finished bool
+	failed   string
+}
+
+// A result is the outcomes of all days in one setting.
+type result struct {
+	setting
+	days []outcome
+}
+
+// A measurement is all results, the first of the primary alone.
+type measurement struct {
+	size    size
+	cores   int
+	results []result
+	missing string // why there are none
+}
+
+// remembered measures once for all who ask alike.
+type remembered struct {
+	mu   sync.Mutex
+	asks lab.Options
+	has  *measurement
+}
+
+func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.has != nil && r.asks == o {
+		return r.has, nil
+	}
+	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries)
+	if err == nil {
+		r.asks, r.has = o, m
+	}
+	return m, err
+}
+
+func disk(ctx context.Context, o lab.Options) (*measurement, error) {
+	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies)
+}
+
+// shown runs a measurement and shows it; where it cannot be made, the table
+// says why.
+func shown(measure func(context.Context, lab.Options) (*measurement, error), show func(*measurement) (lab.Table, chart.Figure)) func(context.Context, lab.Options) ([]lab.Table, []chart.Figure, error) {
+	return func(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+		m, err := measure(ctx, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		t, f := show(m)
+		if m.missing != "" {
+			t.Rows, t.Notes = nil, []string{"Left out: " + m.missing + "."}
+			return []lab.Table{t}, nil, nil
+		}
+		return []lab.Table{t}, []chart.Figure{f}, nil
+	}
+}
