@@ -77,19 +77,20 @@ func (b *bench) calibrate(ctx context.Context) error {
 	}
 	rate := mean * most
 	steady := search.Follow(func(time.Duration) float64 { return rate }, b.size.calibrate, search.Usual, r)
-	before, err := readTicks()
+	before, err := read(b.service.Pid)
 	if err != nil {
 		return err
 	}
-	if _, err := steady.Play(ctx, b.service.URL); err != nil {
-		return err
-	}
-	after, err := readTicks()
+	sent, err := steady.Play(ctx, b.service.URL)
 	if err != nil {
 		return err
 	}
-	busy, _ := after.since(before)
-	b.whole = rate / max(busy, mean/4)
+	after, err := read(b.service.Pid)
+	if err != nil {
+		return err
+	}
+	_, _, primary := after.since(before)
+	b.whole = float64(len(sent)) / after.at.Sub(before.at).Seconds() / primary
 	return nil
 }
 
@@ -195,7 +196,7 @@ func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Pol
 		kit.request.CPU = cluster.Core // what it will use: no more run than there are cores
 	}
 	load := b.load()
-	before, err := readTicks()
+	before, err := read(b.service.Pid)
 	if err != nil {
 		return err
 	}
@@ -204,8 +205,8 @@ func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Pol
 	if o.queries, err = load.Play(ctx, b.service.URL); err != nil {
 		return errors.Join(err, <-submitted)
 	}
-	after, err := readTicks()
-	o.busy, o.stolen = after.since(before)
+	after, err := read(b.service.Pid)
+	o.busy, o.stolen, o.primary = after.since(before)
 	return errors.Join(err, <-submitted)
 }
 

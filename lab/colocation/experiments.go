@@ -32,14 +32,14 @@ type size struct {
 
 const (
 	mean   = 0.25 // of the machine, that the primary uses on average
-	demand = 0.35 // of it, that jobs would use
+	demand = 0.40 // of it, that jobs would use
 )
 
 func sizeOf(o lab.Options) size {
-	s := size{length: 40 * time.Second, windows: 20, rounds: 2, calibrate: 3 * time.Second}
+	s := size{length: 40 * time.Second, windows: 20, rounds: 2, calibrate: 5 * time.Second}
 	switch {
 	case o.Quick:
-		s = size{length: 10 * time.Second, windows: 10, rounds: 1, calibrate: 1500 * time.Millisecond}
+		s = size{length: 10 * time.Second, windows: 10, rounds: 1, calibrate: 2 * time.Second}
 	case o.Full:
 		s.length, s.windows, s.rounds = 2*time.Minute, 40, 3
 	}
@@ -54,7 +54,7 @@ func (s size) halved() size {
 }
 
 // task is how long one task of a job computes, if it has a core to itself.
-func (s size) task() time.Duration { return max(s.length/80, 250*time.Millisecond) }
+func (s size) task() time.Duration { return s.length / 40 }
 
 // steady is how long the primary must have left room before tasks come back:
 // two hours of the day that is played.
@@ -77,14 +77,21 @@ var (
 // An outcome is what came of one day in one setting.
 type outcome struct {
 	queries         search.Record
-	busy, stolen    float64 // shares of the machine
-	harvested       float64 // of it, by tasks
+	busy, stolen    float64 // shares of the machine, the second taken by its host
+	primary         float64 // of it, used by the service and its clients
+	harvested       float64 // of it, used by tasks
 	jobs            []jobRun
 	started, killed int // tasks
 	moved           int // MB, by jobs that harvest the disk
 	confined        bool
 	pattern         cluster.Pattern // of the class that was learned
 }
+
+// used is the share of the machine that did something for the primary or for jobs.
+func (o outcome) used() float64 { return o.primary + o.harvested }
+
+// others is the share that somebody else used, who should not have.
+func (o outcome) others() float64 { return max(o.busy-o.used(), 0) + o.stolen }
 
 type jobRun struct {
 	name     string
@@ -105,6 +112,7 @@ type measurement struct {
 	size    size
 	cores   int
 	results []result
+	again   int    // days that were played again
 	missing string // why there are none
 }
 

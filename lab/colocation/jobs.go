@@ -16,10 +16,10 @@ type shape struct {
 }
 
 // queries are jobs that compute, small, medium and large.
-var queries = []shape{{"query-small", 2, 1, false}, {"query-medium", 4, 2, false}, {"query-large", 6, 3, false}}
+var queries = []shape{{"query-small", 1, 1, false}, {"query-medium", 2, 1, false}, {"query-large", 4, 2, false}}
 
 // copies are jobs that write tables to the disk and read them back.
-var copies = []shape{{"copy-small", 2, 2, true}, {"copy-large", 6, 6, true}}
+var copies = []shape{{"copy-small", 1, 1, true}, {"copy-large", 4, 4, true}}
 
 // An arrival is a job that is submitted.
 type arrival struct {

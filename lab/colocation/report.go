@@ -81,7 +81,7 @@ func (m *measurement) tail(r result) []any {
 	over := ratios(p99, m.curve(m.results[0].record()))
 	return []any{r.name, millis(median(p99)), millis(average(p99)), millis(slices.Max(p99)), millis(r.record().Percentile(0.99)),
 		more(median(over)), more(average(over)), more(quantile(over, 0.1)) + " to " + more(quantile(over, 0.9)),
-		percent(r.share(func(o outcome) float64 { return o.busy })), percent(r.share(func(o outcome) float64 { return o.harvested }))}
+		percent(r.share(outcome.used)), percent(r.share(func(o outcome) float64 { return o.harvested }))}
 }
 
 // curve is the 99th percentile of each window, in ms.
@@ -102,9 +102,7 @@ func (m *measurement) notes() []string {
 	if !m.confined() {
 		machine += " No control groups: tasks ran as process groups at the lowest priority."
 	}
-	if stolen := m.stolen(); stolen > 0.005 {
-		machine += fmt.Sprintf(" The host took up to %s of the machine away meanwhile.", percent(stolen))
-	}
+	machine += fmt.Sprintf(" Others, and the machine's host, used up to %s of it meanwhile; days played again for that: %d.", percent(m.others()), m.again)
 	if failed := m.failed(); failed > 0 {
 		machine += fmt.Sprintf(" %d queries failed.", failed)
 	}
@@ -135,11 +133,12 @@ func (m *measurement) confined() bool {
 	})
 }
 
-func (m *measurement) stolen() float64 {
+// others is the most that somebody else used on one day.
+func (m *measurement) others() float64 {
 	most := 0.0
 	for _, r := range m.results {
 		for _, o := range r.days {
-			most = max(most, o.stolen)
+			most = max(most, o.others())
 		}
 	}
 	return most

@@ -14,9 +14,9 @@ type Corpus struct {
 	Seed      uint64
 }
 
-// Usual is the corpus of the experiments: on one core of a server, a query
-// takes a few milliseconds.
-var Usual = Corpus{Documents: 20_000, Words: 20_000, Length: 80, Seed: 1}
+// Usual is the corpus of the experiments: large enough for queries of some ten
+// milliseconds, and small enough to be indexed in seconds.
+var Usual = Corpus{Documents: 10_000, Words: 20_000, Length: 80, Seed: 1}
 
 const (
 	skew = 1.05 // of the words' frequencies
@@ -68,13 +68,13 @@ func (c Corpus) Each(use func(body string) error) error {
 	return nil
 }
 
-// Queries draws n queries of one to four words, which are as common as in the
+// Queries draws n queries of one to three words, which are as common as in the
 // documents: a few of them match much of the corpus and take long.
 func (c Corpus) Queries(n int, r *rand.Rand) []string {
 	t := c.text(r)
 	all := make([]string, n)
 	for i := range all {
-		all[i] = t.words(1 + r.IntN(4))
+		all[i] = t.words(1 + r.IntN(3))
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 const (
 	field   = "body"
 	best    = 10  // hits of an answer
+	typos   = 1   // in a word, that are forgiven
 	batch   = 500 // documents indexed at once
 	laxness = 400 // GOGC: the heap is small beside the index, which is mapped from files
 )
@@ -101,6 +102,7 @@ func answering(index bleve.Index) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := bleve.NewMatchQuery(r.URL.Query().Get("q"))
 		query.SetField(field)
+		query.SetFuzziness(typos)
 		result, err := index.SearchInContext(r.Context(), bleve.NewSearchRequestOptions(query, best, 0, false))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
