@@ -20,6 +20,7 @@ import (
 // A bench is a service that runs, and all that is the same for every setting.
 type bench struct {
 	dir     string
+	corpus  search.Corpus
 	service *search.Service
 	day     day
 	size    size
@@ -30,7 +31,7 @@ type bench struct {
 // open builds and starts the service and finds out how fast it, and the batch
 // jobs, are here.
 func open(ctx context.Context, size size) (b *bench, err error) {
-	b = &bench{size: size}
+	b = &bench{size: size, corpus: search.Usual}
 	if b.day, err = swingingDay(mean); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func open(ctx context.Context, size size) (b *bench, err error) {
 
 func (b *bench) begin(ctx context.Context) error {
 	index := filepath.Join(b.dir, "index")
-	if err := search.Build(index, search.Usual); err != nil {
+	if err := search.Build(index, b.corpus); err != nil {
 		return err
 	}
 	var err error
@@ -71,12 +72,12 @@ func (b *bench) begin(ctx context.Context) error {
 // busy ones, from what a quarter of that costs.
 func (b *bench) calibrate(ctx context.Context) error {
 	r := rand.New(rand.NewPCG(1, 4))
-	most, err := search.Capacity(ctx, b.service.URL, search.Usual.Queries(10_000, r), 2*runtime.NumCPU(), b.size.calibrate)
+	most, err := search.Capacity(ctx, b.service.URL, b.corpus.Queries(10_000, r), 2*runtime.NumCPU(), b.size.calibrate)
 	if err != nil {
 		return err
 	}
 	rate := mean * most
-	steady := search.Follow(func(time.Duration) float64 { return rate }, b.size.calibrate, search.Usual, r)
+	steady := search.Follow(func(time.Duration) float64 { return rate }, b.size.calibrate, b.corpus, r)
 	before, err := read(b.service.Pid)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (b *bench) close() error {
 // load is the day's queries; they are the same in every setting.
 func (b *bench) load() search.Load {
 	rate := func(at time.Duration) float64 { return b.whole * b.day.at(float64(at)/float64(b.size.length)) }
-	return search.Follow(rate, b.size.length, search.Usual, rand.New(rand.NewPCG(1, 5)))
+	return search.Follow(rate, b.size.length, b.corpus, rand.New(rand.NewPCG(1, 5)))
 }
 
 // reserve is what 'gleaner up' keeps free: a third, to the thousandth of a core.

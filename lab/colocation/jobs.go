@@ -1,7 +1,9 @@
 package colocation
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,18 +29,17 @@ type arrival struct {
 	shape
 }
 
-// arrivals draws jobs of all shapes, which come at random (OSDI'16 §6.1:
-// Poisson), at such a rate that the tasks of their first two stages are tasks.
-func arrivals(shapes []shape, tasks float64, length time.Duration, r *rand.Rand) []arrival {
-	mean := 0.0
-	for _, s := range shapes {
-		mean += float64(s.first+s.width) / float64(len(shapes))
+// arrivals draws jobs of all shapes in turn, with so many tasks in their first
+// two stages together. They come at random (OSDI'16 §6.1: a Poisson process, of
+// which the number of jobs is given), the first at once.
+func arrivals(shapes []shape, tasks int, length time.Duration, r *rand.Rand) []arrival {
+	all := []arrival{{0, shapes[0]}}
+	for n := shapes[0].first + shapes[0].width; n < tasks; {
+		s := shapes[len(all)%len(shapes)]
+		all = append(all, arrival{time.Duration(r.Int64N(int64(length))), s})
+		n += s.first + s.width
 	}
-	gap := float64(length) * mean / tasks
-	var all []arrival
-	for at := r.ExpFloat64() * gap / 2; at < float64(length); at += r.ExpFloat64() * gap {
-		all = append(all, arrival{time.Duration(at), shapes[len(all)%len(shapes)]})
-	}
+	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 

@@ -12,10 +12,8 @@ import (
 	"gleaner/cluster"
 )
 
-const (
-	settle     = time.Second // for which the machine is left in peace between days
-	disturbing = 0.10        // of the machine, used by others
-)
+// settle is how long the machine is left in peace between days.
+const settle = time.Second
 
 // measure plays the day in every setting, all settings in turn and then in the
 // opposite order, so that a machine that grows faster or slower favours none.
@@ -31,7 +29,7 @@ func measure(ctx context.Context, size size, settings []setting, shapes []shape)
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	tasks := demand * float64(m.cores) * size.length.Seconds() / size.task().Seconds()
-	jobs := arrivals(shapes, tasks, size.length, rand.New(rand.NewPCG(1, 7)))
+	jobs := arrivals(shapes, int(tasks), size.length, rand.New(rand.NewPCG(1, 7)))
 	for _, s := range settings {
 		m.results = append(m.results, result{setting: s})
 	}

@@ -94,6 +94,9 @@ func (m *measurement) curve(all search.Record) []float64 {
 }
 
 func (m *measurement) notes() []string {
+	if len(m.results) == 0 {
+		return nil
+	}
 	first := m.results[0]
 	minutes := 24 * 60 / m.size.windows
 	notes := []string{fmt.Sprintf("A day of a periodic tenant of DC-9, scaled to a mean of %s, is played in %v, %d times in each setting; p99 is of %d minutes of that day at a time (%.0f queries on average), counted from when each query was to be sent. \"Over alone\" compares each with the same minutes alone.",
@@ -103,6 +106,9 @@ func (m *measurement) notes() []string {
 		machine += " No control groups: tasks ran as process groups at the lowest priority."
 	}
 	machine += fmt.Sprintf(" Others, and the machine's host, used up to %s of it meanwhile; days played again for that: %d.", percent(m.others()), m.again)
+	if m.others() > disturbing {
+		machine += " That is too much for the latencies to say anything."
+	}
 	if failed := m.failed(); failed > 0 {
 		machine += fmt.Sprintf(" %d queries failed.", failed)
 	}
