@@ -96,6 +96,7 @@ the servers noticing.`,
 		newDilation(),
 		newReproduce(),
 		newTask(),
+		newLab(),
 		newVersion(),
 	)
 	root.InitDefaultCompletionCmd()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/lab"
+	"gleaner/lab/colocation"
 	"gleaner/lab/compute"
 	"gleaner/lab/scc"
 	labstorage "gleaner/lab/storage"
@@ -19,7 +21,8 @@ import (
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	all := append(compute.Experiments(), labstorage.Experiments()...)
+	all := append(colocation.Experiments(), compute.Experiments()...)
+	all = append(all, labstorage.Experiments()...)
 	return append(all, scc.Experiment())
 }
 
@@ -69,24 +72,21 @@ Experiments:
 }
 
 func chooseExperiments(args []string) ([]lab.Experiment, error) {
+	all := experiments()
+	if len(args) == 0 {
+		return all, nil
+	}
 	var out []lab.Experiment
 	var known []string
-	for _, e := range experiments() {
+	for _, e := range all {
 		known = append(known, e.Name)
 	}
-	if len(args) == 0 {
-		return experiments(), nil
-	}
 	for _, name := range args {
-		found := false
-		for _, e := range experiments() {
-			if e.Name == name {
-				out, found = append(out, e), true
-			}
-		}
-		if !found {
+		i := slices.Index(known, name)
+		if i < 0 {
 			return nil, input.Errorf("NAME", "there is no experiment %q; there are %s", name, strings.Join(known, ", "))
 		}
+		out = append(out, all[i])
 	}
 	return out, nil
 }
