@@ -482,7 +482,7 @@ func (r *run) play(f *filling, l *lane) {
 	rec.parts[inRequest] = st.kept(inRequest, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	r.observeFilling(f, st, now-l.due)
+	r.noteMadeUp(f, st)
 	if first {
 		r.reached(st, p)
 	}
@@ -534,13 +534,13 @@ func (r *run) lacks(f *filling, st *site) string {
 
 func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *run) observeFilling(f *filling, st *site, lag int64) {
+func (r *run) noteMadeUp(f *filling, st *site) {
+	if len(f.madeUp) == 0 {
+		return
+	}
 	g := &r.gauges[st.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st.sent {
-		observe(&g.lag, lag)
-	}
 	for _, path := range f.madeUp {
 		if g.madeUp == nil {
 			g.madeUp = map[string]int{}
@@ -576,6 +576,9 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	if !errors.As(err, &unsent) {
 		g.mu.Lock()
 		g.made++
+		if l.retry == nil {
+			observe(&g.lag, call.Start-l.meant)
+		}
 		g.mu.Unlock()
 	}
 	if err != nil {
