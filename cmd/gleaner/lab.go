@@ -1,54 +1,118 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
 	"os"
-	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"gleaner/lab/colocation"
-	"gleaner/lab/search"
+	"gleaner/input"
+	"gleaner/trace/replay/lean"
 )
 
-// newLab is the processes that experiments start; people do not call it.
+// newLab holds targets to play against.
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:    "lab",
-		Short:  "Processes of experiments (started by 'gleaner reproduce')",
-		Hidden: true,
-		Args:   noArgs,
-		RunE:   help,
+		Use:   "lab",
+		Short: "Start a target to play traffic against",
+		Args:  noArgs,
+		RunE:  help,
 	}
-	cmd.AddCommand(newLabSearch(), newLabBatch())
+	cmd.AddCommand(newLabEcho(), newLabSearch(), newLabBatch())
 	return cmd
 }
 
-func newLabSearch() *cobra.Command {
-	return &cobra.Command{
-		Use:   "search DIR",
-		Short: "Serve queries to the index in a directory",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return search.Serve(cmd.Context(), args[0], cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
-}
-
-func newLabBatch() *cobra.Command {
-	var b colocation.Batch
+func newLabEcho() *cobra.Command {
+	var listen string
+	var processes int
+	var child bool
 	cmd := &cobra.Command{
-		Use:   "batch STAGE DIR",
-		Short: "Do the work of one task of a batch job",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			b.Stage, b.Dir = args[0], args[1]
-			if b.Index, err = strconv.Atoi(os.Getenv("GLEANER_TASK_INDEX")); err != nil {
-				return err
+		Use:   "echo",
+		Short: "Answer every call of the lean protocol with what it asked",
+		Long: `Echo is the least a target can do: it answers every call of the lean protocol with
+what it asked. Played against it, a program shows what the players can do. Where
+one process may not hold as many connections, several listen on addresses next
+to each other.`,
+		Example: `  gleaner lab echo --listen 127.0.0.1:7000
+  gleaner lab echo --processes 4      # 127.0.0.1:7000 to 127.0.0.4:7000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if processes < 1 {
+				return input.Errorf("--processes", "must be positive, got %d", processes)
 			}
-			return b.Run(cmd.OutOrStdout())
+			if processes > 1 {
+				return echoMany(cmd, listen, processes)
+			}
+			ctx := cmd.Context()
+			if child { // it ends with its parent
+				var stop context.CancelFunc
+				ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
+				go func() {
+					defer stop()
+					_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+				}()
+			}
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return input.Errorf("--listen", "%v", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", l.Addr())
+			return lean.Serve(ctx, l, lean.Echo)
 		},
 	}
-	cmd.Flags().IntVar(&b.Rows, "rows", 0, "rows to go through")
-	cmd.Flags().IntVar(&b.MB, "mb", 0, "megabytes to move")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7000", "where to listen")
+	cmd.Flags().IntVar(&processes, "processes", 1, "how many processes listen, each on the next address")
+	cmd.Flags().BoolVar(&child, "child", false, "end with the standard input")
+	_ = cmd.Flags().MarkHidden("child") // it exists
 	return cmd
+}
+
+// echoMany starts several echoes, and says at the end what they held at most.
+func echoMany(cmd *cobra.Command, listen string, n int) error {
+	first, err := netip.ParseAddrPort(listen)
+	if err != nil {
+		return input.Errorf("--listen", "%v", err)
+	}
+	var all carriers
+	var addresses []string
+	at := first.Addr()
+	for range n {
+		child, err := ourselves("lab", "echo", "--child", "--listen", netip.AddrPortFrom(at, first.Port()).String())
+		if err != nil {
+			return err
+		}
+		in, err := child.StdinPipe()
+		if err != nil {
+			return err
+		}
+		from, err := child.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		child.Stderr = os.Stderr
+		if err := child.Start(); err != nil {
+			return err
+		}
+		all.ends, all.procs = append(all.ends, in), append(all.procs, child)
+		if _, err := bufio.NewReader(from).ReadString('\n'); err != nil {
+			return errors.Join(input.Errorf("--listen", "%s cannot be listened on", at), all.stop())
+		}
+		addresses = append(addresses, netip.AddrPortFrom(at, first.Port()).String())
+		at = at.Next()
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", strings.Join(addresses, ","))
+	<-cmd.Context().Done()
+	held := residentBytes(os.Getpid())
+	for _, p := range all.procs {
+		held += residentBytes(p.Process.Pid)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", size(held))
+	return all.stop()
 }

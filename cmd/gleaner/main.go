@@ -94,9 +94,9 @@ the servers noticing.`,
 		newPlan(),
 		newTrace(),
 		newDilation(),
+		newLab(),
 		newReproduce(),
 		newTask(),
-		newLab(),
 		newVersion(),
 	)
 	root.InitDefaultCompletionCmd()

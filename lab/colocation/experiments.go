@@ -121,19 +121,20 @@ type measurement struct {
 // remembered measures once for all who ask alike.
 type remembered struct {
 	mu   sync.Mutex
-	asks lab.Options
+	asks size
 	has  *measurement
 }
 
 func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.has != nil && r.asks == o {
+	asks := sizeOf(o)
+	if r.has != nil && r.asks == asks {
 		return r.has, nil
 	}
-	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries)
+	m, err := measure(ctx, asks, []setting{alone, stocked, aware, historical}, queries)
 	if err == nil {
-		r.asks, r.has = o, m
+		r.asks, r.has = asks, m
 	}
 	return m, err
 }

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/trace"
+	"gleaner/trace/grow"
+	"gleaner/trace/program"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/carrier"
+	"gleaner/trace/replay/grpccall"
+	"gleaner/trace/replay/lean"
+)
+
+// protocols are those a target may speak, by the scheme of its address.
+func protocols() map[string]replay.Opener {
+	return map[string]replay.Opener{
+		"grpc": grpccall.Open,
+		"lean": lean.Open,
+	}
+}
+
+type replayFlags struct {
+	targets, nodes            []string
+	scale, workers            int
+	sweep                     []int
+	compress                  float64
+	runFor, timeout, patience time.Duration
+	ramp                      time.Duration
+	onError, connections      string
+	seed                      uint64
+	record, check, out        string
+	processes                 int
+	limits                    replay.Limits
+}
+
+func newTraceReplay() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay PROGRAM --target TARGET",
+		Short: "Play a learned program against a real target, at any scale",
+		Long: `Play the nodes of a program that 'gleaner trace mine' learned against a real
+target, each with its own connection, its own memory of replies, and its calls
+made when they are due, whether or not the target keeps up.
+
+A target is an address with the protocol it speaks, or one for each role that
+the program calls (ROLE=TARGET). Calls to roles without a target are not sent.
+
+With --sweep it plays several scales and finds the knee by bisection. A run says
+something about the target only while calls are sent in time: the report tells
+from which scale on they were not.`,
+		Example: `  gleaner trace replay heartbeat.yaml --target lean://127.0.0.1:7000 --nodes worker=1000
+  gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10`,
+		Args: oneProgram,
+		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd, args[0], f) },
+	}
+	cmd.Flags().StringArrayVar(&f.targets, "target", nil, "what to play against, as PROTOCOL://HOST:PORT or ROLE=PROTOCOL://HOST:PORT")
+	cmd.Flags().StringArrayVar(&f.nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
+	cmd.Flags().IntVar(&f.scale, "scale", 0, "the scale n (default: what --nodes implies)")
+	cmd.Flags().Float64Var(&f.compress, "compress", 1, "divide all waits by this, but not those of beats")
+	cmd.Flags().DurationVar(&f.runFor, "for", 0, "end after this time (default: when all steps are done)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a reply")
+	cmd.Flags().DurationVar(&f.patience, "patience", 30*time.Second, "how long to wait for a value that others give, or to try a call again")
+	cmd.Flags().DurationVar(&f.ramp, "ramp", 0, "spread the starts of a type's nodes over this time (default: its longest beat)")
+	cmd.Flags().StringVar(&f.onError, "on-error", "retry", "what a node does when a call gets no reply: retry, skip or end")
+	cmd.Flags().StringVar(&f.connections, "connections", "own", "own: each node has its own; shared:N: all share N for a role")
+	cmd.Flags().IntVar(&f.workers, "workers", 4096, "calls under way at once")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "for what is made up")
+	cmd.Flags().IntSliceVar(&f.sweep, "sweep", nil, "play these scales, and look for the one at which the target gives in")
+	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
+	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale")
+	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
+	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
+	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
+	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
+	cmd.Flags().StringVar(&f.record, "record", "", "write what was said as a trace to this file, .gz or .zst to compress")
+	return cmd
+}
+
+// oneProgram wants the name of one program.
+func oneProgram(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return input.Errorf("", "'%s' needs one program; see --help", cmd.CommandPath())
+	}
+	return nil
+}
+
+func readProgram(name string) (*program.Program, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, input.Errorf(name, "cannot be read: %v", err)
+	}
+	return program.Read(name, text)
+}
+
+func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
+	p, err := readProgram(name)
+	if err != nil {
+		return err
+	}
+	st := &stage{flags: f, program: p}
+	if st.options, err = f.options(p); err != nil {
+		return err
+	}
+	if err := st.openTargets(cmd.Context()); err != nil {
+		return err
+	}
+	finish, err := f.recordTo(cmd, &st.options)
+	if err != nil {
+		return err
+	}
+	scales := f.sweep
+	if len(scales) == 0 {
+		scales = []int{st.options.Setting.Scale}
+	}
+	report, err := replay.Sweep(cmd.Context(), scales, f.limits, st.play)
+	if err := errors.Join(err, finish()); err != nil && len(report.Runs) == 0 {
+		return err
+	}
+	page := replayPage{Report: report, Program: name, Targets: f.targets, Memory: st.memory}
+	if f.check != "" {
+		if page.Check, err = st.compare(cmd, report); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(err, page.save(f.out), page.print(cmd)); err != nil {
+		return err
+	}
+	return errors.Join(cmd.Context().Err(), page.verdict())
+}
+
+// A stage is where a program is played, at one scale or several.
+type stage struct {
+	flags     replayFlags
+	program   *program.Program
+	options   replay.Options
+	addresses []string // of the targets, and
+	roles     []string // whose they are
+	memory    int64    // most bytes that all processes of a run held at its end
+}
+
+// play plays the program at one scale, with as many processes for its
+// connections as they need.
+func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
+	o := st.options
+	if scale != o.Setting.Scale {
+		o.Setting = grow.Setting{Scale: scale, Nodes: o.Setting.Nodes, Run: o.Setting.Run}
+		var err error
+		if o.Setting, err = grow.Resolve(st.program, o.Setting); err != nil {
+			return nil, err
+		}
+	}
+	n := st.flags.processes
+	if n < 0 {
+		n = st.processes(o)
+	}
+	if n == 0 {
+		result, err := replay.Play(ctx, o)
+		st.memory = max(st.memory, residentBytes(os.Getpid()))
+		return result, err
+	}
+	kept, err := startCarriers(n, st.addresses)
+	if err != nil {
+		return nil, err
+	}
+	targets := map[string]replay.Executor{}
+	for i, role := range st.roles {
+		targets[role] = carrier.Executor(kept.all, i, o.Targets[role])
+	}
+	o.Targets = targets
+	result, err := replay.Play(ctx, o)
+	held := residentBytes(os.Getpid())
+	for _, p := range kept.procs {
+		held += residentBytes(p.Process.Pid)
+	}
+	st.memory = max(st.memory, held)
+	return result, errors.Join(err, kept.stop())
+}
+
+// processes is how many other processes the connections of a run take: none
+// where this one may open as many files.
+func (st *stage) processes(o replay.Options) int {
+	limit := fileLimit()*9/10 - 100
+	need := 0
+	for i := range st.program.Types {
+		t := &st.program.Types[i]
+		called := map[string]bool{}
+		for _, c := range t.Calls {
+			if o.Targets[c.Target] != nil || o.Targets[""] != nil {
+				called[c.Target] = true
+			}
+		}
+		need += o.Setting.Count(t) * len(called)
+	}
+	if o.Share > 0 || limit <= 0 || need <= limit {
+		return 0
+	}
+	return (need + limit - 1) / limit
+}
+
+// compare holds the run at the recorded scale against a recorded trace.
+func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Comparison, error) {
+	counter := replay.NewCounter(st.program)
+	var files traceFiles
+	err := files.each(cmd.Context(), st.flags.check, func(c *trace.Call) error {
+		counter.Add(c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := counter.Compare(report.Runs[0].Result)
+	return &out, nil
+}
+
+func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) {
+	o = replay.Options{Program: p, Compress: f.compress, For: f.runFor, Timeout: f.timeout, Patience: f.patience, Ramp: f.ramp, Workers: f.workers, Seed: f.seed}
+	switch {
+	case f.compress <= 0:
+		return o, input.Errorf("--compress", "must be above 0, got %g", f.compress)
+	case f.workers <= 0:
+		return o, input.Errorf("--workers", "must be positive, got %d", f.workers)
+	case len(f.sweep) > 0 && f.scale > 0:
+		return o, input.Errorf("--sweep", "gives the scales; --scale says another")
+	case len(f.sweep) > 0 && slices.Min(f.sweep) <= 0:
+		return o, input.Errorf("--sweep", "a scale must be positive")
+	}
+	if o.OnError, err = replay.ParsePolicy(f.onError); err != nil {
+		return o, input.Errorf("--on-error", "%v", err)
+	}
+	if n, ok := strings.CutPrefix(f.connections, "shared:"); ok {
+		if o.Share, err = strconv.Atoi(n); err != nil || o.Share <= 0 {
+			return o, input.Errorf("--connections", "%q: shared by how many?", f.connections)
+		}
+	} else if f.connections != "own" {
+		return o, input.Errorf("--connections", "%q is neither own nor shared:N", f.connections)
+	}
+	setting := grow.Setting{Scale: f.scale, Nodes: map[string]int{}, Run: "replay"}
+	if len(f.sweep) > 0 {
+		setting.Scale = f.sweep[0]
+	}
+	if err := addNodes(setting.Nodes, f.nodes); err != nil {
+		return o, err
+	}
+	o.Setting, err = grow.Resolve(p, setting)
+	return o, err
+}
+
+// openTargets makes the executors of the roles that have a target.
+func (st *stage) openTargets(ctx context.Context) error {
+	called := roles(st.program)
+	if len(st.flags.targets) == 0 {
+		return input.Errorf("--target", "name what to play against, as PROTOCOL://HOST:PORT; the program calls %s", strings.Join(called, ", "))
+	}
+	st.options.Targets = map[string]replay.Executor{}
+	for _, text := range st.flags.targets {
+		role, address := "", text
+		if eq := strings.Index(text, "="); eq >= 0 && eq < strings.Index(text, "://") {
+			role, address = text[:eq], text[eq+1:]
+		}
+		if role != "" && !slices.Contains(called, role) {
+			return input.Errorf("--target", "the program calls no %q; it calls %s", role, strings.Join(called, ", "))
+		}
+		e, err := openTarget(ctx, address)
+		if err != nil {
+			return err
+		}
+		st.options.Targets[role] = e
+		st.roles, st.addresses = append(st.roles, role), append(st.addresses, address)
+	}
+	return nil
+}
+
+func protocolNames() string { return strings.Join(slices.Sorted(maps.Keys(protocols())), ", ") }
+
+// roles are those that a program calls.
+func roles(p *program.Program) []string {
+	seen := map[string]bool{}
+	for _, t := range p.Types {
+		for _, c := range t.Calls {
+			seen[c.Target] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// recordTo writes what is said to a file, if one was named.
+func (f *replayFlags) recordTo(cmd *cobra.Command, o *replay.Options) (finish func() error, err error) {
+	if f.record == "" {
+		return func() error { return nil }, nil
+	}
+	to, err := createTrace(cmd, f.record)
+	if err != nil {
+		return nil, err
+	}
+	w := trace.NewWriter(to)
+	var mu sync.Mutex
+	var bad error
+	o.Record = func(c *trace.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		if bad == nil {
+			bad = w.Write(c)
+		}
+	}
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, err := range []error{bad, w.Flush(), to.Close()} {
+			if err != nil {
+				return fmt.Errorf("write %s: %w", f.record, err)
+			}
+		}
+		return nil
+	}, nil
+}
