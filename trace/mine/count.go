@@ -71,6 +71,9 @@ func (s *sites) counts(runs []*Run) {
 			st.nature = varying
 		}
 	}
+	for _, r := range runs {
+		s.number(r)
+	}
 }
 
 // plain: a call that comes at regular intervals follows the program and not

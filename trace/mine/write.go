@@ -444,7 +444,22 @@ func (m *Model) identityWord(members []*sender, of func(*sender) symbol, w int) 
 	case len(values) == 1:
 		return nil, values[0]
 	case counted:
-		return &program.Hole{Alts: []program.Alt{m.alt(nil, affine{x: node, div: 1, a: 1, b: offset})}}, ""
+		return &program.Hole{Alts: []program.Alt{m.alt(nil, affine{x: node, div: 1, a: 1, b: offset})}, Width: padding(values)}, ""
 	}
 	return &program.Hole{Alts: []program.Alt{{Kind: program.Draw, Texts: values[:min(len(values), 20)], Word: -1, Pick: "last", By: "me"}}}, ""
+}
+
+// padding is the width that numbers are filled up to with zeros; 0 when they
+// are not.
+func padding(values []string) int {
+	width := len(values[0])
+	for _, v := range values {
+		if len(v) != width {
+			return 0
+		}
+	}
+	if width > 1 && slices.ContainsFunc(values, func(v string) bool { return v[0] == '0' }) {
+		return width
+	}
+	return 0
 }
