@@ -127,7 +127,7 @@ func (m *Model) template(a *arg) program.Template {
 	if a.constant || a.whole == nil {
 		return program.Text(m.c.syms.text[a.value], bare)
 	}
-	if a.whole.solved == unknown && len(a.words) > 0 && a.whole.guess == nil && !m.oneWord(a) {
+	if a.whole.solved == unknown && len(a.words) > 0 && (a.whole.guess == nil || a.class() != unknown) && !m.oneWord(a) {
 		return m.wordTemplate(a)
 	}
 	t := program.Template{Bare: bare}
