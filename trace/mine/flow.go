@@ -469,7 +469,7 @@ func (se *search) decide(s *sites) bool {
 		return false
 	}
 	se.slot.guess = rules
-	if misses*20 > hits+misses || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
+	if !se.slot.arg.rarely(misses, hits+misses) || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
 		return false
 	}
 	if se.slot.placed && !counter(se.slot.rules[0]) && !chained(rules[0], misses) {

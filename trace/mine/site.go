@@ -33,7 +33,8 @@ type site struct {
 	count     count
 	explained bool // the count is that of the loops the site is in
 	nature    nature
-	period    int64     // of a real-time call, in nanoseconds
+	period    int64     // nanoseconds between its calls, where they keep time
+	follows   follow    // the site whose count decides this one's
 	until     condition // what a repeated call waits for
 	groups    count     // then: how often it is waited for
 	tries     float64   // and how many calls that takes

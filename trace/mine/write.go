@@ -195,6 +195,8 @@ func (m *Model) alt(a *arg, r rule) program.Alt {
 		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case firstThen:
 		out.Kind, out.Texts = program.First, []string{m.c.syms.text[r.first], m.c.syms.text[r.then]}
+	case shuffled:
+		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case usual:
 		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case table:
