@@ -49,6 +49,7 @@ func (m *Model) writeType(k int) program.NodeType {
 	for _, site := range st.beats {
 		t.Beats = append(t.Beats, program.Step{Call: site.label, Every: program.Interval{Formula: program.MustFormula("%d", site.period/1e6)}})
 	}
+	t.Leaves = m.timing.leaves[k] && len(t.Steps) > 0
 	slices.SortStableFunc(loose, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
 	for _, site := range loose {
 		each := m.each(site)
@@ -106,11 +107,14 @@ func (m *Model) writeSteps(steps []*step) []program.Step {
 func (m *Model) writeCall(st *site) program.Call {
 	op := m.c.opOf[st.op]
 	w := program.Call{Name: st.label, Target: op.target, Method: op.method}
-	if gap, ok := m.timing.gaps[st.id]; ok {
-		w.Wait = program.Interval{Formula: gap}
+	if ms, ok := m.timing.gaps[gap{site: st.id}]; ok {
+		w.Wait = program.Interval{Formula: ms}
 	}
 	if st.nature == until {
 		w.Until = &program.Until{Path: m.c.paths.text[st.until.path], Value: m.c.syms.text[st.until.value], Tries: float64(int(st.tries*1000)) / 1000}
+		if ms, ok := m.timing.gaps[gap{st.id, true}]; ok {
+			w.Until.Every = program.Interval{Formula: ms}
+		}
 	}
 	for _, reach := range st.reach {
 		w.Reach = append(w.Reach, program.Reach{From: reach.from.label, Nodes: reach.nodes.formula})
