@@ -19,7 +19,7 @@ func newLab() *cobra.Command {
 		Args:  noArgs,
 		RunE:  help,
 	}
-	cmd.AddCommand(newLabEcho())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork())
 	return cmd
 }
 

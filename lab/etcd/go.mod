@@ -1,6 +1,6 @@
 module gleaner-lab-etcd
 
-go 1.26
+go 1.26.0
 
 require (
 	go.etcd.io/etcd/client/v3 v3.6.8

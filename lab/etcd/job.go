@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,6 +47,11 @@ const (
 
 // run runs the job to its end. The first failure ends it.
 func (j *job) run(ctx context.Context) error {
+	probe, err := net.DialTimeout("tcp", j.endpoint, 5*time.Second) // the client itself would wait for ever
+	if err != nil {
+		return err
+	}
+	probe.Close()
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return j.as(ctx, "master", j.master) })
 	for i := range j.nodes {
