@@ -19,12 +19,14 @@ import (
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/grpccall"
 	"gleaner/trace/replay/lean"
 )
 
 // protocols are those a target may speak, by the scheme of its address.
 func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
+		"grpc": grpccall.Open,
 		"lean": lean.Open,
 	}
 }

@@ -20,6 +20,9 @@ type Sharer interface {
 	Share(n int) Executor
 }
 
+// A Checker is an executor that knows beforehand which methods its target has.
+type Checker interface{ Check(method string) error }
+
 // A link is a connection to a role that comes back when it was lost.
 type link struct {
 	to   Executor

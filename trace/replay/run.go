@@ -152,16 +152,26 @@ func (o *Options) target(role string) Executor {
 	return o.Targets[""]
 }
 
-// playable reports a program that calls nobody.
+// playable reports a program that calls nobody, or what its target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
+	sent := false
 	for _, st := range pl.sites {
 		if st.sent {
-			return nil
+			sent = true
+			if c, ok := o.target(st.Target).(Checker); ok {
+				if err := c.Check(st.Method); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if !slices.Contains(roles, st.Target) {
 			roles = append(roles, st.Target)
 		}
+	}
+	if sent {
+		return nil
 	}
 	return fmt.Errorf("replay: no target for any role the program calls: %s", strings.Join(roles, ", "))
 }
