@@ -17,9 +17,8 @@ import (
 	"gleaner/trace"
 )
 
-// Push ends the method of a record that is no call: the server sent a message
-// on a stream unasked. Its parent is the request that the stream last made.
-const Push = "#push"
+// Push ends the method of what a server said on a stream unasked.
+const Push = trace.Push
 
 // A Listener turns overheard connections into calls.
 type Listener struct {
