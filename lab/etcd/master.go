@@ -43,6 +43,9 @@ func (j *job) master(ctx context.Context, c *clientv3.Client) error {
 
 // iterate gives every node a task and collects every node's result.
 func (j *job) iterate(ctx context.Context, c *clientv3.Client, round string) error {
+	if err := sleep(ctx, j.prepare()); err != nil {
+		return err
+	}
 	if _, err := c.Put(ctx, modelKey, round); err != nil {
 		return err
 	}
@@ -56,11 +59,12 @@ func (j *job) iterate(ctx context.Context, c *clientv3.Client, round string) err
 			return err
 		}
 	}
-	return sleep(ctx, j.merge())
+	return nil
 }
 
-// merge is how long the master takes to merge the results, two at a time.
-func (j *job) merge() time.Duration {
+// prepare is how long the master takes for the model of a round: it merges what
+// the nodes said, two at a time.
+func (j *job) prepare() time.Duration {
 	return time.Duration(float64(mergePair) * math.Log2(float64(j.nodes)))
 }
 

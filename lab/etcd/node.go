@@ -58,13 +58,12 @@ func (n *node) stayAlive(ctx context.Context) (stop func(), err error) {
 	running.Go(func() {
 		tick := time.NewTicker(statusEvery)
 		defer tick.Stop()
-		for {
+		for at := time.Now(); ctx.Err() == nil; {
+			// A status that cannot be told is late, no more: the lease decides who is alive.
+			_, _ = n.etcd.Put(ctx, statusKey(n.rank), at.UTC().Format(time.RFC3339Nano), clientv3.WithLease(n.lease))
 			select {
 			case <-ctx.Done():
-				return
-			case at := <-tick.C:
-				// A status that cannot be told is late, no more: the lease decides who is alive.
-				_, _ = n.etcd.Put(ctx, statusKey(n.rank), at.UTC().Format(time.RFC3339Nano), clientv3.WithLease(n.lease))
+			case at = <-tick.C:
 			}
 		}
 	})
