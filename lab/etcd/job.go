@@ -36,9 +36,9 @@ func inputKey(i int) string                { return fmt.Sprintf("/input/part-%05
 func resultKey(round string, i int) string { return fmt.Sprintf("/results/%s/part-%05d", round, i) }
 
 // Times of the protocol. The client renews a lease at the first half second
-// after a third of its life: every 1.5 s.
+// after a third of its life: every 2 s.
 const (
-	leaseSeconds = 4
+	leaseSeconds = 5
 	statusEvery  = time.Second
 	pollEvery    = 100 * time.Millisecond
 	mergePair    = 300 * time.Millisecond

@@ -199,7 +199,7 @@ func (r *run) result(ended string) *Result {
 			l, s, g = append(l, clone(m.latency)), append(s, clone(m.service)), append(g, clone(m.lag))
 			m.mu.Unlock()
 		}
-		if row.Made+row.Unsent+row.Skipped == 0 {
+		if row.Made+row.Failed+row.Unsent+row.Skipped == 0 {
 			continue
 		}
 		row.Latency, row.Service, row.Lag, row.Errors = spread(l...), spread(s...), spread(g...), sorted(said)

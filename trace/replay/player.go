@@ -106,6 +106,7 @@ type lane struct {
 	due    int64 // when its next call is to be made
 	meant  int64 // when the call under way was due
 	since  int64 // when it began to wait, or to try; 0: it does not
+	asking int64 // when it began to ask until a reply says enough
 	every  int64 // of a beat, or what a call beside the steps is apart
 	cursor []frame
 	retry  *attempt

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -127,15 +128,21 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx, start: time.Now(),
+	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
-	r.begun = r.start.UnixNano()
-	r.wheel = wheel.New[lane](r.begun)
 	r.queue = newQueue(o.Workers, r.work)
 	if r.For == 0 {
 		r.For = pl.beatsOnly()
 	}
+	r.makePlayers()
+	if err := r.probe(); err != nil {
+		r.hangUp()
+		return nil, err
+	}
+	r.start = time.Now()
+	r.begun = r.start.UnixNano()
+	r.wheel = wheel.New[lane](r.begun)
 	r.populate()
 	ended := r.turn(ctx)
 	cancel()
@@ -192,14 +199,44 @@ func (pl *plan) beatsOnly() time.Duration {
 
 func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
-// populate makes the players, and starts the types that wait for nobody.
-func (r *run) populate() {
-	total := int64(1) // until everybody is here
+func (r *run) makePlayers() {
 	for i, k := range r.plan.kinds {
 		r.players[i] = make([]*player, k.count)
 		for rank := range k.count {
 			r.players[i][rank] = newPlayer(k, rank, r.plan.scale, r.Seed)
 		}
+	}
+}
+
+// probe connects the first node that calls each role: a target that is not
+// there, or that lets nobody in, is better known before sixty thousand try.
+func (r *run) probe() error {
+	seen := map[string]bool{}
+	for _, k := range r.plan.kinds {
+		if k.count == 0 {
+			continue
+		}
+		p := r.players[k.at][0]
+		for _, role := range k.roles {
+			if seen[role] || r.target(role) == nil {
+				continue
+			}
+			seen[role] = true
+			ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+			_, err := r.linkOf(p, role).get(ctx, r.dialled)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("%s: %w", cmp.Or(role, "the target"), err)
+			}
+		}
+	}
+	return nil
+}
+
+// populate starts the types that wait for nobody.
+func (r *run) populate() {
+	total := int64(1) // until everybody is here
+	for i, k := range r.plan.kinds {
 		total += int64(k.count)
 		r.groups[i] = group{undone: k.count, reached: map[*site]map[*player]bool{}}
 	}
@@ -360,29 +397,39 @@ func (r *run) begin(p *player) {
 // connect makes the player's connections; one that cannot be made is tried
 // again when it is needed.
 func (r *run) connect(p *player) {
-	p.links = make([]*link, len(p.kind.roles))
-	for i, role := range p.kind.roles {
+	for _, role := range p.kind.roles {
 		if r.target(role) == nil {
 			continue
 		}
-		p.links[i] = r.link(p, role)
 		ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
-		_, _ = p.links[i].get(ctx, r.dialled) // its error is that of the first call
+		_, _ = r.linkOf(p, role).get(ctx, r.dialled) // its error is that of the first call
 		cancel()
 	}
 }
 
-func (r *run) link(p *player, role string) *link {
+// linkOf gives a player's link to a role, and makes it.
+func (r *run) linkOf(p *player, role string) *link {
+	if p.links == nil {
+		p.links = make([]*link, len(p.kind.roles))
+	}
+	k := &p.links[slices.Index(p.kind.roles, role)]
+	if *k == nil {
+		*k = r.newLinkOf(p, role)
+	}
+	return *k
+}
+
+func (r *run) newLinkOf(p *player, role string) *link {
 	to, at := r.target(role), p.rank
 	_, shares := to.(Sharer)
 	if r.Share == 0 || shares {
-		return &link{to: to, who: Identity{Sender: p.sender, Address: p.address, Target: role}}
+		return newLink(to, Identity{Sender: p.sender, Address: p.address, Target: role})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	links := r.shared[role]
 	for at %= r.Share; len(links) <= at; {
-		links = append(links, &link{to: to, who: Identity{Sender: fmt.Sprintf("shared-%d", len(links)), Target: role}})
+		links = append(links, newLink(to, Identity{Sender: fmt.Sprintf("shared-%d", len(links)), Target: role}))
 	}
 	r.shared[role] = links
 	return links[at]
@@ -419,6 +466,9 @@ func (r *run) play(f *filling, l *lane) {
 			l.since = now
 		}
 		if left := l.since + int64(r.Patience) - now; f.lost == nil && left > 0 {
+			if f.soon && !f.spare {
+				left = min(left, l.since+r.grace()-now)
+			}
 			r.park(f, l, now+left)
 			unlock()
 			return
@@ -434,7 +484,7 @@ func (r *run) play(f *filling, l *lane) {
 	rec.parts[inRequest] = st.kept(inRequest, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	r.observeFilling(f, st, now-l.due)
+	r.noteMadeUp(f, st)
 	if first {
 		r.reached(st, p)
 	}
@@ -486,13 +536,13 @@ func (r *run) lacks(f *filling, st *site) string {
 
 func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *run) observeFilling(f *filling, st *site, lag int64) {
+func (r *run) noteMadeUp(f *filling, st *site) {
+	if len(f.madeUp) == 0 {
+		return
+	}
 	g := &r.gauges[st.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st.sent && !st.push {
-		observe(&g.lag, lag)
-	}
 	for _, path := range f.madeUp {
 		if g.madeUp == nil {
 			g.madeUp = map[string]int{}
@@ -513,7 +563,8 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
-	call.Start = r.now()
+	call.Start, call.End = 0, 0
+	began := r.now()
 	if st.push && r.listen(ctx, l, call, rec) {
 		cancel()
 		return
@@ -521,8 +572,20 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
 	cancel()
 	end := r.now()
+	if call.Start == 0 {
+		call.Start = began
+	}
 	if r.ctx.Err() != nil && err != nil {
 		return // the run is over, and nobody knows what the target would have said
+	}
+	var unsent *notSent
+	if !errors.As(err, &unsent) {
+		g.mu.Lock()
+		g.made++
+		if l.retry == nil {
+			observe(&g.lag, call.Start-l.meant)
+		}
+		g.mu.Unlock()
 	}
 	if err != nil {
 		r.unanswered(l, call, rec, err, end)
@@ -534,7 +597,7 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 // answered takes the reply to a call, and goes on.
 func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
 	st := l.site
-	call.End = max(end, call.Start)
+	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
 	r.measure(l, call, &reply)
 	if r.Record != nil {
@@ -545,7 +608,7 @@ func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end 
 	if st.Until != nil && r.again(l, reply) {
 		return
 	}
-	l.since = 0
+	l.asking = 0
 	r.goOn(l, call.Start, end)
 }
 
@@ -574,17 +637,19 @@ func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record
 func (r *run) hear(l *lane) {
 	e, now := l.ear, r.now()
 	l.ear = nil
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
 	if reply := e.heard.Load(); reply != nil {
+		g.made++
+		g.mu.Unlock()
 		e.call.Start = l.due
 		r.answered(l, e.call, e.rec, *reply, l.due)
 		return
 	}
-	e.cancel()
-	g := &r.gauges[l.site.id]
-	g.mu.Lock()
 	g.skipped++
 	note(&g.missing, l.site.Name+" did not come", r.into(now))
 	g.mu.Unlock()
+	e.cancel()
 	r.goOn(l, now, now)
 }
 
@@ -595,7 +660,6 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.made++
 	g.answered++
 	if l.site.push {
 		return
@@ -631,12 +695,16 @@ func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
 
 // unanswered is what becomes of a call without a reply.
 func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+	var lost *notYet
+	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	if errors.As(err, &lost) && again {
+		r.tryAgain(l, call, rec, now, lost.wait)
+		return
+	}
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
-	g.made++
 	g.failed++
 	note(&g.errors, complaint(err), r.into(now))
-	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if again {
 		g.retries++
 	}
@@ -647,11 +715,7 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	}
 	switch {
 	case again:
-		if l.since == 0 {
-			l.since = now
-		}
-		l.retry = &attempt{call, rec}
-		r.schedule(l, now+int64(r.backoff(l.player)))
+		r.tryAgain(l, call, rec, now, 0)
 	case r.OnError == End:
 		r.endPlayer(l.player)
 	default:
@@ -660,12 +724,16 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	}
 }
 
-// backoff is how long a player waits before it tries again, a little different
-// for each.
-func (r *run) backoff(p *player) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return firstBackoff + time.Duration(p.rand.Int64N(int64(4*firstBackoff)))
+// tryAgain makes a call again after a wait, a little different for each player.
+func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+	if l.since == 0 {
+		l.since = now
+	}
+	l.retry = &attempt{call, rec}
+	l.player.mu.Lock()
+	wait += firstBackoff + time.Duration(l.player.rand.Int64N(int64(4*firstBackoff)))
+	l.player.mu.Unlock()
+	r.schedule(l, now+int64(wait))
 }
 
 // again repeats a call that is made until its reply says enough.
@@ -675,13 +743,13 @@ func (r *run) again(l *lane, reply Reply) bool {
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {
 		return false
 	}
-	if l.since == 0 {
-		l.since = now
+	if l.asking == 0 {
+		l.asking = now
 	}
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now-l.since > int64(r.Patience) {
+	if now-l.asking > int64(r.Patience) {
 		note(&g.missing, fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value), r.into(now))
 		return false
 	}
