@@ -42,7 +42,7 @@ func etcd(o lab.Options) Target {
 	}
 	switch {
 	case o.Quick:
-		t.AtOnce, t.Sweep, t.Time = 7, []int{500, 2000, 8000}, 6*time.Second
+		t.AtOnce, t.Sweep, t.Time = 7, []int{100, 400, 1600, 6400}, 6*time.Second
 	case o.Full:
 		t.Time = 0
 	}

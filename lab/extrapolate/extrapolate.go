@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,7 @@ type experiment struct {
 
 	model  *mine.Model
 	report *mine.Report
+	near   float64 // share of intervals that are about as foretold
 	played *replay.Result
 	extra  map[int]*extras // by scale
 	swept  *replay.Report
@@ -143,7 +145,23 @@ func (e *experiment) learn(ctx context.Context) error {
 	}
 	e.model, e.report = model, model.Report()
 	e.report.Check = model.Check(check)
+	e.near = near(model.Intervals(check))
 	return nil
+}
+
+// noise is how far off an interval may be on a machine that does other things
+// besides.
+const noise = 5 // ms
+
+// near is the share of intervals within 10%, or the machine's noise.
+func near(foretold, recorded []float64) float64 {
+	n := 0
+	for i := range recorded {
+		if math.Abs(foretold[i]-recorded[i]) <= max(0.1*recorded[i], noise) {
+			n++
+		}
+	}
+	return share(n, len(recorded))
 }
 
 func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
@@ -176,7 +194,7 @@ func (e *experiment) playBack(ctx context.Context) (err error) {
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
 	e.swept, err = replay.Sweep(ctx, e.Sweep, replay.Limits{}, func(ctx context.Context, scale int) (*replay.Result, error) {
-		return e.play(ctx, replay.Options{For: e.Time}, scale)
+		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3}, scale)
 	})
 	return err
 }

@@ -81,6 +81,7 @@ func (e *experiment) learned() lab.Table {
 	t.Add("sequences as recorded", "but for failed nodes", "100%", percent(c.SequenceMatch))
 	t.Add("arguments as recorded", "match", "match", percent(c.ArgumentsMatch))
 	t.Add("intervals within 10%", "90%", "99%", percent(c.Intervals))
+	t.Add(fmt.Sprintf("intervals within 10%% or %d ms", noise), "not said", "not said", percent(e.near))
 	t.Notes = []string{fmt.Sprintf("The paper learns from 3, 6 and 12 nodes and checks at 500; %d calls were recorded here at %d %s.", c.CallsExpected, e.Check, e.Unit),
 		"Counts that the clock or a reply decides are not held to be exact."}
 	return t
