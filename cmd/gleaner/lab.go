@@ -25,7 +25,7 @@ func newLab() *cobra.Command {
 		Args:  noArgs,
 		RunE:  help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabSearch(), newLabBatch())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabSearch(), newLabBatch())
 	return cmd
 }
 

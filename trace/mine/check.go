@@ -276,9 +276,9 @@ func commonLength(a, b []opID) int {
 // checkIntervals is the share of intervals within 10% of the foretold ones.
 func (m *Model) checkIntervals(r *Run) float64 {
 	near, all := 0, 0
-	m.sites.eachGap(r, func(site siteID, ms float64) {
+	m.sites.eachGap(r, func(g gap, ms float64) {
 		all++
-		f, ok := m.timing.gaps[site]
+		f, ok := m.timing.gaps[g]
 		if !ok {
 			return
 		}

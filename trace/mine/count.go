@@ -81,6 +81,9 @@ func (s *sites) counts(nodes []count, runs []*Run) {
 		}
 	}
 	s.findFollowers()
+	for _, r := range runs {
+		s.number(r)
+	}
 }
 
 // plain: a call that comes at regular intervals follows the program and not

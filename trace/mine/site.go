@@ -99,7 +99,7 @@ func (c *Corpus) findSites(runs []*Run) *sites {
 			st.calls++
 			st.shapes[call.req.shape]++
 		}
-		number(r)
+		s.number(r)
 	}
 	for _, st := range s.all {
 		st.layOut(c)
@@ -129,11 +129,12 @@ func (s *sites) place(r *Run) {
 			call.site = st.id
 		}
 	}
-	number(r)
+	s.number(r)
 }
 
-// number counts each sender's calls of each site.
-func number(r *Run) {
+// number counts each sender's calls of each site. Where a call is repeated
+// until its reply is the one waited for, all tries are one call.
+func (s *sites) number(r *Run) {
 	type key struct {
 		s    *sender
 		site siteID
@@ -143,7 +144,9 @@ func number(r *Run) {
 		call := &r.calls[i]
 		k := key{call.sender, call.site}
 		call.nth = seen[k]
-		seen[k]++
+		if call.site == noSite || s.all[call.site].nature != until || s.met(s.all[call.site].until, call) {
+			seen[k]++
+		}
 	}
 }
 

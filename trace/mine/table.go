@@ -14,7 +14,7 @@ import (
 
 // late finds rules for slots that neither their place nor a flow explains.
 func (s *slot) late(c *Corpus, e *evaluator) {
-	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.cycleRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
+	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
 		if r := try(c, e); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			return
@@ -212,7 +212,7 @@ func (r cycle) value(e *evaluator, o occ) (symbol, bool) {
 
 // cycleRule: numbers that rise from call to call and fall back after as many
 // calls as the scale says.
-func (s *slot) cycleRule(c *Corpus, _ *evaluator) rule {
+func (s *slot) cycleRule(c *Corpus) rule {
 	if s.arg.stride != 1 {
 		return nil
 	}
