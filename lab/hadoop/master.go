@@ -209,8 +209,6 @@ func (m *Master) start(ctx context.Context, args []string) error {
 	defer log.Close()
 	m.command = m.java(ctx, args)
 	m.command.Stdout, m.command.Stderr = log, log
-	// A process group of its own: Ctrl-C is for us to pass on.
-	m.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := m.command.Start(); err != nil {
 		return fmt.Errorf("hadoop: %w", err)
 	}
@@ -271,9 +269,13 @@ func reason(out []byte) string {
 // PID is the process id.
 func (m *Master) PID() int { return m.command.Process.Pid }
 
-// Wait returns when the master has ended, by itself or by Stop.
+// Wait returns when the master has ended, without an error if it was told to.
 func (m *Master) Wait() error {
 	<-m.ended
+	const terminated = 128 + int(syscall.SIGTERM) // as Java says it
+	if m.command.ProcessState.ExitCode() == terminated {
+		return nil
+	}
 	return m.err
 }
 
