@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"gleaner/trace"
 )
 
 // A protocol is one of the interfaces a master offers.
@@ -128,6 +130,31 @@ func (s *Schema) Methods() []string {
 func (s *Schema) Knows(name string) error {
 	_, err := s.method(name)
 	return err
+}
+
+// Encode makes a message of leaves: what a method takes, or what it answers.
+func (s *Schema) Encode(name string, answer bool, leaves []trace.Leaf) ([]byte, error) {
+	m, err := s.method(name)
+	if err != nil {
+		return nil, err
+	}
+	return encode(m.message(answer), leaves)
+}
+
+// Decode gives the leaves of a message.
+func (s *Schema) Decode(name string, answer bool, message []byte) ([]trace.Leaf, error) {
+	m, err := s.method(name)
+	if err != nil {
+		return nil, err
+	}
+	return decode(m.message(answer), message)
+}
+
+func (m method) message(answer bool) protoreflect.MessageDescriptor {
+	if answer {
+		return m.out
+	}
+	return m.in
 }
 
 func (s *Schema) method(name string) (method, error) {
