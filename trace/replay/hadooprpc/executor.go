@@ -63,6 +63,9 @@ const (
 	statusFailed = "500"
 )
 
+// Multiplexed tells that calls may overlap.
+func (c *conn) Multiplexed() {}
+
 // Call makes one call.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	m, err := c.executor.Schema.method(call.Method)
