@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"regexp"
 
@@ -11,6 +12,8 @@ import (
 
 	"gleaner/input"
 	"gleaner/lab/hadoop"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/hadooprpc"
 )
 
 // startHadoop is hadoop.StartNameNode or hadoop.StartResourceManager.
@@ -99,4 +102,22 @@ func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
 	return hadoop.Fetch(cmd.Context(), cache, func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "fetching Hadoop %s into %s (once, about a minute)\n", hadoop.Version, cache)
 	})
+}
+
+// openHadoop speaks to a master of Hadoop, by the descriptors of the jars in
+// the cache unless others are named.
+func openHadoop(ctx context.Context, at *url.URL) (replay.Executor, error) {
+	if q := at.Query(); q.Get("descriptors") == "" {
+		cache, err := hadoop.Cache()
+		if err != nil {
+			return nil, err
+		}
+		jars, err := hadoop.Fetch(ctx, cache, nil)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("descriptors", jars.Descriptors)
+		at.RawQuery = q.Encode()
+	}
+	return hadooprpc.Open(ctx, at)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,18 +31,9 @@ as a trace in the common record, node after node. What only a reply can give is
 left as a placeholder in braces.`,
 		Example: `  gleaner trace grow wordcount.yaml --scale 500 --out n500.jsonl.gz
   gleaner trace grow wordcount.yaml --nodes datanode=60000 | head`,
-		Args: cobra.MatchAll(func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return input.Errorf("", "'%s' needs one program; see --help", cmd.CommandPath())
-			}
-			return nil
-		}),
+		Args: oneProgram,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			text, err := os.ReadFile(args[0])
-			if err != nil {
-				return input.Errorf(args[0], "cannot be read: %v", err)
-			}
-			p, err := program.Read(args[0], text)
+			p, err := readProgram(args[0])
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func executor(t *testing.T, j hadoop.Jars, m *hadoop.Master) *hadooprpc.Executor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hadooprpc.Executor{Schema: schema, Addresses: map[string]string{m.Name: m.Address}, Timeout: 30 * time.Second}
+	return &hadooprpc.Executor{Schema: schema, Address: m.Address}
 }
 
 // A teller makes calls written as "path=value path=value" and fails the test

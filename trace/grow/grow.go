@@ -7,18 +7,16 @@
 package grow
 
 import (
-	"fmt"
 	"iter"
-	"math"
 	"math/rand/v2"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
 	"gleaner/input"
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // A Setting is how large to grow: the scale, and how many nodes of which type
@@ -76,8 +74,8 @@ func invert(f program.Formula, v int) int {
 	return n
 }
 
-// Nodes is how many nodes of a type there are.
-func (s Setting) nodes(t *program.NodeType) int {
+// Count is how many nodes of a type there are.
+func (s Setting) Count(t *program.NodeType) int {
 	if n, ok := s.Nodes[t.Name]; ok {
 		return n
 	}
@@ -96,8 +94,9 @@ func Calls(p *program.Program, s Setting, chance *rand.Rand) iter.Seq[*trace.Cal
 		for i := range p.Types {
 			t := &p.Types[i]
 			calls := byName(t)
-			for rank := range s.nodes(t) {
-				n := &node{kind: t, calls: calls, setting: s, rank: rank, chance: chance, at: starts[t.Name], made: map[string]int{}, yield: yield}
+			for rank := range s.Count(t) {
+				n := newNode(t, calls, s, rank, chance)
+				n.at, n.yield = starts[t.Name], yield
 				if !n.play(end) {
 					return
 				}
@@ -111,11 +110,11 @@ func lastCall(p *program.Program, s Setting, starts map[string]int64) int64 {
 	end := s.Start.UnixNano()
 	for i := range p.Types {
 		t := &p.Types[i]
-		if s.nodes(t) == 0 {
+		if s.Count(t) == 0 {
 			continue
 		}
-		n := &node{kind: t, calls: byName(t), setting: s, chance: rand.New(rand.NewPCG(0, 0)), at: starts[t.Name], made: map[string]int{},
-			yield: func(*trace.Call) bool { return true }}
+		n := newNode(t, byName(t), s, 0, rand.New(rand.NewPCG(0, 0)))
+		n.at, n.yield = starts[t.Name], func(*trace.Call) bool { return true }
 		n.steps(t.Steps)
 		n.steps(t.Aside)
 		end = max(end, n.at)
@@ -148,7 +147,7 @@ func startTimes(p *program.Program, s Setting) map[string]int64 {
 		t := byName[name]
 		start := s.Start.UnixNano()
 		if t != nil && t.Start != nil && depth < len(p.Types) {
-			start = at(t.Start.Of, depth+1) + millis(t.Start.Wait.Formula, s.Scale, 0)
+			start = at(t.Start.Of, depth+1) + value.Millis(t.Start.Wait.Formula, s.Scale, 0)
 		}
 		out[name] = start
 		return start
@@ -159,44 +158,37 @@ func startTimes(p *program.Program, s Setting) map[string]int64 {
 	return out
 }
 
-// millis is an interval in nanoseconds; a formula that turns negative or wild
-// beyond the scales it was learned at is cut to an hour.
-func millis(f program.Formula, scale, rank int) int64 {
-	v := f.Eval(program.Vars{"n": float64(scale), "node": float64(rank)})
-	if math.IsNaN(v) || v < 0 {
-		return 0
-	}
-	return int64(min(v, 3.6e6) * 1e6)
-}
-
 // A node plays its type's program once.
 type node struct {
 	kind    *program.NodeType
 	calls   map[string]*program.Call
 	setting Setting
 	rank    int
-	chance  *rand.Rand
 	at      int64
 	made    map[string]int // how often each call was made
 	yield   func(*trace.Call) bool
 
-	sender, address string
-	vars            program.Vars
-	out             trace.Call
+	scene value.Scene
+	out   trace.Call
+}
+
+func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, rank int, chance *rand.Rand) *node {
+	return &node{kind: t, calls: calls, setting: s, rank: rank, made: map[string]int{},
+		scene: value.Scene{Scale: s.Scale, Node: rank, Chance: chance}}
 }
 
 // play makes the node's calls; its heartbeats go on until end.
 func (n *node) play(end int64) bool {
 	fill := func(t program.Template) string {
-		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil, 0) })
+		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil) })
 	}
-	n.sender, n.address = fill(n.kind.Sender), fill(n.kind.Address)
+	n.scene.Sender, n.scene.Address = fill(n.kind.Sender), fill(n.kind.Address)
 	begin := n.at
 	if !n.steps(n.kind.Steps) || !n.steps(n.kind.Aside) {
 		return false
 	}
 	for _, b := range n.kind.Beats {
-		every := max(millis(b.Every.Formula, n.setting.Scale, n.rank), 1e6)
+		every := max(value.Millis(b.Every.Formula, n.setting.Scale, n.rank), 1e6)
 		for n.at = begin; n.at <= end; n.at += every {
 			if !n.call(n.calls[b.Call], 0) {
 				return false
@@ -209,10 +201,10 @@ func (n *node) play(end int64) bool {
 func (n *node) steps(steps []program.Step) bool {
 	for i := range steps {
 		s := &steps[i]
-		if s.Share > 0 && n.chance.Float64() >= s.Share {
+		if s.Share > 0 && n.scene.Chance.Float64() >= s.Share {
 			continue
 		}
-		for range n.times(s) {
+		for range value.Times(s.Repeat, n.setting.Scale, n.rank, n.scene.Chance) {
 			if s.Call == "" {
 				if !n.steps(s.Steps) {
 					return false
@@ -220,7 +212,7 @@ func (n *node) steps(steps []program.Step) bool {
 				continue
 			}
 			c := n.calls[s.Call]
-			if !n.call(c, millis(c.Wait.Formula, n.setting.Scale, n.rank)) {
+			if !n.call(c, value.Millis(c.Wait.Formula, n.setting.Scale, n.rank)) {
 				return false
 			}
 		}
@@ -228,26 +220,9 @@ func (n *node) steps(steps []program.Step) bool {
 	return true
 }
 
-// times is how often a step is made; what is left of a whole number decides by
-// chance, so that the sum over all nodes is right.
-func (n *node) times(s *program.Step) int {
-	if s.Repeat == nil {
-		return 1
-	}
-	v := s.Repeat.Eval(program.Vars{"n": float64(n.setting.Scale), "node": float64(n.rank)})
-	if math.IsNaN(v) || v <= 0 {
-		return 0
-	}
-	whole := math.Floor(v)
-	if v-whole > 1e-9 && n.chance.Float64() < v-whole {
-		whole++
-	}
-	return int(min(whole, 1e9))
-}
-
 func (n *node) call(c *program.Call, wait int64) bool {
 	n.at += wait
-	n.out = trace.Call{Run: n.setting.Run, Scale: n.setting.Scale, Start: n.at, Sender: n.sender, Address: n.address,
+	n.out = trace.Call{Run: n.setting.Run, Scale: n.setting.Scale, Start: n.at, Sender: n.scene.Sender, Address: n.scene.Address,
 		Target: c.Target, Method: c.Method, Request: n.out.Request[:0]}
 	if n.out.Run == "" {
 		n.out.Run = "grown"
@@ -262,135 +237,27 @@ func (n *node) call(c *program.Call, wait int64) bool {
 // leaf fills in one argument. An element of a list whose length varies stands
 // for itself, once.
 func (n *node) leaf(c *program.Call, a program.Arg) trace.Leaf {
-	text := a.Value.Fill(func(h *program.Hole) string { return n.fill(h, c, 0) })
+	text := a.Value.Fill(func(h *program.Hole) string { return n.fill(h, c) })
 	l := trace.Leaf{Path: strings.ReplaceAll(a.Path, "[*]", "[0]"), Kind: trace.String, Value: text}
 	if a.Value.Bare {
-		l.Kind = bareKind(text)
+		l.Kind = value.Bare(text)
 	}
 	return l
 }
 
-// bareKind is the kind of a value that is not a string; a placeholder stays one
-// until it is filled.
-func bareKind(text string) trace.Kind {
-	if text == "true" || text == "false" {
-		return trace.Bool
-	}
-	if _, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return trace.Int
-	}
-	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return trace.Int
-	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
-		return trace.Float
-	}
-	return trace.String
-}
-
 // fill gives a hole's value, or the hole itself where only a reply can.
-func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
-	nth := 0
+func (n *node) fill(h *program.Hole, c *program.Call) string {
+	n.scene.Nth, n.scene.At = 0, n.at
 	if c != nil {
-		nth = n.made[c.Name]
+		n.scene.Nth = n.made[c.Name]
 	}
-	for _, a := range h.Alts {
-		if text, ok := n.alt(a, nth, item); ok {
-			return strings.Repeat("0", max(0, h.Width-len(text))) + text
+	for i := range h.Alts {
+		if text, ok := n.scene.Alt(&h.Alts[i]); ok {
+			return value.Pad(text, h.Width)
 		}
-		if a.Kind != program.Case {
+		if h.Alts[i].Kind != program.Case {
 			break
 		}
 	}
 	return h.String()
-}
-
-func (n *node) alt(a program.Alt, nth, item int) (string, bool) {
-	if n.vars == nil {
-		n.vars = program.Vars{"n": float64(n.setting.Scale), "node": float64(n.rank)}
-	}
-	vars := n.vars
-	vars["i"], vars["item"] = float64(nth), float64(item)
-	switch a.Kind {
-	case program.Number:
-		return strconv.FormatFloat(math.Round(a.Formula.Eval(vars)), 'f', -1, 64), true
-	case program.Const:
-		return a.Texts[0], true
-	case program.First:
-		return a.Texts[min(nth, 1)], true
-	case program.Now:
-		return n.now(a.Unit), true
-	case program.Draw:
-		return a.Texts[n.chance.IntN(len(a.Texts))], true
-	case program.Unknown:
-		return n.unknown(a.Unit), true
-	case program.Case:
-		return n.pick(a, vars)
-	case program.Sender:
-		return word(n.sender, a.Word)
-	case program.Address:
-		return word(n.address, a.Word)
-	}
-	return "", false
-}
-
-// pick is the case that a number decides; one that an argument decides is the player's.
-func (n *node) pick(a program.Alt, vars program.Vars) (string, bool) {
-	if a.Is != "arg" {
-		key := strconv.FormatFloat(vars[a.Path], 'f', -1, 64)
-		for i := 0; i+1 < len(a.Texts); i += 2 {
-			if a.Texts[i] == key {
-				return a.Texts[i+1], true
-			}
-		}
-	}
-	return a.Where, a.Any && a.Is != "arg"
-}
-
-func (n *node) now(unit string) string {
-	switch unit {
-	case "rfc3339":
-		return time.Unix(0, n.at).UTC().Format(time.RFC3339Nano)
-	case "hexns":
-		return strconv.FormatInt(n.at, 16)
-	}
-	return strconv.FormatInt(n.at/map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit], 10)
-}
-
-// unknown makes up a value of a kind.
-func (n *node) unknown(kind string) string {
-	switch kind {
-	case "uuid":
-		a, b := n.chance.Uint64(), n.chance.Uint64()
-		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|b>>48&0x3fff, b&0xffffffffffff)
-	case "hex":
-		return fmt.Sprintf("%08x", n.chance.Uint32())
-	case "port":
-		return strconv.Itoa(32768 + n.chance.IntN(28232))
-	case "time":
-		return n.now("ms")
-	case "bytes":
-		return fmt.Sprintf("base64:%08x", n.chance.Uint32())
-	case "word":
-		out := make([]byte, 5)
-		for i := range out {
-			out[i] = "bcdfghjklmnpqrstvwxz2456789"[n.chance.IntN(27)]
-		}
-		return string(out)
-	}
-	return strconv.FormatInt(n.chance.Int64N(1<<31), 10)
-}
-
-// word is one word of a text, or all of it for -1.
-func word(text string, at int) (string, bool) {
-	if at < 0 {
-		return text, true
-	}
-	words := strings.FieldsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
-	})
-	if at >= len(words) {
-		return "", false
-	}
-	return words[at], true
 }

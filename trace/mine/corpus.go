@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/program"
 )
 
 // A Corpus holds the runs to learn from, each text kept once. Runs are added
@@ -233,7 +234,7 @@ func (s *symbols) canonical(v symbol) symbol {
 func (s *symbols) words(v symbol) []symbol {
 	if s.parts[v] == nil {
 		out := []symbol{}
-		eachWord(s.text[v], func(start, end int) { out = append(out, s.id(s.text[v][start:end])) })
+		program.EachWord(s.text[v], func(start, end int) { out = append(out, s.id(s.text[v][start:end])) })
 		s.parts[v] = out
 	}
 	return s.parts[v]
@@ -242,29 +243,6 @@ func (s *symbols) words(v symbol) []symbol {
 func (s *symbols) number(v symbol) (int64, bool) {
 	n, err := strconv.ParseInt(s.text[v], 10, 64)
 	return n, err == nil
-}
-
-func eachWord(text string, visit func(start, end int)) {
-	start := -1
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && (isWord(text[i]) || start < 0 && isSign(text, i)) {
-			if start < 0 {
-				start = i
-			}
-		} else if start >= 0 {
-			visit(start, i)
-			start = -1
-		}
-	}
-}
-
-// isSign reports whether a number starts here with its minus: "_-17" but not "a-17".
-func isSign(text string, i int) bool {
-	return text[i] == '-' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9' && (i == 0 || !isWord(text[i-1]))
-}
-
-func isWord(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
 }
 
 func allDigits(s string) bool {
@@ -290,7 +268,7 @@ func allLetters(s string) bool {
 func separators(text string) string {
 	var out strings.Builder
 	last := 0
-	eachWord(text, func(start, end int) {
+	program.EachWord(text, func(start, end int) {
 		out.WriteString(text[last:start])
 		out.WriteByte('\x00')
 		last = end

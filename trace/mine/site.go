@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/program"
 )
 
 type siteID int32
@@ -259,7 +260,7 @@ func (s *sites) mask(v symbol) symbol {
 	text := s.c.syms.text[v]
 	var b strings.Builder
 	last, data := 0, len(text) > maxText
-	eachWord(text, func(start, end int) {
+	program.EachWord(text, func(start, end int) {
 		b.WriteString(text[last:start])
 		if word := text[start:end]; s.vocab[s.c.syms.id(word)] {
 			b.WriteString(word)

@@ -10,6 +10,7 @@ package replay
 
 import (
 	"context"
+	"net/url"
 
 	"gleaner/trace"
 )
@@ -34,7 +35,9 @@ type Conn interface {
 	// Call makes one call: call.Method and call.Request are set. The reply's
 	// leaves have the paths and kinds that a recording of the same call has, and
 	// its status the same words. An error means that no reply came: the target
-	// refused the connection, broke it, or did not answer in time.
+	// refused the connection, broke it, or did not answer in time. A connection
+	// that fails so is closed and dialled anew, unless it is Multiplexed. Close
+	// may come during a call, and ends it.
 	Call(context.Context, *trace.Call) (Reply, error)
 	Close() error
 }
@@ -42,6 +45,12 @@ type Conn interface {
 // A Reply is what the target said.
 type Reply struct {
 	Leaves  []trace.Leaf
-	Status  string // as recorded: empty or "OK" is success
+	Status  string // as recorded: empty, "OK" or a number from 200 to 299 is success
 	Message string // what the target said when it refused
 }
+
+// An Opener makes an executor for a target, as the user names it:
+// "lean://127.0.0.1:7000". What the protocol needs to know besides is in the
+// query: "grpc://host:port?descriptors=FILE". It fails where the target cannot
+// be spoken to at all.
+type Opener func(ctx context.Context, at *url.URL) (Executor, error)

@@ -1,10 +1,13 @@
 package hadooprpc
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,32 +18,66 @@ import (
 	"gleaner/trace/replay"
 )
 
-// An Executor speaks Hadoop RPC to masters.
+// An Executor speaks Hadoop RPC to one master.
 type Executor struct {
 	Schema *Schema
-	// Addresses says where each role listens, as host:port. A Resource Manager
-	// has three ports in a row, as by default 8030 to 8032: application masters,
-	// nodes, clients.
-	Addresses map[string]string
-	User      string        // as whom to call; "hadoop" if empty
-	Timeout   time.Duration // of a call; a minute if zero
-	Tokens    *Wallet       // of application masters; none: they log in without
+	// Address is where the master listens, as host:port. A Resource Manager has
+	// three ports in a row, as by default 8030 to 8032: for application masters,
+	// nodes and clients.
+	Address string
+	User    string  // as whom to call; "hadoop" if empty
+	Tokens  *Wallet // of application masters; none: they log in without
+}
+
+// Open makes an executor for "hadoop://host:port?descriptors=FILE&user=NAME",
+// once it has found that Hadoop RPC is spoken there.
+func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
+	if at.Port() == "" {
+		return nil, input.Errorf("--target", "%s: which port?", at.Redacted())
+	}
+	file := at.Query().Get("descriptors")
+	set, err := os.ReadFile(file)
+	if err != nil {
+		return nil, input.Errorf("--target", "the descriptors of %s: %v", at.Host, err)
+	}
+	schema, err := ReadSchema(set)
+	if err != nil {
+		return nil, input.Errorf(file, "%v", err)
+	}
+	e := &Executor{Schema: schema, Address: at.Host, User: at.Query().Get("user")}
+	return e, e.probe(ctx)
+}
+
+// probe asks how to log in, which every master answers.
+func (e *Executor) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", e.Address)
+	if err != nil {
+		return fmt.Errorf("hadoop: %w", err)
+	}
+	defer c.Close()
+	until, _ := ctx.Deadline()
+	c.SetDeadline(until)
+	if _, err = c.Write(preamble(authSASL)); err == nil {
+		_, err = saslTrip(c, bufio.NewReader(c), saslMessage{state: saslNegotiate})
+	}
+	if err != nil {
+		return fmt.Errorf("hadoop: %s: %w: %w", e.Address, errForeign, err)
+	}
+	return nil
 }
 
 // Dial begins to speak for a node. A node has one connection for each protocol
 // it uses, made when first needed and again when it broke. Calls may overlap.
 func (e *Executor) Dial(_ context.Context, who replay.Identity) (replay.Conn, error) {
-	base, ok := e.Addresses[who.Target]
-	if !ok {
-		return nil, input.Errorf("--target", "no address is given for %q", who.Target)
-	}
-	host, port, err := net.SplitHostPort(base)
+	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
-		return nil, input.Errorf("--target", "%v", err)
+		return nil, fmt.Errorf("hadoop: %w", err)
 	}
 	first, err := strconv.Atoi(port)
 	if err != nil {
-		return nil, input.Errorf("--target", "%q is not a port", port)
+		return nil, fmt.Errorf("hadoop: %q is not a port", port)
 	}
 	return &conn{executor: e, who: who, host: host, port: first}, nil
 }
@@ -76,12 +113,6 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
 	}
-	timeout := c.executor.Timeout
-	if timeout <= 0 {
-		timeout = time.Minute
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	l, err := c.link(ctx, m.protocol)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)

@@ -88,7 +88,7 @@ func serve(t *testing.T, answer func(*trace.Call) replay.Reply) *Executor {
 			t.Error(err)
 		}
 	})
-	return &Executor{Schema: schema, Addresses: map[string]string{"namenode": l.Addr().String()}, Timeout: 10 * time.Second}
+	return &Executor{Schema: schema, Address: l.Addr().String()}
 }
 
 func listen(t *testing.T) net.Listener {
@@ -174,7 +174,7 @@ func raw(t *testing.T, speak func(net.Conn)) *Executor {
 			}()
 		}
 	}()
-	return &Executor{Schema: toy(t), Addresses: map[string]string{"namenode": l.Addr().String()}, Timeout: 10 * time.Second}
+	return &Executor{Schema: toy(t), Address: l.Addr().String()}
 }
 
 func TestRepliesOutOfOrder(t *testing.T) {
@@ -236,13 +236,15 @@ func TestNoReply(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := raw(t, tc.speak)
-			e.Timeout = 2 * time.Second
+			patience := 10 * time.Second
 			if tc.name == "silence" {
-				e.Timeout = 50 * time.Millisecond
+				patience = 50 * time.Millisecond
 			}
 			c := dial(t, e, "")
 			for range 2 {
-				_, err := c.Call(t.Context(), echo())
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := c.Call(ctx, echo())
 				if err == nil || !strings.Contains(err.Error(), tc.want) && !strings.Contains(err.Error(), "reset") {
 					t.Errorf("%v does not say %q", err, tc.want)
 				}
@@ -254,12 +256,12 @@ func TestNoReply(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	l := listen(t)
 	l.Close()
-	e := &Executor{Schema: toy(t), Addresses: map[string]string{"namenode": l.Addr().String()}}
+	e := &Executor{Schema: toy(t), Address: l.Addr().String()}
 	if _, err := dial(t, e, "").Call(t.Context(), echo()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a target that is not there: %v", err)
 	}
-	if _, err := e.Dial(t.Context(), replay.Identity{Target: "journalnode"}); err == nil || !strings.Contains(err.Error(), `"journalnode"`) {
-		t.Errorf("a role without an address: %v", err)
+	if err := e.probe(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a target that is not there: %v", err)
 	}
 }
 

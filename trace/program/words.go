@@ -1,0 +1,41 @@
+package program
+
+// EachWord visits the words of a text: its pieces of letters and digits, and a
+// number with its minus where one stands alone.
+func EachWord(text string, visit func(start, end int)) {
+	start := -1
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && (isWord(text[i]) || start < 0 && isSign(text, i)) {
+			if start < 0 {
+				start = i
+			}
+		} else if start >= 0 {
+			visit(start, i)
+			start = -1
+		}
+	}
+}
+
+// Word is one word of a text, or all of it for -1; not ok when it has no such word.
+func Word(text string, at int) (word string, ok bool) {
+	if at < 0 {
+		return text, true
+	}
+	n := 0
+	EachWord(text, func(start, end int) {
+		if n == at {
+			word, ok = text[start:end], true
+		}
+		n++
+	})
+	return word, ok
+}
+
+// isSign reports whether a number starts here with its minus: "_-17" but not "a-17".
+func isSign(text string, i int) bool {
+	return text[i] == '-' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9' && (i == 0 || !isWord(text[i-1]))
+}
+
+func isWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
+}

@@ -1,0 +1,376 @@
+package replay
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+	"gleaner/trace/value"
+)
+
+// A filling finds the arguments of one call. Every worker has one and uses it
+// again and again.
+type filling struct {
+	r      *run
+	p      *player
+	l      *lane
+	st     *site
+	scene  value.Scene
+	given  map[place]given
+	taken  []take   // from unordered sources, unless the call has to wait
+	wants  []want   // what may still come
+	lost   *source  // what will not come any more
+	madeUp []string // arguments that nobody could give
+}
+
+// A place is an argument in an element of a list.
+type place struct {
+	arg, item int
+}
+
+type given struct {
+	text  string
+	ok    bool
+	asked bool // being found; an argument cannot be taken from itself
+}
+
+// A want is a key of an index that holds nothing yet.
+type want struct {
+	index *index
+	key   string
+}
+
+type take struct {
+	from *[]*item
+	it   *item
+}
+
+func newFilling(r *run) *filling {
+	f := &filling{r: r, given: map[place]given{}}
+	f.scene.Scale = r.plan.scale
+	f.scene.Past, f.scene.Arg = f.past, f.argument
+	return f
+}
+
+// fill gives the request's leaves, or false where a value is missing: wants
+// says which may still come, lost which will not. The player is locked, and
+// the memory too where the call asks others.
+func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
+	p, st := l.player, l.site
+	f.p, f.l, f.st = p, l, st
+	clear(f.given)
+	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
+	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
+	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, p.address, p.chance()
+	out := make([]trace.Leaf, 0, len(st.args))
+	for i := range st.args {
+		a := &st.args[i]
+		if a.list >= 0 {
+			if st.lists[a.list].args[0] == i {
+				out = f.list(out, &st.lists[a.list])
+			}
+			continue
+		}
+		out = f.leaf(out, i, 0)
+	}
+	if len(f.wants) > 0 || f.lost != nil {
+		return nil, false
+	}
+	f.commit()
+	return out, true
+}
+
+// list fills the elements of a list, one after another.
+func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
+	for item := range f.elements(l) {
+		for _, i := range l.args {
+			out = f.leaf(out, i, item)
+		}
+	}
+	return out
+}
+
+func (f *filling) leaf(out []trace.Leaf, i, item int) []trace.Leaf {
+	a := &f.st.args[i]
+	path := a.Path
+	if a.list >= 0 {
+		path = element(path, item)
+	}
+	if a.fixed != nil {
+		l := *a.fixed
+		l.Path = path
+		return append(out, l)
+	}
+	g := f.get(i, item)
+	if !g.ok {
+		return out
+	}
+	return append(out, leaf(a, path, g.text))
+}
+
+// element is the path of an argument in one element: of the innermost list
+// whose length varies; of those around it, the first is meant.
+func element(path string, item int) string {
+	at := strings.LastIndex(path, "[*]")
+	return strings.ReplaceAll(path[:at], "[*]", "[0]") + "[" + strconv.Itoa(item) + "]" + path[at+3:]
+}
+
+// elements is how long a list is: as long as the one its values come from, or
+// as many as there are to be used up. A list that comes from nowhere has one.
+func (f *filling) elements(l *list) int {
+	if f.l.inbox != nil {
+		return len(f.l.inbox)
+	}
+	n := 1
+	for _, i := range l.args {
+		for _, h := range f.st.args[i].Value.Holes() {
+			for k := range h.Alts {
+				s := f.r.plan.sources[&h.Alts[k]]
+				switch {
+				case s == nil:
+				case s.Alt.Index == "item":
+					return f.lengthOf(s)
+				case s.Pick == "each" && s.By == "me":
+					n = max(len(f.p.pools[s.pool]), 0)
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (f *filling) lengthOf(s *source) int {
+	key, ok := f.key(s)
+	if !ok {
+		return 0
+	}
+	rec, ok := f.choose(s, f.posting(s, key))
+	if !ok {
+		return 0
+	}
+	return s.length(rec)
+}
+
+// get finds an argument, once.
+func (f *filling) get(i, item int) given {
+	a := &f.st.args[i]
+	if a.fixed != nil {
+		return given{text: a.fixed.Value, ok: true}
+	}
+	at := place{i, item}
+	g, ok := f.given[at]
+	if ok {
+		return g
+	}
+	f.given[at] = given{asked: true}
+	before := f.scene.Item
+	f.scene.Item = item
+	g.ok = true
+	g.text = a.Value.Fill(func(h *program.Hole) string {
+		text, ok := f.hole(a, h)
+		g.ok = g.ok && ok
+		return text
+	})
+	f.scene.Item = before
+	f.given[at] = g
+	return g
+}
+
+// hole fills one hole. What nobody can give is made up; what may still come is
+// noted, and so is what should have come and did not.
+func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
+	wants := len(f.wants)
+	for i := range h.Alts {
+		text, ok := f.scene.Alt(&h.Alts[i])
+		if !ok {
+			continue
+		}
+		f.wants = f.wants[:wants] // a later alternative counts at once
+		if h.Width > 0 {
+			text = value.Pad(plainNumber(text), h.Width)
+		}
+		return text, true
+	}
+	if len(f.wants) > wants {
+		return "", false
+	}
+	for i := range h.Alts {
+		if s := f.r.plan.sources[&h.Alts[i]]; s != nil && s.gone {
+			f.lost = s
+			return "", false
+		}
+	}
+	f.madeUp = append(f.madeUp, a.Path)
+	kind := "uuid"
+	if a.Value.Bare {
+		kind = "int"
+	}
+	return f.scene.MakeUp(kind), true
+}
+
+// argument is another argument of the call, by the name the program gives it.
+func (f *filling) argument(path string) (string, bool) {
+	i, ok := f.st.byPath[path]
+	item := f.scene.Item
+	if !ok {
+		if i, item = f.inList(path); i < 0 {
+			return "", false
+		}
+	}
+	if f.st.args[i].list < 0 {
+		item = 0
+	}
+	g := f.get(i, item)
+	return g.text, g.ok
+}
+
+// inList finds the argument that a path with an index means: ask[2].id in ask[*].id.
+func (f *filling) inList(path string) (int, int) {
+	for level := 0; ; level++ {
+		index := value.Index(path, level)
+		if index < 0 {
+			return -1, 0
+		}
+		if i, ok := f.st.byPath[strings.Replace(value.At(path, level, -1), "[-1]", "[*]", 1)]; ok {
+			return i, index
+		}
+	}
+}
+
+// past is what an earlier call holds.
+func (f *filling) past(a *program.Alt) (string, bool) {
+	s := f.r.plan.sources[a]
+	key, ok := f.key(s)
+	if !ok {
+		return "", false
+	}
+	if text, ok := f.delivered(s); ok {
+		return text, true
+	}
+	post := f.posting(s, key)
+	if s.Pick == "each" {
+		ok = false
+		var text string
+		if pool := f.pool(s, post); pool != nil {
+			text, ok = f.take(pool)
+		}
+		if !ok {
+			f.want(s, key)
+		}
+		return text, ok
+	}
+	rec, ok := f.choose(s, post)
+	var text string
+	if ok {
+		text, ok = s.read(rec, &f.scene, key)
+	}
+	if !ok {
+		f.want(s, key)
+	}
+	return text, ok
+}
+
+// delivered is a value of the call that this one is made for.
+func (f *filling) delivered(s *source) (string, bool) {
+	if s.Pick != "each" || f.scene.Item >= len(f.l.inbox) {
+		return "", false
+	}
+	d := f.l.inbox[f.scene.Item]
+	if !s.index.scope.holds(d.from) {
+		return "", false
+	}
+	items := s.items(d.rec)
+	if len(items) == 0 {
+		return "", false
+	}
+	return items[0].text, true
+}
+
+func (f *filling) want(s *source, key string) {
+	if s.comes {
+		f.wants = append(f.wants, want{s.index, key})
+	}
+}
+
+func (f *filling) key(s *source) (string, bool) {
+	switch s.By {
+	case "address":
+		return f.p.address, f.p.address != ""
+	case "where":
+		text, ok := f.argument(s.Is)
+		return plainNumber(text), ok
+	}
+	return "", true
+}
+
+func (f *filling) posting(s *source, key string) *posting {
+	if s.By == "me" {
+		return &f.p.own[s.index.at]
+	}
+	return f.r.memory.found[s.index.at][key]
+}
+
+func (f *filling) choose(s *source, post *posting) (*record, bool) {
+	if post == nil {
+		return nil, false
+	}
+	at := f.scene.Node
+	switch s.Pick {
+	case "last":
+		return post.last, post.last != nil
+	case "first":
+		return post.first, post.first != nil
+	case "i":
+		at = f.scene.Nth
+	}
+	if at >= len(post.all) {
+		return nil, false
+	}
+	return post.all[at], true
+}
+
+func (f *filling) pool(s *source, post *posting) *[]*item {
+	if s.By == "me" {
+		return &f.p.pools[s.pool]
+	}
+	if post == nil {
+		return nil
+	}
+	return &post.pools[s.pool]
+}
+
+// take finds a value in a pool that the node has not used up.
+func (f *filling) take(pool *[]*item) (string, bool) {
+	for _, it := range *pool {
+		used := f.p.used[it] || slices.ContainsFunc(f.taken, func(t take) bool { return t.it == it })
+		if !used {
+			f.taken = append(f.taken, take{pool, it})
+			return it.text, true
+		}
+	}
+	return "", false
+}
+
+// commit uses up what was taken: of what a node said itself for good; of what
+// others said, other nodes may use it too, those it was used least for first.
+func (f *filling) commit() {
+	for _, t := range f.taken {
+		pool := *t.from
+		at := slices.Index(pool, t.it)
+		if at == 0 {
+			pool = pool[1:]
+		} else {
+			pool = slices.Delete(pool, at, at+1)
+		}
+		if !f.p.owns(t.from) {
+			pool = append(pool, t.it)
+			if f.p.used == nil {
+				f.p.used = map[*item]bool{}
+			}
+			f.p.used[t.it] = true
+		}
+		*t.from = pool
+	}
+}

@@ -1,0 +1,112 @@
+package lean
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+
+	"gleaner/trace"
+	"gleaner/trace/replay"
+)
+
+// Echo answers a call with what it asked.
+func Echo(call *trace.Call) replay.Reply { return replay.Reply{Leaves: call.Request, Status: "OK"} }
+
+// Serve answers calls until ctx ends.
+func Serve(ctx context.Context, l net.Listener, answer func(*trace.Call) replay.Reply) error {
+	s := &server{answer: answer, open: map[net.Conn]struct{}{}}
+	stop := context.AfterFunc(ctx, func() {
+		l.Close()
+		s.hangUp()
+	})
+	defer stop()
+	defer s.done.Wait()
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.add(c)
+		s.done.Go(func() { s.serve(c) })
+	}
+}
+
+type server struct {
+	answer func(*trace.Call) replay.Reply
+	done   sync.WaitGroup
+	mu     sync.Mutex
+	open   map[net.Conn]struct{} // nil when hung up
+}
+
+func (s *server) add(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		c.Close()
+		return
+	}
+	s.open[c] = struct{}{}
+}
+
+func (s *server) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		c.Close()
+	}
+	s.open = nil
+}
+
+func (s *server) serve(c net.Conn) {
+	defer func() {
+		s.mu.Lock()
+		delete(s.open, c)
+		s.mu.Unlock()
+		c.Close()
+	}()
+	if err := greet(context.Background(), c); err != nil {
+		return
+	}
+	for s.one(c) == nil {
+	}
+}
+
+// one answers the next call of a connection. No buffer is held while it waits.
+func (s *server) one(c net.Conn) error {
+	var first [1]byte
+	if _, err := io.ReadFull(c, first[:]); err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	if err := readFrame(io.MultiReader(&once{first[0], false}, c), buf); err != nil {
+		return err
+	}
+	number, call, err := parseRequest(*buf)
+	if err != nil {
+		return err
+	}
+	reply := s.answer(call)
+	*buf = appendReply((*buf)[:0], number, &reply)
+	_, err = c.Write(*buf)
+	return errors.Join(err)
+}
+
+// once is a reader of one byte.
+type once struct {
+	b    byte
+	done bool
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	if o.done || len(p) == 0 {
+		return 0, io.EOF
+	}
+	p[0], o.done = o.b, true
+	return 1, nil
+}

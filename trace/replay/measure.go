@@ -1,0 +1,273 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Result is what one run at one scale measured.
+type Result struct {
+	Scale   int            `json:"scale"`
+	Nodes   map[string]int `json:"nodes"`
+	Seconds float64        `json:"seconds"`
+	// Ended is why the run ended: done, time, interrupted.
+	Ended string       `json:"ended"`
+	Calls []CallResult `json:"calls"`
+
+	Made      int     `json:"made"`       // calls sent
+	PerSecond float64 `json:"per_second"` // answered
+	Answered  int     `json:"answered"`
+	Refused   int     `json:"refused"`
+	Failed    int     `json:"failed"`
+	Latency   Spread  `json:"latency_ms"` // from the time a call was meant for
+	Service   Spread  `json:"service_ms"` // from the time it was sent
+	Lag       Spread  `json:"lag_ms"`     // between the two
+	Dial      Spread  `json:"dial_ms"`
+	// Busy is the largest number of calls that were under way at once, Workers
+	// how many may be.
+	Busy    int `json:"busy"`
+	Workers int `json:"workers"`
+
+	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
+	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
+	MadeUp   []MadeUp `json:"made_up,omitempty"`
+	Missing  []Said   `json:"missing,omitempty"` // replies that calls waited for in vain
+	Dead     []string `json:"dead,omitempty"`    // nodes that the target declared dead
+	Silenced int      `json:"silenced"`          // nodes without an answer to their last call
+}
+
+// A CallResult is what was measured of one call type.
+type CallResult struct {
+	NodeType string  `json:"node_type"`
+	Target   string  `json:"target"`
+	Method   string  `json:"method"`
+	Nature   string  `json:"nature"` // step, aside, beat, reach; until where a reply decides how often
+	Made     int     `json:"made"`
+	Answered int     `json:"answered"`
+	Refused  int     `json:"refused"`
+	Failed   int     `json:"failed"`
+	Retries  int     `json:"retries"` // again after no reply, or because the reply said so
+	Skipped  int     `json:"skipped"` // could not be made
+	Missed   int     `json:"missed"`  // beats that passed while the one before had no answer
+	Unsent   int     `json:"unsent"`  // their role has no target
+	Latency  Spread  `json:"latency_ms"`
+	Service  Spread  `json:"service_ms"`
+	Lag      Spread  `json:"lag_ms"`
+	Errors   []Said  `json:"errors,omitempty"`
+	PerSec   float64 `json:"per_second"`
+}
+
+// A Spread sums up a histogram, in milliseconds.
+type Spread struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+// Said is what the target said, numbers masked, and how often.
+type Said struct {
+	What  string  `json:"what"`
+	Count int     `json:"count"`
+	First float64 `json:"first_s"` // seconds into the run
+}
+
+// MadeUp is an argument whose value nobody could give.
+type MadeUp struct {
+	Call     string `json:"call"`
+	Argument string `json:"argument"`
+	Count    int    `json:"count"`
+}
+
+// A gauge measures one call site.
+type gauge struct {
+	mu                    sync.Mutex
+	made, answered        int
+	refused, failed       int
+	retries, skipped      int
+	missed, unsent        int
+	latency, service, lag *hdr.Histogram
+	errors                map[string]*Said
+	missing               map[string]*Said
+	madeUp                map[string]int
+}
+
+// newHistogram holds 1 µs to 1 h to two digits, in about 20 kB.
+func newHistogram() *hdr.Histogram { return hdr.New(1, 3_600_000_000, 2) }
+
+func micros(nanos int64) int64 { return min(max(nanos/1000, 1), 3_600_000_000) }
+
+func observe(h **hdr.Histogram, nanos int64) {
+	if *h == nil {
+		*h = newHistogram()
+	}
+	_ = (*h).RecordValue(micros(nanos)) // cannot be out of range
+}
+
+func note(in *map[string]*Said, what string, at float64) {
+	if *in == nil {
+		*in = map[string]*Said{}
+	}
+	s := (*in)[what]
+	if s == nil {
+		s = &Said{What: what, First: at}
+		(*in)[what] = s
+	}
+	s.Count++
+}
+
+func spread(hs ...*hdr.Histogram) Spread {
+	all := newHistogram()
+	for _, h := range hs {
+		if h != nil {
+			all.Merge(h)
+		}
+	}
+	if all.TotalCount() == 0 {
+		return Spread{}
+	}
+	ms := func(v int64) float64 { return float64(v) / 1000 }
+	return Spread{Mean: all.Mean() / 1000, P50: ms(all.ValueAtQuantile(50)), P90: ms(all.ValueAtQuantile(90)), P99: ms(all.ValueAtQuantile(99)), Max: ms(all.Max())}
+}
+
+var (
+	numbers = regexp.MustCompile(`[0-9]+`)
+	hexes   = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
+)
+
+// complaint is an error as people count it.
+func complaint(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return "no reply in time"
+	}
+	return summary(err.Error())
+}
+
+// summary makes what targets say comparable: one line, numbers masked.
+func summary(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	text = numbers.ReplaceAllString(hexes.ReplaceAllString(text, "#"), "#")
+	if len(text) > 300 {
+		text = text[:300] + "..."
+	}
+	return text
+}
+
+// result sums up the gauges: one row for each call type.
+func (r *run) result(ended string) *Result {
+	seconds := time.Duration(r.now() - r.begun).Seconds()
+	out := &Result{Scale: r.plan.scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
+		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
+	for _, k := range r.plan.kinds {
+		out.Nodes[k.Name] = k.count
+	}
+	type callType struct{ kind, target, method string }
+	rows := map[callType][]*site{}
+	var keys []callType
+	for _, st := range r.plan.sites {
+		key := callType{st.kind.Name, st.Target, st.Method}
+		if rows[key] == nil {
+			keys = append(keys, key)
+		}
+		rows[key] = append(rows[key], st)
+	}
+	var latency, service, lag []*hdr.Histogram
+	missing := map[string]*Said{}
+	for _, key := range keys {
+		row := CallResult{NodeType: key.kind, Target: key.target, Method: key.method}
+		var l, s, g []*hdr.Histogram
+		said := map[string]*Said{}
+		for _, st := range rows[key] {
+			m := &r.gauges[st.id]
+			m.mu.Lock()
+			row.add(m, st)
+			merge(said, m.errors)
+			merge(missing, m.missing)
+			for path, n := range m.madeUp {
+				out.MadeUp = append(out.MadeUp, MadeUp{st.Name, path, n})
+			}
+			l, s, g = append(l, clone(m.latency)), append(s, clone(m.service)), append(g, clone(m.lag))
+			m.mu.Unlock()
+		}
+		if row.Made+row.Unsent+row.Skipped == 0 {
+			continue
+		}
+		row.Latency, row.Service, row.Lag, row.Errors = spread(l...), spread(s...), spread(g...), sorted(said)
+		row.PerSec = float64(row.Answered) / max(seconds, 1e-9)
+		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)
+		out.Calls = append(out.Calls, row)
+		out.Made, out.Answered, out.Refused, out.Failed = out.Made+row.Made, out.Answered+row.Answered, out.Refused+row.Refused, out.Failed+row.Failed
+	}
+	out.Latency, out.Service, out.Lag = spread(latency...), spread(service...), spread(lag...)
+	out.PerSecond = float64(out.Answered) / max(seconds, 1e-9)
+	out.Missing = sorted(missing)
+	slices.SortFunc(out.MadeUp, func(a, b MadeUp) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Argument, b.Argument))
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out.Dial = spread(r.dials)
+	out.Unsent, out.Unstart = r.unsent(), slices.Clone(r.unstarted)
+	return out
+}
+
+func clone(h *hdr.Histogram) *hdr.Histogram {
+	if h == nil {
+		return nil
+	}
+	return hdr.Import(h.Export())
+}
+
+func (c *CallResult) add(m *gauge, st *site) {
+	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
+	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
+	switch {
+	case st.nature == inBeats:
+		c.Nature = st.nature.String()
+	case st.Until != nil && c.Nature != inBeats.String():
+		c.Nature = "until"
+	case c.Nature == "":
+		c.Nature = st.nature.String()
+	}
+}
+
+func merge(into, from map[string]*Said) {
+	for what, s := range from {
+		have := into[what]
+		if have == nil {
+			have = &Said{What: what, First: s.First}
+			into[what] = have
+		}
+		have.Count += s.Count
+		have.First = min(have.First, s.First)
+	}
+}
+
+func sorted(said map[string]*Said) []Said {
+	out := make([]Said, 0, len(said))
+	for _, s := range said {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b Said) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What)) })
+	return out
+}
+
+// unsent are the roles that are called and have no target.
+func (r *run) unsent() (out []string) {
+	for _, st := range r.plan.sites {
+		if !st.sent && !slices.Contains(out, st.Target) {
+			out = append(out, st.Target)
+		}
+	}
+	return out
+}

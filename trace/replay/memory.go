@@ -1,0 +1,187 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+	"gleaner/trace/value"
+)
+
+// A record is what is remembered of one call: the leaves, of its request and
+// of its reply, that some argument may be taken from. Nothing else is kept, so
+// that a player is small.
+type record struct {
+	parts [2][]trace.Leaf
+}
+
+// A posting is the calls found under one key of an index.
+type posting struct {
+	first, last *record
+	all         []*record // where somebody asks for more
+	pools       [][]*item // of the unordered sources, by source
+	waiting     []*lane   // for something to be entered here
+}
+
+// An item is one value of an unordered source.
+type item struct{ text string }
+
+// A memory is what nodes know of each other, by index. What a node knows of
+// itself is its own.
+type memory struct {
+	mu    sync.Mutex
+	found []map[string]*posting
+}
+
+func newMemory(pl *plan) *memory {
+	m := &memory{found: make([]map[string]*posting, len(pl.indexes))}
+	for i := range m.found {
+		m.found[i] = map[string]*posting{}
+	}
+	return m
+}
+
+// at gives the posting under a key, and makes it where there is none.
+func (m *memory) at(ix *index, key string) *posting {
+	p := m.found[ix.at][key]
+	if p == nil {
+		p = &posting{pools: make([][]*item, len(ix.each))}
+		m.found[ix.at][key] = p
+	}
+	return p
+}
+
+// keep is how many calls under one key are remembered; the first ones and the
+// last stay.
+const keep = 4096
+
+func (p *posting) add(rec *record, all bool) {
+	if p.first == nil {
+		p.first = rec
+	}
+	p.last = rec
+	switch {
+	case all && len(p.all) < keep:
+		p.all = append(p.all, rec)
+	case all:
+		p.all[keep-1] = rec
+	}
+}
+
+// items are the values a source finds in a call, in whatever element of a list.
+func (s *source) items(rec *record) (out []*item) {
+	for _, l := range rec.parts[s.part] {
+		if value.Class(l.Path) != s.class {
+			continue
+		}
+		if text, ok := program.Word(l.Value, s.Word); ok {
+			out = append(out, &item{text})
+		}
+	}
+	return out
+}
+
+// plainNumber takes leading zeros off, so that 0001 in a path is the 1 of a reply.
+func plainNumber(text string) string {
+	if len(text) < 2 || text[0] != '0' || strings.Trim(text, "0123456789") != "" {
+		return text
+	}
+	if text = strings.TrimLeft(text, "0"); text == "" {
+		return "0"
+	}
+	return text
+}
+
+// publish enters a call of a node into the indexes it belongs to: when it is
+// made, and again when it is answered. The player is locked, and the memory
+// too where others ask about the call.
+func (r *run) publish(p *player, st *site, rec *record, late bool) {
+	for _, ix := range st.enters {
+		if ix.late != late {
+			continue
+		}
+		if ix.by != "me" {
+			r.enter(p, ix, rec)
+			continue
+		}
+		p.own[ix.at].add(rec, ix.all)
+		for _, s := range ix.each {
+			p.pools[s.pool] = append(p.pools[s.pool], s.items(rec)...)
+		}
+	}
+	for _, l := range p.parked {
+		r.wake(l)
+	}
+	p.parked = p.parked[:0]
+}
+
+func (r *run) enter(p *player, ix *index, rec *record) {
+	switch ix.by {
+	case "anyone":
+		r.enterAt(ix, "", rec)
+	case "address":
+		if p.address != "" {
+			r.enterAt(ix, p.address, rec)
+		}
+	case "where":
+		for _, l := range rec.parts[ix.keyPart] {
+			if value.Class(l.Path) == ix.keyWhat {
+				r.enterAt(ix, plainNumber(l.Value), rec)
+			}
+		}
+	}
+}
+
+func (r *run) enterAt(ix *index, key string, rec *record) {
+	post := r.memory.at(ix, key)
+	post.add(rec, ix.all)
+	for i, s := range ix.each {
+		post.pools[i] = append(post.pools[i], s.items(rec)...)
+	}
+	for _, l := range post.waiting {
+		r.wake(l)
+	}
+	post.waiting = nil
+}
+
+// read takes a source's value out of a call.
+func (s *source) read(rec *record, sc *value.Scene, key string) (string, bool) {
+	if rec == nil {
+		return "", false
+	}
+	path := s.Path
+	switch s.Index {
+	case "item":
+		path = value.At(path, s.Level, sc.Item)
+	case "node":
+		path = value.At(path, s.Level, sc.Node)
+	case "i":
+		path = value.At(path, s.Level, sc.Nth)
+	case "row":
+		row := slices.IndexFunc(rec.parts[s.index.keyPart], func(l trace.Leaf) bool {
+			return value.Class(l.Path) == s.index.keyWhat && plainNumber(l.Value) == key
+		})
+		if row < 0 {
+			return "", false
+		}
+		path = value.At(path, s.Level, value.Index(rec.parts[s.index.keyPart][row].Path, s.Level))
+	}
+	text, ok := trace.Get(rec.parts[s.part], path)
+	if !ok {
+		return "", false
+	}
+	return program.Word(text, s.Word)
+}
+
+// length is how long the list is that a source takes its elements from.
+func (s *source) length(rec *record) int {
+	n := 0
+	for _, l := range rec.parts[s.part] {
+		if value.Class(l.Path) == s.class {
+			n = max(n, value.Index(l.Path, s.Level)+1)
+		}
+	}
+	return n
+}

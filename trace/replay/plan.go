@@ -1,0 +1,363 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/grow"
+	"gleaner/trace/program"
+	"gleaner/trace/value"
+)
+
+// A plan is a program made ready to play at one scale: names are resolved, and
+// it is known which leaves of which calls somebody will ask for.
+type plan struct {
+	scale   int
+	kinds   []*kind
+	sites   []*site
+	byName  map[string]*site
+	sources map[*program.Alt]*source
+	indexes []*index // of what others said; what a node said itself is in its own memory
+}
+
+// A kind is a type of node.
+type kind struct {
+	*program.NodeType
+	at     int // in plan.kinds
+	count  int
+	sites  []*site
+	steps  []step
+	aside  []step
+	beats  []beat
+	reach  []*site  // made for what others did
+	roles  []string // that it calls
+	own    []*index // what its nodes remember of themselves
+	pools  int      // how many unordered sources of their own they have
+	starts []*kind  // that may start because of it
+}
+
+// A step is program.Step with its call found.
+type step struct {
+	site   *site
+	repeat *program.Formula
+	share  float64
+	steps  []step
+}
+
+type beat struct {
+	site  *site
+	every program.Formula
+}
+
+// A site is a place that makes a call.
+type site struct {
+	*program.Call
+	id     int // in plan.sites
+	local  int // in its kind's sites
+	kind   *kind
+	role   int  // in its kind's roles
+	sent   bool // its role has a target
+	inMain bool // made by the steps
+	nature nature
+	args   []arg
+	byPath map[string]int
+	lists  []list
+	global bool // some argument comes from others
+	enters []*index
+	tells  [2]bool               // others ask about its requests, or its replies
+	keep   [2]map[string]*wanted // by part: the leaves to remember, by class
+	starts []*kind               // whose start waits for this call
+	feeds  []*site               // that are made for this call
+}
+
+// nature is why a call is made.
+type nature uint8
+
+const (
+	inSteps nature = iota
+	inAside
+	inBeats
+	byReach
+)
+
+func (n nature) String() string { return [...]string{"step", "aside", "beat", "reach"}[n] }
+
+// An arg is one argument of a site.
+type arg struct {
+	program.Arg
+	list  int         // that it stands in; -1: none
+	fixed *trace.Leaf // when it has no holes
+}
+
+// A list is one whose length varies: "blocks[0].blocks".
+type list struct {
+	prefix string
+	args   []int
+}
+
+// wanted are the leaves of one class that somebody will ask for.
+type wanted struct {
+	all   bool
+	exact []string
+}
+
+const (
+	inRequest = 0
+	inReply   = 1
+)
+
+// A source is where an alternative finds its value: calls that were entered
+// into an index.
+type source struct {
+	*program.Alt
+	index *index
+	class string
+	part  int
+	pool  int  // of an unordered source: which of the index's, or the node's
+	comes bool // a value that is not there may still come
+	gone  bool // it should have come before, in the same steps
+}
+
+// An index finds earlier calls by a key: their sender, its address, a value
+// they hold, or nothing.
+type index struct {
+	by      string // me, anyone, address, where
+	scope   scope
+	late    bool // calls are entered when they are answered
+	keyPart int
+	keyWhat string // class of the key's path
+	all     bool   // somebody asks for more than the first and the last
+	at      int    // in plan.indexes, or kind.own
+	each    []*source
+}
+
+type scope struct {
+	kind   *kind // nil: of any
+	site   *site // nil: any
+	method string
+}
+
+func (s scope) holds(st *site) bool {
+	return (s.kind == nil || s.kind == st.kind) && (s.site == nil || s.site == st) && (s.method == "" || s.method == st.Method)
+}
+
+// newPlan makes a program ready. sent tells which roles have a target.
+func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *plan {
+	pl := &plan{scale: s.Scale, byName: map[string]*site{}, sources: map[*program.Alt]*source{}}
+	byType := map[string]*kind{}
+	for i := range p.Types {
+		k := &kind{NodeType: &p.Types[i], at: i}
+		k.count = s.Count(k.NodeType)
+		byType[k.Name] = k
+		pl.kinds = append(pl.kinds, k)
+		for c := range k.Calls {
+			pl.addSite(k, &k.Calls[c], sent)
+		}
+	}
+	for _, k := range pl.kinds {
+		k.layOut(pl)
+		if k.Start != nil {
+			after := pl.byName[k.Start.After]
+			after.starts = append(after.starts, k)
+			after.kind.starts = append(after.kind.starts, k)
+		}
+	}
+	for _, st := range pl.sites {
+		st.arguments()
+	}
+	for _, st := range pl.sites {
+		pl.findSources(st)
+	}
+	return pl
+}
+
+func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
+	st := &site{Call: c, id: len(pl.sites), local: len(k.sites), kind: k, role: slices.Index(k.roles, c.Target), sent: sent(c.Target), nature: inAside}
+	if st.role < 0 {
+		st.role = len(k.roles)
+		k.roles = append(k.roles, c.Target)
+	}
+	pl.sites = append(pl.sites, st)
+	pl.byName[c.Name] = st
+	k.sites = append(k.sites, st)
+}
+
+// layOut sorts a type's calls into those of its steps, beside them, in real
+// time, and for what others did.
+func (k *kind) layOut(pl *plan) {
+	var convert func(steps []program.Step, main bool) []step
+	convert = func(steps []program.Step, main bool) []step {
+		out := make([]step, 0, len(steps))
+		for i := range steps {
+			s := step{site: pl.byName[steps[i].Call], repeat: steps[i].Repeat, share: steps[i].Share, steps: convert(steps[i].Steps, main)}
+			if s.site != nil && main {
+				s.site.inMain, s.site.nature = true, inSteps
+			}
+			if s.site == nil || main || len(s.site.Reach) == 0 {
+				out = append(out, s)
+				continue
+			}
+			s.site.nature = byReach
+			k.reach = append(k.reach, s.site)
+			for _, r := range s.site.Reach {
+				from := pl.byName[r.From]
+				from.feeds = append(from.feeds, s.site)
+			}
+		}
+		return out
+	}
+	k.steps, k.aside = convert(k.Steps, true), convert(k.Aside, false)
+	for i := range k.Beats {
+		st := pl.byName[k.Beats[i].Call]
+		st.nature = inBeats
+		k.beats = append(k.beats, beat{st, k.Beats[i].Every.Formula})
+	}
+}
+
+// arguments finds the lists among a site's arguments, and those that never vary.
+func (st *site) arguments() {
+	st.byPath = map[string]int{}
+	for i := range st.Args {
+		a := arg{Arg: st.Args[i], list: -1}
+		st.byPath[a.Path] = i
+		if at := strings.LastIndex(a.Path, "[*]"); at >= 0 {
+			a.list = slices.IndexFunc(st.lists, func(l list) bool { return l.prefix == a.Path[:at] })
+			if a.list < 0 {
+				a.list = len(st.lists)
+				st.lists = append(st.lists, list{prefix: a.Path[:at]})
+			}
+			st.lists[a.list].args = append(st.lists[a.list].args, i)
+		}
+		if len(a.Value.Holes()) == 0 {
+			l := leaf(&a, a.Path, a.Value.Fill(nil))
+			a.fixed = &l
+		}
+		st.args = append(st.args, a)
+	}
+}
+
+func leaf(a *arg, path, text string) trace.Leaf {
+	l := trace.Leaf{Path: path, Kind: trace.String, Value: text}
+	if a.Value.Bare {
+		l.Kind = value.Bare(text)
+	}
+	return l
+}
+
+func (pl *plan) findSources(st *site) {
+	for i := range st.args {
+		for _, h := range st.args[i].Value.Holes() {
+			for k := range h.Alts {
+				if a := &h.Alts[k]; a.Kind == program.Reply || a.Kind == program.Request {
+					pl.addSource(st, a)
+				}
+			}
+		}
+	}
+}
+
+func (pl *plan) addSource(st *site, a *program.Alt) {
+	s := &source{Alt: a, class: value.Class(a.Path), part: inRequest}
+	if a.Kind == program.Reply {
+		s.part = inReply
+	}
+	s.index = pl.indexFor(st, s)
+	if a.Pick == "each" {
+		s.pool = len(s.index.each)
+		s.index.each = append(s.index.each, s)
+		if a.By == "me" {
+			s.pool = st.kind.pools
+			st.kind.pools++
+		}
+	} else if a.Pick == "i" || a.Pick == "node" {
+		s.index.all = true
+	}
+	st.global = st.global || a.By != "me"
+	for _, from := range pl.sites {
+		if !s.index.scope.holds(from) {
+			continue
+		}
+		from.want(s.part, s.class, a)
+		if s.index.by == "where" {
+			from.want(s.index.keyPart, s.index.keyWhat, nil)
+		}
+		if !slices.Contains(from.enters, s.index) {
+			from.enters = append(from.enters, s.index)
+			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != "me"
+		}
+		// What steps said before, they have said; all else may still happen.
+		before := from.inMain && st.inMain && a.By == "me"
+		if from != st && from.kind.count > 0 && (from.sent || !s.index.late) {
+			s.comes, s.gone = s.comes || !before, s.gone || before
+		}
+	}
+	pl.sources[a] = s
+}
+
+func (pl *plan) indexFor(st *site, s *source) *index {
+	ix := &index{by: s.By, late: s.part == inReply}
+	switch {
+	case !s.Any:
+		ix.scope.site = pl.byName[s.From]
+	default:
+		ix.scope.method = s.From
+	}
+	if s.By == "where" {
+		ix.keyWhat = s.Where
+		if s.WhereIn == "reply" {
+			ix.keyPart, ix.late = inReply, true
+		}
+	}
+	of := &pl.indexes
+	if s.By == "me" {
+		ix.scope.kind = st.kind
+		of = &st.kind.own
+	}
+	for _, have := range *of {
+		if have.by == ix.by && have.scope == ix.scope && have.late == ix.late && have.keyPart == ix.keyPart && have.keyWhat == ix.keyWhat {
+			return have
+		}
+	}
+	ix.at = len(*of)
+	*of = append(*of, ix)
+	return ix
+}
+
+func lateness(late bool) int {
+	if late {
+		return inReply
+	}
+	return inRequest
+}
+
+// want notes that leaves of a class will be asked for; a is nil for a key.
+func (st *site) want(part int, class string, a *program.Alt) {
+	if st.keep[part] == nil {
+		st.keep[part] = map[string]*wanted{}
+	}
+	w := st.keep[part][class]
+	if w == nil {
+		w = &wanted{}
+		st.keep[part][class] = w
+	}
+	if a == nil || a.Pick == "each" || a.Index != "" {
+		w.all = true
+	} else if !slices.Contains(w.exact, a.Path) {
+		w.exact = append(w.exact, a.Path)
+	}
+}
+
+// kept are the leaves of a message that somebody will ask for.
+func (st *site) kept(part int, leaves []trace.Leaf) []trace.Leaf {
+	if st.keep[part] == nil {
+		return nil
+	}
+	var out []trace.Leaf
+	for _, l := range leaves {
+		if w := st.keep[part][value.Class(l.Path)]; w != nil && (w.all || slices.Contains(w.exact, l.Path)) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

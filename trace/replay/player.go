@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+	"gleaner/trace/replay/wheel"
+	"gleaner/trace/value"
+)
+
+// A player stands for one node (PatternMiner §III-C). It has no goroutine of
+// its own: its lanes sleep on the wheel, and a worker plays each when it is due.
+type player struct {
+	mu      sync.Mutex
+	kind    *kind
+	rank    int
+	scale   int
+	sender  string
+	address string
+	pcg     rand.PCG
+	rand    rand.Rand
+
+	made   []int32   // how often each of its calls was made
+	own    []posting // what it remembers of itself
+	pools  [][]*item
+	used   map[*item]bool // of what others said
+	parked []*lane        // that wait for a value
+	links  []*link        // by role
+	lanes  []lane
+	open   atomic.Int32 // lanes that are not done
+}
+
+func newPlayer(k *kind, rank, scale int, seed uint64) *player {
+	p := &player{kind: k, rank: rank, scale: scale, made: make([]int32, len(k.sites)), own: make([]posting, len(k.own))}
+	if k.pools > 0 {
+		p.pools = make([][]*item, k.pools)
+	}
+	p.pcg = *rand.NewPCG(seed, uint64(k.at)<<32|uint64(rank))
+	p.rand = *rand.New(&p.pcg)
+	scene := value.Scene{Scale: scale, Node: rank, Chance: &p.rand}
+	fill := func(t program.Template) string {
+		return t.Fill(func(h *program.Hole) string {
+			for i := range h.Alts {
+				if text, ok := scene.Alt(&h.Alts[i]); ok {
+					return value.Pad(text, h.Width)
+				}
+			}
+			return ""
+		})
+	}
+	p.sender, p.address = fill(k.Sender), fill(k.Address)
+	p.layLanes()
+	return p
+}
+
+func (p *player) layLanes() {
+	k := p.kind
+	p.lanes = make([]lane, 0, 1+len(k.aside)+len(k.beats)+len(k.reach))
+	add := func(n nature) *lane {
+		p.lanes = append(p.lanes, lane{player: p, nature: n})
+		l := &p.lanes[len(p.lanes)-1]
+		l.timer.Of = l
+		return l
+	}
+	if len(k.steps) > 0 {
+		add(inSteps).cursor = []frame{{steps: k.steps, left: -1}}
+	}
+	for i := range k.aside {
+		add(inAside).cursor = []frame{{steps: k.aside[i : i+1], left: -1}}
+	}
+	for _, b := range k.beats {
+		l := add(inBeats)
+		l.site, l.every = b.site, b.period(p)
+	}
+	for _, st := range k.reach {
+		add(byReach).site = st
+	}
+}
+
+func (b *beat) period(p *player) int64 { return max(value.Millis(b.every, p.scale, p.rank), 1e6) }
+
+func (p *player) chance() *rand.Rand { return &p.rand }
+
+// owns reports whether a pool is the player's own.
+func (p *player) owns(pool *[]*item) bool {
+	for i := range p.pools {
+		if &p.pools[i] == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// A lane is one thing a player does after another: its steps, one call beside
+// them, one beat, or the calls it makes for what others did.
+type lane struct {
+	timer  wheel.Timer[lane]
+	player *player
+	site   *site // to be called next
+	nature nature
+	state  atomic.Int32
+	due    int64 // when its next call is to be made
+	meant  int64 // when the call under way was due
+	since  int64 // when it began to wait, or to try; 0: it does not
+	every  int64 // of a beat, or what a call beside the steps is apart
+	cursor []frame
+	retry  *attempt
+	inbox  []delivery // what its next call is made for
+	coming []delivery // and the one after that; these three are guarded by the memory
+	going  bool
+	begun  bool
+}
+
+// The states of a lane. One that is neither is being played, or done.
+const (
+	playing   = iota
+	scheduled // sleeps until it is due
+	waiting   // for a value, or until patience runs out
+)
+
+// An attempt is a call that got no reply and is made again.
+type attempt struct {
+	call *trace.Call
+	rec  *record
+}
+
+// A delivery is a call that another is made for.
+type delivery struct {
+	from *site
+	rec  *record
+}
+
+// A frame is where a lane stands in a list of steps.
+type frame struct {
+	steps []step
+	at    int
+	left  int // how often the step is still to be made; -1: not known yet
+}
+
+// next moves on to the next call of the steps; nil when all are made.
+func (l *lane) next(scale int) *site {
+	for len(l.cursor) > 0 {
+		f := &l.cursor[len(l.cursor)-1]
+		if f.at == len(f.steps) {
+			l.cursor = l.cursor[:len(l.cursor)-1]
+			continue
+		}
+		s := &f.steps[f.at]
+		if f.left < 0 {
+			f.left = l.player.times(s, scale)
+		}
+		if f.left == 0 {
+			f.at, f.left = f.at+1, -1
+			continue
+		}
+		f.left--
+		if s.site != nil {
+			return s.site
+		}
+		l.cursor = append(l.cursor, frame{steps: s.steps, left: -1})
+	}
+	l.cursor = nil
+	return nil
+}
+
+// times is how often a player makes a step.
+func (p *player) times(s *step, scale int) int {
+	if s.share > 0 && p.rand.Float64() >= s.share {
+		return 0
+	}
+	return value.Times(s.repeat, scale, p.rank, &p.rand)
+}

@@ -1,0 +1,226 @@
+// Package value gives the holes of a program's arguments their values: for the
+// traffic that is written down beforehand, and for the one that is played.
+package value
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+)
+
+// A Scene is a call about to be made: all that a template may ask about.
+type Scene struct {
+	Scale, Node int // the scale, and the node's number in its type
+	Nth         int // how many times the node made this call before
+	Item        int // the list element
+	At          int64
+	Sender      string
+	Address     string
+	Chance      *rand.Rand
+
+	// Past gives what an earlier request or reply holds. Without it, as when no
+	// replies are there yet, such alternatives have no value.
+	Past func(*program.Alt) (string, bool)
+	// Arg gives another argument of the call, in the same list element where it
+	// stands in one.
+	Arg func(path string) (string, bool)
+
+	vars program.Vars
+}
+
+// Alt gives the value of one alternative of a hole.
+func (s *Scene) Alt(a *program.Alt) (string, bool) {
+	switch a.Kind {
+	case program.Number:
+		return strconv.FormatFloat(math.Round(a.Formula.Eval(s.names())), 'f', -1, 64), true
+	case program.Const:
+		return a.Texts[0], true
+	case program.First:
+		return a.Texts[min(s.Nth, 1)], true
+	case program.Now:
+		return s.now(a.Unit), true
+	case program.Draw:
+		return a.Texts[s.Chance.IntN(len(a.Texts))], true
+	case program.Unknown:
+		return s.MakeUp(a.Unit), true
+	case program.Case:
+		return s.pick(a)
+	case program.Sender:
+		return program.Word(s.Sender, a.Word)
+	case program.Address:
+		return program.Word(s.Address, a.Word)
+	case program.Own:
+		return s.own(a)
+	case program.Sum:
+		return s.sum(a)
+	case program.Span:
+		return s.span(a)
+	}
+	if s.Past == nil {
+		return "", false
+	}
+	return s.Past(a)
+}
+
+// Pad fills a number up with zeros to the hole's width.
+func Pad(text string, width int) string {
+	return strings.Repeat("0", max(0, width-len(text))) + text
+}
+
+func (s *Scene) names() program.Vars {
+	if s.vars == nil {
+		s.vars = program.Vars{}
+	}
+	s.vars["n"], s.vars["node"], s.vars["i"], s.vars["item"] = float64(s.Scale), float64(s.Node), float64(s.Nth), float64(s.Item)
+	return s.vars
+}
+
+// pick is the case that a number or an argument decides.
+func (s *Scene) pick(a *program.Alt) (string, bool) {
+	var key string
+	if a.Is == "arg" {
+		if s.Arg == nil {
+			return "", false
+		}
+		key, _ = s.Arg(a.Path) // an argument that is not given counts as empty
+	} else {
+		key = strconv.FormatFloat(s.names()[a.Path], 'f', -1, 64)
+	}
+	for i := 0; i+1 < len(a.Texts); i += 2 {
+		if a.Texts[i] == key {
+			return a.Texts[i+1], true
+		}
+	}
+	return a.Where, a.Any
+}
+
+func (s *Scene) own(a *program.Alt) (string, bool) {
+	if s.Arg == nil {
+		return "", false
+	}
+	path := a.Path
+	if a.Index == "item" {
+		path = At(path, a.Level, s.Item)
+	}
+	text, ok := s.Arg(path)
+	if !ok {
+		return "", false
+	}
+	return program.Word(text, a.Word)
+}
+
+func (s *Scene) sum(a *program.Alt) (string, bool) {
+	total, err := strconv.ParseInt(a.Is, 10, 64)
+	if err != nil || s.Arg == nil {
+		return "", false
+	}
+	for i := 0; i+1 < len(a.Texts); i += 2 {
+		text, ok := s.Arg(a.Texts[i+1])
+		v, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return "", false
+		}
+		if a.Texts[i] == "-" {
+			v = -v
+		}
+		total += v
+	}
+	return strconv.FormatInt(total, 10), true
+}
+
+func (s *Scene) span(a *program.Alt) (string, bool) {
+	if s.Arg == nil {
+		return "", false
+	}
+	text, ok := s.Arg(a.Path)
+	seconds, err := strconv.ParseInt(text, 10, 32)
+	if !ok || err != nil {
+		return "", false
+	}
+	return (time.Duration(seconds) * time.Second).String(), true
+}
+
+func (s *Scene) now(unit string) string {
+	switch unit {
+	case "rfc3339":
+		return time.Unix(0, s.At).UTC().Format(time.RFC3339Nano)
+	case "hexns":
+		return strconv.FormatInt(s.At, 16)
+	}
+	return strconv.FormatInt(s.At/map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit], 10)
+}
+
+// MakeUp invents a value of a kind.
+func (s *Scene) MakeUp(kind string) string {
+	switch kind {
+	case "uuid":
+		a, b := s.Chance.Uint64(), s.Chance.Uint64()
+		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|b>>48&0x3fff, b&0xffffffffffff)
+	case "hex":
+		return fmt.Sprintf("%08x", s.Chance.Uint32())
+	case "port":
+		return strconv.Itoa(32768 + s.Chance.IntN(28232))
+	case "time":
+		return s.now("ms")
+	case "bytes":
+		return fmt.Sprintf("base64:%08x", s.Chance.Uint32())
+	case "word":
+		out := make([]byte, 5)
+		for i := range out {
+			out[i] = "bcdfghjklmnpqrstvwxz2456789"[s.Chance.IntN(27)]
+		}
+		return string(out)
+	}
+	return strconv.FormatInt(s.Chance.Int64N(1<<31), 10)
+}
+
+// Bare is the kind of a value that is not a string; a placeholder stays one
+// until it is filled.
+func Bare(text string) trace.Kind {
+	if text == "true" || text == "false" {
+		return trace.Bool
+	}
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return trace.Int
+	}
+	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return trace.Int
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
+		return trace.Float
+	}
+	return trace.String
+}
+
+// Millis is an interval in nanoseconds; a formula that turns negative or wild
+// beyond the scales it was learned at is cut to an hour.
+func Millis(f program.Formula, scale, node int) int64 {
+	v := f.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+	if math.IsNaN(v) || v < 0 {
+		return 0
+	}
+	return int64(min(v, 3.6e6) * 1e6)
+}
+
+// Times is how often a step is made; what is left of a whole number decides by
+// chance, so that the sum over all nodes is right.
+func Times(repeat *program.Formula, scale, node int, chance *rand.Rand) int {
+	if repeat == nil {
+		return 1
+	}
+	v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+	if math.IsNaN(v) || v <= 0 {
+		return 0
+	}
+	whole := math.Floor(v)
+	if v-whole > 1e-9 && chance.Float64() < v-whole {
+		whole++
+	}
+	return int(min(whole, 1e9))
+}
