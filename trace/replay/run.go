@@ -389,6 +389,9 @@ func (r *run) wait(st *site) int64 {
 // play fills in a call and makes it, or lets its lane wait for what is missing.
 func (r *run) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
+	if st.gate != nil && st.gate.hold(l) {
+		return
+	}
 	p.mu.Lock()
 	others := st.global || st.tells[inRequest] || l.nature == byReach
 	if others {
@@ -632,6 +635,7 @@ func (r *run) again(l *lane, reply Reply) bool {
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
+	r.answered(l.site, l.player)
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -701,6 +705,7 @@ func (r *run) endPlayer(p *player) {
 // closeGroup gives up the types that waited for one that is done and never
 // came to the call. The run is locked.
 func (r *run) closeGroup(k *kind) {
+	r.openGates(k)
 	for _, w := range k.starts {
 		g := &r.groups[w.at]
 		if g.started {
