@@ -409,7 +409,11 @@ func (r *run) play(f *filling, l *lane) {
 		if l.since == 0 {
 			l.since = now
 		}
-		if left := l.since + int64(r.Patience) - now; f.lost == nil && left > 0 {
+		patience := r.Patience
+		if !st.sent {
+			patience = min(patience, r.Timeout) // nobody but a player would notice
+		}
+		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
 			r.park(f, l, now+left)
 			unlock()
 			return

@@ -208,6 +208,20 @@ func Millis(f program.Formula, scale, node int) int64 {
 	return int64(min(v, 3.6e6) * 1e6)
 }
 
+// Portion is how often one of many nodes makes a call of which all together make
+// so many: as evenly as whole numbers can be, so that the sum is right, and the
+// same nodes make the calls that are as many.
+func Portion(repeat *program.Formula, scale, node int) int {
+	upTo := func(nodes int) float64 {
+		v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+		if math.IsNaN(v) || v <= 0 {
+			return 0
+		}
+		return math.Floor(min(v, 1e9)*float64(nodes) + 0.5)
+	}
+	return int(upTo(node+1) - upTo(node))
+}
+
 // Times is how often a step is made; what is left of a whole number decides by
 // chance, so that the sum over all nodes is right.
 func Times(repeat *program.Formula, scale, node int, chance *rand.Rand) int {
