@@ -51,7 +51,7 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 			return ""
 		})
 	}
-	p.sender, p.address = fill(k.Sender), fill(k.Address)
+	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))
 	p.layLanes()
 	return p
 }
