@@ -1,9 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/netip"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,41 +28,94 @@ are played ('gleaner trace replay').`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabNameNode(), newLabResourceManager())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager())
 	return cmd
 }
 
 func newLabEcho() *cobra.Command {
-	var listen []string
+	var listen string
+	var processes int
+	var child bool
 	cmd := &cobra.Command{
 		Use:   "echo",
 		Short: "Answer every call of the lean protocol with what it asked",
 		Long: `Echo is the least a target can do: it answers every call of the lean protocol with
-what it asked. Played against it, a program shows what the players can do.`,
-		Example: `  gleaner lab echo --listen 127.0.0.1:7000`,
-		Args:    noArgs,
+what it asked. Played against it, a program shows what the players can do. Where
+one process may not hold as many connections, several listen on addresses next
+to each other.`,
+		Example: `  gleaner lab echo --listen 127.0.0.1:7000
+  gleaner lab echo --processes 4      # 127.0.0.1:7000 to 127.0.0.4:7000`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []net.Listener
-			for _, at := range listen {
-				l, err := net.Listen("tcp", at)
-				if err != nil {
-					return input.Errorf("--listen", "%v", err)
-				}
-				defer l.Close()
-				fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", l.Addr())
-				all = append(all, l)
+			if processes < 1 {
+				return input.Errorf("--processes", "must be positive, got %d", processes)
 			}
-			done := make(chan error)
-			for _, l := range all {
-				go func() { done <- lean.Serve(cmd.Context(), l, lean.Echo) }()
+			if processes > 1 {
+				return echoMany(cmd, listen, processes)
 			}
-			var errs []error
-			for range all {
-				errs = append(errs, <-done)
+			ctx := cmd.Context()
+			if child { // it ends with its parent
+				var stop context.CancelFunc
+				ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
+				go func() {
+					defer stop()
+					_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+				}()
 			}
-			return errors.Join(errs...)
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return input.Errorf("--listen", "%v", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", l.Addr())
+			return lean.Serve(ctx, l, lean.Echo)
 		},
 	}
-	cmd.Flags().StringSliceVar(&listen, "listen", []string{"127.0.0.1:7000"}, "where to listen")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7000", "where to listen")
+	cmd.Flags().IntVar(&processes, "processes", 1, "how many processes listen, each on the next address")
+	cmd.Flags().BoolVar(&child, "child", false, "end with the standard input")
+	_ = cmd.Flags().MarkHidden("child") // it exists
 	return cmd
+}
+
+// echoMany starts several echoes, and says at the end what they held at most.
+func echoMany(cmd *cobra.Command, listen string, n int) error {
+	first, err := netip.ParseAddrPort(listen)
+	if err != nil {
+		return input.Errorf("--listen", "%v", err)
+	}
+	var all carriers
+	var addresses []string
+	at := first.Addr()
+	for range n {
+		child, err := ourselves("lab", "echo", "--child", "--listen", netip.AddrPortFrom(at, first.Port()).String())
+		if err != nil {
+			return err
+		}
+		in, err := child.StdinPipe()
+		if err != nil {
+			return err
+		}
+		from, err := child.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		child.Stderr = os.Stderr
+		if err := child.Start(); err != nil {
+			return err
+		}
+		all.ends, all.procs = append(all.ends, in), append(all.procs, child)
+		if _, err := bufio.NewReader(from).ReadString('\n'); err != nil {
+			return errors.Join(input.Errorf("--listen", "%s cannot be listened on", at), all.stop())
+		}
+		addresses = append(addresses, netip.AddrPortFrom(at, first.Port()).String())
+		at = at.Next()
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", strings.Join(addresses, ","))
+	<-cmd.Context().Done()
+	held := residentBytes(os.Getpid())
+	for _, p := range all.procs {
+		held += residentBytes(p.Process.Pid)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", size(held))
+	return all.stop()
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -19,14 +19,17 @@ import (
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/carrier"
+	"gleaner/trace/replay/grpccall"
 	"gleaner/trace/replay/lean"
 )
 
 // protocols are those a target may speak, by the scheme of its address.
 func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
-		"lean":   lean.Open,
+		"grpc":   grpccall.Open,
 		"hadoop": openHadoop,
+		"lean":   lean.Open,
 	}
 }
 
@@ -39,7 +42,9 @@ type replayFlags struct {
 	ramp                      time.Duration
 	onError, connections      string
 	seed                      uint64
-	record                    string
+	record, check, out        string
+	processes                 int
+	limits                    replay.Limits
 }
 
 func newTraceReplay() *cobra.Command {
@@ -52,7 +57,11 @@ target, each with its own connection, its own memory of replies, and its calls
 made when they are due, whether or not the target keeps up.
 
 A target is an address with the protocol it speaks, or one for each role that
-the program calls (ROLE=TARGET). Calls to roles without a target are not sent.`,
+the program calls (ROLE=TARGET). Calls to roles without a target are not sent.
+
+With --sweep it plays several scales and finds the knee by bisection. A run says
+something about the target only while calls are sent in time: the report tells
+from which scale on they were not.`,
 		Example: `  gleaner trace replay heartbeat.yaml --target lean://127.0.0.1:7000 --nodes worker=1000
   gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10`,
 		Args: oneProgram,
@@ -70,6 +79,13 @@ the program calls (ROLE=TARGET). Calls to roles without a target are not sent.`,
 	cmd.Flags().StringVar(&f.connections, "connections", "own", "own: each node has its own; shared:N: all share N for a role")
 	cmd.Flags().IntVar(&f.workers, "workers", 4096, "calls under way at once")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "for what is made up")
+	cmd.Flags().IntSliceVar(&f.sweep, "sweep", nil, "play these scales, and look for the one at which the target gives in")
+	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
+	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale")
+	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
+	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
+	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
+	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what was said as a trace to this file, .gz or .zst to compress")
 	return cmd
 }
@@ -95,28 +111,119 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err != nil {
 		return err
 	}
-	o, err := f.options(p)
+	st := &stage{flags: f, program: p}
+	if st.options, err = f.options(p); err != nil {
+		return err
+	}
+	if err := st.openTargets(cmd.Context()); err != nil {
+		return err
+	}
+	finish, err := f.recordTo(cmd, &st.options)
 	if err != nil {
 		return err
 	}
-	if o.Targets, err = openTargets(cmd.Context(), p, f.targets); err != nil {
+	scales := f.sweep
+	if len(scales) == 0 {
+		scales = []int{st.options.Setting.Scale}
+	}
+	report, err := replay.Sweep(cmd.Context(), scales, f.limits, st.play)
+	if err := errors.Join(err, finish()); err != nil && len(report.Runs) == 0 {
 		return err
 	}
-	finish, err := f.recordTo(cmd, &o)
+	page := replayPage{Report: report, Program: name, Targets: f.targets, Memory: st.memory}
+	if f.check != "" {
+		if page.Check, err = st.compare(cmd, report); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(err, page.save(f.out), page.print(cmd)); err != nil {
+		return err
+	}
+	return errors.Join(cmd.Context().Err(), page.verdict())
+}
+
+// A stage is where a program is played, at one scale or several.
+type stage struct {
+	flags     replayFlags
+	program   *program.Program
+	options   replay.Options
+	addresses []string // of the targets, and
+	roles     []string // whose they are
+	memory    int64    // most bytes that all processes of a run held at its end
+}
+
+// play plays the program at one scale, with as many processes for its
+// connections as they need.
+func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
+	o := st.options
+	if scale != o.Setting.Scale {
+		o.Setting = grow.Setting{Scale: scale, Nodes: o.Setting.Nodes, Run: o.Setting.Run}
+		var err error
+		if o.Setting, err = grow.Resolve(st.program, o.Setting); err != nil {
+			return nil, err
+		}
+	}
+	n := st.flags.processes
+	if n < 0 {
+		n = st.processes(o)
+	}
+	if n == 0 {
+		result, err := replay.Play(ctx, o)
+		st.memory = max(st.memory, residentBytes(os.Getpid()))
+		return result, err
+	}
+	kept, err := startCarriers(n, st.addresses)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	result, err := replay.Play(cmd.Context(), o)
-	if err := finish(); err != nil {
-		return err
+	targets := map[string]replay.Executor{}
+	for i, role := range st.roles {
+		targets[role] = carrier.Executor(kept.all, i, o.Targets[role])
 	}
+	o.Targets = targets
+	result, err := replay.Play(ctx, o)
+	held := residentBytes(os.Getpid())
+	for _, p := range kept.procs {
+		held += residentBytes(p.Process.Pid)
+	}
+	st.memory = max(st.memory, held)
+	return result, errors.Join(err, kept.stop())
+}
+
+// processes is how many other processes the connections of a run take: none
+// where this one may open as many files.
+func (st *stage) processes(o replay.Options) int {
+	limit := fileLimit()*9/10 - 100
+	need := 0
+	for i := range st.program.Types {
+		t := &st.program.Types[i]
+		called := map[string]bool{}
+		for _, c := range t.Calls {
+			if o.Targets[c.Target] != nil || o.Targets[""] != nil {
+				called[c.Target] = true
+			}
+		}
+		need += o.Setting.Count(t) * len(called)
+	}
+	if o.Share > 0 || limit <= 0 || need <= limit {
+		return 0
+	}
+	return (need + limit - 1) / limit
+}
+
+// compare holds the run at the recorded scale against a recorded trace.
+func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Comparison, error) {
+	counter := replay.NewCounter(st.program)
+	var files traceFiles
+	err := files.each(cmd.Context(), st.flags.check, func(c *trace.Call) error {
+		counter.Add(c)
+		return nil
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if wantJSON(cmd) {
-		return printJSON(cmd, result)
-	}
-	return printReplay(cmd, result)
+	out := counter.Compare(report.Runs[0].Result)
+	return &out, nil
 }
 
 func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) {
@@ -126,6 +233,10 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--compress", "must be above 0, got %g", f.compress)
 	case f.workers <= 0:
 		return o, input.Errorf("--workers", "must be positive, got %d", f.workers)
+	case len(f.sweep) > 0 && f.scale > 0:
+		return o, input.Errorf("--sweep", "gives the scales; --scale says another")
+	case len(f.sweep) > 0 && slices.Min(f.sweep) <= 0:
+		return o, input.Errorf("--sweep", "a scale must be positive")
 	}
 	if o.OnError, err = replay.ParsePolicy(f.onError); err != nil {
 		return o, input.Errorf("--on-error", "%v", err)
@@ -138,6 +249,9 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--connections", "%q is neither own nor shared:N", f.connections)
 	}
 	setting := grow.Setting{Scale: f.scale, Nodes: map[string]int{}, Run: "replay"}
+	if len(f.sweep) > 0 {
+		setting.Scale = f.sweep[0]
+	}
 	if err := addNodes(setting.Nodes, f.nodes); err != nil {
 		return o, err
 	}
@@ -146,33 +260,31 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 }
 
 // openTargets makes the executors of the roles that have a target.
-func openTargets(ctx context.Context, p *program.Program, given []string) (map[string]replay.Executor, error) {
-	if len(given) == 0 {
-		return nil, input.Errorf("--target", "name what to play against, as PROTOCOL://HOST:PORT; the program calls %s", strings.Join(roles(p), ", "))
+func (st *stage) openTargets(ctx context.Context) error {
+	called := roles(st.program)
+	if len(st.flags.targets) == 0 {
+		return input.Errorf("--target", "name what to play against, as PROTOCOL://HOST:PORT; the program calls %s", strings.Join(called, ", "))
 	}
-	out := map[string]replay.Executor{}
-	for _, text := range given {
+	st.options.Targets = map[string]replay.Executor{}
+	for _, text := range st.flags.targets {
 		role, address := "", text
 		if eq := strings.Index(text, "="); eq >= 0 && eq < strings.Index(text, "://") {
 			role, address = text[:eq], text[eq+1:]
 		}
-		if role != "" && !slices.Contains(roles(p), role) {
-			return nil, input.Errorf("--target", "the program calls no %q; it calls %s", role, strings.Join(roles(p), ", "))
+		if role != "" && !slices.Contains(called, role) {
+			return input.Errorf("--target", "the program calls no %q; it calls %s", role, strings.Join(called, ", "))
 		}
-		at, err := url.Parse(address)
+		e, err := openTarget(ctx, address)
 		if err != nil {
-			return nil, input.Errorf("--target", "%v", err)
+			return err
 		}
-		open := protocols()[at.Scheme]
-		if open == nil || at.Host == "" {
-			return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, strings.Join(slices.Sorted(maps.Keys(protocols())), ", "))
-		}
-		if out[role], err = open(ctx, at); err != nil {
-			return nil, err
-		}
+		st.options.Targets[role] = e
+		st.roles, st.addresses = append(st.roles, role), append(st.addresses, address)
 	}
-	return out, nil
+	return nil
 }
+
+func protocolNames() string { return strings.Join(slices.Sorted(maps.Keys(protocols())), ", ") }
 
 // roles are those that a program calls.
 func roles(p *program.Program) []string {
@@ -214,37 +326,4 @@ func (f *replayFlags) recordTo(cmd *cobra.Command, o *replay.Options) (finish fu
 		}
 		return nil
 	}, nil
-}
-
-func printReplay(cmd *cobra.Command, r *replay.Result) error {
-	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "n = %d: %s in %.1f s, %.0f/s answered, %d refused, %d without a reply; lag p99 %.1f ms\n\n",
-		r.Scale, counted(r.Made, "call"), r.Seconds, r.PerSecond, r.Refused, r.Failed, r.Lag.P99)
-	t := newTable("node type", "target", "call", "why", ">made", ">answered", ">refused", ">no reply", ">again", ">not made", ">p50 ms", ">p99 ms", ">lag p99")
-	for _, c := range r.Calls {
-		ms := func(v float64) string { return fmt.Sprintf("%.1f", v) }
-		t.row(c.NodeType, c.Target, c.Method, c.Nature, strconv.Itoa(c.Made), strconv.Itoa(c.Answered), strconv.Itoa(c.Refused), strconv.Itoa(c.Failed),
-			strconv.Itoa(c.Retries), strconv.Itoa(c.Skipped+c.Unsent), ms(c.Latency.P50), ms(c.Latency.P99), ms(c.Lag.P99))
-	}
-	if err := t.print(out); err != nil {
-		return err
-	}
-	for _, c := range r.Calls {
-		for _, e := range c.Errors {
-			fmt.Fprintf(out, "%s %s, %s from %.1f s on: %s\n", c.NodeType, c.Method, counted(e.Count, "time"), e.First, e.What)
-		}
-	}
-	for _, m := range r.Missing {
-		fmt.Fprintf(out, "not made: %s (%s)\n", m.What, counted(m.Count, "time"))
-	}
-	for _, m := range r.MadeUp {
-		fmt.Fprintf(out, "made up: %s of %s (%s)\n", m.Argument, m.Call, counted(m.Count, "time"))
-	}
-	for _, u := range r.Unstart {
-		fmt.Fprintf(out, "never started: %s\n", u)
-	}
-	if len(r.Unsent) > 0 {
-		fmt.Fprintf(out, "not sent, for want of a target: calls to %s\n", strings.Join(r.Unsent, ", "))
-	}
-	return nil
 }

@@ -40,6 +40,8 @@ type NodeType struct {
 	// Beats are called at regular intervals as long as the node lives, besides
 	// the steps.
 	Beats []Step `yaml:"beats,omitempty"`
+	// Leaves: the node is gone with its last step, and its beats stop before that.
+	Leaves bool `yaml:"leaves,omitempty"`
 	// Aside are calls whose order means nothing: several threads, or the world.
 	Aside []Step `yaml:"aside,omitempty"`
 }
@@ -88,6 +90,8 @@ type Until struct {
 	Path  string  `yaml:"reply"`
 	Value string  `yaml:"is"`
 	Tries float64 `yaml:"tries"` // it took when recorded
+	// Every is the time between tries; none: as long as before the first.
+	Every Interval `yaml:"every,omitempty"`
 }
 
 // A Reach says how many nodes make a call for each one that gave rise to it:

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,11 +19,22 @@ type Sharer interface {
 	Share(n int) Executor
 }
 
+// A Pusher is a connection on which the target also speaks unasked. A step
+// whose method ends in trace.Push waits for that.
+type Pusher interface {
+	// Pushed calls take, once, with the next thing the target says unasked on
+	// the method's stream: at once, if it has been said. Cancel takes that back.
+	Pushed(method string, take func(Reply)) (cancel func())
+}
+
+// A Checker is an executor that knows beforehand which methods its target has.
+type Checker interface{ Check(method string) error }
+
 // A link is a connection to a role that comes back when it was lost.
 type link struct {
 	to   Executor
 	who  Identity
-	busy sync.Mutex // held during a call of a connection that takes one at a time
+	free chan struct{} // empty during a call of a connection that takes one at a time
 
 	mu    sync.Mutex
 	conn  Conn
@@ -38,6 +48,12 @@ const (
 	lastBackoff  = 5 * time.Second
 )
 
+func newLink(to Executor, who Identity) *link {
+	k := &link{to: to, who: who, free: make(chan struct{}, 1)}
+	k.free <- struct{}{}
+	return k
+}
+
 // get gives the connection, and makes it where there is none.
 func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, error) {
 	k.mu.Lock()
@@ -47,7 +63,7 @@ func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, erro
 	}
 	begin := time.Now()
 	if begin.Before(k.after) {
-		return nil, fmt.Errorf("not connected: %w", k.cause)
+		return nil, &notYet{k.after.Sub(begin), k.cause}
 	}
 	conn, err := k.to.Dial(ctx, k.who)
 	if err != nil {
@@ -58,6 +74,19 @@ func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, erro
 	k.conn, k.wait = conn, 0
 	return conn, nil
 }
+
+// notYet is the error of a connection that was lost and is not to be tried yet.
+type notYet struct {
+	wait  time.Duration
+	cause error
+}
+
+func (e *notYet) Error() string { return "not connected: " + e.cause.Error() }
+
+// notSent is the error of a call that was not even sent.
+type notSent struct{ error }
+
+func (e *notSent) Unwrap() error { return e.error }
 
 func (k *link) backOff(err error) {
 	k.wait = min(max(2*k.wait, firstBackoff), lastBackoff)
@@ -88,13 +117,17 @@ func (k *link) close() {
 func (k *link) call(ctx context.Context, call *trace.Call, dialled func(time.Duration)) (Reply, error) {
 	conn, err := k.get(ctx, dialled)
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, &notSent{err}
 	}
 	if _, ok := conn.(Multiplexed); ok {
 		return conn.Call(ctx, call)
 	}
-	k.busy.Lock()
-	defer k.busy.Unlock()
+	select {
+	case <-k.free:
+		defer func() { k.free <- struct{}{} }()
+	case <-ctx.Done():
+		return Reply{}, ctx.Err()
+	}
 	reply, err := conn.Call(ctx, call)
 	if err != nil {
 		k.drop(conn)

@@ -37,7 +37,8 @@ type Conn interface {
 	// its status the same words. An error means that no reply came: the target
 	// refused the connection, broke it, or did not answer in time. A connection
 	// that fails so is closed and dialled anew, unless it is Multiplexed. Close
-	// may come during a call, and ends it.
+	// may come during a call, and ends it. A Conn that knows better than its
+	// caller when it sent the call and heard the reply sets call.Start and End.
 	Call(context.Context, *trace.Call) (Reply, error)
 	Close() error
 }

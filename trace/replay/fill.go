@@ -22,6 +22,8 @@ type filling struct {
 	taken  []take   // from unordered sources, unless the call has to wait
 	wants  []want   // what may still come
 	lost   *source  // what will not come any more
+	spare  bool     // what others have used may be used too
+	soon   bool     // it could be, had the node waited a little longer
 	madeUp []string // arguments that nobody could give
 }
 
@@ -62,6 +64,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	f.p, f.l, f.st = p, l, st
 	clear(f.given)
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
+	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
 	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, p.address, p.chance()
 	out := make([]trace.Leaf, 0, len(st.args))
@@ -343,14 +346,23 @@ func (f *filling) pool(s *source, post *posting) *[]*item {
 	return &post.pools[s.pool]
 }
 
-// take finds a value in a pool that the node has not used up.
+// grace is how long a node waits for a value of its own before it takes one
+// that another has used.
+func (r *run) grace() int64 { return int64(r.Patience) / 10 }
+
+// take finds a value in a pool that nobody has used up, or at least not this
+// node: those that were used longest ago come first.
 func (f *filling) take(pool *[]*item) (string, bool) {
 	for _, it := range *pool {
-		used := f.p.used[it] || slices.ContainsFunc(f.taken, func(t take) bool { return t.it == it })
-		if !used {
-			f.taken = append(f.taken, take{pool, it})
-			return it.text, true
+		if f.p.used[it] || slices.ContainsFunc(f.taken, func(t take) bool { return t.it == it }) {
+			continue
 		}
+		if it.used && !f.spare {
+			f.soon = true
+			continue
+		}
+		f.taken = append(f.taken, take{pool, it})
+		return it.text, true
 	}
 	return "", false
 }
@@ -371,7 +383,7 @@ func (f *filling) commit() {
 			if f.p.used == nil {
 				f.p.used = map[*item]bool{}
 			}
-			f.p.used[t.it] = true
+			f.p.used[t.it], t.it.used = true, true
 		}
 		*t.from = pool
 	}

@@ -53,8 +53,8 @@ func (g *gate) swing() []*lane {
 	return held
 }
 
-// answered tells the gates that a player is done with a call.
-func (r *run) answered(st *site, p *player) {
+// passed tells the gates that a player is done with a call.
+func (r *run) passed(st *site, p *player) {
 	for _, g := range st.opens {
 		for _, l := range g.pass(p) {
 			r.wake(l)

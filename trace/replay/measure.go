@@ -199,13 +199,16 @@ func (r *run) result(ended string) *Result {
 			l, s, g = append(l, clone(m.latency)), append(s, clone(m.service)), append(g, clone(m.lag))
 			m.mu.Unlock()
 		}
-		if row.Made+row.Unsent+row.Skipped == 0 {
+		if row.Made+row.Failed+row.Unsent+row.Skipped == 0 {
 			continue
 		}
 		row.Latency, row.Service, row.Lag, row.Errors = spread(l...), spread(s...), spread(g...), sorted(said)
 		row.PerSec = float64(row.Answered) / max(seconds, 1e-9)
 		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)
 		out.Calls = append(out.Calls, row)
+		if row.Nature == "push" {
+			continue // nobody called
+		}
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+row.Made, out.Answered+row.Answered, out.Refused+row.Refused, out.Failed+row.Failed
 	}
 	out.Latency, out.Service, out.Lag = spread(latency...), spread(service...), spread(lag...)
@@ -232,6 +235,8 @@ func (c *CallResult) add(m *gauge, st *site) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
 	switch {
+	case st.push:
+		c.Nature = "push"
 	case st.nature == inBeats:
 		c.Nature = st.nature.String()
 	case st.Until != nil && c.Nature != inBeats.String():

@@ -26,7 +26,10 @@ type posting struct {
 }
 
 // An item is one value of an unordered source.
-type item struct{ text string }
+type item struct {
+	text string
+	used bool
+}
 
 // A memory is what nodes know of each other, by index. What a node knows of
 // itself is its own.
@@ -77,7 +80,7 @@ func (s *source) items(rec *record) (out []*item) {
 			continue
 		}
 		if text, ok := program.Word(l.Value, s.Word); ok {
-			out = append(out, &item{text})
+			out = append(out, &item{text: text})
 		}
 	}
 	return out

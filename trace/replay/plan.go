@@ -58,6 +58,7 @@ type site struct {
 	kind   *kind
 	role   int  // in its kind's roles
 	sent   bool // its role has a target
+	push   bool // it is no call: the node waits for what the target says unasked
 	inMain bool // made by the steps
 	place  int  // of its first time in them
 	nature nature
@@ -181,7 +182,8 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 }
 
 func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
-	st := &site{Call: c, id: len(pl.sites), local: len(k.sites), kind: k, role: slices.Index(k.roles, c.Target), sent: sent(c.Target), nature: inAside}
+	st := &site{Call: c, id: len(pl.sites), local: len(k.sites), kind: k, role: slices.Index(k.roles, c.Target), sent: sent(c.Target), nature: inAside,
+		push: strings.HasSuffix(c.Method, trace.Push)}
 	if st.role < 0 {
 		st.role = len(k.roles)
 		k.roles = append(k.roles, c.Target)

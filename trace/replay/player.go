@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -105,13 +106,16 @@ type lane struct {
 	due    int64 // when its next call is to be made
 	meant  int64 // when the call under way was due
 	since  int64 // when it began to wait, or to try; 0: it does not
+	asking int64 // when it began to ask until a reply says enough
 	every  int64 // of a beat, or what a call beside the steps is apart
 	cursor []frame
 	retry  *attempt
+	ear    *ear       // while it waits for what the target says unasked
 	inbox  []delivery // what its next call is made for
 	coming []delivery // and the one after that; these three are guarded by the memory
 	going  bool
 	begun  bool
+	still  atomic.Bool // a beat that is made no more
 }
 
 // The states of a lane. One that is neither is being played, or done.
@@ -125,6 +129,13 @@ const (
 type attempt struct {
 	call *trace.Call
 	rec  *record
+}
+
+// An ear waits for a push.
+type ear struct {
+	attempt
+	heard  atomic.Pointer[Reply] // nil: nothing yet
+	cancel func()
 }
 
 // A delivery is a call that another is made for.
@@ -164,6 +175,11 @@ func (l *lane) next(scale int) *site {
 	}
 	l.cursor = nil
 	return nil
+}
+
+// atLast reports whether the call that next gave is the last of the steps.
+func (l *lane) atLast() bool {
+	return !slices.ContainsFunc(l.cursor, func(f frame) bool { return f.left > 0 || f.at+1 < len(f.steps) })
 }
 
 // times is how often a player makes a step.

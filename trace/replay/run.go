@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -127,15 +128,21 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx, start: time.Now(),
+	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
-	r.begun = r.start.UnixNano()
-	r.wheel = wheel.New[lane](r.begun)
 	r.queue = newQueue(o.Workers, r.work)
 	if r.For == 0 {
 		r.For = pl.beatsOnly()
 	}
+	r.makePlayers()
+	if err := r.probe(); err != nil {
+		r.hangUp()
+		return nil, err
+	}
+	r.start = time.Now()
+	r.begun = r.start.UnixNano()
+	r.wheel = wheel.New[lane](r.begun)
 	r.populate()
 	ended := r.turn(ctx)
 	cancel()
@@ -152,16 +159,26 @@ func (o *Options) target(role string) Executor {
 	return o.Targets[""]
 }
 
-// playable reports a program that calls nobody.
+// playable reports a program that calls nobody, or what its target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
+	sent := false
 	for _, st := range pl.sites {
 		if st.sent {
-			return nil
+			sent = true
+			if c, ok := o.target(st.Target).(Checker); ok {
+				if err := c.Check(st.Method); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if !slices.Contains(roles, st.Target) {
 			roles = append(roles, st.Target)
 		}
+	}
+	if sent {
+		return nil
 	}
 	return fmt.Errorf("replay: no target for any role the program calls: %s", strings.Join(roles, ", "))
 }
@@ -182,14 +199,44 @@ func (pl *plan) beatsOnly() time.Duration {
 
 func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
-// populate makes the players, and starts the types that wait for nobody.
-func (r *run) populate() {
-	total := int64(1) // until everybody is here
+func (r *run) makePlayers() {
 	for i, k := range r.plan.kinds {
 		r.players[i] = make([]*player, k.count)
 		for rank := range k.count {
 			r.players[i][rank] = newPlayer(k, rank, r.plan.scale, r.Seed)
 		}
+	}
+}
+
+// probe connects the first node that calls each role: a target that is not
+// there, or that lets nobody in, is better known before sixty thousand try.
+func (r *run) probe() error {
+	seen := map[string]bool{}
+	for _, k := range r.plan.kinds {
+		if k.count == 0 {
+			continue
+		}
+		p := r.players[k.at][0]
+		for _, role := range k.roles {
+			if seen[role] || r.target(role) == nil {
+				continue
+			}
+			seen[role] = true
+			ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+			_, err := r.linkOf(p, role).get(ctx, r.dialled)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("%s: %w", cmp.Or(role, "the target"), err)
+			}
+		}
+	}
+	return nil
+}
+
+// populate starts the types that wait for nobody.
+func (r *run) populate() {
+	total := int64(1) // until everybody is here
+	for i, k := range r.plan.kinds {
 		total += int64(k.count)
 		r.groups[i] = group{undone: k.count, reached: map[*site]map[*player]bool{}}
 	}
@@ -268,7 +315,7 @@ func (r *run) turn(ctx context.Context) string {
 
 // schedule sets when a lane is played next.
 func (r *run) schedule(l *lane, due int64) {
-	if l.player.open.Load() < 0 {
+	if l.player.open.Load() < 0 || l.still.Load() {
 		return // it was taken out of the run
 	}
 	l.due = due
@@ -304,6 +351,8 @@ func (r *run) work(next func() *lane) {
 		switch {
 		case l.site == nil:
 			r.begin(l.player)
+		case l.ear != nil:
+			r.hear(l)
 		case l.retry != nil:
 			r.send(l, l.retry.call, l.retry.rec)
 		default:
@@ -348,29 +397,39 @@ func (r *run) begin(p *player) {
 // connect makes the player's connections; one that cannot be made is tried
 // again when it is needed.
 func (r *run) connect(p *player) {
-	p.links = make([]*link, len(p.kind.roles))
-	for i, role := range p.kind.roles {
+	for _, role := range p.kind.roles {
 		if r.target(role) == nil {
 			continue
 		}
-		p.links[i] = r.link(p, role)
 		ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
-		_, _ = p.links[i].get(ctx, r.dialled) // its error is that of the first call
+		_, _ = r.linkOf(p, role).get(ctx, r.dialled) // its error is that of the first call
 		cancel()
 	}
 }
 
-func (r *run) link(p *player, role string) *link {
+// linkOf gives a player's link to a role, and makes it.
+func (r *run) linkOf(p *player, role string) *link {
+	if p.links == nil {
+		p.links = make([]*link, len(p.kind.roles))
+	}
+	k := &p.links[slices.Index(p.kind.roles, role)]
+	if *k == nil {
+		*k = r.newLinkOf(p, role)
+	}
+	return *k
+}
+
+func (r *run) newLinkOf(p *player, role string) *link {
 	to, at := r.target(role), p.rank
 	_, shares := to.(Sharer)
 	if r.Share == 0 || shares {
-		return &link{to: to, who: Identity{Sender: p.sender, Address: p.address, Target: role}}
+		return newLink(to, Identity{Sender: p.sender, Address: p.address, Target: role})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	links := r.shared[role]
 	for at %= r.Share; len(links) <= at; {
-		links = append(links, &link{to: to, who: Identity{Sender: fmt.Sprintf("shared-%d", len(links)), Target: role}})
+		links = append(links, newLink(to, Identity{Sender: fmt.Sprintf("shared-%d", len(links)), Target: role}))
 	}
 	r.shared[role] = links
 	return links[at]
@@ -414,6 +473,9 @@ func (r *run) play(f *filling, l *lane) {
 			patience = min(patience, r.Timeout) // nobody but a player would notice
 		}
 		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
+			if f.soon && !f.spare {
+				left = min(left, l.since+r.grace()-now)
+			}
 			r.park(f, l, now+left)
 			unlock()
 			return
@@ -429,7 +491,7 @@ func (r *run) play(f *filling, l *lane) {
 	rec.parts[inRequest] = st.kept(inRequest, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	r.observeFilling(f, st, now-l.due)
+	r.noteMadeUp(f, st)
 	if first {
 		r.reached(st, p)
 	}
@@ -481,13 +543,13 @@ func (r *run) lacks(f *filling, st *site) string {
 
 func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *run) observeFilling(f *filling, st *site, lag int64) {
+func (r *run) noteMadeUp(f *filling, st *site) {
+	if len(f.madeUp) == 0 {
+		return
+	}
 	g := &r.gauges[st.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st.sent {
-		observe(&g.lag, lag)
-	}
 	for _, path := range f.madeUp {
 		if g.madeUp == nil {
 			g.madeUp = map[string]int{}
@@ -508,18 +570,41 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
-	call.Start = r.now()
+	call.Start, call.End = 0, 0
+	began := r.now()
+	if st.push && r.listen(ctx, l, call, rec) {
+		cancel()
+		return
+	}
 	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
 	cancel()
 	end := r.now()
+	if call.Start == 0 {
+		call.Start = began
+	}
 	if r.ctx.Err() != nil && err != nil {
 		return // the run is over, and nobody knows what the target would have said
+	}
+	var unsent *notSent
+	if !errors.As(err, &unsent) {
+		g.mu.Lock()
+		g.made++
+		if l.retry == nil {
+			observe(&g.lag, call.Start-l.meant)
+		}
+		g.mu.Unlock()
 	}
 	if err != nil {
 		r.unanswered(l, call, rec, err, end)
 		return
 	}
-	call.End = max(end, call.Start)
+	r.answered(l, call, rec, reply, end)
+}
+
+// answered takes the reply to a call, and goes on.
+func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+	st := l.site
+	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
 	r.measure(l, call, &reply)
 	if r.Record != nil {
@@ -530,8 +615,49 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	if st.Until != nil && r.again(l, reply) {
 		return
 	}
-	l.since = 0
+	l.asking = 0
 	r.goOn(l, call.Start, end)
+}
+
+// listen waits for what the target says unasked, without a worker. It reports
+// whether the connection can do that.
+func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
+	pusher, ok := conn.(Pusher)
+	if err != nil || !ok {
+		return false
+	}
+	e := &ear{attempt: attempt{call, rec}}
+	l.ear = e
+	r.clock.Lock()
+	l.state.Store(waiting)
+	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
+	r.clock.Unlock()
+	e.cancel = pusher.Pushed(call.Method, func(reply Reply) {
+		e.heard.Store(&reply)
+		r.wake(l)
+	})
+	return true
+}
+
+// hear takes what came, or gives up when nothing did.
+func (r *run) hear(l *lane) {
+	e, now := l.ear, r.now()
+	l.ear = nil
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	if reply := e.heard.Load(); reply != nil {
+		g.made++
+		g.mu.Unlock()
+		e.call.Start = l.due
+		r.answered(l, e.call, e.rec, *reply, l.due)
+		return
+	}
+	g.skipped++
+	note(&g.missing, l.site.Name+" did not come", r.into(now))
+	g.mu.Unlock()
+	e.cancel()
+	r.goOn(l, now, now)
 }
 
 // refused reports whether a reply is a refusal: by the words of gRPC, or by the
@@ -544,8 +670,10 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.made++
 	g.answered++
+	if l.site.push {
+		return
+	}
 	observe(&g.latency, call.End-min(l.meant, call.Start))
 	observe(&g.service, call.End-call.Start)
 	if refused(reply.Status) {
@@ -577,12 +705,16 @@ func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
 
 // unanswered is what becomes of a call without a reply.
 func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+	var lost *notYet
+	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	if errors.As(err, &lost) && again {
+		r.tryAgain(l, call, rec, now, lost.wait)
+		return
+	}
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
-	g.made++
 	g.failed++
 	note(&g.errors, complaint(err), r.into(now))
-	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if again {
 		g.retries++
 	}
@@ -593,11 +725,7 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	}
 	switch {
 	case again:
-		if l.since == 0 {
-			l.since = now
-		}
-		l.retry = &attempt{call, rec}
-		r.schedule(l, now+int64(r.backoff(l.player)))
+		r.tryAgain(l, call, rec, now, 0)
 	case r.OnError == End:
 		r.endPlayer(l.player)
 	default:
@@ -606,12 +734,16 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	}
 }
 
-// backoff is how long a player waits before it tries again, a little different
-// for each.
-func (r *run) backoff(p *player) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return firstBackoff + time.Duration(p.rand.Int64N(int64(4*firstBackoff)))
+// tryAgain makes a call again after a wait, a little different for each player.
+func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+	if l.since == 0 {
+		l.since = now
+	}
+	l.retry = &attempt{call, rec}
+	l.player.mu.Lock()
+	wait += firstBackoff + time.Duration(l.player.rand.Int64N(int64(4*firstBackoff)))
+	l.player.mu.Unlock()
+	r.schedule(l, now+int64(wait))
 }
 
 // again repeats a call that is made until its reply says enough.
@@ -621,25 +753,32 @@ func (r *run) again(l *lane, reply Reply) bool {
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {
 		return false
 	}
-	if l.since == 0 {
-		l.since = now
+	if l.asking == 0 {
+		l.asking = now
 	}
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now-l.since > int64(r.Patience) {
+	if now-l.asking > int64(r.Patience) {
 		note(&g.missing, fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value), r.into(now))
 		return false
 	}
 	g.retries++
-	r.schedule(l, now+max(r.wait(l.site), 1e6))
+	l.player.mu.Lock()
+	l.player.made[l.site.local]-- // all tries are one call
+	l.player.mu.Unlock()
+	wait := r.wait(l.site)
+	if !until.Every.IsZero() {
+		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.scale, 0)) / r.Compress)
+	}
+	r.schedule(l, now+max(wait, 1e6))
 	return true
 }
 
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
-	r.answered(l.site, l.player)
+	r.passed(l.site, l.player)
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -648,14 +787,33 @@ func (r *run) goOn(l *lane, began, ended int64) {
 		r.nextReach(l, ended)
 		return
 	}
-	l.player.mu.Lock()
+	p := l.player
+	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
-	l.player.mu.Unlock()
-	if l.site == nil {
-		r.closed(l.player)
+	p.mu.Unlock()
+	switch {
+	case l.site == nil:
+		r.closed(p)
 		return
+	case l.site.push:
+		r.schedule(l, ended)
+		return
+	case p.kind.Leaves && l.nature == inSteps && l.atLast():
+		r.stopBeats(p)
 	}
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
+}
+
+// stopBeats ends the beats of a player that is about to leave.
+func (r *run) stopBeats(p *player) {
+	r.clock.Lock()
+	defer r.clock.Unlock()
+	for i := range p.lanes {
+		if l := &p.lanes[i]; l.nature == inBeats {
+			l.still.Store(true)
+			r.wheel.Stop(&l.timer)
+		}
+	}
 }
 
 // nextBeat keeps to the clock. Beats that have passed by then are not made up for.
@@ -681,6 +839,9 @@ func (r *run) closed(p *player) {
 }
 
 func (r *run) playerDone(p *player) {
+	if p.kind.Leaves {
+		p.hangUp()
+	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]
 	g.undone--
@@ -755,11 +916,15 @@ func (r *run) reached(st *site, p *player) {
 func (r *run) hangUp() {
 	for _, players := range r.players {
 		for _, p := range players {
-			for _, k := range p.links {
-				if k != nil {
-					k.close()
-				}
-			}
+			p.hangUp()
+		}
+	}
+}
+
+func (p *player) hangUp() {
+	for _, k := range p.links {
+		if k != nil {
+			k.close()
 		}
 	}
 }

@@ -2,13 +2,13 @@ package lean
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"sync"
 
 	"gleaner/trace"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/frame"
 )
 
 // Echo answers a call with what it asked.
@@ -84,7 +84,7 @@ func (s *server) one(c net.Conn) error {
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	if err := readFrame(io.MultiReader(&once{first[0], false}, c), buf); err != nil {
+	if err := frame.Read(io.MultiReader(&once{first[0], false}, c), buf); err != nil {
 		return err
 	}
 	number, call, err := parseRequest(*buf)
@@ -94,7 +94,7 @@ func (s *server) one(c net.Conn) error {
 	reply := s.answer(call)
 	*buf = appendReply((*buf)[:0], number, &reply)
 	_, err = c.Write(*buf)
-	return errors.Join(err)
+	return err
 }
 
 // once is a reader of one byte.

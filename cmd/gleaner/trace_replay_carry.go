@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/carrier"
+)
+
+// newTraceCarry keeps connections for a replay; people do not call it.
+func newTraceCarry() *cobra.Command {
+	return &cobra.Command{
+		Use:    "carry TARGET...",
+		Short:  "Keep connections for a replay",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var executors []replay.Executor
+			for _, address := range args {
+				e, err := openTarget(cmd.Context(), address)
+				if err != nil {
+					return err
+				}
+				executors = append(executors, e)
+			}
+			// Who started it says when to stop, by ending its input: Ctrl-C reaches both.
+			return carrier.Serve(context.WithoutCancel(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), executors)
+		},
+	}
+}
+
+// openTarget makes the executor of one address.
+func openTarget(ctx context.Context, address string) (replay.Executor, error) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return nil, input.Errorf("--target", "%v", err)
+	}
+	open := protocols()[at.Scheme]
+	if open == nil || at.Host == "" {
+		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
+	}
+	e, err := open(ctx, at)
+	if err != nil && !input.Is(err) {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return e, err
+}
+
+// carriers are processes that keep connections.
+type carriers struct {
+	all   []*carrier.Carrier
+	ends  []io.Closer
+	procs []*exec.Cmd
+}
+
+// startCarriers starts n processes of this very program that keep connections
+// to the addresses.
+func startCarriers(n int, addresses []string) (*carriers, error) {
+	out := &carriers{}
+	for range n {
+		cmd, err := ourselves(append([]string{"trace", "carry"}, addresses...)...)
+		if err != nil {
+			return nil, err
+		}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		from, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			return nil, errors.Join(fmt.Errorf("start a process for connections: %w", err), out.stop())
+		}
+		out.all, out.ends, out.procs = append(out.all, carrier.New(in, from)), append(out.ends, in), append(out.procs, cmd)
+	}
+	return out, nil
+}
+
+// ourselves is a command that runs this program again.
+func ourselves(args ...string) (*exec.Cmd, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Args[0] = os.Args[0]
+	return cmd, nil
+}
+
+func (c *carriers) stop() error {
+	var errs []error
+	for _, in := range c.ends {
+		in.Close()
+	}
+	for _, p := range c.procs {
+		errs = append(errs, p.Wait())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/chart"
+	"gleaner/trace/replay"
+)
+
+//go:embed trace_replay_page.html
+var replayTemplate string
+
+// A replayPage is what a replay found: on the terminal, as JSON, and as a page.
+type replayPage struct {
+	Program string   `json:"program"`
+	Targets []string `json:"targets"`
+	*replay.Report
+	Check  *replay.Comparison `json:"check,omitempty"`
+	Memory int64              `json:"memory_bytes"` // that the players held, in all their processes
+}
+
+// save writes report.html and report.json.
+func (p *replayPage) save(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	figures, err := p.figures()
+	if err != nil {
+		return err
+	}
+	page, err := template.New("report").Funcs(template.FuncMap{"ms": millis, "summary": func() string { return p.sentence() }}).Parse(replayTemplate)
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	if err := page.Execute(&html, map[string]any{"Page": p, "Figures": figures, "Last": p.Runs[len(p.Runs)-1]}); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.html"), html.Bytes(), 0o644)
+}
+
+func millis(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// figures are drawn over the scale: calls a second, latency of the call types
+// that were made most, and how late calls were sent.
+func (p *replayPage) figures() ([]template.HTML, error) {
+	var scales, rate, lag []float64
+	busiest := map[string]int{}
+	for _, r := range p.Runs {
+		scales, rate, lag = append(scales, float64(r.Scale)), append(rate, r.PerSecond), append(lag, r.Lag.P99)
+		for _, c := range r.Calls {
+			busiest[c.NodeType+" "+c.Method] += c.Made
+		}
+	}
+	names := make([]string, 0, len(busiest))
+	for name := range busiest {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if busiest[a] != busiest[b] {
+			return busiest[b] - busiest[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var latency []chart.Line
+	for _, name := range names[:min(len(names), 8)] {
+		line := chart.Line{Name: name}
+		for _, r := range p.Runs {
+			for _, c := range r.Calls {
+				if c.NodeType+" "+c.Method == name && c.Answered > 0 {
+					line.X, line.Y = append(line.X, float64(r.Scale)), append(line.Y, c.Latency.P99)
+				}
+			}
+		}
+		latency = append(latency, line)
+	}
+	var out []template.HTML
+	for _, f := range []chart.Figure{
+		{Name: "rate", Panels: []chart.Panel{{Title: "Calls answered a second", X: "scale", Lines: []chart.Line{{X: scales, Y: rate}}}}},
+		{Name: "latency", Panels: []chart.Panel{{Title: "Latency, p99", X: "scale", Y: "ms", Lines: latency}}},
+		{Name: "lag", Panels: []chart.Panel{{Title: "How late calls were sent, p99", X: "scale", Y: "ms", Lines: []chart.Line{{X: scales, Y: lag}}}}},
+	} {
+		var svg bytes.Buffer
+		if err := f.WriteSVG(&svg); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.Name, err)
+		}
+		at := max(bytes.Index(svg.Bytes(), []byte("<svg")), 0)
+		out = append(out, template.HTML(svg.Bytes()[at:]))
+	}
+	return out, nil
+}
+
+// sentence says in a few words what was found.
+func (p *replayPage) sentence() string {
+	var out []string
+	switch {
+	case p.GaveIn > 0 && p.Held > 0:
+		out = append(out, fmt.Sprintf("The target held n = %d and gave in at n = %d: %s.", p.Held, p.GaveIn, p.Why))
+	case p.GaveIn > 0:
+		out = append(out, fmt.Sprintf("The target gave in at n = %d: %s.", p.GaveIn, p.Why))
+	case p.Held > 0:
+		out = append(out, fmt.Sprintf("The target held n = %d.", p.Held))
+	}
+	if p.PlayerLimit > 0 {
+		out = append(out, fmt.Sprintf("From n = %d on the players, not the target, were the limit.", p.PlayerLimit))
+	}
+	return strings.Join(out, " ")
+}
+
+func (p *replayPage) print(cmd *cobra.Command) error {
+	if wantJSON(cmd) {
+		return printJSON(cmd, p)
+	}
+	out := cmd.OutOrStdout()
+	for _, r := range p.Runs {
+		if err := printRun(cmd, r); err != nil {
+			return err
+		}
+	}
+	if len(p.Runs) > 1 {
+		t := newTable(">n", ">calls", ">calls/s", ">p50 ms", ">p99 ms", ">refused", ">no reply", ">lag p99 ms", "", "")
+		for _, r := range p.Runs {
+			t.row(strconv.Itoa(r.Scale), strconv.Itoa(r.Made), fmt.Sprintf("%.0f", r.PerSecond), millis(r.Latency.P50), millis(r.Latency.P99),
+				strconv.Itoa(r.Refused), strconv.Itoa(r.Failed), millis(r.Lag.P99), r.Verdict, r.Why)
+		}
+		if err := t.print(out); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out, p.sentence())
+	for _, s := range p.Said {
+		fmt.Fprintln(out, "  "+s)
+	}
+	if p.Memory > 0 {
+		fmt.Fprintf(out, "The players held %s.\n", size(p.Memory))
+	}
+	return p.printCheck(cmd)
+}
+
+func (p *replayPage) printCheck(cmd *cobra.Command) error {
+	if p.Check == nil {
+		return nil
+	}
+	t := newTable("node type", "call", ">recorded", ">played", "")
+	for _, r := range p.Check.Rows {
+		says := r.Aside
+		if says == "" && r.Recorded != r.Played {
+			says = "differs"
+		}
+		t.row(r.NodeType, r.Method, strconv.Itoa(r.Recorded), strconv.Itoa(r.Played), says)
+	}
+	if err := t.print(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if p.Check.Equal {
+		fmt.Fprintln(cmd.OutOrStdout(), "All counts per call type equal the recorded ones, but those that the clock or replies decide.")
+	}
+	return nil
+}
+
+// verdict is an error where the run does not show what was asked for: counts
+// that differ, or a program that needs replies its target does not give.
+func (p *replayPage) verdict() error {
+	if p.Check != nil && !p.Check.Equal {
+		return fmt.Errorf("the counts per call type differ from the recorded ones")
+	}
+	for _, r := range p.Runs {
+		for _, c := range r.Calls {
+			if c.Skipped > 0 && c.Made+c.Unsent == 0 && r.Ended != "interrupted" && len(r.Missing) > 0 {
+				return fmt.Errorf("n = %d: the target does not give what the program needs: %s", r.Scale, r.Missing[0].What)
+			}
+		}
+	}
+	return nil
+}
+
+func printRun(cmd *cobra.Command, r replay.Verdict) error {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "n = %d: %s in %.1f s, %.0f/s answered, %d refused, %d without a reply; lag p99 %.1f ms\n",
+		r.Scale, counted(r.Made, "call"), r.Seconds, r.PerSecond, r.Refused, r.Failed, r.Lag.P99)
+	t := newTable("node type", "target", "call", "why", ">made", ">answered", ">refused", ">no reply", ">again", ">not made", ">p50 ms", ">p99 ms", ">lag p99")
+	for _, c := range r.Calls {
+		t.row(c.NodeType, c.Target, c.Method, c.Nature, strconv.Itoa(c.Made), strconv.Itoa(c.Answered), strconv.Itoa(c.Refused), strconv.Itoa(c.Failed),
+			strconv.Itoa(c.Retries), strconv.Itoa(c.Skipped+c.Unsent), millis(c.Latency.P50), millis(c.Latency.P99), millis(c.Lag.P99))
+	}
+	if err := t.print(out); err != nil {
+		return err
+	}
+	for _, line := range notes(r.Result) {
+		fmt.Fprintln(out, line)
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// notes are what a run has to tell besides numbers.
+func notes(r *replay.Result) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, c := range r.Calls {
+		for _, e := range c.Errors {
+			say("%s %s, %s from %.1f s on: %s", c.NodeType, c.Method, counted(e.Count, "time"), e.First, e.What)
+		}
+	}
+	for _, m := range r.Missing {
+		say("not made: %s (%s)", m.What, counted(m.Count, "time"))
+	}
+	for _, m := range r.MadeUp {
+		say("made up: %s of %s (%s)", m.Argument, m.Call, counted(m.Count, "time"))
+	}
+	for _, u := range r.Unstart {
+		say("never started: %s", u)
+	}
+	if len(r.Dead) > 0 {
+		say("declared dead by the target: %s", strings.Join(r.Dead, ", "))
+	}
+	if r.Silenced > 0 {
+		say("%s had no answer to the last call", counted(r.Silenced, "node"))
+	}
+	if len(r.Unsent) > 0 {
+		say("not sent, for want of a target: calls to %s", strings.Join(r.Unsent, ", "))
+	}
+	if r.Ended == "interrupted" {
+		say("stopped before the end")
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+// Package carrier keeps connections in other processes. One process may hold
+// but so many files; players are spread over as many processes as that takes by
+// their connections alone. Everything else, what players remember and when they
+// start, stays in one place, so that a program plays the same however many
+// there are.
+package carrier
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"gleaner/trace"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/frame"
+)
+
+// What a frame asks for.
+const (
+	opDial = iota
+	opCall
+	opClose
+)
+
+// What a connection or an error is.
+const (
+	plain = iota
+	multiplexed
+	timedOut
+	failed
+)
+
+// A Carrier is another process that keeps connections.
+type Carrier struct {
+	out  chan []byte
+	quit chan struct{}
+	once sync.Once
+	last atomic.Uint64
+
+	mu      sync.Mutex
+	waiting map[uint64]chan []byte // nil when the process has ended
+}
+
+// errGone is the error of calls that a process was asked to make when it ended.
+var errGone = errors.New("the process that keeps the connection has ended")
+
+// New speaks to a process that runs Serve, through its input and output.
+func New(to io.Writer, from io.Reader) *Carrier {
+	c := &Carrier{out: make(chan []byte, 1024), quit: make(chan struct{}), waiting: map[uint64]chan []byte{}}
+	go c.write(to)
+	go c.read(from)
+	return c
+}
+
+// write sends frames, as many at once as there are.
+func (c *Carrier) write(to io.Writer) {
+	w := bufio.NewWriterSize(to, 64<<10)
+	for {
+		select {
+		case b := <-c.out:
+			if _, err := w.Write(b); err != nil {
+				return
+			}
+			if len(c.out) == 0 && w.Flush() != nil {
+				return
+			}
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+func (c *Carrier) read(from io.Reader) {
+	r := bufio.NewReaderSize(from, 64<<10)
+	for {
+		var body []byte
+		if err := frame.Read(r, &body); err != nil {
+			break
+		}
+		id, n := binary.Uvarint(body)
+		if n <= 0 {
+			break
+		}
+		c.mu.Lock()
+		to := c.waiting[id]
+		delete(c.waiting, id)
+		c.mu.Unlock()
+		if to != nil {
+			to <- body[n:]
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, to := range c.waiting {
+		close(to)
+	}
+	c.waiting = nil
+	c.once.Do(func() { close(c.quit) })
+}
+
+// ask sends a frame and waits for its answer.
+func (c *Carrier) ask(ctx context.Context, body func([]byte) []byte) (*frame.Parser, error) {
+	id, to := c.last.Add(1), make(chan []byte, 1)
+	c.mu.Lock()
+	if c.waiting == nil {
+		c.mu.Unlock()
+		return nil, errGone
+	}
+	c.waiting[id] = to
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+	}()
+	b := frame.Append(nil, func(b []byte) []byte { return body(binary.AppendUvarint(b, id)) })
+	select {
+	case c.out <- b:
+	case <-c.quit:
+		return nil, errGone
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case answer, ok := <-to:
+		if !ok {
+			return nil, errGone
+		}
+		return &frame.Parser{Body: answer}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Executor makes one of those that carriers know by a number, over all carriers
+// in turn. checks is asked what the target has.
+func Executor(carriers []*Carrier, number int, checks replay.Executor) replay.Executor {
+	return &executor{carriers: carriers, number: number, checks: checks}
+}
+
+type executor struct {
+	carriers []*Carrier
+	number   int
+	checks   replay.Executor
+	next     atomic.Int64
+}
+
+// Check reports a method that the target does not have, where that is known.
+func (e *executor) Check(method string) error {
+	if c, ok := e.checks.(replay.Checker); ok {
+		return c.Check(method)
+	}
+	return nil
+}
+
+// Dial connects a node in the process whose turn it is.
+func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, error) {
+	c := e.carriers[int(e.next.Add(1)-1)%len(e.carriers)]
+	p, err := c.ask(ctx, func(b []byte) []byte {
+		b = append(b, opDial)
+		b = binary.AppendUvarint(b, uint64(deadline(ctx)))
+		b = binary.AppendUvarint(b, uint64(e.number))
+		return frame.Text(frame.Text(frame.Text(b, who.Sender), who.Address), who.Target)
+	})
+	if err != nil {
+		return nil, err
+	}
+	kind, id, text := p.Number(), p.Number(), p.Text()
+	switch {
+	case p.End() != nil:
+		return nil, p.End()
+	case kind >= timedOut:
+		return nil, wrong(kind, text)
+	case kind == multiplexed:
+		return &several{conn{c, id}}, nil
+	}
+	return &conn{c, id}, nil
+}
+
+func deadline(ctx context.Context) int64 {
+	if t, ok := ctx.Deadline(); ok {
+		return t.UnixNano()
+	}
+	return 0
+}
+
+func wrong(kind uint64, text string) error {
+	if kind == timedOut {
+		return context.DeadlineExceeded
+	}
+	return errors.New(text)
+}
+
+type conn struct {
+	c  *Carrier
+	id uint64
+}
+
+// several is a connection that takes several calls at once.
+type several struct{ conn }
+
+func (s *several) Multiplexed() {}
+
+// Call has the call made, and says when it really was.
+func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
+	p, err := c.c.ask(ctx, func(b []byte) []byte {
+		b = append(b, opCall)
+		b = binary.AppendUvarint(b, uint64(deadline(ctx)))
+		b = binary.AppendUvarint(b, c.id)
+		for _, text := range []string{call.Sender, call.Address, call.Target, call.Method} {
+			b = frame.Text(b, text)
+		}
+		return frame.Leaves(b, call.Request)
+	})
+	if err != nil {
+		return replay.Reply{}, err
+	}
+	kind, text := p.Number(), p.Text()
+	start, end := int64(p.Number()), int64(p.Number())
+	reply := replay.Reply{Status: p.Text(), Message: p.Text(), Leaves: p.Leaves()}
+	if err := p.End(); err != nil {
+		return reply, err
+	}
+	call.Start, call.End = start, end
+	if kind >= timedOut {
+		return replay.Reply{}, wrong(kind, text)
+	}
+	return reply, nil
+}
+
+// Close has the connection closed, and does not wait for it.
+func (c *conn) Close() error {
+	b := frame.Append(nil, func(b []byte) []byte {
+		b = append(binary.AppendUvarint(b, 0), opClose)
+		return binary.AppendUvarint(binary.AppendUvarint(b, 0), c.id)
+	})
+	select {
+	case c.c.out <- b:
+		return nil
+	case <-c.c.quit:
+		return fmt.Errorf("close: %w", errGone)
+	}
+}

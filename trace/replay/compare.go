@@ -1,0 +1,107 @@
+package replay
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+)
+
+// A Comparison holds what was played against what was recorded.
+type Comparison struct {
+	Rows []CountRow `json:"rows"`
+	// Equal is whether all counts are the same but those that the clock or the
+	// replies decide.
+	Equal bool `json:"equal"`
+}
+
+// A CountRow is how often one type of node made one call.
+type CountRow struct {
+	NodeType string `json:"node_type"`
+	Method   string `json:"method"`
+	Recorded int    `json:"recorded"`
+	Played   int    `json:"played"`
+	Aside    string `json:"aside,omitempty"` // why the two need not be the same
+}
+
+// A Counter counts the calls of a recorded trace by the types of a program.
+type Counter struct {
+	types  []senders
+	counts map[[2]string]int
+}
+
+type senders struct {
+	name    string
+	pattern *regexp.Regexp
+	fixed   int // how much of the name is always the same
+}
+
+// NewCounter returns a counter for a program's types, which it knows by the
+// names of their nodes.
+func NewCounter(p *program.Program) *Counter {
+	c := &Counter{counts: map[[2]string]int{}}
+	for _, t := range p.Types {
+		text := t.Sender.Fill(func(*program.Hole) string { return "\x00" })
+		parts := strings.Split(text, "\x00")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		c.types = append(c.types, senders{t.Name, regexp.MustCompile("^" + strings.Join(parts, ".+") + "$"), len(text) - strings.Count(text, "\x00")})
+	}
+	slices.SortStableFunc(c.types, func(a, b senders) int { return b.fixed - a.fixed })
+	return c
+}
+
+// Add counts a recorded call.
+func (c *Counter) Add(call *trace.Call) {
+	c.counts[[2]string{c.typeOf(call.Sender), strings.Clone(call.Method)}]++
+}
+
+func (c *Counter) typeOf(sender string) string {
+	for _, t := range c.types {
+		if t.pattern.MatchString(sender) {
+			return t.name
+		}
+	}
+	return "?"
+}
+
+// Compare holds a result against what was counted. Calls made again because no
+// reply came are not counted; how often the clock or a reply makes a call is
+// set aside.
+func (c *Counter) Compare(r *Result) Comparison {
+	rows := map[[2]string]*CountRow{}
+	row := func(key [2]string) *CountRow {
+		if rows[key] == nil {
+			rows[key] = &CountRow{NodeType: key[0], Method: key[1]}
+		}
+		return rows[key]
+	}
+	for key, n := range c.counts {
+		row(key).Recorded = n
+	}
+	for _, call := range r.Calls {
+		w := row([2]string{call.NodeType, call.Method})
+		w.Played += call.Made + call.Unsent - call.Retries
+		switch call.Nature {
+		case inBeats.String():
+			w.Aside = "by the clock"
+		case "until":
+			w.Aside = "until a reply says so"
+		case byReach.String():
+			w.Aside = "merged as they come"
+		}
+	}
+	out := Comparison{Equal: true, Rows: []CountRow{}}
+	for _, w := range rows {
+		out.Rows = append(out.Rows, *w)
+		out.Equal = out.Equal && (w.Aside != "" || w.Recorded == w.Played)
+	}
+	slices.SortFunc(out.Rows, func(a, b CountRow) int {
+		return cmp.Or(cmp.Compare(a.NodeType, b.NodeType), cmp.Compare(a.Method, b.Method))
+	})
+	return out
+}

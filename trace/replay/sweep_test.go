@@ -1,0 +1,72 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gleaner/trace/replay"
+)
+
+// TestKnee: the scale at which a target gives in is found between those that
+// were asked for, and that the players gave in before it is told.
+func TestKnee(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		result func(n int) *replay.Result
+		want   string
+	}{
+		{"slow from 700 on", func(n int) *replay.Result {
+			r := &replay.Result{Made: 100, Answered: 100}
+			if n >= 700 {
+				r.Service.P99 = 2000
+			}
+			return r
+		}, "held 662, gave in 718, player 0; played 100 550 662 718 775 1000 : the slowest hundredth of replies took 2000 ms and more"},
+		{"refuses from 120 on, and always a little", func(n int) *replay.Result {
+			r := &replay.Result{Made: 100, Answered: 100, Refused: 5}
+			if n >= 120 {
+				r.Refused, r.Calls = 50, []replay.CallResult{{Errors: []replay.Said{{What: "too many nodes", Count: 45}}}}
+			}
+			return r
+		}, "held 114, gave in 128, player 0; played 100 114 128 156 212 325 550 1000 : 50.0% of calls were refused or had no reply 45 times: too many nodes"},
+		{"players late from 5000 on", func(n int) *replay.Result {
+			r := &replay.Result{Made: 100, Answered: 100, Busy: 1, Workers: 9}
+			if n >= 5000 {
+				r.Lag.P99 = 99
+			}
+			return r
+		}, "held 4937, gave in 0, player 5218; played 100 1000 3250 4375 4937 5218 5500 10000 : "},
+		{"never", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1} },
+			"held 10000, gave in 0, player 0; played 100 1000 10000 : "},
+		{"interrupted", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1, Ended: "interrupted"} },
+			"held 100, gave in 0, player 0; played 100 : "},
+	} {
+		report, err := replay.Sweep(context.Background(), []int{1000, 100, 10000}, replay.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
+			r := tc.result(n)
+			r.Scale = n
+			return r, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("held %d, gave in %d, player %d; played ", report.Held, report.GaveIn, report.PlayerLimit)
+		for _, r := range report.Runs {
+			got += fmt.Sprint(r.Scale, " ")
+		}
+		if got += strings.TrimSpace(": " + report.Why + " " + strings.Join(report.Said, "; ")); strings.TrimSpace(got) != strings.TrimSpace(tc.want) {
+			t.Errorf("%s:\n%s\n%s", tc.name, got, tc.want)
+		}
+	}
+	report, err := replay.Sweep(context.Background(), []int{1, 2}, replay.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
+		if n == 2 {
+			return nil, errors.New("gone")
+		}
+		return &replay.Result{Scale: n}, nil
+	})
+	if err == nil || len(report.Runs) != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
