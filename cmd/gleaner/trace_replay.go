@@ -27,8 +27,9 @@ import (
 // protocols are those a target may speak, by the scheme of its address.
 func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
-		"grpc": grpccall.Open,
-		"lean": lean.Open,
+		"grpc":   grpccall.Open,
+		"hadoop": openHadoop,
+		"lean":   lean.Open,
 	}
 }
 

@@ -60,10 +60,17 @@ type Call struct {
 	Target string   `yaml:"target,omitempty"`
 	Method string   `yaml:"method"`
 	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
+	Join   *Join    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	Reach  []Reach  `yaml:"reach,omitempty"`
 	Lists  Lists    `yaml:"lists,omitempty"` // whose length varies
 	Args   Args     `yaml:"args,omitempty"`
+}
+
+// A Join holds a call back until others have had the answer to one of theirs.
+type Join struct {
+	After string  `yaml:"after"`           // a call
+	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
 }
 
 // A Step makes a call, or repeats steps.
@@ -326,6 +333,9 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 // checkFlows finds calls that a call is made for, or takes values from, and
 // that nobody makes.
 func (c *Call) checkFlows(owner map[string]string) error {
+	if c.Join != nil && owner[c.Join.After] == "" {
+		return at(fmt.Errorf(": joins the call %q, which does not exist", c.Join.After), "join", "after")
+	}
 	for i, r := range c.Reach {
 		if owner[r.From] == "" {
 			return at(fmt.Errorf(": made for the call %q, which does not exist", r.From), "reach", i)

@@ -52,7 +52,7 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 			return ""
 		})
 	}
-	p.sender, p.address = fill(k.Sender), fill(k.Address)
+	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))
 	p.layLanes()
 	return p
 }
@@ -161,7 +161,7 @@ func (l *lane) next(scale int) *site {
 		}
 		s := &f.steps[f.at]
 		if f.left < 0 {
-			f.left = l.player.times(s, scale)
+			f.left = l.times(s, scale)
 		}
 		if f.left == 0 {
 			f.at, f.left = f.at+1, -1
@@ -183,9 +183,13 @@ func (l *lane) atLast() bool {
 }
 
 // times is how often a player makes a step.
-func (p *player) times(s *step, scale int) int {
+func (l *lane) times(s *step, scale int) int {
+	p := l.player
 	if s.share > 0 && p.rand.Float64() >= s.share {
 		return 0
+	}
+	if l.nature == inAside && s.repeat != nil && len(l.cursor) == 1 {
+		return value.Portion(s.repeat, scale, p.rank)
 	}
 	return value.Times(s.repeat, scale, p.rank, &p.rand)
 }

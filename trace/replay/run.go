@@ -448,6 +448,9 @@ func (r *run) wait(st *site) int64 {
 // play fills in a call and makes it, or lets its lane wait for what is missing.
 func (r *run) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
+	if st.gate != nil && st.gate.hold(l) {
+		return
+	}
 	p.mu.Lock()
 	others := st.global || st.tells[inRequest] || l.nature == byReach
 	if others {
@@ -465,7 +468,11 @@ func (r *run) play(f *filling, l *lane) {
 		if l.since == 0 {
 			l.since = now
 		}
-		if left := l.since + int64(r.Patience) - now; f.lost == nil && left > 0 {
+		patience := r.Patience
+		if !st.sent {
+			patience = min(patience, r.Timeout) // nobody but a player would notice
+		}
+		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
 			if f.soon && !f.spare {
 				left = min(left, l.since+r.grace()-now)
 			}
@@ -653,8 +660,11 @@ func (r *run) hear(l *lane) {
 	r.goOn(l, now, now)
 }
 
-// refused reports whether a reply is a refusal.
-func refused(status string) bool { return status != "" && status != "OK" }
+// refused reports whether a reply is a refusal: by the words of gRPC, or by the
+// numbers of HTTP, which recordings of Hadoop have too.
+func refused(status string) bool {
+	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
+}
 
 func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
@@ -768,6 +778,7 @@ func (r *run) again(l *lane, reply Reply) bool {
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
+	r.passed(l.site, l.player)
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -859,6 +870,7 @@ func (r *run) endPlayer(p *player) {
 // closeGroup gives up the types that waited for one that is done and never
 // came to the call. The run is locked.
 func (r *run) closeGroup(k *kind) {
+	r.openGates(k)
 	for _, w := range k.starts {
 		g := &r.groups[w.at]
 		if g.started {
