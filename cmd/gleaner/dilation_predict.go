@@ -27,7 +27,7 @@ func newDilationPredict() *cobra.Command {
 profiles that 'gleaner dilation profile --json' wrote, how long each takes alone and
 when it starts. It prints when each will end, and what the linear sum, which knows
 only one resource, would say. The file is described in docs/formats/mix.md.`,
-		Example: `  gleaner dilation predict examples/mix.yaml`,
+		Example: `  gleaner dilation predict examples/dilation/mix.yaml`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -21,6 +21,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -87,11 +88,11 @@ func (j Job) each(ctx context.Context, do func() error) error {
 }
 
 // sink keeps results alive, so that no work is left out as useless.
-var sink uint64
+var sink atomic.Uint64
 
 func cpu(ctx context.Context, j Job) error {
 	x := uint64(88172645463325252)
-	defer func() { sink = x }()
+	defer func() { sink.Store(x) }()
 	return j.each(ctx, func() error {
 		for range 1_000_000 {
 			x ^= x << 13
@@ -173,7 +174,7 @@ func (f *files) write(data []byte) error {
 	return err
 }
 
-func (f *files) check(size int) { sink += uint64(crc32.ChecksumIEEE(f.data[:size])) }
+func (f *files) check(size int) { sink.Add(uint64(crc32.ChecksumIEEE(f.data[:size]))) }
 
 // disk makes a job of one unit of work with files.
 func disk(unit func(f *files) error) func(context.Context, Job) error {
