@@ -37,7 +37,8 @@ func newReproduce() *cobra.Command {
 		Use:   "reproduce [NAME...]",
 		Short: "Rerun the papers' tables and figures, paper and ours side by side",
 		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
-same options give the same tables. Without a name, all experiments are rerun.
+same options give the same tables, but for fig10, fig11, fig12 and micro: those
+measure this machine. Without a name, all experiments are rerun.
 
 Experiments:
 ` + strings.Join(names, "\n"),

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gleaner/chart"
-	"gleaner/cluster"
 	"gleaner/lab"
 	"gleaner/lab/search"
 )
@@ -86,7 +85,6 @@ type outcome struct {
 	started, killed int // tasks
 	moved           int // MB, by jobs that harvest the disk
 	confined        bool
-	pattern         cluster.Pattern // of the class that was learned
 }
 
 // used is the share of the machine that did something for the primary or for jobs.
