@@ -38,8 +38,9 @@ func newReproduce() *cobra.Command {
 		Use:   "reproduce [NAME...]",
 		Short: "Rerun the papers' tables and figures, paper and ours side by side",
 		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
-same options give the same tables, but for an experiment with a real engine. Without
-a name, all experiments are rerun but that.
+same options give the same tables, but for fig10, fig11, fig12, micro and extrapolate:
+those measure this machine. Without a name, all experiments are rerun but
+extrapolate, which needs a real engine.
 
 Experiments:
 ` + strings.Join(names, "\n"),

@@ -186,10 +186,10 @@ func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Pol
 		if err != nil {
 			return err
 		}
-		world.Publish(classes)
-		for _, c := range classes {
-			o.pattern = c.Pattern
+		if len(classes) == 0 {
+			return errors.New("the primary's past tells nothing of its class")
 		}
+		world.Publish(classes)
 	}
 	kit := b.kit
 	kit.request = cluster.Resources{CPU: roomFor(world.Machine().Size()), Memory: taskMemory}

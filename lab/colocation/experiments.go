@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gleaner/chart"
-	"gleaner/cluster"
 	"gleaner/lab"
 	"gleaner/lab/search"
 )
@@ -86,7 +85,6 @@ type outcome struct {
 	started, killed int // tasks
 	moved           int // MB, by jobs that harvest the disk
 	confined        bool
-	pattern         cluster.Pattern // of the class that was learned
 }
 
 // used is the share of the machine that did something for the primary or for jobs.
@@ -120,27 +118,25 @@ type measurement struct {
 
 // remembered measures once for all who ask alike.
 type remembered struct {
-	mu   sync.Mutex
-	asks size
-	has  *measurement
+	mu  sync.Mutex
+	has *measurement
 }
 
 func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	asks := sizeOf(o)
-	if r.has != nil && r.asks == asks {
+	if r.has != nil && r.has.size == sizeOf(o) {
 		return r.has, nil
 	}
-	m, err := measure(ctx, asks, []setting{alone, stocked, aware, historical}, queries)
+	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries, o.Done)
 	if err == nil {
-		r.asks, r.has = asks, m
+		r.has = m
 	}
 	return m, err
 }
 
 func disk(ctx context.Context, o lab.Options) (*measurement, error) {
-	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies)
+	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies, o.Done)
 }
 
 // A view shows a measurement.

@@ -17,7 +17,7 @@ const settle = time.Second
 
 // measure plays the day in every setting, all settings in turn and then in the
 // opposite order, so that a machine that grows faster or slower favours none.
-func measure(ctx context.Context, size size, settings []setting, shapes []shape) (m *measurement, err error) {
+func measure(ctx context.Context, size size, settings []setting, shapes []shape, done func(done, of int)) (m *measurement, err error) {
 	m = &measurement{size: size, cores: runtime.NumCPU()}
 	if roomFor(cluster.Resources{CPU: cluster.MilliCPU(m.cores) * cluster.Core}) <= 0 {
 		m.missing = "a machine of one core has nothing to harvest"
@@ -33,14 +33,17 @@ func measure(ctx context.Context, size size, settings []setting, shapes []shape)
 	for _, s := range settings {
 		m.results = append(m.results, result{setting: s})
 	}
+	played := 0
 	for round := range size.rounds {
 		for i := range m.results {
 			if round%2 == 1 {
 				i = len(m.results) - 1 - i
 			}
+			done(played, size.rounds*len(settings))
 			if err := m.play(ctx, b, &m.results[i], jobs); err != nil {
 				return nil, err
 			}
+			played++
 		}
 	}
 	return m, nil

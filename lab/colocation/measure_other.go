@@ -7,6 +7,6 @@ import (
 	"runtime"
 )
 
-func measure(context.Context, size, []setting, []shape) (*measurement, error) {
-	return &measurement{missing: "this machine runs " + runtime.GOOS + ", and harvesting it needs Linux"}, nil
+func measure(_ context.Context, size size, _ []setting, _ []shape, _ func(done, of int)) (*measurement, error) {
+	return &measurement{size: size, missing: "this machine runs " + runtime.GOOS + ", and harvesting it needs Linux"}, nil
 }

@@ -28,7 +28,7 @@ func fig10(m *measurement) (lab.Table, chart.Figure) {
 		t.Add(append(m.tail(r), r.count(func(o outcome) int { return o.killed }), paperTail[r.name])...)
 	}
 	t.Notes = append(m.notes(), "Jobs are queries like TPC-DS in small: stages of processes that go through tables, join and rank; they want "+
-		percent(demand)+" of the machine on average.")
+		percent(demand)+" of the machine. A task may use idle time beyond what it was given.")
 	return t, m.picture("fig10")
 }
 
@@ -56,7 +56,8 @@ func fig11(m *measurement) (lab.Table, chart.Figure) {
 		bars.Names, bars.Values = append(bars.Names, r.name), append(bars.Values, heights)
 		t.Add(append(row, r.count(func(o outcome) int { return o.started }), r.count(func(o outcome) int { return o.killed }), paperTimes[r.name])...)
 	}
-	t.Notes = []string{fmt.Sprintf("Measured together with Figure 10. A task computes for %v on a core of its own. A job that is not finished when the day ends counts with the time it has taken so far.", m.size.task())}
+	t.Notes = []string{fmt.Sprintf("Measured together with Figure 10. A task computes for %v on a core of its own. A job that is not finished when the day ends counts with the time it has taken so far.", m.size.task()),
+		"In the paper, history shortens jobs because it sends them to servers where they are not killed. On one machine there is no choice: what is left of history is that it waits until room has stayed free, which saves kills and costs time."}
 	return t, chart.Figure{Name: "fig11", Panels: []chart.Panel{{Title: "Run times of batch jobs", X: "job", Y: "seconds", Bars: bars}}}
 }
 
@@ -72,7 +73,7 @@ func fig12(m *measurement) (lab.Table, chart.Figure) {
 }
 
 func tailColumns() []string {
-	return []string{"setting", "p99 ms, median", "mean", "max", "of the whole day", "over alone, median", "mean", "10% to 90%", "machine used", "harvested"}
+	return []string{"setting", "p99 ms: median", "p99: mean", "p99: max", "p99: day", "over alone: median", "over alone: mean", "over alone: 10% to 90%", "machine used", "harvested"}
 }
 
 // tail is a row about the primary's latency.
