@@ -21,14 +21,17 @@ import (
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/carrier"
 	"gleaner/trace/replay/grpccall"
+	"gleaner/trace/replay/httpcall"
 	"gleaner/trace/replay/lean"
 )
 
 // protocols are those a target may speak, by the scheme of its address.
 func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
-		"grpc": grpccall.Open,
-		"lean": lean.Open,
+		"grpc":  grpccall.Open,
+		"http":  httpcall.Open,
+		"https": httpcall.Open,
+		"lean":  lean.Open,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -600,8 +601,14 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	r.goOn(l, call.Start, end)
 }
 
-// refused reports whether a reply is a refusal.
-func refused(status string) bool { return status != "" && status != "OK" }
+// refused reports whether a reply is a refusal. Where a status is a number, it
+// is one of HTTP's.
+func refused(status string) bool {
+	if code, err := strconv.Atoi(status); err == nil {
+		return code < 200 || code > 299
+	}
+	return status != "" && status != "OK"
+}
 
 func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
