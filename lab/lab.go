@@ -14,11 +14,15 @@ import (
 )
 
 // An Experiment reruns what a paper or a claim of ours rests on. It is a pure
-// function of its options: the same ones give the same tables.
+// function of its options, unless it has an engine: the same ones give the same
+// tables.
 type Experiment struct {
 	Name  string // as typed
 	Short string // what it shows, in a line
-	Run   func(context.Context, Options) ([]Table, []chart.Figure, error)
+	// Engine: it plays to a real engine, which is built or fetched first, and is
+	// a measurement. It is run when it is named.
+	Engine bool
+	Run    func(context.Context, Options) ([]Table, []chart.Figure, error)
 }
 
 // Options are how thorough an experiment is to be.
@@ -26,6 +30,8 @@ type Options struct {
 	Quick bool // seconds instead of minutes, with less to show
 	Full  bool // as large as the paper, however long it takes
 	Seeds int  // repetitions where chance plays a part; at least 1
+	// Target is which engine, of an experiment that has several; "": its first.
+	Target string
 }
 
 // A Table is a result in rows, paper beside ours where there is a paper.

@@ -21,6 +21,10 @@ type Call struct {
 	Status   string // code of the reply; empty when the source has none
 }
 
+// Push ends the method of a record that is no call: the server sent a message
+// on a stream unasked. Its parent is the request that the stream last made.
+const Push = "#push"
+
 // A Leaf is one typed value of a message with the path that leads to it:
 // "ask[2].capability.memory".
 type Leaf struct {

@@ -22,10 +22,13 @@ func newLab() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Start a target to play traffic against",
-		Args:  noArgs,
-		RunE:  help,
+		Long: `Lab starts targets, the masters of real systems among them, each as a process with
+its data in a folder and on loopback addresses only. They have no workers: those
+are played ('gleaner trace replay').`,
+		Args: noArgs,
+		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager())
 	return cmd
 }
 

@@ -77,7 +77,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		}
 		bad = append(bad, err)
 		report.Check = model.Check(run)
-		report.CountsExact = report.CountsExact && report.Check.Exact()
+		report.CountsExact = report.Check.Exact()
 		if err := m.drawIntervals(model, run); err != nil {
 			return err
 		}
@@ -180,13 +180,28 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 	if err := m.printUnknown(w, r.Unknown); err != nil {
 		return err
 	}
-	for _, a := range r.Ambiguous {
-		fmt.Fprintf(w, "ambiguous: %s of %s %s %s: %s; record n = %d to tell\n", a.What, a.NodeType, a.Target, a.Method, strings.Join(a.Formulas, " or "), a.Next)
-	}
+	m.printDoubts(w, r)
 	if r.Check != nil {
 		return m.printCheck(w, r)
 	}
 	return nil
+}
+
+// printDoubts lists the counts that are not sure, and those that no formula gives.
+func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
+	if len(r.Ambiguous)+len(r.Varying) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, a := range r.Ambiguous {
+		fmt.Fprintf(w, "ambiguous: %s of %s %s %s: %s", a.What, a.NodeType, a.Target, a.Method, strings.Join(a.Formulas, " or "))
+		if a.Why != "" {
+			fmt.Fprintf(w, "; %s", a.Why)
+		}
+		fmt.Fprintf(w, "; record n = %d to tell\n", a.Next)
+	}
+	for _, v := range r.Varying {
+		fmt.Fprintf(w, "varying: calls of %s %s %s: %s\n", v.NodeType, v.Target, v.Method, v.Why)
+	}
 }
 
 func argumentsRow(t *table, name string, a mine.Arguments) {
@@ -214,14 +229,14 @@ func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
 	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
 		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
-	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched")
+	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched", "why not")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {
-			t.row(fmt.Sprintf("... and %d more (--rows 0)", len(c.ByType)-i), "", "", "", "", "", "", "")
+			t.row(fmt.Sprintf("... and %d more (--rows 0)", len(c.ByType)-i), "", "", "", "", "", "", "", "")
 			break
 		}
 		t.row(row.NodeType, row.Target, row.Method, row.Nature, strconv.Itoa(row.Expected), strconv.Itoa(row.Predicted), strconv.Itoa(row.Arguments),
-			inPercent(float64(row.ArgumentsMatched)/float64(max(row.Arguments, 1))))
+			inPercent(float64(row.ArgumentsMatched)/float64(max(row.Arguments, 1))), row.Why)
 	}
 	return t.print(w)
 }

@@ -28,10 +28,11 @@ import (
 // protocols are those a target may speak, by the scheme of its address.
 func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
-		"grpc":  grpccall.Open,
-		"http":  httpcall.Open,
-		"https": httpcall.Open,
-		"lean":  lean.Open,
+		"grpc":   grpccall.Open,
+		"hadoop": openHadoop,
+		"http":   httpcall.Open,
+		"https":  httpcall.Open,
+		"lean":   lean.Open,
 	}
 }
 

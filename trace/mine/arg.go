@@ -2,6 +2,7 @@ package mine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -252,6 +253,17 @@ func (a *arg) steady() bool {
 		}
 	}
 	return a.steadiness == yes
+}
+
+// rarely reports whether so many misses among the occurrences kept mean that a
+// rule is right in 95 of 100: exactly where all are kept, as far as a sample can
+// tell where not.
+func (a *arg) rarely(misses, of int) bool {
+	allowed := 0.05 * float64(of)
+	if a.stride > 1 {
+		allowed += math.Sqrt(0.95 * allowed)
+	}
+	return float64(misses) <= allowed
 }
 
 // best are the slot's rules or, for want of any, the guess.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"gleaner/trace/program"
 )
@@ -27,7 +28,10 @@ type TypeCheck struct {
 	Predicted        int    `json:"predicted"`
 	Arguments        int    `json:"arguments"`
 	ArgumentsMatched int    `json:"arguments_matched"`
-	Nature           string `json:"-"` // logical, until, realtime or varying
+	Nature           string `json:"count_is"`      // logical, until, realtime or varying
+	Why              string `json:"why,omitempty"` // a count was not foretold, where that is known
+
+	named bool // among the ambiguous
 }
 
 // Check holds a recorded run against what was learned. Arguments are compared
@@ -55,11 +59,11 @@ func (m *Model) Check(r *Run) *Check {
 	return out
 }
 
-// Exact reports whether every count that neither the clock nor a reply decides
-// was foretold exactly.
+// Exact reports whether every count that the scale decides, and not the clock,
+// a reply or chance, was foretold exactly or named as ambiguous.
 func (c *Check) Exact() bool {
 	return !slices.ContainsFunc(c.ByType, func(t TypeCheck) bool {
-		return t.Expected != t.Predicted && t.Nature != realtime.String() && t.Nature != until.String()
+		return t.Expected != t.Predicted && t.Nature == logical.String() && !t.named
 	})
 }
 
@@ -96,7 +100,33 @@ func (m *Model) countRows(r *Run) map[callType]*TypeCheck {
 			delete(rows, ct)
 		}
 	}
+	m.explainMisses(r, rows)
 	return rows
+}
+
+// explainMisses says of every count that was foretold wrong what is known of it.
+func (m *Model) explainMisses(r *Run, rows map[callType]*TypeCheck) {
+	doubts := map[callType]string{}
+	for _, a := range m.Ambiguous() {
+		if a.What == "calls" {
+			doubts[a.of] = cmp.Or(a.Why, "ambiguous: "+strings.Join(a.Formulas, " or "))
+		}
+	}
+	for _, t := range m.totals {
+		w := rows[t.callType]
+		if w == nil || w.Expected == w.Predicted {
+			continue
+		}
+		switch {
+		case t.nature == varying:
+			w.Why, _ = m.whyVarying(t)
+		case t.nature == logical:
+			w.Why, w.named = doubts[t.callType], doubts[t.callType] != ""
+			if odd := m.strays(r, t); odd != "" {
+				w.Why, w.Nature = odd, varying.String()
+			}
+		}
+	}
 }
 
 // checkArguments compares every argument of the run with its rule's value.
@@ -158,6 +188,9 @@ func (s *slot) foretold(e *evaluator, o occ) bool {
 	for _, r := range s.best() {
 		if t, isTime := r.(now); isTime {
 			return t.meets(e.c, o, want)
+		}
+		if set, isSet := r.(shuffled); isSet {
+			return set.set[want]
 		}
 		if src, isSource := r.(source); isSource && src.sel == each {
 			if src.among(e, o, want) {
@@ -222,9 +255,9 @@ func commonLength(a, b []opID) int {
 // checkIntervals is the share of intervals within 10% of the foretold ones.
 func (m *Model) checkIntervals(r *Run) float64 {
 	near, all := 0, 0
-	m.sites.eachGap(r, func(site siteID, ms float64) {
+	m.sites.eachGap(r, func(g gap, ms float64) {
 		all++
-		f, ok := m.timing.gaps[site]
+		f, ok := m.timing.gaps[g]
 		if !ok {
 			return
 		}

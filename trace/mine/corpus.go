@@ -67,7 +67,7 @@ type call struct {
 	sender     *sender
 	op         opID
 	site       siteID
-	nth        int32 // how many calls of the same site its sender made before
+	nth        int32 // how many calls of the same site its sender made before; tries of one call are one
 	status     symbol
 	id, parent symbol
 	moved      bool // into the log of the sender that triggered it
@@ -165,13 +165,14 @@ func (r *Run) sort() {
 
 // relocate puts every call that another call triggered into the log of that
 // other's sender, behind it (PatternMiner, Figure 2), and lists what each call
-// triggered. Without parents in the trace it does nothing.
+// triggered. A sender's own calls keep their place: what the server says on a
+// stream comes when it comes. Without parents in the trace it does nothing.
 func (r *Run) relocate() map[int32][]int32 {
 	byID := map[symbol]int32{}
 	out := map[int32][]int32{}
 	for i := range r.calls {
 		c := &r.calls[i]
-		if parent, ok := byID[c.parent]; ok && c.parent != empty {
+		if parent, ok := byID[c.parent]; ok && c.parent != empty && c.sender != r.calls[parent].sender {
 			c.sender, c.moved = r.calls[parent].sender, true
 			out[parent] = append(out[parent], int32(i))
 		}

@@ -27,6 +27,7 @@ type count struct {
 	points  []ladder.Point
 	formula program.Formula
 	exact   bool
+	nearly  bool              // a plain formula meets all runs but one
 	forms   []program.Formula // all that fit exactly
 }
 
@@ -59,17 +60,22 @@ func (s *sites) counts(runs []*Run) {
 	regular := s.beats(runs)
 	for _, st := range s.all {
 		st.count = countOf(pointsOf(runs, func(i int) int { return byRun[i][st.id] }))
+		st.period = regular[st.id]
 		switch {
 		case s.findUntil(st, runs):
 			st.nature = until
-		case st.count.exact && (regular[st.id] == 0 || plain(st.count.formula)):
+		case st.count.exact && (st.period == 0 || plain(st.count.formula)):
 			st.nature = logical
-		case regular[st.id] > 0:
-			st.nature, st.period = realtime, regular[st.id]
+		case st.period > 0:
+			st.nature = realtime
 			st.count.exact = false
 		default:
 			st.nature = varying
 		}
+	}
+	s.findFollowers()
+	for _, r := range runs {
+		s.number(r)
 	}
 }
 
@@ -287,10 +293,13 @@ func (t *total) at(n int) int {
 
 // expect is how often a site is called at a scale.
 func (st *site) expect(n int) int {
+	if st.follows.site != nil {
+		return st.follows.times*st.follows.site.expect(n) + st.follows.plus
+	}
 	if st.nature == until && st.groups.exact {
 		return int(math.Round(float64(st.groups.at(n)) * st.tries))
 	}
-	if st.nature == varying && st.perReach > 0 {
+	if st.nature == varying && st.perReach > 0 && !st.count.nearly {
 		return int(math.Round(st.reached(n) * st.perReach))
 	}
 	return st.count.at(n)

@@ -56,9 +56,18 @@ func (s *sites) findFlows(slots []*slot, runs []*Run) {
 	}
 	s.propose(searches, runs)
 	s.verify(searches, runs)
-	var left []*search
+	var open, left []*search
 	for _, se := range searches {
-		if !se.decide(s) && se.seldomTwice() {
+		if !se.decide(s) {
+			open = append(open, se)
+		}
+	}
+	for _, sl := range slots {
+		sl.arg.preferWords()
+	}
+	for _, se := range open {
+		// A text whose every word is known is known better than one of many.
+		if se.slot.arg.class() == unknown && se.seldomTwice() {
 			se.unordered()
 			left = append(left, se)
 		}
@@ -67,6 +76,15 @@ func (s *sites) findFlows(slots []*slot, runs []*Run) {
 	for _, se := range left {
 		se.decide(s)
 	}
+}
+
+// preferWords gives up a text that now this and now that could have given, when
+// one rule for each of its words says as much.
+func (a *arg) preferWords() {
+	if len(a.words) == 0 || len(a.whole.rules) < 2 || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 }) {
+		return
+	}
+	a.whole.rules, a.whole.solved = nil, unknown
 }
 
 // An entry says where a value occurs.
@@ -451,7 +469,7 @@ func (se *search) decide(s *sites) bool {
 		return false
 	}
 	se.slot.guess = rules
-	if misses*20 > hits+misses || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
+	if !se.slot.arg.rarely(misses, hits+misses) || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
 		return false
 	}
 	if se.slot.placed && !counter(se.slot.rules[0]) && !chained(rules[0], misses) {

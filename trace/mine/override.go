@@ -2,8 +2,10 @@ package mine
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,10 +21,19 @@ import (
 type Overrides struct {
 	Types     []TypeRule `yaml:"types"`
 	Arguments []ArgRule  `yaml:"arguments"`
+	Calls     []CallRule `yaml:"calls"`
 }
 
-// An ArgRule gives an argument of all calls of a method its value.
+// A CallRule says what a call waits for.
+type CallRule struct {
+	Call string       `yaml:"call"`
+	Join program.Join `yaml:"join"`
+}
+
+// An ArgRule gives an argument its value: of one call of the program, or of all
+// calls of a method.
 type ArgRule struct {
+	Call     string           `yaml:"call"`
 	Method   string           `yaml:"method"`
 	Argument string           `yaml:"argument"`
 	Value    program.Template `yaml:"value"`
@@ -63,24 +74,48 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 	return out, nil
 }
 
-// Apply gives the program the user's values. An argument that no call has is
-// the user's mistake.
+// Apply gives the program the user's values. An argument that no call has, and
+// a call that does not exist, are the user's mistakes.
 func (o *Overrides) Apply(name string, p *program.Program) error {
 	for _, rule := range o.Arguments {
 		found := false
-		for i := range p.Types {
-			for j := range p.Types[i].Calls {
-				c := &p.Types[i].Calls[j]
-				for k := range c.Args {
-					if c.Method == rule.Method && c.Args[k].Path == rule.Argument {
-						c.Args[k].Value, found = rule.Value, true
-					}
+		for c := range calls(p) {
+			for k := range c.Args {
+				if (c.Method == rule.Method || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
+					c.Args[k].Value, found = rule.Value, true
 				}
 			}
 		}
 		if !found {
-			return input.Errorf(name, "no call of %q has an argument %q", rule.Method, rule.Argument)
+			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method), rule.Argument)
 		}
 	}
+	for _, rule := range o.Calls {
+		var call, after *program.Call
+		for c := range calls(p) {
+			if c.Name == rule.Call {
+				call = c
+			}
+			if c.Name == rule.Join.After {
+				after = c
+			}
+		}
+		if call == nil || after == nil {
+			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, rule.Join.After)
+		}
+		call.Join = &rule.Join
+	}
 	return nil
+}
+
+func calls(p *program.Program) iter.Seq[*program.Call] {
+	return func(yield func(*program.Call) bool) {
+		for i := range p.Types {
+			for j := range p.Types[i].Calls {
+				if !yield(&p.Types[i].Calls[j]) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -38,8 +38,8 @@ func (m *Model) Curves() []Curve {
 // Intervals pairs the intervals of a checked run with the foretold ones, in
 // milliseconds.
 func (m *Model) Intervals(r *Run) (foretold, recorded []float64) {
-	m.sites.eachGap(r, func(site siteID, ms float64) {
-		if f, ok := m.timing.gaps[site]; ok {
+	m.sites.eachGap(r, func(g gap, ms float64) {
+		if f, ok := m.timing.gaps[g]; ok {
 			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
 		}
 	})

@@ -109,7 +109,10 @@ func (m *Model) learnCounts() {
 	}
 	m.sites.counts(m.runs)
 	for _, st := range m.sites.all {
-		if st.nature == realtime || st.nature == varying {
+		switch st.nature {
+		case realtime:
+			m.sites.keepTime(st, m.nodes[st.kind], m.runs)
+		case varying:
 			st.count = perNode(st.count, m.nodes[st.kind])
 		}
 	}
@@ -123,6 +126,7 @@ type Report struct {
 	Unknown     []Unknown    `json:"unknown"`
 	CountsExact bool         `json:"counts_exact"`
 	Ambiguous   []Ambiguous  `json:"ambiguous"`
+	Varying     []Varying    `json:"varying"`
 	Check       *Check       `json:"check,omitempty"`
 }
 
@@ -163,7 +167,8 @@ type Unknown struct {
 	Generator string `json:"generator"`
 }
 
-// Ambiguous is a count that more than one formula fits.
+// Ambiguous is a count that more than one formula fits, or that may be another
+// at a larger scale for the reason given.
 type Ambiguous struct {
 	NodeType string   `json:"node_type"`
 	Target   string   `json:"target,omitempty"`
@@ -171,6 +176,9 @@ type Ambiguous struct {
 	What     string   `json:"what"`
 	Formulas []string `json:"formulas"`
 	Next     int      `json:"next_scale"` // the scale that would tell them apart
+	Why      string   `json:"why,omitempty"`
+
+	of callType
 }
 
 // Report says what was learned.
@@ -190,12 +198,8 @@ func (m *Model) Report() *Report {
 			}
 		}
 	}
-	for _, t := range m.totals {
-		if t.nature == varying {
-			out.CountsExact = false
-		}
-	}
-	out.Ambiguous = m.ambiguous(16 * m.largest())
+	out.Ambiguous, out.Varying = m.Ambiguous(), m.varying()
+	out.CountsExact = len(out.Ambiguous) == 0 && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out
 }
 
@@ -261,8 +265,19 @@ func shorten(s string) string {
 	return s
 }
 
-// ambiguous lists the counts of which two formulas say different things at a scale.
-func (m *Model) ambiguous(scale int) []Ambiguous {
+// Ambiguous lists the counts that are not sure beyond the scales seen.
+func (m *Model) Ambiguous() []Ambiguous {
+	out := m.alternatives(16 * m.largest())
+	for _, a := range m.doubtful() {
+		if !slices.ContainsFunc(out, func(b Ambiguous) bool { return b.What == a.What && b.of == a.of }) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// alternatives lists the counts of which two formulas say different things at a scale.
+func (m *Model) alternatives(scale int) []Ambiguous {
 	out := []Ambiguous{}
 	add := func(a Ambiguous, c count) {
 		seen := map[int]bool{}
@@ -289,7 +304,7 @@ func (m *Model) ambiguous(scale int) []Ambiguous {
 		explained := !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
 		if t.nature == logical && !explained {
 			op := m.c.opOf[t.op]
-			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls"}, t.count)
+			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls", of: t.callType}, t.count)
 		}
 	}
 	return out

@@ -110,6 +110,9 @@ func describe(m *Model) string {
 		for _, s := range t.Beats {
 			fmt.Fprintf(&out, "  real-time [%s] every %s ms\n", s.Call, s.Every)
 		}
+		if t.Leaves {
+			fmt.Fprintln(&out, "  leaves with its last step")
+		}
 		for _, s := range t.Aside {
 			fmt.Fprintf(&out, "  aside [%s] %s\n", s.Call, s.Repeat)
 		}

@@ -33,7 +33,8 @@ type site struct {
 	count     count
 	explained bool // the count is that of the loops the site is in
 	nature    nature
-	period    int64     // of a real-time call, in nanoseconds
+	period    int64     // nanoseconds between its calls, where they keep time
+	follows   follow    // the site whose count decides this one's
 	until     condition // what a repeated call waits for
 	groups    count     // then: how often it is waited for
 	tries     float64   // and how many calls that takes
@@ -97,7 +98,7 @@ func (c *Corpus) findSites(runs []*Run) *sites {
 			st.calls++
 			st.shapes[call.req.shape]++
 		}
-		number(r)
+		s.number(r)
 	}
 	for _, st := range s.all {
 		st.layOut(c)
@@ -127,11 +128,12 @@ func (s *sites) place(r *Run) {
 			call.site = st.id
 		}
 	}
-	number(r)
+	s.number(r)
 }
 
-// number counts each sender's calls of each site.
-func number(r *Run) {
+// number counts each sender's calls of each site. Where a call is repeated
+// until its reply is the one waited for, all tries are one call.
+func (s *sites) number(r *Run) {
 	type key struct {
 		s    *sender
 		site siteID
@@ -141,7 +143,9 @@ func number(r *Run) {
 		call := &r.calls[i]
 		k := key{call.sender, call.site}
 		call.nth = seen[k]
-		seen[k]++
+		if call.site == noSite || s.all[call.site].nature != until || s.met(s.all[call.site].until, call) {
+			seen[k]++
+		}
 	}
 }
 

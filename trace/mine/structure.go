@@ -3,7 +3,6 @@ package mine
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -406,25 +405,4 @@ func nodesOf(kind int, runs []*Run) count {
 		}
 		return n
 	}))
-}
-
-// perNode fits counts that no formula meets as so many a node, because the
-// number of nodes is what grows.
-func perNode(c count, nodes count) count {
-	var n, v []float64
-	for i, p := range c.points {
-		if d := nodes.points[i].V; d > 0 {
-			n, v = append(n, float64(p.N)), append(v, float64(p.V)/float64(d))
-		}
-	}
-	each := ladder.Smooth(n, v)
-	if nodes.formula.Constant() {
-		c.formula = program.MustFormula("(%s)*%d", each, max(1, nodes.at(1)))
-	} else {
-		c.formula = program.MustFormula("(%s)*(%s)", each, nodes.formula)
-	}
-	if math.IsNaN(c.formula.Eval(program.Vars{"n": 10})) {
-		return countOf(c.points)
-	}
-	return c
 }

@@ -1,8 +1,10 @@
 package mine
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gleaner/trace"
@@ -12,7 +14,7 @@ import (
 
 // late finds rules for slots that neither their place nor a flow explains.
 func (s *slot) late(c *Corpus, e *evaluator) {
-	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.cycleRule, s.tableRule, s.usualRule} {
+	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
 		if r := try(c, e); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			return
@@ -74,32 +76,92 @@ func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
 	return nil
 }
 
-// exceptions makes a table of the few cases in which the value is not the
-// usual one.
-func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
-	t.rest, t.open, t.rows = s.commonest(c), true, map[symbol]symbol{}
-	odd, runs := 0, map[*Run]bool{}
+// shuffled: the elements of a list are the same in every call, in an order that
+// is nobody's choice (a hash table's). What the program says is the usual order.
+type shuffled struct {
+	always
+	set map[symbol]bool
+}
+
+func (r shuffled) class() class { return regular }
+
+// shuffledRule: the values at one place of all elements are the same set.
+func (s *slot) shuffledRule(c *Corpus, _ *evaluator) rule {
+	if s.word >= 0 || len(s.arg.occs) == 0 || strings.Contains(s.arg.name, "[*]") {
+		return nil
+	}
+	r := shuffled{always: always{s.commonest(c)}}
 	for _, o := range s.arg.occs {
-		key, _ := t.key(e, o)
-		if v, _ := s.value(c, o); v != t.rest {
-			if before, known := t.rows[key]; known && before != v {
-				return t, false
+		m := &o.callOf().req
+		paths := c.shapes.paths[m.shape]
+		set := map[symbol]bool{}
+		for pos, p := range paths {
+			if c.paths.class[p] == c.paths.class[paths[o.pos]] {
+				set[m.values[pos]] = true
 			}
-			t.rows[key] = v
-			runs[o.run] = true
-			odd++
+		}
+		if r.set == nil {
+			r.set = set
+		}
+		if len(set) < 2 || !maps.Equal(set, r.set) {
+			return nil
 		}
 	}
-	if len(t.rows) > 4 || odd < 3*len(t.rows) || len(runs) < 2 {
-		return t, false
+	return r
+}
+
+// recentRule: a time that the sender took some time before, in the same run.
+func (s *slot) recentRule(c *Corpus, _ *evaluator) rule {
+	for _, unit := range []int64{1e3, 1e6, 1e9} {
+		r, ok := now{unit}, true
+		for _, o := range s.arg.occs {
+			v, found := s.value(c, o)
+			at, isTime := r.read(c.syms.text[v])
+			began := o.run.calls[0].start - int64(time.Minute)
+			if !found || !isTime || at < began || at > o.callOf().start+int64(near) {
+				ok = false
+				break
+			}
+		}
+		if ok {
+			return r
+		}
 	}
+	return nil
+}
+
+// exceptions makes a table of the few cases in which the value is usually not
+// the commonest one. Nearly all values must come out right.
+func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
+	t.rest, t.open, t.rows = s.commonest(c), true, map[symbol]symbol{}
+	counts, runs := map[symbol]map[symbol]int{}, map[symbol]map[*Run]bool{}
 	for _, o := range s.arg.occs {
+		key, _ := t.key(e, o)
 		v, _ := s.value(c, o)
-		if got, _ := t.value(e, o); got != v {
+		if counts[key] == nil {
+			counts[key], runs[key] = map[symbol]int{}, map[*Run]bool{}
+		}
+		counts[key][v]++
+		runs[key][o.run] = true
+	}
+	misses := 0
+	for key, seen := range counts {
+		best, all := t.rest, 0
+		for v, n := range seen {
+			if all += n; n > seen[best] || n == seen[best] && best != t.rest && v < best {
+				best = v
+			}
+		}
+		misses += all - seen[best]
+		if best == t.rest {
+			continue
+		}
+		t.rows[key] = best
+		if all < 3 || len(runs[key]) < 2 || len(t.rows) > 4 {
 			return t, false
 		}
 	}
-	return t, true
+	return t, len(t.rows) > 0 && (misses == 0 || len(s.arg.occs) >= 20 && s.arg.rarely(misses, len(s.arg.occs)))
 }
 
 // fits fills a table; no two occurrences may disagree, and every row must be
@@ -150,7 +212,7 @@ func (r cycle) value(e *evaluator, o occ) (symbol, bool) {
 
 // cycleRule: numbers that rise from call to call and fall back after as many
 // calls as the scale says.
-func (s *slot) cycleRule(c *Corpus, _ *evaluator) rule {
+func (s *slot) cycleRule(c *Corpus) rule {
 	if s.arg.stride != 1 {
 		return nil
 	}
@@ -199,7 +261,7 @@ func (s *slot) usualRule(c *Corpus, _ *evaluator) rule {
 	if count*2 >= len(s.arg.occs) && s.guess == nil {
 		s.guess = []rule{usual{always{best}}}
 	}
-	if count*100 < 95*len(s.arg.occs) || len(s.arg.occs) < 20 {
+	if !s.arg.rarely(len(s.arg.occs)-count, len(s.arg.occs)) || len(s.arg.occs) < 20 {
 		return nil
 	}
 	return usual{always{best}}
@@ -269,18 +331,23 @@ func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
 func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
 	counts := map[int64]int{}
 	few := s.arg.spread(3)
-	for _, o := range few {
+	varies, first := false, int64(0)
+	for i, o := range few {
 		v, _ := s.value(c, o)
 		n, isNumber := c.syms.number(v)
 		at, known := r.of(e, o)
 		if !isNumber || !known {
 			return false
 		}
+		if i == 0 {
+			first = at
+		}
+		varies = varies || at != first
 		if counts[n-at]++; counts[n-at] > counts[r.total] {
 			r.total = n - at
 		}
 	}
-	return counts[r.total]*2 > len(few)
+	return varies && counts[r.total]*2 > len(few)
 }
 
 // holds reports whether a rule gives nearly every value. One that is right
@@ -295,7 +362,7 @@ func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
 			}
 		}
 	}
-	if misses*20 > len(s.arg.occs) {
+	if !s.arg.rarely(misses, len(s.arg.occs)) {
 		s.guess = []rule{r}
 		return false
 	}

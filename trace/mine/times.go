@@ -11,8 +11,15 @@ import (
 // timing is when calls are made: the interval between two consecutive calls of
 // a sender by the site of the second, and what a type's start waits for.
 type timing struct {
-	gaps   map[siteID]program.Formula // milliseconds since the sender's call before
-	starts []*startRule               // by type
+	gaps   map[gap]program.Formula // milliseconds since the sender's call before
+	starts []*startRule            // by type
+	leaves []bool                  // by type: its nodes beat no more when they make their last call
+}
+
+// A gap is before a call of a site; again, when the call is one more try.
+type gap struct {
+	site  siteID
+	again bool
 }
 
 // A startRule: a type starts some time after a share of another type's nodes
@@ -25,18 +32,18 @@ type startRule struct {
 
 // times learns both (PatternMiner §III-B4).
 func (s *sites) times(runs []*Run, types int) *timing {
-	t := &timing{gaps: map[siteID]program.Formula{}}
+	t := &timing{gaps: map[gap]program.Formula{}}
 	type sample struct{ n, ms float64 }
-	byScale := map[siteID]map[int][]float64{}
+	byScale := map[gap]map[int][]float64{}
 	for _, r := range runs {
-		s.eachGap(r, func(site siteID, gap float64) {
-			if byScale[site] == nil {
-				byScale[site] = map[int][]float64{}
+		s.eachGap(r, func(g gap, ms float64) {
+			if byScale[g] == nil {
+				byScale[g] = map[int][]float64{}
 			}
-			byScale[site][r.Scale] = append(byScale[site][r.Scale], gap)
+			byScale[g][r.Scale] = append(byScale[g][r.Scale], ms)
 		})
 	}
-	for site, scales := range byScale {
+	for g, scales := range byScale {
 		var samples []sample
 		for n, gaps := range scales {
 			slices.Sort(gaps)
@@ -47,19 +54,20 @@ func (s *sites) times(runs []*Run, types int) *timing {
 		for _, sm := range samples {
 			n, v = append(n, sm.n), append(v, sm.ms)
 		}
-		t.gaps[site] = ladder.Smooth(n, v)
+		t.gaps[g] = ladder.Smooth(n, v)
 	}
 	for kind := range types {
 		t.starts = append(t.starts, s.findStart(kind, runs))
+		t.leaves = append(t.leaves, s.leaves(kind, runs))
 	}
 	return t
 }
 
 // eachGap visits the intervals of a run in milliseconds: between the beats of
 // a real-time call, and between the other calls of a sender.
-func (s *sites) eachGap(r *Run, visit func(site siteID, ms float64)) {
+func (s *sites) eachGap(r *Run, visit func(g gap, ms float64)) {
 	for _, snd := range r.senders {
-		before := int64(0)
+		var before *call
 		beat := map[siteID]int64{}
 		for _, i := range snd.calls {
 			call := &r.calls[i]
@@ -68,17 +76,40 @@ func (s *sites) eachGap(r *Run, visit func(site siteID, ms float64)) {
 			}
 			if s.all[call.site].nature == realtime {
 				if last, ok := beat[call.site]; ok {
-					visit(call.site, float64(call.start-last)/1e6)
+					visit(gap{site: call.site}, float64(call.start-last)/1e6)
 				}
 				beat[call.site] = call.start
 				continue
 			}
-			if before != 0 {
-				visit(call.site, float64(call.start-before)/1e6)
+			if before != nil {
+				again := s.all[call.site].nature == until && before.site == call.site && before.nth == call.nth
+				visit(gap{call.site, again}, float64(call.start-before.start)/1e6)
 			}
-			before = call.start
+			before = call
 		}
 	}
+}
+
+// leaves reports whether a type's nodes end with a call that is no beat, as
+// one that signs off does: nearly all of those that beat.
+func (s *sites) leaves(kind int, runs []*Run) bool {
+	left, all := 0, 0
+	for _, r := range runs {
+		for _, snd := range r.senders {
+			isBeat := func(i int32) bool {
+				site := r.calls[i].site
+				return site != noSite && s.all[site].nature == realtime
+			}
+			if snd.kind != kind || !slices.ContainsFunc(snd.calls, isBeat) {
+				continue
+			}
+			all++
+			if !isBeat(snd.calls[len(snd.calls)-1]) {
+				left++
+			}
+		}
+	}
+	return all > 0 && left*20 >= all*19
 }
 
 // shares of a type that a start may wait for; 0 is the first of them.

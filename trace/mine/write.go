@@ -49,6 +49,7 @@ func (m *Model) writeType(k int) program.NodeType {
 	for _, site := range st.beats {
 		t.Beats = append(t.Beats, program.Step{Call: site.label, Every: program.Interval{Formula: program.MustFormula("%d", site.period/1e6)}})
 	}
+	t.Leaves = m.timing.leaves[k] && len(t.Steps) > 0
 	slices.SortStableFunc(loose, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
 	for _, site := range loose {
 		each := m.each(site)
@@ -106,11 +107,14 @@ func (m *Model) writeSteps(steps []*step) []program.Step {
 func (m *Model) writeCall(st *site) program.Call {
 	op := m.c.opOf[st.op]
 	w := program.Call{Name: st.label, Target: op.target, Method: op.method}
-	if gap, ok := m.timing.gaps[st.id]; ok {
-		w.Wait = program.Interval{Formula: gap}
+	if ms, ok := m.timing.gaps[gap{site: st.id}]; ok {
+		w.Wait = program.Interval{Formula: ms}
 	}
 	if st.nature == until {
 		w.Until = &program.Until{Path: m.c.paths.text[st.until.path], Value: m.c.syms.text[st.until.value], Tries: float64(int(st.tries*1000)) / 1000}
+		if ms, ok := m.timing.gaps[gap{st.id, true}]; ok {
+			w.Until.Every = program.Interval{Formula: ms}
+		}
 	}
 	for _, reach := range st.reach {
 		w.Reach = append(w.Reach, program.Reach{From: reach.from.label, Nodes: reach.nodes.formula})
@@ -127,7 +131,7 @@ func (m *Model) template(a *arg) program.Template {
 	if a.constant || a.whole == nil {
 		return program.Text(m.c.syms.text[a.value], bare)
 	}
-	if a.whole.solved == unknown && len(a.words) > 0 && a.whole.guess == nil && !m.oneWord(a) {
+	if a.whole.solved == unknown && len(a.words) > 0 && (a.whole.guess == nil || a.class() != unknown) && !m.oneWord(a) {
 		return m.wordTemplate(a)
 	}
 	t := program.Template{Bare: bare}
@@ -195,6 +199,8 @@ func (m *Model) alt(a *arg, r rule) program.Alt {
 		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case firstThen:
 		out.Kind, out.Texts = program.First, []string{m.c.syms.text[r.first], m.c.syms.text[r.then]}
+	case shuffled:
+		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case usual:
 		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
 	case table:
@@ -444,7 +450,22 @@ func (m *Model) identityWord(members []*sender, of func(*sender) symbol, w int) 
 	case len(values) == 1:
 		return nil, values[0]
 	case counted:
-		return &program.Hole{Alts: []program.Alt{m.alt(nil, affine{x: node, div: 1, a: 1, b: offset})}}, ""
+		return &program.Hole{Alts: []program.Alt{m.alt(nil, affine{x: node, div: 1, a: 1, b: offset})}, Width: padding(values)}, ""
 	}
 	return &program.Hole{Alts: []program.Alt{{Kind: program.Draw, Texts: values[:min(len(values), 20)], Word: -1, Pick: "last", By: "me"}}}, ""
+}
+
+// padding is the width that numbers are filled up to with zeros; 0 when they
+// are not.
+func padding(values []string) int {
+	width := len(values[0])
+	for _, v := range values {
+		if len(v) != width {
+			return 0
+		}
+	}
+	if width > 1 && slices.ContainsFunc(values, func(v string) bool { return v[0] == '0' }) {
+		return width
+	}
+	return 0
 }

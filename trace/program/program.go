@@ -40,6 +40,8 @@ type NodeType struct {
 	// Beats are called at regular intervals as long as the node lives, besides
 	// the steps.
 	Beats []Step `yaml:"beats,omitempty"`
+	// Leaves: the node is gone with its last step, and its beats stop before that.
+	Leaves bool `yaml:"leaves,omitempty"`
 	// Aside are calls whose order means nothing: several threads, or the world.
 	Aside []Step `yaml:"aside,omitempty"`
 }
@@ -58,9 +60,16 @@ type Call struct {
 	Target string   `yaml:"target,omitempty"`
 	Method string   `yaml:"method"`
 	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
+	Join   *Join    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	Reach  []Reach  `yaml:"reach,omitempty"`
 	Args   Args     `yaml:"args,omitempty"`
+}
+
+// A Join holds a call back until others have had the answer to one of theirs.
+type Join struct {
+	After string  `yaml:"after"`           // a call
+	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
 }
 
 // A Step makes a call, or repeats steps.
@@ -81,6 +90,8 @@ type Until struct {
 	Path  string  `yaml:"reply"`
 	Value string  `yaml:"is"`
 	Tries float64 `yaml:"tries"` // it took when recorded
+	// Every is the time between tries; none: as long as before the first.
+	Every Interval `yaml:"every,omitempty"`
 }
 
 // A Reach says how many nodes make a call for each one that gave rise to it:
@@ -290,6 +301,9 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 		}
 	}
 	for _, c := range t.Calls {
+		if c.Join != nil && owner[c.Join.After] == "" {
+			return fmt.Errorf("call %q: joins the call %q, which does not exist", c.Name, c.Join.After)
+		}
 		for _, r := range c.Reach {
 			if owner[r.From] == "" {
 				return fmt.Errorf("call %q: made for the call %q, which does not exist", c.Name, r.From)

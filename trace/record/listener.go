@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,9 +17,8 @@ import (
 	"gleaner/trace"
 )
 
-// Push ends the method of a record that is no call: the server sent a message
-// on a stream unasked. Its parent is the request that the stream last made.
-const Push = "#push"
+// Push ends the method of what a server said on a stream unasked.
+const Push = trace.Push
 
 // A Listener turns overheard connections into calls.
 type Listener struct {
@@ -166,7 +166,15 @@ func (h *hearing) reply(s *stream, at time.Time, message []byte) {
 func (h *hearing) newCall(s *stream, at time.Time, method string, request []trace.Leaf) *trace.Call {
 	s.said++
 	return &trace.Call{Run: h.Run, Scale: h.Scale, ID: s.id + "." + strconv.Itoa(s.said), Start: at.UnixNano(), Sender: s.sender,
-		Address: h.Client, Target: h.Target, Method: method, Request: request}
+		Address: host(h.Client), Target: h.Target, Method: method, Request: request}
+}
+
+// host is an address without its port, which is another one each time.
+func host(address string) string {
+	if name, _, err := net.SplitHostPort(address); err == nil {
+		return name
+	}
+	return address
 }
 
 // finish emits the call a stream has under way.

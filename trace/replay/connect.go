@@ -19,6 +19,14 @@ type Sharer interface {
 	Share(n int) Executor
 }
 
+// A Pusher is a connection on which the target also speaks unasked. A step
+// whose method ends in trace.Push waits for that.
+type Pusher interface {
+	// Pushed calls take, once, with the next thing the target says unasked on
+	// the method's stream: at once, if it has been said. Cancel takes that back.
+	Pushed(method string, take func(Reply)) (cancel func())
+}
+
 // A Checker is an executor that knows beforehand which methods its target has.
 type Checker interface{ Check(method string) error }
 

@@ -46,7 +46,7 @@ type Conn interface {
 // A Reply is what the target said.
 type Reply struct {
 	Leaves  []trace.Leaf
-	Status  string // as recorded: empty or "OK" is success
+	Status  string // as recorded: empty, "OK" or a number from 200 to 299 is success
 	Message string // what the target said when it refused
 }
 

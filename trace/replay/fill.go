@@ -291,8 +291,10 @@ func (f *filling) delivered(s *source) (string, bool) {
 	return items[0].text, true
 }
 
+// want notes what may still come. A call that is not sent waits for replies
+// only: they are the target's pace, and all else is between players.
 func (f *filling) want(s *source, key string) {
-	if s.comes {
+	if s.comes && (f.st.sent || s.index.late) {
 		f.wants = append(f.wants, want{s.index, key})
 	}
 }

@@ -206,6 +206,9 @@ func (r *run) result(ended string) *Result {
 		row.PerSec = float64(row.Answered) / max(seconds, 1e-9)
 		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)
 		out.Calls = append(out.Calls, row)
+		if row.Nature == "push" {
+			continue // nobody called
+		}
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+row.Made, out.Answered+row.Answered, out.Refused+row.Refused, out.Failed+row.Failed
 	}
 	out.Latency, out.Service, out.Lag = spread(latency...), spread(service...), spread(lag...)
@@ -232,6 +235,8 @@ func (c *CallResult) add(m *gauge, st *site) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
 	switch {
+	case st.push:
+		c.Nature = "push"
 	case st.nature == inBeats:
 		c.Nature = st.nature.String()
 	case st.Until != nil && c.Nature != inBeats.String():

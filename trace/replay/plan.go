@@ -58,7 +58,9 @@ type site struct {
 	kind   *kind
 	role   int  // in its kind's roles
 	sent   bool // its role has a target
+	push   bool // it is no call: the node waits for what the target says unasked
 	inMain bool // made by the steps
+	place  int  // of its first time in them
 	nature nature
 	args   []arg
 	byPath map[string]int
@@ -69,6 +71,8 @@ type site struct {
 	keep   [2]map[string]*wanted // by part: the leaves to remember, by class
 	starts []*kind               // whose start waits for this call
 	feeds  []*site               // that are made for this call
+	gate   *gate                 // that it waits at
+	opens  []*gate
 }
 
 // nature is why a call is made.
@@ -165,6 +169,11 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 	}
 	for _, st := range pl.sites {
 		st.arguments()
+		if st.Join != nil {
+			after := pl.byName[st.Join.After]
+			st.gate = newGate(after, st.Join.Share)
+			after.opens = append(after.opens, st.gate)
+		}
 	}
 	for _, st := range pl.sites {
 		pl.findSources(st)
@@ -173,7 +182,8 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 }
 
 func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
-	st := &site{Call: c, id: len(pl.sites), local: len(k.sites), kind: k, role: slices.Index(k.roles, c.Target), sent: sent(c.Target), nature: inAside}
+	st := &site{Call: c, id: len(pl.sites), local: len(k.sites), kind: k, role: slices.Index(k.roles, c.Target), sent: sent(c.Target), nature: inAside,
+		push: strings.HasSuffix(c.Method, trace.Push)}
 	if st.role < 0 {
 		st.role = len(k.roles)
 		k.roles = append(k.roles, c.Target)
@@ -186,13 +196,15 @@ func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
 // layOut sorts a type's calls into those of its steps, beside them, in real
 // time, and for what others did.
 func (k *kind) layOut(pl *plan) {
+	places := 0
 	var convert func(steps []program.Step, main bool) []step
 	convert = func(steps []program.Step, main bool) []step {
 		out := make([]step, 0, len(steps))
 		for i := range steps {
 			s := step{site: pl.byName[steps[i].Call], repeat: steps[i].Repeat, share: steps[i].Share, steps: convert(steps[i].Steps, main)}
-			if s.site != nil && main {
-				s.site.inMain, s.site.nature = true, inSteps
+			if s.site != nil && main && !s.site.inMain {
+				s.site.inMain, s.site.nature, s.site.place = true, inSteps, places
+				places++
 			}
 			if s.site == nil || main || len(s.site.Reach) == 0 {
 				out = append(out, s)
@@ -286,10 +298,11 @@ func (pl *plan) addSource(st *site, a *program.Alt) {
 			from.enters = append(from.enters, s.index)
 			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != "me"
 		}
-		// What steps said before, they have said; all else may still happen.
-		before := from.inMain && st.inMain && a.By == "me"
+		// What steps said before, they have said, and what they say later nobody
+		// can wait for; all else may still happen.
+		inOrder := from.inMain && st.inMain && a.By == "me"
 		if from != st && from.kind.count > 0 && (from.sent || !s.index.late) {
-			s.comes, s.gone = s.comes || !before, s.gone || before
+			s.comes, s.gone = s.comes || !inOrder, s.gone || inOrder && from.place < st.place
 		}
 	}
 	pl.sources[a] = s

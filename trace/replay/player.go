@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -51,7 +52,7 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 			return ""
 		})
 	}
-	p.sender, p.address = fill(k.Sender), fill(k.Address)
+	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))
 	p.layLanes()
 	return p
 }
@@ -109,10 +110,12 @@ type lane struct {
 	every  int64 // of a beat, or what a call beside the steps is apart
 	cursor []frame
 	retry  *attempt
+	ear    *ear       // while it waits for what the target says unasked
 	inbox  []delivery // what its next call is made for
 	coming []delivery // and the one after that; these three are guarded by the memory
 	going  bool
 	begun  bool
+	still  atomic.Bool // a beat that is made no more
 }
 
 // The states of a lane. One that is neither is being played, or done.
@@ -126,6 +129,13 @@ const (
 type attempt struct {
 	call *trace.Call
 	rec  *record
+}
+
+// An ear waits for a push.
+type ear struct {
+	attempt
+	heard  atomic.Pointer[Reply] // nil: nothing yet
+	cancel func()
 }
 
 // A delivery is a call that another is made for.
@@ -151,7 +161,7 @@ func (l *lane) next(scale int) *site {
 		}
 		s := &f.steps[f.at]
 		if f.left < 0 {
-			f.left = l.player.times(s, scale)
+			f.left = l.times(s, scale)
 		}
 		if f.left == 0 {
 			f.at, f.left = f.at+1, -1
@@ -167,10 +177,19 @@ func (l *lane) next(scale int) *site {
 	return nil
 }
 
+// atLast reports whether the call that next gave is the last of the steps.
+func (l *lane) atLast() bool {
+	return !slices.ContainsFunc(l.cursor, func(f frame) bool { return f.left > 0 || f.at+1 < len(f.steps) })
+}
+
 // times is how often a player makes a step.
-func (p *player) times(s *step, scale int) int {
+func (l *lane) times(s *step, scale int) int {
+	p := l.player
 	if s.share > 0 && p.rand.Float64() >= s.share {
 		return 0
+	}
+	if l.nature == inAside && s.repeat != nil && len(l.cursor) == 1 {
+		return value.Portion(s.repeat, scale, p.rank)
 	}
 	return value.Times(s.repeat, scale, p.rank, &p.rand)
 }

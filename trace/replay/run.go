@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -316,7 +315,7 @@ func (r *run) turn(ctx context.Context) string {
 
 // schedule sets when a lane is played next.
 func (r *run) schedule(l *lane, due int64) {
-	if l.player.open.Load() < 0 {
+	if l.player.open.Load() < 0 || l.still.Load() {
 		return // it was taken out of the run
 	}
 	l.due = due
@@ -352,6 +351,8 @@ func (r *run) work(next func() *lane) {
 		switch {
 		case l.site == nil:
 			r.begin(l.player)
+		case l.ear != nil:
+			r.hear(l)
 		case l.retry != nil:
 			r.send(l, l.retry.call, l.retry.rec)
 		default:
@@ -447,6 +448,9 @@ func (r *run) wait(st *site) int64 {
 // play fills in a call and makes it, or lets its lane wait for what is missing.
 func (r *run) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
+	if st.gate != nil && st.gate.hold(l) {
+		return
+	}
 	p.mu.Lock()
 	others := st.global || st.tells[inRequest] || l.nature == byReach
 	if others {
@@ -464,7 +468,11 @@ func (r *run) play(f *filling, l *lane) {
 		if l.since == 0 {
 			l.since = now
 		}
-		if left := l.since + int64(r.Patience) - now; f.lost == nil && left > 0 {
+		patience := r.Patience
+		if !st.sent {
+			patience = min(patience, r.Timeout) // nobody but a player would notice
+		}
+		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
 			if f.soon && !f.spare {
 				left = min(left, l.since+r.grace()-now)
 			}
@@ -564,6 +572,10 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	call.Start, call.End = 0, 0
 	began := r.now()
+	if st.push && r.listen(ctx, l, call, rec) {
+		cancel()
+		return
+	}
 	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
 	cancel()
 	end := r.now()
@@ -586,6 +598,12 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 		r.unanswered(l, call, rec, err, end)
 		return
 	}
+	r.answered(l, call, rec, reply, end)
+}
+
+// answered takes the reply to a call, and goes on.
+func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
 	r.measure(l, call, &reply)
@@ -601,13 +619,51 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	r.goOn(l, call.Start, end)
 }
 
-// refused reports whether a reply is a refusal. Where a status is a number, it
-// is one of HTTP's.
-func refused(status string) bool {
-	if code, err := strconv.Atoi(status); err == nil {
-		return code < 200 || code > 299
+// listen waits for what the target says unasked, without a worker. It reports
+// whether the connection can do that.
+func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
+	pusher, ok := conn.(Pusher)
+	if err != nil || !ok {
+		return false
 	}
-	return status != "" && status != "OK"
+	e := &ear{attempt: attempt{call, rec}}
+	l.ear = e
+	r.clock.Lock()
+	l.state.Store(waiting)
+	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
+	r.clock.Unlock()
+	e.cancel = pusher.Pushed(call.Method, func(reply Reply) {
+		e.heard.Store(&reply)
+		r.wake(l)
+	})
+	return true
+}
+
+// hear takes what came, or gives up when nothing did.
+func (r *run) hear(l *lane) {
+	e, now := l.ear, r.now()
+	l.ear = nil
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	if reply := e.heard.Load(); reply != nil {
+		g.made++
+		g.mu.Unlock()
+		e.call.Start = l.due
+		r.answered(l, e.call, e.rec, *reply, l.due)
+		return
+	}
+	g.skipped++
+	note(&g.missing, l.site.Name+" did not come", r.into(now))
+	g.mu.Unlock()
+	e.cancel()
+	r.goOn(l, now, now)
+}
+
+// refused reports whether a reply is a refusal: by the words of gRPC, or by the
+// numbers of HTTP, which recordings of Hadoop have too.
+func refused(status string) bool {
+	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
 
 func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
@@ -615,6 +671,9 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered++
+	if l.site.push {
+		return
+	}
 	observe(&g.latency, call.End-min(l.meant, call.Start))
 	observe(&g.service, call.End-call.Start)
 	if refused(reply.Status) {
@@ -705,13 +764,21 @@ func (r *run) again(l *lane, reply Reply) bool {
 		return false
 	}
 	g.retries++
-	r.schedule(l, now+max(r.wait(l.site), 1e6))
+	l.player.mu.Lock()
+	l.player.made[l.site.local]-- // all tries are one call
+	l.player.mu.Unlock()
+	wait := r.wait(l.site)
+	if !until.Every.IsZero() {
+		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.scale, 0)) / r.Compress)
+	}
+	r.schedule(l, now+max(wait, 1e6))
 	return true
 }
 
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
+	r.passed(l.site, l.player)
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -720,14 +787,33 @@ func (r *run) goOn(l *lane, began, ended int64) {
 		r.nextReach(l, ended)
 		return
 	}
-	l.player.mu.Lock()
+	p := l.player
+	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
-	l.player.mu.Unlock()
-	if l.site == nil {
-		r.closed(l.player)
+	p.mu.Unlock()
+	switch {
+	case l.site == nil:
+		r.closed(p)
 		return
+	case l.site.push:
+		r.schedule(l, ended)
+		return
+	case p.kind.Leaves && l.nature == inSteps && l.atLast():
+		r.stopBeats(p)
 	}
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
+}
+
+// stopBeats ends the beats of a player that is about to leave.
+func (r *run) stopBeats(p *player) {
+	r.clock.Lock()
+	defer r.clock.Unlock()
+	for i := range p.lanes {
+		if l := &p.lanes[i]; l.nature == inBeats {
+			l.still.Store(true)
+			r.wheel.Stop(&l.timer)
+		}
+	}
 }
 
 // nextBeat keeps to the clock. Beats that have passed by then are not made up for.
@@ -753,6 +839,9 @@ func (r *run) closed(p *player) {
 }
 
 func (r *run) playerDone(p *player) {
+	if p.kind.Leaves {
+		p.hangUp()
+	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]
 	g.undone--
@@ -781,6 +870,7 @@ func (r *run) endPlayer(p *player) {
 // closeGroup gives up the types that waited for one that is done and never
 // came to the call. The run is locked.
 func (r *run) closeGroup(k *kind) {
+	r.openGates(k)
 	for _, w := range k.starts {
 		g := &r.groups[w.at]
 		if g.started {
@@ -826,11 +916,15 @@ func (r *run) reached(st *site, p *player) {
 func (r *run) hangUp() {
 	for _, players := range r.players {
 		for _, p := range players {
-			for _, k := range p.links {
-				if k != nil {
-					k.close()
-				}
-			}
+			p.hangUp()
+		}
+	}
+}
+
+func (p *player) hangUp() {
+	for _, k := range p.links {
+		if k != nil {
+			k.close()
 		}
 	}
 }

@@ -240,6 +240,17 @@ type line struct {
 
 func (c *line) Close() error { return nil }
 
+// Pushed says what the rules say of a method that nobody called.
+func (c *line) Pushed(method string, take func(replay.Reply)) (cancel func()) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	go func() {
+		if reply, err := c.Call(ctx, &trace.Call{Method: method, Sender: "target"}); err == nil {
+			take(reply)
+		}
+	}()
+	return cancel
+}
+
 func (c *line) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	nth := c.number(call.Method)
 	c.note(call)

@@ -208,6 +208,38 @@ func Millis(f program.Formula, scale, node int) int64 {
 	return int64(min(v, 3.6e6) * 1e6)
 }
 
+// Address makes an address of one whose last number grew beyond a byte with
+// the nodes: 127.0.1.300 is 127.0.2.44. All else stays as it is.
+func Address(text string) string {
+	parts := strings.Split(text, ".")
+	if len(parts) != 4 {
+		return text
+	}
+	number := 0
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 || i < 3 && n > 255 || n > 1<<24 {
+			return text
+		}
+		number = number<<8 + n
+	}
+	return fmt.Sprintf("%d.%d.%d.%d", number>>24&255, number>>16&255, number>>8&255, number&255)
+}
+
+// Portion is how often one of many nodes makes a call of which all together make
+// so many: as evenly as whole numbers can be, so that the sum is right, and the
+// same nodes make the calls that are as many.
+func Portion(repeat *program.Formula, scale, node int) int {
+	upTo := func(nodes int) float64 {
+		v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+		if math.IsNaN(v) || v <= 0 {
+			return 0
+		}
+		return math.Floor(min(v, 1e9)*float64(nodes) + 0.5)
+	}
+	return int(upTo(node+1) - upTo(node))
+}
+
 // Times is how often a step is made; what is left of a whole number decides by
 // chance, so that the sum over all nodes is right.
 func Times(repeat *program.Formula, scale, node int, chance *rand.Rand) int {

@@ -55,6 +55,7 @@ func Exact(points []Point) []program.Formula {
 			add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
 		}
 		add(bent(points))
+		add(stepped(points))
 	}
 	return out
 }
@@ -225,6 +226,38 @@ func bent(points []Point) (program.Formula, bool) {
 	return program.Formula{}, false
 }
 
+// stepped is one number up to some scale and a larger one beyond, seen at two
+// scales and at three.
+func stepped(points []Point) (program.Formula, bool) {
+	low, high := points[0].V, points[len(points)-1].V
+	cut := slices.IndexFunc(points, func(p Point) bool { return p.V != low })
+	if low < 0 || high < low || cut < 2 || len(points)-cut < 3 || values(points) != 2 {
+		return program.Formula{}, false
+	}
+	edge := fmt.Sprintf("min(1, max(0, n-%d))", points[cut-1].N)
+	return affine(edge, float64(high-low), float64(low)), true
+}
+
+// Break is where a count that a bound or a bend decides took its present
+// course: between two of the scales. Not ok when it always had the same.
+func Break(points []Point) (before, after int, ok bool) {
+	points, ok = distinct(points)
+	if !ok || len(points) < 3 {
+		return 0, 0, false
+	}
+	slope := func(i int) float64 { // of the course that leads to a point
+		return float64(points[i].V-points[i-1].V) / float64(points[i].N-points[i-1].N)
+	}
+	first := len(points) - 1
+	for first > 1 && slope(first-1) == slope(len(points)-1) {
+		first--
+	}
+	if first == 1 {
+		return 0, 0, false
+	}
+	return points[first-2].N, points[first-1].N, true
+}
+
 // plane is a*x+b*y+c with whole numbers, from three points, true of all.
 func plane(x, y string, points []Point) (program.Formula, bool) {
 	fx, fy := program.MustFormula("%s", x), program.MustFormula("%s", y)
@@ -296,28 +329,22 @@ func Smooth(n []float64, v []float64) program.Formula {
 		return smooth(c0, c1, 1, 0, slices.Max(v)) // two scales tell a line and nothing else
 	}
 	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
-	for _, i := range []float64{0, 0.5, 1, 1.5, 2} {
-		for _, j := range []float64{0, 1} {
-			if i == 0 && j == 0 {
-				continue
-			}
-			earn := 0.95 // a richer form must earn its place, a steep one dearly
-			switch {
-			case i > 1:
-				earn = 0.3
-			case i == 1 && j == 1:
-				earn = 0.6
-			}
-			basis := func(x float64) float64 { return math.Pow(x, i) * math.Pow(math.Log2(max(x, 1)), j) }
-			err := looErr(n, v, basis)
-			if err >= bestErr*earn {
-				continue
-			}
-			c0, c1 := leastSquares(n, v, basis, -1)
-			best, bestErr = smooth(c0, c1, i, j, slices.Max(v)), err
+	for _, form := range smoothForms {
+		basis := func(x float64) float64 { return math.Pow(x, form.i) * math.Pow(math.Log2(max(x, 1)), form.j) }
+		err := looErr(n, v, basis)
+		if err >= bestErr*form.earn {
+			continue
 		}
+		c0, c1 := leastSquares(n, v, basis, -1)
+		best, bestErr = smooth(c0, c1, form.i, form.j, slices.Max(v)), err
 	}
 	return best
+}
+
+// smoothForms are n^i*log2(n)^j, the line first: every other form must earn its
+// place by an error that is smaller by so much, a steep one dearly.
+var smoothForms = []struct{ i, j, earn float64 }{
+	{1, 0, 0.95}, {0, 1, 0.85}, {0.5, 0, 0.85}, {0.5, 1, 0.85}, {1, 1, 0.6}, {1.5, 0, 0.3}, {1.5, 1, 0.3}, {2, 0, 0.3}, {2, 1, 0.3},
 }
 
 // smooth writes the form down; a constant far below the values is rounding.
@@ -395,19 +422,29 @@ func looErr(n, v []float64, basis func(float64) float64) float64 {
 }
 
 // leastSquares fits v = c0 + c1*basis(n), leaving out one point (-1: none).
+// What disturbs a time disturbs a long one more, so errors count as shares of
+// the value where there is one everywhere.
 func leastSquares(n, v []float64, basis func(float64) float64, skip int) (c0, c1 float64) {
 	var count, sx, sy, sxx, sxy float64
+	weighted := slices.Min(v) > 0
 	for i := range v {
 		if i == skip {
 			continue
 		}
+		w := 1.0
+		if weighted {
+			w = 1 / (v[i] * v[i])
+		}
 		x := basis(n[i])
-		count++
-		sx, sy, sxx, sxy = sx+x, sy+v[i], sxx+x*x, sxy+x*v[i]
+		count += w
+		sx, sy, sxx, sxy = sx+w*x, sy+w*v[i], sxx+w*x*x, sxy+w*x*v[i]
 	}
 	det := count*sxx - sx*sx
-	if math.Abs(det) < 1e-12 {
-		return sy / max(count, 1), 0
+	if count == 0 {
+		return 0, 0
+	}
+	if det < 1e-12*count*sxx {
+		return sy / count, 0
 	}
 	c1 = (count*sxy - sx*sy) / det
 	return (sy - c1*sx) / count, c1

@@ -177,6 +177,11 @@ func (c *conn) Close() error {
 	return c.cc.Close()
 }
 
+// Pushed has take called with what a stream says next unasked.
+func (c *conn) Pushed(method string, take func(replay.Reply)) (cancel func()) {
+	return c.stream(strings.TrimSuffix(method, record.Push)).await(take)
+}
+
 // Call makes a unary call, says something on a stream, or with a method that
 // ends in record.Push takes what a stream says unasked.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {

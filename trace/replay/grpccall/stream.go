@@ -22,10 +22,11 @@ type stream struct {
 	asking sync.Mutex // one request at a time
 
 	mu     sync.Mutex
-	open   grpc.ClientStream // nil: none
-	asked  chan heard        // set while a request waits for its reply
-	pushes [][]trace.Leaf    // that nobody has taken yet
-	heard  chan struct{}     // has something while there may be pushes
+	open   grpc.ClientStream  // nil: none
+	asked  chan heard         // set while a request waits for its reply
+	pushes [][]trace.Leaf     // that nobody has taken yet
+	heard  chan struct{}      // has something while there may be pushes
+	taker  func(replay.Reply) // is to have the next push
 }
 
 // heard is what a request is answered with.
@@ -95,15 +96,20 @@ func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescrip
 		m := dynamicpb.NewMessage(kind)
 		err := open.RecvMsg(m)
 		s.mu.Lock()
-		asked := s.asked
+		asked, taker := s.asked, s.taker
 		s.asked = nil
 		switch {
 		case err != nil && s.open == open:
 			s.open = nil
-		case err == nil && asked == nil:
+		case err == nil && asked == nil && taker == nil:
 			s.push(record.Leaves(m))
+		case err == nil && asked == nil:
+			s.taker = nil
 		}
 		s.mu.Unlock()
+		if err == nil && asked == nil && taker != nil {
+			taker(replay.Reply{Leaves: record.Leaves(m)})
+		}
 		if asked != nil {
 			reply, failed := answer(m, ended(err))
 			if reply.Status == "OK" && err == nil {
@@ -133,6 +139,25 @@ func (s *stream) push(leaves []trace.Leaf) {
 	select {
 	case s.heard <- struct{}{}:
 	default:
+	}
+}
+
+// await has take called with the next push.
+func (s *stream) await(take func(replay.Reply)) (cancel func()) {
+	s.mu.Lock()
+	if len(s.pushes) > 0 {
+		next := s.pushes[0]
+		s.pushes = s.pushes[1:]
+		s.mu.Unlock()
+		take(replay.Reply{Leaves: next})
+		return func() {}
+	}
+	s.taker = take
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taker = nil
 	}
 }
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/lab/hadoop"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/hadooprpc"
+)
+
+// startHadoop is hadoop.StartNameNode or hadoop.StartResourceManager.
+type startHadoop func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error)
+
+func newLabNameNode() *cobra.Command {
+	return newLabHadoop(hadoop.StartNameNode, "namenode", 8020, `Start an HDFS NameNode of Hadoop `+hadoop.Version+`, formatted if its folder is new. It takes
+blocks and files from anyone on this machine.`)
+}
+
+func newLabResourceManager() *cobra.Command {
+	return newLabHadoop(hadoop.StartResourceManager, "resourcemanager", 8030, `Start a YARN Resource Manager of Hadoop `+hadoop.Version+`. It has four ports in a row:
+application masters, nodes, clients, administration.`)
+}
+
+func newLabHadoop(start startHadoop, name string, port int, long string) *cobra.Command {
+	var s hadoop.Setting
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: "Start a " + name + " and keep it running until Ctrl-C",
+		Long: long + `
+
+Its jars are fetched once by Maven (84 MB) into the user's cache folder, and a
+descriptor set of all they speak is written beside them. Java and Maven must be
+installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
+		Example: fmt.Sprintf("  gleaner lab %s --data /tmp/%s --port 0", name, name),
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.Port < 0 || s.Port > 65531 {
+				return input.Errorf("--port", "%d is not a port", s.Port)
+			}
+			if !heapSize.MatchString(s.Heap) {
+				return input.Errorf("--heap", "%q is not a size like 512m or 2g", s.Heap)
+			}
+			return runLabHadoop(cmd, start, s)
+		},
+	}
+	cmd.Flags().StringVar(&s.Data, "data", "lab-"+name, "the folder for all it writes")
+	cmd.Flags().IntVar(&s.Port, "port", port, "its first port; 0 for a free one")
+	cmd.Flags().StringVar(&s.Heap, "heap", "512m", "memory of its Java machine")
+	return cmd
+}
+
+var heapSize = regexp.MustCompile(`^[1-9][0-9]*[mgMG]$`)
+
+func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error {
+	data, err := filepath.Abs(s.Data)
+	if err != nil {
+		return input.Errorf("--data", "%v", err)
+	}
+	s.Data = data
+	jars, err := hadoopJars(cmd)
+	if err != nil {
+		return err
+	}
+	master, err := start(cmd.Context(), jars, s)
+	if err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		err = printJSON(cmd, map[string]any{"name": master.Name, "address": master.Address, "web": master.Web, "data": s.Data, "log": master.Log,
+			"descriptors": jars.Descriptors, "pid": master.PID()})
+	} else {
+		t := newTable("", "")
+		t.row("address", master.Address)
+		t.row("web page", master.Web)
+		t.row("data", s.Data)
+		t.row("log", master.Log)
+		t.row("descriptors", jars.Descriptors)
+		t.row("to stop", fmt.Sprintf("Ctrl-C, or kill %d", master.PID()))
+		err = t.print(cmd.OutOrStdout())
+	}
+	ended := master.Wait()
+	if cmd.Context().Err() != nil || ended == nil {
+		return err // stopped as told
+	}
+	return errors.Join(err, fmt.Errorf("the %s ended by itself: %w; see %s", master.Name, ended, master.Log))
+}
+
+// hadoopJars finds the jars, or fetches them and says so.
+func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
+	cache, err := hadoop.Cache()
+	if err != nil {
+		return hadoop.Jars{}, err
+	}
+	return hadoop.Fetch(cmd.Context(), cache, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "fetching Hadoop %s into %s (once, about a minute)\n", hadoop.Version, cache)
+	})
+}
+
+// openHadoop speaks to a master of Hadoop, by the descriptors of the jars in
+// the cache unless others are named.
+func openHadoop(ctx context.Context, at *url.URL) (replay.Executor, error) {
+	if q := at.Query(); q.Get("descriptors") == "" {
+		cache, err := hadoop.Cache()
+		if err != nil {
+			return nil, err
+		}
+		jars, err := hadoop.Fetch(ctx, cache, nil)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("descriptors", jars.Descriptors)
+		at.RawQuery = q.Encode()
+	}
+	return hadooprpc.Open(ctx, at)
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Process is an engine that runs.
+type Process struct {
+	Name string
+	Data string // the folder that holds all it keeps
+	Log  string // the file it writes its log to
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; set before done is closed
+}
+
+// start starts an engine and waits until ready says that it serves.
+func start(ctx context.Context, p *Process, ready func(context.Context) error) (*Process, error) {
+	log, err := os.Create(p.Log)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %s: %w", p.Name, err)
+	}
+	defer log.Close()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("engine: start %s: %w", p.Name, err)
+	}
+	p.done = make(chan struct{})
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	if err := p.await(ctx, ready); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// await asks until the engine serves, ends, or takes too long.
+func (p *Process) await(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not in a minute"))
+	defer cancel()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("engine: %s ended before it served (%w); its log %s ends with\n%s", p.Name, p.err, p.Log, tail(p.Log, 3))
+		case <-ctx.Done():
+			return fmt.Errorf("engine: %s does not serve: %w (%w)", p.Name, context.Cause(ctx), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended, by itself or not.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop ends the process: it is asked to, and killed when it does not listen.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-p.done:
+		return
+	case <-time.After(10 * time.Second):
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Failure says how an engine ended that was not stopped.
+func (p *Process) Failure() error {
+	return fmt.Errorf("engine: %s ended by itself (%v); its log %s ends with\n%s", p.Name, p.err, p.Log, tail(p.Log, 3))
+}
+
+// tail is the last lines of a file.
+func tail(file string, lines int) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// FreeAddress is an address of this machine that nobody listens on.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("engine: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

@@ -1,0 +1,254 @@
+// Package extrapolate goes all the way of PatternMiner with a real system: its
+// traffic is recorded at small scales, learned, checked against a larger one,
+// played back at a recorded scale, and then at scales nobody recorded until the
+// system gives in (§V, Figures 5 to 10).
+package extrapolate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gleaner/chart"
+	"gleaner/input"
+	"gleaner/lab"
+	"gleaner/trace"
+	"gleaner/trace/grow"
+	"gleaner/trace/mine"
+	"gleaner/trace/replay"
+)
+
+// A Target is a system whose traffic is learned and played back.
+type Target struct {
+	Name   string
+	Unit   string // what there are as many of as the scale says: nodes
+	Learn  []int  // scales to learn from
+	Check  int    // the larger one to check against, and to play back
+	AtOnce int    // how many scales may be recorded at once
+
+	// Trace gives the file with the trace of a scale, in dir if it makes one.
+	Trace func(ctx context.Context, dir string, scale int) (string, error)
+	// Start starts the system afresh, with its data below dir.
+	Start func(ctx context.Context, dir string) (*System, error)
+	// Sweep are the scales to play, until the system gives in.
+	Sweep []int
+	// Time is how long each is played; 0: until all nodes are done.
+	Time time.Duration
+
+	// Denied reports a reply that says no though its status is well; Lost one
+	// that tells a node that it was declared dead; Ready the one that ends the
+	// start of a node. Each may be nil.
+	Denied, Lost, Ready func(*trace.Call) bool
+
+	Paper []PaperFigure
+}
+
+// A System runs, and can be played to.
+type System struct {
+	Targets map[string]replay.Executor // by role; see replay.Options
+	Stop    func()
+}
+
+// Targets are those there are, made for an experiment's options.
+func Targets(o lab.Options) []Target { return []Target{etcd(o)} }
+
+// Experiment is all of it for one target, the first unless the options name one.
+func Experiment() lab.Experiment {
+	return lab.Experiment{Name: "extrapolate", Short: "traces to knee, with a real engine (--target): Tables IV and VI, Figures 5 to 10", Engine: true, Run: run}
+}
+
+func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+	targets := Targets(o)
+	chosen := targets[0]
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.Name)
+		if t.Name == o.Target {
+			chosen = t
+		}
+	}
+	if o.Target != "" && chosen.Name != o.Target {
+		return nil, nil, input.Errorf("--target", "there is no target %q; there are %s", o.Target, strings.Join(names, ", "))
+	}
+	dir, err := os.MkdirTemp("", "gleaner-extrapolate-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("extrapolate: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	e := &experiment{Target: chosen, dir: dir}
+	for _, step := range []func(context.Context) error{e.record, e.learn, e.playBack, e.sweep} {
+		if err := step(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	tables, figures := e.results()
+	return tables, figures, nil
+}
+
+// An experiment is what the steps find.
+type experiment struct {
+	Target
+	dir    string
+	traces map[int]string // by scale
+
+	model  *mine.Model
+	report *mine.Report
+	near   float64 // share of intervals that are about as foretold
+	played *replay.Result
+	extra  map[int]*extras // by scale
+	swept  *replay.Report
+}
+
+// record gets the traces of all scales.
+func (e *experiment) record(ctx context.Context) error {
+	e.traces = map[int]string{}
+	var mu sync.Mutex
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(max(e.AtOnce, 1))
+	for _, scale := range append([]int{e.Check}, e.Learn...) {
+		all.Go(func() error {
+			file, err := e.Trace(ctx, e.dir, scale)
+			mu.Lock()
+			defer mu.Unlock()
+			e.traces[scale] = file
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// learn mines the small scales, and checks the large one.
+func (e *experiment) learn(ctx context.Context) error {
+	corpus := mine.NewCorpus()
+	for _, scale := range e.Learn {
+		r, err := readRun(corpus, e.traces[scale])
+		if err != nil {
+			return err
+		}
+		corpus.Learn(r)
+	}
+	model, err := mine.Learn(ctx, corpus)
+	if err != nil {
+		return err
+	}
+	check, err := readRun(corpus, e.traces[e.Check])
+	if err != nil {
+		return err
+	}
+	e.model, e.report = model, model.Report()
+	e.report.Check = model.Check(check)
+	e.near = near(model.Intervals(check))
+	return nil
+}
+
+// noise is how far off an interval may be on a machine that does other things
+// besides.
+const noise = 5 // ms
+
+// near is the share of intervals within 10%, or the machine's noise.
+func near(foretold, recorded []float64) float64 {
+	n := 0
+	for i := range recorded {
+		if math.Abs(foretold[i]-recorded[i]) <= max(0.1*recorded[i], noise) {
+			n++
+		}
+	}
+	return share(n, len(recorded))
+}
+
+func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
+	in, err := trace.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	r := c.Run(file)
+	for {
+		call, err := in.Next()
+		if err == io.EOF {
+			return r, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Add(call)
+	}
+}
+
+// playBack plays the checked scale to the end, all nodes from the start as when
+// it was recorded.
+func (e *experiment) playBack(ctx context.Context) (err error) {
+	e.extra = map[int]*extras{}
+	e.played, err = e.play(ctx, replay.Options{Ramp: -1}, e.Check)
+	return err
+}
+
+// sweep plays larger and larger scales to a system that is new each time.
+func (e *experiment) sweep(ctx context.Context) (err error) {
+	e.swept, err = replay.Sweep(ctx, e.Sweep, replay.Limits{}, func(ctx context.Context, scale int) (*replay.Result, error) {
+		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3}, scale)
+	})
+	return err
+}
+
+func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*replay.Result, error) {
+	dir := filepath.Join(e.dir, fmt.Sprintf("play-%d", scale))
+	defer os.RemoveAll(dir)
+	system, err := e.Start(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer system.Stop()
+	o.Program, o.Targets, o.Seed = e.model.Program, system.Targets, 1
+	o.Patience = 5 * time.Minute // a node may have to wait for all others
+	if o.Setting, err = grow.Resolve(o.Program, grow.Setting{Scale: scale, Run: e.Name}); err != nil {
+		return nil, err
+	}
+	x := &extras{begun: map[string]int64{}, lost: map[string]bool{}}
+	o.Record = func(c *trace.Call) { x.see(&e.Target, c) }
+	result, err := replay.Play(ctx, o)
+	if err == nil && result.Ended == "interrupted" {
+		err = ctx.Err()
+	}
+	e.extra[scale] = x
+	return result, err
+}
+
+// extras are what only the target's own words tell.
+type extras struct {
+	mu      sync.Mutex
+	begun   map[string]int64 // when a node made its first call
+	lost    map[string]bool  // nodes that were declared dead
+	denied  int
+	ready   int
+	startup int64 // of all that are ready
+}
+
+func (x *extras) see(t *Target, c *trace.Call) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.begun[c.Sender]; !ok {
+		x.begun[c.Sender] = c.Start
+	}
+	if t.Denied != nil && t.Denied(c) {
+		x.denied++
+	}
+	if t.Lost != nil && t.Lost(c) {
+		x.lost[c.Sender] = true
+	}
+	if t.Ready != nil && t.Ready(c) {
+		x.ready++
+		x.startup += c.End - x.begun[c.Sender]
+	}
+}
+
+// startupMillis is how long a node took on average until it was ready.
+func (x *extras) startupMillis() float64 { return float64(x.startup) / 1e6 / float64(max(x.ready, 1)) }

@@ -1,0 +1,214 @@
+package mine
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
+)
+
+// A follow ties the count of a site to that of another by the same type: twice
+// as many status calls as polls, and four more.
+type follow struct {
+	site        *site
+	times, plus int
+}
+
+// findFollowers ties counts that no formula gives to others that vary in step
+// with them in all runs, best to one that keeps time.
+func (s *sites) findFollowers() {
+	for _, st := range s.all {
+		if st.nature != varying {
+			continue
+		}
+		for _, want := range []nature{realtime, varying} {
+			for _, other := range s.all {
+				if other.kind != st.kind || other == st || other.nature != want || other.follows.site != nil || st.follows.site != nil {
+					continue
+				}
+				if f, ok := inStep(st.count.points, other.count.points); ok && (want == realtime || other.id < st.id) {
+					f.site = other
+					st.follows = f
+				}
+			}
+		}
+		if f := st.follows; f.site != nil && f.site.nature == realtime {
+			st.nature, st.period = realtime, f.site.period/int64(f.times)
+		}
+	}
+}
+
+// inStep finds whole numbers with v = times*w + plus in all runs. It takes four
+// runs and three different numbers to be more than a coincidence.
+func inStep(v, w []ladder.Point) (follow, bool) {
+	seen := map[int]bool{}
+	for _, p := range w {
+		seen[p.V] = true
+	}
+	if len(w) < 4 || len(seen) < 3 {
+		return follow{}, false
+	}
+	low := slices.MinFunc(w, func(a, b ladder.Point) int { return cmp.Compare(a.V, b.V) })
+	at := slices.Index(w, low)
+	var f follow
+	for i := range w {
+		if dw := w[i].V - low.V; dw != 0 {
+			f.times = (v[i].V - v[at].V) / dw
+			break
+		}
+	}
+	f.plus = v[at].V - f.times*low.V
+	for i := range w {
+		if v[i].V != f.times*w[i].V+f.plus {
+			return follow{}, false
+		}
+	}
+	return f, f.times > 0 && f.plus >= 0
+}
+
+// keepTime foretells a call that follows the clock: a node makes it again and
+// again for as long as it goes on. How long that is follows the scale, and is a
+// measure where the count itself would be rounded.
+func (s *sites) keepTime(st *site, nodes count, runs []*Run) {
+	var n, ms []float64
+	var makers, all, repeats, total float64
+	for i, r := range runs {
+		all += float64(nodes.points[i].V)
+		if beats := r.beating(st); beats.makers > 0 {
+			makers += beats.makers
+			repeats += beats.repeats
+			total += beats.between
+			n, ms = append(n, float64(r.Scale)), append(ms, beats.lived/beats.makers/1e6)
+		}
+	}
+	if repeats == 0 || total == 0 {
+		st.count = perNode(st.count, nodes)
+		return
+	}
+	each := fmt.Sprintf("0.5+(%s)/%.5g", ladder.Smooth(n, ms), total/repeats/1e6)
+	if makers < all {
+		each = fmt.Sprintf("(%s)*%.3f", each, makers/all)
+	}
+	st.count.formula = product(each, nodes.formula)
+}
+
+// beating is how the senders of a run kept the time of a site, in all.
+type beating struct {
+	makers, repeats float64
+	between         float64 // from the first call to the last, in nanoseconds
+	lived           float64 // the same, and on to the end of the run where only that ended it
+}
+
+func (r *Run) beating(st *site) beating {
+	first, last := map[*sender]int64{}, map[*sender]int64{}
+	var out beating
+	for k := range r.calls {
+		c := &r.calls[k]
+		if c.site != st.id {
+			continue
+		}
+		if _, ok := first[c.sender]; !ok {
+			first[c.sender] = c.start
+			out.makers++
+			out.repeats--
+		}
+		last[c.sender] = c.start
+		out.repeats++
+	}
+	end := r.calls[len(r.calls)-1].start
+	for s, at := range last {
+		out.between += float64(at - first[s])
+		rest := st.period / 2
+		if end-at < 2*st.period {
+			rest = end - at
+		}
+		out.lived += float64(at - first[s] + rest)
+	}
+	return out
+}
+
+// perNode fits counts that no formula meets as so many a node, because the
+// number of nodes is what grows.
+func perNode(c count, nodes count) count {
+	if f, _, ok := allButOne(c.points); ok {
+		c.formula, c.nearly = f, true
+		return c
+	}
+	var n, v []float64
+	for i, p := range c.points {
+		if d := nodes.points[i].V; d > 0 {
+			n, v = append(n, float64(p.N)), append(v, float64(p.V)/float64(d))
+		}
+	}
+	each := ladder.Smooth(n, v)
+	if len(v) > 0 && slices.Max(v)-slices.Min(v) <= scatter(n, v) {
+		each = ladder.Smooth(n[:1], []float64{mean(v)}) // no more than chance does at one scale
+	}
+	f := product(each.String(), nodes.formula)
+	if math.IsNaN(f.Eval(program.Vars{"n": 10})) {
+		return countOf(c.points)
+	}
+	c.formula = f
+	return c
+}
+
+// product is so many for each node.
+func product(each string, nodes program.Formula) program.Formula {
+	if nodes.String() == "1" {
+		return program.MustFormula("%s", each)
+	}
+	return program.MustFormula("(%s)*(%s)", each, nodes)
+}
+
+// scatter is how far values at one scale lie apart.
+func scatter(n, v []float64) float64 {
+	out := 0.0
+	for i := range v {
+		for j := range i {
+			if n[i] == n[j] {
+				out = max(out, math.Abs(v[i]-v[j]))
+			}
+		}
+	}
+	return out
+}
+
+// allButOne is a plain formula that meets all runs but one: chance made a
+// difference once. Where the odd one is the largest, it may as well be the first
+// of many, and what it has more is kept.
+func allButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
+	if len(points) < 5 {
+		return f, 0, false
+	}
+	for odd := range points {
+		rest := slices.Delete(slices.Clone(points), odd, odd+1)
+		forms := ladder.Exact(rest)
+		if len(forms) == 0 || !plain(forms[0]) {
+			continue
+		}
+		f := forms[0]
+		if p := points[odd]; largest(rest) < p.N {
+			f = program.MustFormula("%s%+d", f, p.V-f.At(p.N))
+			if f.Constant() {
+				f = program.MustFormula("%d", p.V)
+			}
+		}
+		return f, odd, true
+	}
+	return f, 0, false
+}
+
+func largest(points []ladder.Point) int {
+	return slices.MaxFunc(points, func(a, b ladder.Point) int { return cmp.Compare(a.N, b.N) }).N
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}

@@ -1,0 +1,262 @@
+package hadooprpc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gleaner/input"
+	"gleaner/trace"
+	"gleaner/trace/replay"
+)
+
+// An Executor speaks Hadoop RPC to one master.
+type Executor struct {
+	Schema *Schema
+	// Address is where the master listens, as host:port. A Resource Manager has
+	// three ports in a row, as by default 8030 to 8032: for application masters,
+	// nodes and clients.
+	Address string
+	User    string  // as whom to call; "hadoop" if empty
+	Tokens  *Wallet // of application masters; none: they log in without
+}
+
+// Open makes an executor for "hadoop://host:port?descriptors=FILE&user=NAME",
+// once it has found that Hadoop RPC is spoken there.
+func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
+	if at.Port() == "" {
+		return nil, input.Errorf("--target", "%s: which port?", at.Redacted())
+	}
+	file := at.Query().Get("descriptors")
+	set, err := os.ReadFile(file)
+	if err != nil {
+		return nil, input.Errorf("--target", "the descriptors of %s: %v", at.Host, err)
+	}
+	schema, err := ReadSchema(set)
+	if err != nil {
+		return nil, input.Errorf(file, "%v", err)
+	}
+	e := &Executor{Schema: schema, Address: at.Host, User: at.Query().Get("user")}
+	return e, e.probe(ctx)
+}
+
+// probe asks how to log in, which every master answers.
+func (e *Executor) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", e.Address)
+	if err != nil {
+		return fmt.Errorf("hadoop: %w", err)
+	}
+	defer c.Close()
+	until, _ := ctx.Deadline()
+	c.SetDeadline(until)
+	if _, err = c.Write(preamble(authSASL)); err == nil {
+		_, err = saslTrip(c, bufio.NewReader(c), saslMessage{state: saslNegotiate})
+	}
+	if err != nil {
+		return fmt.Errorf("hadoop: %s: %w: %w", e.Address, errForeign, err)
+	}
+	return nil
+}
+
+// Dial begins to speak for a node. A node has one connection for each protocol
+// it uses, made when first needed and again when it broke. Calls may overlap.
+func (e *Executor) Dial(_ context.Context, who replay.Identity) (replay.Conn, error) {
+	host, port, err := net.SplitHostPort(e.Address)
+	if err != nil {
+		return nil, fmt.Errorf("hadoop: %w", err)
+	}
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, fmt.Errorf("hadoop: %q is not a port", port)
+	}
+	return &conn{executor: e, who: who, host: host, port: first}, nil
+}
+
+// A conn is all connections of one node to one master.
+type conn struct {
+	executor *Executor
+	who      replay.Identity
+	host     string
+	port     int
+
+	mu     sync.Mutex
+	links  map[string]*link // by protocol
+	closed bool
+}
+
+// Status codes as the recordings have them.
+const (
+	statusOK     = "200"
+	statusFailed = "500"
+)
+
+// Multiplexed tells that calls may overlap.
+func (c *conn) Multiplexed() {}
+
+// Call makes one call.
+func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
+	m, err := c.executor.Schema.method(call.Method)
+	if err != nil {
+		return replay.Reply{}, err
+	}
+	request, err := encode(m.in, call.Request)
+	if err != nil {
+		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
+	}
+	l, err := c.link(ctx, m.protocol)
+	if err != nil {
+		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
+	}
+	a, err := l.call(ctx, methodHeader{m.name, m.protocol.java}, request)
+	if err != nil {
+		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
+	}
+	return reply(m, a)
+}
+
+func reply(m method, a answer) (replay.Reply, error) {
+	if a.header.status != succeeded {
+		first, _, _ := strings.Cut(a.header.message, "\n")
+		return replay.Reply{Status: statusFailed, Message: a.header.class + ": " + first}, nil
+	}
+	body, _, err := next(a.body)
+	if err != nil {
+		return replay.Reply{}, err
+	}
+	leaves, err := decode(m.out, body)
+	if err != nil {
+		return replay.Reply{}, fmt.Errorf("hadoop: reply to %s: %w", m.name, err)
+	}
+	return replay.Reply{Leaves: leaves, Status: statusOK}, nil
+}
+
+// link is the node's connection for a protocol, made or made again if need be.
+func (c *conn) link(ctx context.Context, p protocol) (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, net.ErrClosed
+	}
+	if l := c.links[p.java]; l != nil && l.alive() {
+		return l, nil
+	}
+	l, err := c.dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if c.links == nil {
+		c.links = map[string]*link{}
+	}
+	c.links[p.java] = l
+	return l, nil
+}
+
+func (c *conn) dial(ctx context.Context, p protocol) (*link, error) {
+	var token *Token
+	if p.java == masterProtocol && c.executor.Tokens != nil {
+		t, err := c.executor.Tokens.take(ctx, c.who.Sender)
+		if err != nil {
+			return nil, err
+		}
+		token = &t
+	}
+	d := net.Dialer{KeepAlive: -1}
+	if ip := net.ParseIP(c.who.Address); ip != nil && ip.IsLoopback() {
+		d.LocalAddr = &net.TCPAddr{IP: ip} // the master knows its nodes by where they call from
+	}
+	nc, err := d.DialContext(ctx, "tcp", net.JoinHostPort(c.host, strconv.Itoa(c.port+p.port)))
+	if err != nil {
+		return nil, err
+	}
+	user := c.executor.User
+	if user == "" {
+		user = "hadoop"
+	}
+	l, err := open(ctx, nc, user, p.java, token)
+	if err != nil {
+		nc.Close()
+	}
+	return l, err
+}
+
+// Close ends the node's connections.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, l := range c.links {
+		l.fail(net.ErrClosed)
+	}
+	return nil
+}
+
+// masterProtocol is the one that takes nothing but tokens.
+const masterProtocol = "org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB"
+
+// A Wallet holds the tokens of application masters that have not begun yet.
+// One that begins takes the oldest.
+type Wallet struct {
+	mu    sync.Mutex
+	free  []Token
+	taken map[string]Token
+	came  chan struct{} // closed when a token comes
+}
+
+// Put adds a token.
+func (w *Wallet) Put(t Token) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = append(w.free, t)
+	if w.came != nil {
+		close(w.came)
+		w.came = nil
+	}
+}
+
+var errNoToken = errors.New("no token came for this application master")
+
+// take gives a token to one who asks, the same if it asks again; it waits for
+// one to come.
+func (w *Wallet) take(ctx context.Context, who string) (Token, error) {
+	for {
+		t, came := w.try(who)
+		if came == nil {
+			return t, nil
+		}
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return Token{}, errors.Join(errNoToken, ctx.Err())
+		}
+	}
+}
+
+func (w *Wallet) try(who string) (t Token, came <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t, ok := w.taken[who]; ok {
+		return t, nil
+	}
+	if len(w.free) > 0 {
+		if w.taken == nil {
+			w.taken = map[string]Token{}
+		}
+		t, w.free = w.free[0], w.free[1:]
+		w.taken[who] = t
+		return t, nil
+	}
+	if w.came == nil {
+		w.came = make(chan struct{})
+	}
+	return Token{}, w.came
+}
