@@ -170,6 +170,11 @@ func (r *run) result(ended string) *Result {
 		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
 	for _, k := range r.plan.kinds {
 		out.Nodes[k.Name] = k.count
+		for _, p := range r.players[k.at] {
+			if p.silent.Load() {
+				out.Silenced++
+			}
+		}
 	}
 	type callType struct{ kind, target, method string }
 	rows := map[callType][]*site{}

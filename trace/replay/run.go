@@ -145,10 +145,28 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	r.wheel = wheel.New[lane](r.begun)
 	r.populate()
 	ended := r.turn(ctx)
+	dead := r.dead(context.WithoutCancel(ctx))
 	cancel()
 	r.hangUp() // lets calls go that are still under way
 	r.queue.close()
-	return r.result(ended), nil
+	out := r.result(ended)
+	out.Dead = dead
+	return out, nil
+}
+
+// dead asks the targets which nodes they have given up, those that can tell. One
+// that cannot say so now is left out: it may be what was killed.
+func (r *run) dead(ctx context.Context) (out []string) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	for _, role := range slices.Sorted(maps.Keys(r.Targets)) {
+		if w, ok := r.Targets[role].(Witness); ok {
+			if nodes, err := w.Dead(ctx); err == nil {
+				out = append(out, nodes...)
+			}
+		}
+	}
+	return out
 }
 
 // target is the executor of a role.
@@ -607,6 +625,7 @@ func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end 
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
 	r.measure(l, call, &reply)
+	l.player.silent.Store(false)
 	if r.Record != nil {
 		r.Record(call)
 	}
@@ -711,6 +730,7 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 		r.tryAgain(l, call, rec, now, lost.wait)
 		return
 	}
+	l.player.silent.Store(true)
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.failed++

@@ -132,7 +132,7 @@ func summary(r *replay.Result) string {
 	if len(r.Unsent) > 0 {
 		fmt.Fprintf(&out, "no target: %s\n", strings.Join(r.Unsent, " "))
 	}
-	fmt.Fprintf(&out, "%s after %s\n", r.Ended, time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond))
+	fmt.Fprintf(&out, "%s after %s\n", r.Ended, time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond))
 	return out.String()
 }
 
@@ -310,10 +310,10 @@ func (g *target) heard(show string) string {
 		}
 	case "when":
 		slices.SortStableFunc(g.calls, func(a, b heard) int {
-			return cmp.Or(cmp.Compare(a.at.Round(time.Millisecond), b.at.Round(time.Millisecond)), cmp.Compare(a.sender, b.sender), cmp.Compare(a.method, b.method))
+			return cmp.Or(cmp.Compare(a.at.Round(10*time.Millisecond), b.at.Round(10*time.Millisecond)), cmp.Compare(a.sender, b.sender), cmp.Compare(a.method, b.method))
 		})
 		for _, c := range g.calls {
-			fmt.Fprintf(&out, "%s %s %s\n", c.at.Round(time.Millisecond), c.sender, c.method)
+			fmt.Fprintf(&out, "%s %s %s\n", c.at.Round(10*time.Millisecond), c.sender, c.method)
 		}
 	}
 	return out.String()
