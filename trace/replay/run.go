@@ -44,6 +44,10 @@ type Options struct {
 	Share    int           // connections that all nodes share for a role; 0: each has its own
 	Workers  int           // calls under way at once; 0: 4096
 	Seed     uint64
+	// Part of Parts plays only every Parts-th node, so that several processes
+	// can share a program whose nodes have nothing to do with each other (see
+	// Apart). Parts 0 plays all.
+	Part, Parts int
 	// Record is told every call that was sent, from many goroutines at once. The
 	// call is its own to keep.
 	Record func(*trace.Call)
@@ -219,9 +223,8 @@ func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
 func (r *run) makePlayers() {
 	for i, k := range r.plan.kinds {
-		r.players[i] = make([]*player, k.count)
-		for rank := range k.count {
-			r.players[i][rank] = newPlayer(k, rank, r.plan.scale, r.Seed)
+		for rank := r.Part; rank < k.count; rank += max(r.Parts, 1) {
+			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.scale, r.Seed))
 		}
 	}
 }
@@ -231,7 +234,7 @@ func (r *run) makePlayers() {
 func (r *run) probe() error {
 	seen := map[string]bool{}
 	for _, k := range r.plan.kinds {
-		if k.count == 0 {
+		if len(r.players[k.at]) == 0 {
 			continue
 		}
 		p := r.players[k.at][0]
@@ -255,8 +258,9 @@ func (r *run) probe() error {
 func (r *run) populate() {
 	total := int64(1) // until everybody is here
 	for i, k := range r.plan.kinds {
-		total += int64(k.count)
-		r.groups[i] = group{undone: k.count, reached: map[*site]map[*player]bool{}}
+		n := len(r.players[k.at])
+		total += int64(n)
+		r.groups[i] = group{undone: n, reached: map[*site]map[*player]bool{}}
 	}
 	r.left.Store(total)
 	now := r.now()
@@ -267,7 +271,7 @@ func (r *run) populate() {
 	}
 	r.mu.Lock()
 	for _, k := range r.plan.kinds {
-		if k.count == 0 {
+		if len(r.players[k.at]) == 0 {
 			r.closeGroup(k)
 		}
 	}
@@ -290,10 +294,10 @@ func (r *run) launch(k *kind, at int64) {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
 	}
-	for i, p := range r.players[k.at] {
+	for _, p := range r.players[k.at] {
 		l := &lane{player: p}
 		l.timer.Of = l
-		r.schedule(l, at+max(ramp, 0)*int64(i)/int64(k.count))
+		r.schedule(l, at+max(ramp, 0)*int64(p.rank)/int64(k.count))
 	}
 }
 
