@@ -56,6 +56,9 @@ Experiments:
 			if o.Seeds < 1 || o.Seeds > 1000 {
 				return input.Errorf("--seeds", "%d is not from 1 to 1000", o.Seeds)
 			}
+			if o.Days < 0 || o.Days > 365 {
+				return input.Errorf("--days", "%d is not from 1 to 365", o.Days)
+			}
 			chosen, err := chooseExperiments(args)
 			if err != nil {
 				return err
@@ -67,6 +70,7 @@ Experiments:
 	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
 	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions where chance plays a part")
 	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd)")
+	cmd.Flags().IntVar(&o.Days, "days", 0, "simulate so many days where jobs are (default: as many as the size has)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV and figures as pictures to `DIR`")
 	return cmd
 }
@@ -97,7 +101,10 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
 	var all []lab.Table
 	for _, e := range chosen {
+		bar := newProgress(cmd, e.Name, 0)
+		o.Progress = bar.set
 		tables, figures, err := e.Run(cmd.Context(), o)
+		bar.finish()
 		if err != nil {
 			return fmt.Errorf("reproduce %s: %w", e.Name, err)
 		}

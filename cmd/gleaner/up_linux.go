@@ -103,6 +103,9 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 			return input.Errorf("--server", "this machine has no name; give it one")
 		}
 	}
+	if err := history.CheckName(f.server); err != nil {
+		return input.Errorf("--server", "%v", err)
+	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	store, err := openData(cmd)
 	if err != nil {
