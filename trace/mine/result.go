@@ -285,7 +285,7 @@ func (m *Model) Targets() map[string]Arguments {
 func (m *Model) unknown(st *site, a *arg) Unknown {
 	op := m.c.opOf[st.op]
 	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
-		Example: shorten(m.c.syms.text[a.value]), Generator: m.template(a).String()}
+		Example: shorten(m.c.syms.Text[a.value]), Generator: m.template(a).String()}
 }
 
 func shorten(s string) string {

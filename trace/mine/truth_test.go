@@ -282,12 +282,12 @@ func renameRun(tp *tape) {
 		op := old.corpus.opOf[c.op]
 		leaves := func(m message) []trace.Leaf {
 			var out []trace.Leaf
-			for k, p := range old.corpus.shapes.paths[m.shape] {
-				out = append(out, trace.Leaf{Path: old.corpus.paths.text[p], Kind: old.corpus.paths.kind[p], Value: old.corpus.syms.text[m.values[k]]})
+			for k, p := range old.corpus.shapes.Paths[m.shape] {
+				out = append(out, trace.Leaf{Path: old.corpus.paths.Text[p], Kind: old.corpus.paths.Kind[p], Value: old.corpus.syms.Text[m.values[k]]})
 			}
 			return out
 		}
-		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.text[c.sender.name], Target: op.target, Method: op.method,
+		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.Text[c.sender.name], Target: op.target, Method: op.method,
 			Request: leaves(c.req), Response: leaves(c.resp)}
 		rename(&call)
 		tp.run.Add(&call)
