@@ -40,10 +40,10 @@ func newTraceCarry() *cobra.Command {
 // openTarget makes the executor of one address.
 func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	at, err := url.Parse(address)
-	if err != nil {
-		return nil, input.Errorf("--target", "%v", err)
+	var open replay.Opener
+	if err == nil {
+		open = protocols()[at.Scheme]
 	}
-	open := protocols()[at.Scheme]
 	if open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
