@@ -180,7 +180,7 @@ func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, ran
 // play makes the node's calls; its heartbeats go on until end.
 func (n *node) play(end int64) bool {
 	fill := func(t program.Template) string {
-		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil) })
+		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil, 0) })
 	}
 	n.scene.Sender, n.scene.Address = fill(n.kind.Sender), fill(n.kind.Address)
 	begin := n.at
@@ -227,8 +227,8 @@ func (n *node) call(c *program.Call, wait int64) bool {
 	if n.out.Run == "" {
 		n.out.Run = "grown"
 	}
-	c.Elements(n.length, func(path string, item int, value program.Template) {
-		n.out.Request = append(n.out.Request, n.leaf(c, path, item, value))
+	c.Elements(n.length, func(path string, item int, v program.Template) {
+		n.out.Request = append(n.out.Request, n.leaf(c, path, item, v))
 	})
 	n.made[c.Name]++
 	return n.yield(&n.out)
@@ -247,21 +247,18 @@ func (n *node) length(l program.List) int {
 const maxList = 1 << 20
 
 // leaf fills in one argument.
-func (n *node) leaf(c *program.Call, path string, item int, t program.Template) trace.Leaf {
-	text := t.Fill(func(h *program.Hole) string {
-		n.scene.Item = item
-		return n.fill(h, c)
-	})
+func (n *node) leaf(c *program.Call, path string, item int, v program.Template) trace.Leaf {
+	text := v.Fill(func(h *program.Hole) string { return n.fill(h, c, item) })
 	l := trace.Leaf{Path: path, Kind: trace.String, Value: text}
-	if t.Bare {
+	if v.Bare {
 		l.Kind = value.Bare(text)
 	}
 	return l
 }
 
 // fill gives a hole's value, or the hole itself where only a reply can.
-func (n *node) fill(h *program.Hole, c *program.Call) string {
-	n.scene.Nth, n.scene.At = 0, n.at
+func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
+	n.scene.Nth, n.scene.Item, n.scene.At = 0, item, n.at
 	if c != nil {
 		n.scene.Nth = n.made[c.Name]
 	}

@@ -134,7 +134,7 @@ func (m *Model) strays(r *Run, t *total) string {
 	var odd []string
 	for _, s := range nodes {
 		if n := r.made(s, t.op); n != expect/len(nodes) {
-			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.syms.text[s.name]))
+			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.syms.Text[s.name]))
 		}
 	}
 	if len(odd) == 0 || len(odd)*20 > len(nodes) {

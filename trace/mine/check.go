@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/program"
 )
 
@@ -190,7 +191,7 @@ func (a *arg) foretold(e *evaluator, o occ) bool {
 	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
 		return a.whole.foretold(e, o)
 	}
-	if separators(e.c.syms.text[o.raw()]) != a.pattern {
+	if intern.Separators(e.c.syms.Text[o.raw()]) != a.pattern {
 		return false
 	}
 	for _, s := range a.words {

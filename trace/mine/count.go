@@ -156,7 +156,7 @@ func (s *sites) findUntil(st *site, runs []*Run) bool {
 		return false // always as often is not a retry
 	}
 	final := groups[repeated][len(groups[repeated])-1]
-	for pos, path := range s.c.shapes.paths[final.resp.shape] {
+	for pos, path := range s.c.shapes.Paths[final.resp.shape] {
 		cond := condition{path, final.resp.values[pos]}
 		if s.endsAll(cond, groups) {
 			st.until = cond
@@ -174,7 +174,7 @@ func (s *sites) findUntil(st *site, runs []*Run) bool {
 
 func (s *sites) runOf(c *call, runs []*Run) *Run {
 	for _, r := range runs {
-		if r.byName[s.c.syms.text[c.sender.name]] == c.sender {
+		if r.byName[s.c.syms.Text[c.sender.name]] == c.sender {
 			return r
 		}
 	}
@@ -229,7 +229,7 @@ func (s *sites) endsAll(cond condition, groups [][]*call) bool {
 }
 
 func (s *sites) met(cond condition, c *call) bool {
-	pos := s.c.shapes.find(c.resp.shape, cond.path)
+	pos := s.c.shapes.Find(c.resp.shape, cond.path)
 	return pos >= 0 && c.resp.values[pos] == cond.value
 }
 

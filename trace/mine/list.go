@@ -52,12 +52,12 @@ func (l lengths) note(list string, r *Run, length, times int) {
 // there included where they stand in no other list.
 func (st *site) measure(c *Corpus, id shapeID, visit func(list string, length int)) {
 	longest, general := map[string]int{}, map[string]string{}
-	for _, p := range c.shapes.paths[id] {
-		steps := c.paths.lists[p]
+	for _, p := range c.shapes.Paths[id] {
+		steps := c.paths.Lists[p]
 		for depth, step := range steps {
-			if g := st.general(step.prefix, steps[:depth]); st.star[g] {
-				longest[step.prefix] = max(longest[step.prefix], step.index+1)
-				general[step.prefix] = g
+			if g := st.general(step.Prefix, steps[:depth]); st.star[g] {
+				longest[step.Prefix] = max(longest[step.Prefix], step.Index+1)
+				general[step.Prefix] = g
 			}
 		}
 	}

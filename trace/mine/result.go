@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -134,6 +135,7 @@ type Report struct {
 	CountsExact bool         `json:"counts_exact"`
 	Ambiguous   []Ambiguous  `json:"ambiguous"`
 	Varying     []Varying    `json:"varying"`
+	Throttled   []Throttled  `json:"throttled"`
 	Check       *Check       `json:"check,omitempty"`
 }
 
@@ -188,6 +190,27 @@ type Ambiguous struct {
 	of callType
 }
 
+// Throttled is a call that comes at the interval of a rate limit once there are
+// many: a regime that larger scales stay in.
+type Throttled struct {
+	NodeType string  `json:"node_type"`
+	Target   string  `json:"target,omitempty"`
+	Method   string  `json:"method"`
+	Interval float64 `json:"interval_ms"`
+	From     int     `json:"from_scale"`
+}
+
+func (m *Model) throttled() []Throttled {
+	out := []Throttled{}
+	for _, st := range m.sites.all {
+		if l, ok := m.timing.limits[gap{site: st.id}]; ok {
+			op := m.c.opOf[st.op]
+			out = append(out, Throttled{m.types[st.kind].name, op.target, op.method, math.Round(10*l.ms) / 10, l.from})
+		}
+	}
+	return out
+}
+
 // Report says what was learned.
 func (m *Model) Report() *Report {
 	out := &Report{Unknown: []Unknown{}, Ambiguous: []Ambiguous{}, CountsExact: true}
@@ -205,7 +228,7 @@ func (m *Model) Report() *Report {
 			}
 		}
 	}
-	out.Ambiguous, out.Varying = m.Ambiguous(), m.varying()
+	out.Ambiguous, out.Varying, out.Throttled = m.Ambiguous(), m.varying(), m.throttled()
 	out.CountsExact = len(out.Ambiguous) == 0 && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out
 }
@@ -262,7 +285,7 @@ func (m *Model) Targets() map[string]Arguments {
 func (m *Model) unknown(st *site, a *arg) Unknown {
 	op := m.c.opOf[st.op]
 	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
-		Example: shorten(m.c.syms.text[a.value]), Generator: m.template(a).String()}
+		Example: shorten(m.c.syms.Text[a.value]), Generator: m.template(a).String()}
 }
 
 func shorten(s string) string {

@@ -239,6 +239,27 @@ func TestListOfTheScale(t *testing.T) {
 	}
 }
 
+// TestThrottle: a client that makes twenty calls as fast as it can, and after
+// that one every 50 ms. At small scales there are no more than twenty.
+func TestThrottle(t *testing.T) {
+	_, report, check := taught(t, func(tp *tape) {
+		for i := range 4 * tp.n {
+			if i < 20 {
+				tp.now += int64(1e6 * (1 + 2*tp.chance.Float64()))
+			} else {
+				tp.now += int64(1e6 * (49.8 + 0.4*tp.chance.Float64()))
+			}
+			tp.run.Add(&trace.Call{Scale: tp.n, Start: tp.now, End: tp.now + 1e5, Sender: "client", Target: "server", Method: "get"})
+		}
+	})
+	if len(report.Throttled) != 1 || math.Abs(report.Throttled[0].Interval-50) > 1 || report.Throttled[0].From != 6 {
+		t.Fatalf("throttled %+v, want every 50 ms from n = 6 on", report.Throttled)
+	}
+	if check.Intervals < 0.75 { // 84 of 104
+		t.Errorf("intervals %.2f", check.Intervals)
+	}
+}
+
 // TestNamesMeanNothing: methods, targets and fields that are called something
 // else change no figure.
 func TestNamesMeanNothing(t *testing.T) {
@@ -261,22 +282,22 @@ func renameRun(tp *tape) {
 		op := old.corpus.opOf[c.op]
 		leaves := func(m message) []trace.Leaf {
 			var out []trace.Leaf
-			for k, p := range old.corpus.shapes.paths[m.shape] {
-				out = append(out, trace.Leaf{Path: old.corpus.paths.text[p], Kind: old.corpus.paths.kind[p], Value: old.corpus.syms.text[m.values[k]]})
+			for k, p := range old.corpus.shapes.Paths[m.shape] {
+				out = append(out, trace.Leaf{Path: old.corpus.paths.Text[p], Kind: old.corpus.paths.Kind[p], Value: old.corpus.syms.Text[m.values[k]]})
 			}
 			return out
 		}
-		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.text[c.sender.name], Target: op.target, Method: op.method,
+		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.Text[c.sender.name], Target: op.target, Method: op.method,
 			Request: leaves(c.req), Response: leaves(c.resp)}
 		rename(&call)
 		tp.run.Add(&call)
 	}
 }
 
-// rename gives a call's method, target and fields names that sort otherwise and
+// rename gives a call's sender, method, target and fields names that sort otherwise and
 // say nothing.
 func rename(c *trace.Call) {
-	c.Method, c.Target = disguise(c.Method), disguise(c.Target)
+	c.Sender, c.Method, c.Target = disguise(c.Sender), disguise(c.Method), disguise(c.Target)
 	for _, leaves := range [][]trace.Leaf{c.Request, c.Response} {
 		for i := range leaves {
 			leaves[i].Path = disguise(leaves[i].Path)

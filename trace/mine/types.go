@@ -166,7 +166,7 @@ func (c *Corpus) override(types []*nodeType, runs []*Run) []*nodeType {
 // ruled is the first rule that names a sender.
 func (c *Corpus) ruled(s *sender) (int, bool) {
 	for i := range c.TypeRules {
-		if c.TypeRules[i].Senders.MatchString(c.syms.text[s.name]) {
+		if c.TypeRules[i].Senders.MatchString(c.syms.Text[s.name]) {
 			return i, true
 		}
 	}
@@ -266,7 +266,7 @@ func (c *Corpus) rank(r *Run, types int) {
 	}
 	for _, group := range byType {
 		if c.numbered(group) {
-			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.Text[a.name], c.syms.Text[b.name]) })
 		} else {
 			slices.SortStableFunc(group, func(a, b *sender) int { return cmp.Compare(r.began(a), r.began(b)) })
 		}
@@ -279,7 +279,7 @@ func (c *Corpus) rank(r *Run, types int) {
 // numbered reports whether names differ in their numbers only.
 func (c *Corpus) numbered(group []*sender) bool {
 	return !slices.ContainsFunc(group, func(s *sender) bool {
-		return maskDigits(c.syms.text[s.name]) != maskDigits(c.syms.text[group[0].name])
+		return maskDigits(c.syms.Text[s.name]) != maskDigits(c.syms.Text[group[0].name])
 	})
 }
 
@@ -317,7 +317,7 @@ func (c *Corpus) nameTypes(types []*nodeType, runs []*Run) {
 	names := make([][]string, len(types))
 	for _, r := range runs {
 		for _, s := range r.senders {
-			names[s.kind] = append(names[s.kind], c.syms.text[s.name])
+			names[s.kind] = append(names[s.kind], c.syms.Text[s.name])
 		}
 	}
 	used := map[string]int{}
