@@ -278,6 +278,24 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
+// TestSameRunsSameProgram: no order of a map decides anything.
+func TestSameRunsSameProgram(t *testing.T) {
+	first := ""
+	for range 5 {
+		m, _, _ := taught(t, mergedMessages)
+		text, err := m.Program.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(text)
+		}
+		if string(text) != first {
+			t.Fatalf("the same runs became another program:\n%s\n%s", first, text)
+		}
+	}
+}
+
 // TestNamesMeanNothing: methods, targets and fields that are called something
 // else change no figure.
 func TestNamesMeanNothing(t *testing.T) {
