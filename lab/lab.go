@@ -32,6 +32,8 @@ type Options struct {
 	Seeds int  // repetitions where chance plays a part; at least 1
 	// Target is which engine, of an experiment that has several; "": its first.
 	Target string
+	// Traces is a directory of recordings, of an experiment that makes none itself.
+	Traces string
 }
 
 // A Table is a result in rows, paper beside ours where there is a paper.

@@ -34,6 +34,9 @@ type Target struct {
 	Check  int    // the larger one to check against, and to play back
 	AtOnce int    // how many scales may be recorded at once
 
+	Override []byte  // what mining does not find; see mine.Overrides
+	Compress float64 // of the waits when the checked scale is played back; the sweep has none
+
 	// Trace gives the file with the trace of a scale, in dir if it makes one.
 	Trace func(ctx context.Context, dir string, scale int) (string, error)
 	// Start starts the system afresh, with its data below dir.
@@ -58,7 +61,7 @@ type System struct {
 }
 
 // Targets are those there are, made for an experiment's options.
-func Targets(o lab.Options) []Target { return []Target{etcd(o)} }
+func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o)} }
 
 // Experiment is all of it for one target, the first unless the options name one.
 func Experiment() lab.Experiment {
@@ -139,6 +142,13 @@ func (e *experiment) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	overrides, err := mine.ReadOverrides(e.Name, e.Override)
+	if err != nil {
+		return err
+	}
+	if err := overrides.Apply(e.Name, model.Program); err != nil {
+		return err
+	}
 	check, err := readRun(corpus, e.traces[e.Check])
 	if err != nil {
 		return err
@@ -187,16 +197,25 @@ func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
 // it was recorded.
 func (e *experiment) playBack(ctx context.Context) (err error) {
 	e.extra = map[int]*extras{}
-	e.played, err = e.play(ctx, replay.Options{Ramp: -1}, e.Check)
+	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress}, e.Check)
 	return err
 }
 
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
 	e.swept, err = replay.Sweep(ctx, e.Sweep, replay.Limits{}, func(ctx context.Context, scale int) (*replay.Result, error) {
-		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3}, scale)
+		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3, Compress: e.sweepCompress()}, scale)
 	})
 	return err
+}
+
+// sweepCompress takes out the waits of a program that was learned on a machine
+// that slowed down with the scale: they would grow with it.
+func (e *experiment) sweepCompress() float64 {
+	if e.Compress == 0 {
+		return 0
+	}
+	return 1000
 }
 
 func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*replay.Result, error) {
