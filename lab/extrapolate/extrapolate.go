@@ -8,9 +8,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +46,8 @@ type Target struct {
 	// Sweep are the scales to play, until the system gives in.
 	Sweep []int
 	// Time is how long each is played; 0: until all nodes are done.
-	Time time.Duration
+	Time   time.Duration
+	Limits replay.Limits // of what counts as giving in
 
 	// Denied reports a reply that says no though its status is well; Lost one
 	// that tells a node that it was declared dead; Ready the one that ends the
@@ -107,6 +110,7 @@ type experiment struct {
 	near   float64 // share of intervals that are about as foretold
 	played *replay.Result
 	extra  map[int]*extras // by scale
+	roles  []string        // that were played to
 	swept  *replay.Report
 }
 
@@ -203,7 +207,7 @@ func (e *experiment) playBack(ctx context.Context) (err error) {
 
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
-	e.swept, err = replay.Sweep(ctx, e.Sweep, replay.Limits{}, func(ctx context.Context, scale int) (*replay.Result, error) {
+	e.swept, err = replay.Sweep(ctx, e.Sweep, e.Limits, func(ctx context.Context, scale int) (*replay.Result, error) {
 		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3, Compress: e.sweepCompress()}, scale)
 	})
 	return err
@@ -226,6 +230,7 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 		return nil, err
 	}
 	defer system.Stop()
+	e.roles = slices.Sorted(maps.Keys(system.Targets))
 	o.Program, o.Targets, o.Seed = e.model.Program, system.Targets, 1
 	o.Patience = 5 * time.Minute // a node may have to wait for all others
 	if o.Setting, err = grow.Resolve(o.Program, grow.Setting{Scale: scale, Run: e.Name}); err != nil {

@@ -22,7 +22,8 @@ func nameNode(o lab.Options) Target {
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
 		Override: hadoop.WordCount, Compress: 20,
 		Trace: recordedAt(o.Traces), Start: startNameNode,
-		Sweep: []int{100, 1000, 5000, 10000}, Time: time.Minute,
+		Sweep: []int{100, 1000, 5000, 10000}, Time: 40 * time.Second,
+		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that is to register again was taken for dead.
 		Lost: func(c *trace.Call) bool {
 			order, _ := trace.Get(c.Response, "cmds[0].cmdType")
