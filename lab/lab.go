@@ -33,6 +33,8 @@ type Options struct {
 	Days  int  // simulated of the compute experiments; 0: as many as the size has
 	// Target is which engine, of an experiment that has several; "": its first.
 	Target string
+	// Traces is a directory of recordings, of an experiment that makes none itself.
+	Traces string
 	// Progress, if any, is told how many of an experiment's runs are done.
 	Progress func(done, of int)
 }
