@@ -194,9 +194,13 @@ func (e *experiment) playBack(ctx context.Context) (err error) {
 	return err
 }
 
+// limits are those of a machine that plays and runs the target at once, and
+// maybe does other things besides.
+var limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
+
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
-	e.swept, err = replay.Sweep(ctx, e.Sweep, replay.Limits{}, func(ctx context.Context, scale int) (*replay.Result, error) {
+	e.swept, err = replay.Sweep(ctx, e.Sweep, limits, func(ctx context.Context, scale int) (*replay.Result, error) {
 		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3}, scale)
 	})
 	return err

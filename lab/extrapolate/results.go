@@ -137,6 +137,7 @@ func (e *experiment) scaled() lab.Table {
 	if e.Time > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
 	}
+	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.", limits.Latency, limits.Lag))
 	for _, said := range e.swept.Said {
 		t.Notes = append(t.Notes, "When it gave in: "+said)
 	}
