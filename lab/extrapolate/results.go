@@ -138,6 +138,7 @@ func (e *experiment) scaled() lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.", limits.Latency, limits.Lag))
+	t.Notes = append(t.Notes, "Start-up is from a node's first call until it is registered, with the waits that were learned from small scales.")
 	for _, said := range e.swept.Said {
 		t.Notes = append(t.Notes, "When it gave in: "+said)
 	}
