@@ -93,6 +93,9 @@ func (e *experiment) playedBack() lab.Table {
 		Columns: []string{"node type", "call", "decided by", "recorded", "played", "refused", "no reply", "equal"}}
 	unequal := 0
 	for _, row := range e.report.Check.ByType {
+		if !slices.Contains(e.roles, row.Target) {
+			continue // that role was not there
+		}
 		c := find(e.played.Calls, row.NodeType, row.Method)
 		equal := yes(c.Made == row.Expected)
 		if row.Nature == "realtime" || row.Nature == "until" {
@@ -162,7 +165,7 @@ func (e *experiment) latencies() lab.Table {
 // callTypes are those that were called at the smallest scale; what the target
 // says unasked has no latency.
 func (e *experiment) callTypes() []replay.CallResult {
-	return slices.DeleteFunc(slices.Clone(e.swept.Runs[0].Calls), func(c replay.CallResult) bool { return c.Nature == "push" })
+	return slices.DeleteFunc(slices.Clone(e.swept.Runs[0].Calls), func(c replay.CallResult) bool { return c.Nature == "push" || c.Made == 0 })
 }
 
 // beside puts the paper's figures beside ours.
