@@ -31,9 +31,8 @@ type run struct {
 	begun  int64
 	shared map[string][]*link // by role
 
-	clock  sync.Mutex // guards the wheel
-	wheel  *wheel.Wheel[lane]
-	endsAt int64
+	clock sync.Mutex // guards the wheel
+	wheel *wheel.Wheel[lane]
 
 	players [][]*player          // by kind
 	lots    *rand.Rand           // these two are guarded by the memory
