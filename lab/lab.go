@@ -32,6 +32,8 @@ type Options struct {
 	Seeds int  // repetitions where chance plays a part; at least 1
 	// Target is which engine, of an experiment that has several; "": its first.
 	Target string
+	// Traces is a directory of recordings, of an experiment that makes none itself.
+	Traces string
 	Days   int // simulated of the compute experiments; 0: as many as the size has
 	// Progress, if any, is told how many of an experiment's runs are done.
 	Progress func(done, of int)

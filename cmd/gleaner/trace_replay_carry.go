@@ -98,6 +98,14 @@ func ourselves(args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// resident is the memory that all of them hold.
+func (c *carriers) resident() (bytes int64) {
+	for _, p := range c.procs {
+		bytes += residentBytes(p.Process.Pid)
+	}
+	return bytes
+}
+
 func (c *carriers) stop() error {
 	var errs []error
 	for _, in := range c.ends {

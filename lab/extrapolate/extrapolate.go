@@ -9,9 +9,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +37,9 @@ type Target struct {
 	Check  int    // the larger one to check against, and to play back
 	AtOnce int    // how many scales may be recorded at once
 
+	Override []byte  // what mining does not find; see mine.Overrides
+	Compress float64 // of the waits when the checked scale is played back; the sweep has none
+
 	// Trace gives the file with the trace of a scale, in dir if it makes one.
 	Trace func(ctx context.Context, dir string, scale int) (string, error)
 	// Start starts the system afresh, with its data below dir.
@@ -42,7 +47,8 @@ type Target struct {
 	// Sweep are the scales to play, until the system gives in.
 	Sweep []int
 	// Time is how long each is played; 0: until all nodes are done.
-	Time time.Duration
+	Time   time.Duration
+	Limits replay.Limits // of what counts as giving in
 
 	// Denied reports a reply that says no though its status is well; Lost one
 	// that tells a node that it was declared dead; Ready the one that ends the
@@ -59,7 +65,7 @@ type System struct {
 }
 
 // Targets are those there are, made for an experiment's options.
-func Targets(o lab.Options) []Target { return []Target{etcd(o)} }
+func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o)} }
 
 // Experiment is all of it for one target, the first unless the options name one.
 func Experiment() lab.Experiment {
@@ -107,6 +113,7 @@ type experiment struct {
 	near   float64 // share of intervals that are about as foretold
 	played *replay.Result
 	extra  map[int]*extras // by scale
+	roles  []string        // that were played to
 	swept  *replay.Report
 }
 
@@ -140,6 +147,13 @@ func (e *experiment) learn(ctx context.Context) error {
 	}
 	model, err := mine.Learn(ctx, corpus)
 	if err != nil {
+		return err
+	}
+	overrides, err := mine.ReadOverrides(e.Name, e.Override)
+	if err != nil {
+		return err
+	}
+	if err := overrides.Apply(e.Name, model.Program); err != nil {
 		return err
 	}
 	check, err := readRun(corpus, e.traces[e.Check])
@@ -190,20 +204,25 @@ func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
 // it was recorded.
 func (e *experiment) playBack(ctx context.Context) (err error) {
 	e.extra = map[int]*extras{}
-	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Patience: 30 * time.Second}, e.Check)
+	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress, Patience: 2 * time.Minute}, e.Check)
 	return err
 }
 
-// limits are those of a machine that plays and runs the target at once, and
-// maybe does other things besides.
-var limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
-
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
-	e.swept, err = replay.Sweep(ctx, e.Sweep, limits, func(ctx context.Context, scale int) (*replay.Result, error) {
-		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3}, scale)
+	e.swept, err = replay.Sweep(ctx, e.Sweep, e.Limits, func(ctx context.Context, scale int) (*replay.Result, error) {
+		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3, Compress: e.sweepCompress()}, scale)
 	})
 	return err
+}
+
+// sweepCompress takes out the waits of a program that was learned on a machine
+// that slowed down with the scale: they would grow with it.
+func (e *experiment) sweepCompress() float64 {
+	if e.Compress == 0 {
+		return 0
+	}
+	return 1000
 }
 
 func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*replay.Result, error) {
@@ -214,6 +233,7 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 		return nil, err
 	}
 	defer system.Stop()
+	e.roles = slices.Sorted(maps.Keys(system.Targets))
 	o.Program, o.Targets, o.Seed = e.model.Program, system.Targets, 1
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute) // a node may have to wait for all others
 	if o.Setting, err = grow.Resolve(o.Program, grow.Setting{Scale: scale, Run: e.Name}); err != nil {

@@ -1,9 +1,11 @@
 package extrapolate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gleaner/chart"
 	"gleaner/lab"
@@ -93,6 +95,9 @@ func (e *experiment) playedBack() lab.Table {
 		Columns: []string{"node type", "call", "decided by", "recorded", "played", "refused", "no reply", "equal"}}
 	unequal := 0
 	for _, row := range e.report.Check.ByType {
+		if !slices.Contains(e.roles, row.Target) {
+			continue // that role was not there
+		}
 		c := find(e.played.Calls, row.NodeType, row.Method)
 		equal := yes(c.Made == row.Expected)
 		if row.Nature == "realtime" || row.Nature == "until" {
@@ -137,7 +142,8 @@ func (e *experiment) scaled() lab.Table {
 	if e.Time > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.", limits.Latency, limits.Lag))
+	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
+		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
 	t.Notes = append(t.Notes, "Start-up is from a node's first call until it is registered, with the waits that were learned from small scales.")
 	for _, said := range e.swept.Said {
 		t.Notes = append(t.Notes, "When it gave in: "+said)
@@ -164,7 +170,7 @@ func (e *experiment) latencies() lab.Table {
 // callTypes are those that were called at the smallest scale; what the target
 // says unasked has no latency.
 func (e *experiment) callTypes() []replay.CallResult {
-	return slices.DeleteFunc(slices.Clone(e.swept.Runs[0].Calls), func(c replay.CallResult) bool { return c.Nature == "push" })
+	return slices.DeleteFunc(slices.Clone(e.swept.Runs[0].Calls), func(c replay.CallResult) bool { return c.Nature == "push" || c.Made == 0 })
 }
 
 // beside puts the paper's figures beside ours.

@@ -30,7 +30,8 @@ type Executor struct {
 }
 
 // Open makes an executor for "hadoop://host:port?descriptors=FILE&user=NAME",
-// once it has found that Hadoop RPC is spoken there.
+// once it has found that Hadoop RPC is spoken there. With "nodes=PORT" it also
+// answers for the nodes of a Resource Manager, until the context ends.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if at.Port() == "" {
 		return nil, input.Errorf("--target", "%s: which port?", at.Redacted())
@@ -45,7 +46,13 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 		return nil, input.Errorf(file, "%v", err)
 	}
 	e := &Executor{Schema: schema, Address: at.Host, User: at.Query().Get("user")}
-	return e, e.probe(ctx)
+	if err := e.probe(ctx); err != nil {
+		return nil, err
+	}
+	if port := at.Query().Get("nodes"); port != "" {
+		return e, e.answerNodes(ctx, port)
+	}
+	return e, nil
 }
 
 // probe asks how to log in, which every master answers.

@@ -325,6 +325,36 @@ func TestWallet(t *testing.T) {
 	}
 }
 
+// What a Resource Manager sends along with an application master.
+func TestCredentials(t *testing.T) {
+	raw := "HDTS\x00\x01\x05alias\x02id\x02pw\x10YARN_AM_RM_TOKEN\x00\x00"
+	got, err := credentials([]byte(raw))
+	want := Token{Identifier: []byte("id"), Password: []byte("pw"), Kind: "YARN_AM_RM_TOKEN"}
+	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	long := strings.Repeat("x", 300)
+	got, err = credentials([]byte("HDTS\x00\x01\x00\x8e\x01\x2c" + long + "\x00\x00\x00\x00"))
+	if err != nil || len(got) != 1 || string(got[0].Identifier) != long {
+		t.Errorf("a long identifier: %d tokens, %v", len(got), err)
+	}
+	for _, bad := range []string{"", "HDTX\x00\x00", raw[:20], "HDTS\x00\x7f"} {
+		if _, err := credentials([]byte(bad)); !errors.Is(err, errCredentials) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzCredentials(f *testing.F) {
+	f.Add([]byte("HDTS\x00\x01\x05alias\x02id\x02pw\x04KIND\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tokens, err := credentials(data)
+		if err == nil && len(tokens) > len(data) {
+			t.Errorf("%d tokens out of %d bytes", len(tokens), len(data))
+		}
+	})
+}
+
 func FuzzFrames(f *testing.F) {
 	f.Add(frame(requestHeader{call: 3, client: []byte("0123456789abcdef")}.append(nil), methodHeader{"echo", "p"}.append(nil), nil))
 	f.Add(frame(responseHeader{call: 3, status: failed, class: "c", message: "m"}.append(nil)))
