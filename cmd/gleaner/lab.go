@@ -28,7 +28,7 @@ are played ('gleaner trace replay').`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch())
 	return cmd
 }
 

@@ -239,6 +239,24 @@ func TestListOfTheScale(t *testing.T) {
 	}
 }
 
+// TestStray: one node of many calls once more than all others. That is no
+// mistake of the program, and is said to be none.
+func TestStray(t *testing.T) {
+	_, _, check := taught(t, func(tp *tape) {
+		for k := range tp.n {
+			tp.call(fmt.Sprintf("node-%d", k), "register", nil, nil)
+			tp.call(fmt.Sprintf("node-%d", k), "report", nil, nil)
+			if tp.n == 26 && k == 8 {
+				tp.call("node-8", "report", nil, nil)
+			}
+		}
+	})
+	worst := check.ByType[0]
+	if worst.Expected != 27 || worst.Predicted != 26 || worst.Why != "1 by each, but 2 by node-8" || !check.Exact() {
+		t.Errorf("%+v", worst)
+	}
+}
+
 // TestThrottle: a client that makes twenty calls as fast as it can, and after
 // that one every 50 ms. At small scales there are no more than twenty.
 func TestThrottle(t *testing.T) {
@@ -257,6 +275,24 @@ func TestThrottle(t *testing.T) {
 	}
 	if check.Intervals < 0.75 { // 84 of 104
 		t.Errorf("intervals %.2f", check.Intervals)
+	}
+}
+
+// TestSameRunsSameProgram: no order of a map decides anything.
+func TestSameRunsSameProgram(t *testing.T) {
+	first := ""
+	for range 5 {
+		m, _, _ := taught(t, mergedMessages)
+		text, err := m.Program.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(text)
+		}
+		if string(text) != first {
+			t.Fatalf("the same runs became another program:\n%s\n%s", first, text)
+		}
 	}
 }
 
