@@ -778,7 +778,10 @@ func (r *run) again(l *lane, reply Reply) bool {
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
-	r.passed(l.site, l.player)
+	was := l.site
+	if l.nature != inAside {
+		r.passed(was, l.player)
+	}
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -791,6 +794,9 @@ func (r *run) goOn(l *lane, began, ended int64) {
 	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
 	p.mu.Unlock()
+	if l.nature == inAside && l.site != was { // made for the last time
+		r.passed(was, p)
+	}
 	switch {
 	case l.site == nil:
 		r.closed(p)
