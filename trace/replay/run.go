@@ -824,6 +824,9 @@ func (r *run) stopBeats(p *player) {
 
 // nextBeat keeps to the clock. Beats that have passed by then are not made up for.
 func (r *run) nextBeat(l *lane, now int64) {
+	if !l.site.sent {
+		return // once is enough for those who wait for it
+	}
 	due := l.due + l.every
 	if late := now - due; late > l.every {
 		missed := late / l.every
