@@ -3,6 +3,7 @@ package classify
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +84,60 @@ func best(points []point, k int) float64 {
 	}
 }
 
+// ends are the sums of squares at which Lloyd's algorithm can come to rest: it
+// is run, as plainly as it can be written, from every choice of k points.
+func ends(points []point, k int) (out []float64) {
+	var from func(centres []point)
+	from = func(centres []point) {
+		if len(centres) < k {
+			for _, p := range points {
+				from(append(slices.Clone(centres), p))
+			}
+			return
+		}
+		out = append(out, rest(points, centres))
+	}
+	from(nil)
+	return out
+}
+
+// rest runs Lloyd's algorithm for longer than it can take to come to rest.
+func rest(points, centres []point) (sum float64) {
+	for range 50 {
+		groups := make([][]point, len(centres))
+		sum = 0
+		for _, p := range points {
+			nearest := 0
+			for c := range centres {
+				if distance(p, centres[c]) < distance(p, centres[nearest]) {
+					nearest = c
+				}
+			}
+			groups[nearest] = append(groups[nearest], p)
+			sum += distance(p, centres[nearest])
+		}
+		for c, group := range groups {
+			if len(group) > 0 {
+				centres[c] = mean(group)
+			}
+		}
+	}
+	return sum
+}
+
+func mean(points []point) point {
+	out := make(point, len(points[0]))
+	for _, p := range points {
+		for j := range p {
+			out[j] += p[j]
+		}
+	}
+	for j := range out {
+		out[j] /= float64(len(points))
+	}
+	return out
+}
+
 func TestKMeansAgainstItsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, k := rapid.IntRange(1, 7).Draw(t, "n"), rapid.IntRange(1, 3).Draw(t, "k")
@@ -92,12 +147,15 @@ func TestKMeansAgainstItsTwin(t *testing.T) {
 			points[i] = coordinate.Draw(t, "point")
 		}
 		seed := rapid.Uint64().Draw(t, "seed")
-		got, least := math.Inf(1), best(points, k)
+		got, least, possible := math.Inf(1), best(points, k), ends(points, k)
 		chance := rand.New(rand.NewPCG(seed, 0))
 		for range 20 { // any one start may end in a local minimum
 			g := kmeans(points, k, chance)
 			if g.within < least-1e-9 {
 				t.Fatalf("within %g, less than the least possible %g", g.within, least)
+			}
+			if !slices.ContainsFunc(possible, func(end float64) bool { return math.Abs(end-g.within) < 1e-9 }) {
+				t.Fatalf("within %g, where Lloyd's algorithm cannot end: %g", g.within, possible)
 			}
 			got = min(got, g.within)
 		}

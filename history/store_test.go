@@ -436,3 +436,25 @@ func TestStep(t *testing.T) {
 		t.Errorf("step %v, %v", step, err)
 	}
 }
+
+func TestTheNewestTaskRunsAreKept(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, mem.New())
+	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
+	for i := range KeptTaskRuns + 5 {
+		for _, stage := range []string{"sort/map", "sort/reduce"} {
+			check(t, s.AddTaskRun(ctx, TaskRun{Stage: stage, Start: at(int64(1000 + i)), Took: time.Second, Used: []float64{float64(i), 0}, Beside: []float64{0, 1}}))
+		}
+	}
+	all, err := s.TaskRuns(ctx)
+	check(t, err)
+	if len(all) != 2*KeptTaskRuns || all[0].Stage == all[len(all)-1].Stage {
+		t.Fatalf("%d runs are kept", len(all))
+	}
+	if r := all[0]; !r.Start.Equal(at(1005)) || r.Used[0] != 5 || r.Beside[1] != 1 || r.Took != time.Second {
+		t.Errorf("the oldest is %+v", r)
+	}
+	if s.AddTaskRun(ctx, TaskRun{Start: at(1)}) == nil {
+		t.Error("a run of nothing was taken in")
+	}
+}

@@ -30,10 +30,20 @@ type Options struct {
 	Quick bool // seconds instead of minutes, with less to show
 	Full  bool // as large as the paper, however long it takes
 	Seeds int  // repetitions where chance plays a part; at least 1
+	Days  int  // simulated of the compute experiments; 0: as many as the size has
 	// Target is which engine, of an experiment that has several; "": its first.
 	Target string
 	// Traces is a directory of recordings, of an experiment that makes none itself.
 	Traces string
+	// Progress, if any, is told how many of an experiment's runs are done.
+	Progress func(done, of int)
+}
+
+// Done tells whoever wants to know how far an experiment is.
+func (o Options) Done(done, of int) {
+	if o.Progress != nil {
+		o.Progress(done, of)
+	}
 }
 
 // A Table is a result in rows, paper beside ours where there is a paper.

@@ -66,6 +66,10 @@ type exit struct {
 	Memory bool      `json:"memory,omitempty"` // it wanted more than it asked for
 	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
 	CPU    float64   `json:"cpu,omitempty"`    // seconds used
+	// Seconds in which something of it waited for a core and for the disk. Nil
+	// where the kernel does not tell.
+	Waited  *float64 `json:"waited,omitempty"`
+	Stalled *float64 `json:"stalled,omitempty"`
 }
 
 // ok reports whether the command has done what it was to do.

@@ -37,6 +37,13 @@ const lockFD = 3
 // lowest is the least pressing that a process can be.
 const lowest = 19
 
+// onlyIdleDisk is the priority of one that gets the disk when nobody else wants
+// it (IOPRIO_CLASS_IDLE), where the disk's scheduler knows priorities.
+const (
+	onlyIdleDisk     = 3 << 13
+	ioprioWhoProcess = 1
+)
+
 // Supervise runs the command of the run in dir and writes down how it ended.
 // It is the life of a supervisor process.
 func Supervise(dir string) error {
@@ -68,6 +75,7 @@ func Supervise(dir string) error {
 func (r *run) supervise(dir string) exit {
 	if !r.Equal {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, 0, onlyIdleDisk)
 		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
 	}
 	pid, err := r.start(dir)
@@ -78,6 +86,9 @@ func (r *run) supervise(dir string) exit {
 		_ = r.killAll(os.Getpid(), dir) // it was told to die before it was born
 	}
 	how := waitFor(pid)
+	if r.Group != nil {
+		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
+	}
 	how.Memory = how.Signal != "" && r.Group != nil && r.Group.OutOfMemory()
 	if err := r.killAll(os.Getpid(), dir); err != nil {
 		how.Failed = err.Error()

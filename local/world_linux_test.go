@@ -336,6 +336,41 @@ func TestTasksAreToldWhoTheyAre(t *testing.T) {
 	})
 }
 
+// Tasks get the CPU and the disk when nobody else wants them, unless they are
+// to be everyone's equals.
+func TestTasksAreTheLeastPressing(t *testing.T) {
+	for name, equal := range map[string]bool{"least": false, "equal": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := act(t, dir, true)
+			s.world.mu.Lock()
+			s.world.Equal = equal
+			s.world.mu.Unlock()
+			s.submit(shell("hold", 1, "echo $$ > "+dir+"/pids; echo up; sleep 1000"))
+			s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
+			pid := pidsIn(t, dir)[0]
+			cpu, disk := pressing(t, pid)
+			if want, _ := pressing(t, 0); equal && (cpu != want || disk == onlyIdleDisk) || !equal && (cpu != 20-lowest || disk != onlyIdleDisk) {
+				t.Errorf("priorities %d and %#x, the test's own %d", cpu, disk, want)
+			}
+		})
+	}
+}
+
+// pressing gives the priorities of a process: the kernel counts 20 less niceness.
+func pressing(t *testing.T, pid int) (cpu, disk int) {
+	t.Helper()
+	cpu, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, ioprioWhoProcess, uintptr(pid), 0)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	return cpu, int(got)
+}
+
 func TestWhatFailsSaysWhy(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"code":   {"exit 7", "exit code 7"},

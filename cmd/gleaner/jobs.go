@@ -91,9 +91,18 @@ func printJob(out io.Writer, j board.Job) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	t = newTable("running", ">for")
+	t = newTable("running", ">for", ">slowed down")
 	for _, r := range slices.Backward(j.Running) {
-		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String())
+		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
 	}
 	return t.print(out)
+}
+
+// slowedDown writes by how much a task is expected to be; "-" before its
+// loading is known.
+func slowedDown(factor float64) string {
+	if factor == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fx", factor)
 }

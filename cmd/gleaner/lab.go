@@ -28,7 +28,7 @@ are played ('gleaner trace replay').`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch())
 	return cmd
 }
 
@@ -112,10 +112,6 @@ func echoMany(cmd *cobra.Command, listen string, n int) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", strings.Join(addresses, ","))
 	<-cmd.Context().Done()
-	held := residentBytes(os.Getpid())
-	for _, p := range all.procs {
-		held += residentBytes(p.Process.Pid)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", size(held))
+	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", size(residentBytes(os.Getpid())+all.resident()))
 	return all.stop()
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -143,6 +144,7 @@ type progress struct {
 	total int64
 	done  int64
 	shown bool
+	lock  sync.Mutex // of set
 }
 
 func newProgress(cmd *cobra.Command, what string, total int64) *progress {
@@ -167,6 +169,15 @@ func (p *progress) add(n int64) {
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 	}
 	_ = p.bar.Set64(p.done)
+}
+
+// set says how much is done, of a total that is known only now. It may be
+// called from several goroutines.
+func (p *progress) set(done, of int) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.total = int64(of)
+	p.add(int64(done) - p.done)
 }
 
 func (p *progress) finish() {

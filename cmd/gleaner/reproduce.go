@@ -13,6 +13,7 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/lab"
+	"gleaner/lab/colocation"
 	"gleaner/lab/compute"
 	"gleaner/lab/extrapolate"
 	"gleaner/lab/scc"
@@ -21,7 +22,8 @@ import (
 
 // experiments are all there are, in the order they are listed and run.
 func experiments() []lab.Experiment {
-	all := append(compute.Experiments(), labstorage.Experiments()...)
+	all := append(colocation.Experiments(), compute.Experiments()...)
+	all = append(all, labstorage.Experiments()...)
 	return append(all, scc.Experiment(), extrapolate.Experiment())
 }
 
@@ -36,8 +38,9 @@ func newReproduce() *cobra.Command {
 		Use:   "reproduce [NAME...]",
 		Short: "Rerun the papers' tables and figures, paper and ours side by side",
 		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
-same options give the same tables, but for an experiment with a real engine. Without
-a name, all experiments are rerun but that.
+same options give the same tables, but for fig10, fig11, fig12, micro and extrapolate:
+those measure this machine. Without a name, all experiments are rerun but
+extrapolate, which needs a real engine.
 
 Experiments:
 ` + strings.Join(names, "\n"),
@@ -56,6 +59,9 @@ Experiments:
 			if o.Seeds < 1 || o.Seeds > 1000 {
 				return input.Errorf("--seeds", "%d is not from 1 to 1000", o.Seeds)
 			}
+			if o.Days < 0 || o.Days > 365 {
+				return input.Errorf("--days", "%d is not from 1 to 365", o.Days)
+			}
 			chosen, err := chooseExperiments(args)
 			if err != nil {
 				return err
@@ -66,6 +72,7 @@ Experiments:
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "less to show, in seconds")
 	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
 	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions where chance plays a part")
+	cmd.Flags().IntVar(&o.Days, "days", 0, "simulate so many days where jobs are (default: as many as the size has)")
 	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode)")
 	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV and figures as pictures to `DIR`")
@@ -73,24 +80,21 @@ Experiments:
 }
 
 func chooseExperiments(args []string) ([]lab.Experiment, error) {
+	all := experiments()
+	if len(args) == 0 {
+		return slices.DeleteFunc(all, func(e lab.Experiment) bool { return e.Engine }), nil
+	}
 	var out []lab.Experiment
 	var known []string
-	for _, e := range experiments() {
+	for _, e := range all {
 		known = append(known, e.Name)
 	}
-	if len(args) == 0 {
-		return slices.DeleteFunc(experiments(), func(e lab.Experiment) bool { return e.Engine }), nil
-	}
 	for _, name := range args {
-		found := false
-		for _, e := range experiments() {
-			if e.Name == name {
-				out, found = append(out, e), true
-			}
-		}
-		if !found {
+		i := slices.Index(known, name)
+		if i < 0 {
 			return nil, input.Errorf("NAME", "there is no experiment %q; there are %s", name, strings.Join(known, ", "))
 		}
+		out = append(out, all[i])
 	}
 	return out, nil
 }
@@ -98,7 +102,10 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
 	var all []lab.Table
 	for _, e := range chosen {
+		bar := newProgress(cmd, e.Name, 0)
+		o.Progress = bar.set
 		tables, figures, err := e.Run(cmd.Context(), o)
+		bar.finish()
 		if err != nil {
 			return fmt.Errorf("reproduce %s: %w", e.Name, err)
 		}

@@ -61,9 +61,9 @@ are simulated, and never from the simulated ones.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
 	}
 	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no history is named)")
-	cmd.Flags().StringSliceVar(&f.history, "history", nil, "history files (time,server,cpu), whose last --days are simulated; may be given again")
-	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,cores,memory_mb,…); may be given again")
-	cmd.Flags().StringSliceVar(&f.teach, "teach", nil, "history files to learn the classes from")
+	cmd.Flags().StringArrayVar(&f.history, "history", nil, "history files (time,server,cpu), whose last --days are simulated; may be given again")
+	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,cores,memory_mb,…); may be given again")
+	cmd.Flags().StringArrayVar(&f.teach, "teach", nil, "history files to learn the classes from")
 	cmd.Flags().StringVar(&f.run.Policy, "policy", "history", strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale utilisation: "+strings.Join(datacenter.Scalings, ", "))
 	cmd.Flags().Float64Var(&f.utilisation, "utilisation", 0, "scale the servers' utilisation to this average, 0 to 1 (default: as it is)")

@@ -53,8 +53,8 @@ is never busy; stock is what HDFS does; random is chance.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
 	}
 	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no files are named)")
-	cmd.Flags().StringSliceVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,…,disk_gb); may be given again")
-	cmd.Flags().StringSliceVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
+	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,…,disk_gb); may be given again")
+	cmd.Flags().StringArrayVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
 	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(labstorage.Placements, ", "))
 	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
 	cmd.Flags().IntVar(&f.run.Blocks, "blocks", 4_000_000, "how many blocks of 256 MB")
@@ -213,13 +213,14 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
 }
 
-// checkServers refuses a servers file that lacks what the policy needs.
+// checkServers refuses a servers file that lacks what placement needs. Not
+// every policy looks at racks, but years are simulated to be compared.
 func (f *storageFlags) checkServers(servers []cluster.Server) error {
-	room, needsRacks := false, f.run.Placement == "stock" || f.run.Apart&placement.Racks != 0
+	room := false
 	for _, s := range servers {
 		room = room || s.Disk >= labstorage.BlockBytes
-		if needsRacks && s.Rack == "" {
-			return input.Errorf(f.servers[0], "server %s has no rack, which placement %s needs", s.ID, f.run.Placement)
+		if s.Rack == "" {
+			return input.Errorf(f.servers[0], "server %s has no rack: placement must know which servers share one", s.ID)
 		}
 	}
 	if !room {

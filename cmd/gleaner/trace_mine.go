@@ -189,15 +189,19 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 
 // printDoubts lists the counts that are not sure, and those that no formula gives.
 func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
-	if len(r.Ambiguous)+len(r.Varying) > 0 {
+	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, a := range r.Ambiguous {
-		fmt.Fprintf(w, "ambiguous: %s of %s %s %s: %s", a.What, a.NodeType, a.Target, a.Method, strings.Join(a.Formulas, " or "))
-		if a.Why != "" {
-			fmt.Fprintf(w, "; %s", a.Why)
+		what := a.What
+		if a.NodeType != "" {
+			what = strings.Join(strings.Fields(fmt.Sprintf("%s of %s %s %s", a.What, a.NodeType, a.Target, a.Method)), " ")
 		}
-		fmt.Fprintf(w, "; record n = %d to tell\n", a.Next)
+		said := strings.Trim(strings.Join(a.Formulas, " or ")+"; "+a.Why, "; ")
+		fmt.Fprintf(w, "ambiguous: %s: %s; record n = %d to tell\n", what, said, a.Next)
+	}
+	for _, t := range r.Throttled {
+		fmt.Fprintf(w, "throttled: %s %s %s: %g ms apart, from n = %d on\n", t.NodeType, t.Target, t.Method, t.Interval, t.From)
 	}
 	for _, v := range r.Varying {
 		fmt.Fprintf(w, "varying: calls of %s %s %s: %s\n", v.NodeType, v.Target, v.Method, v.Why)

@@ -21,6 +21,7 @@ import (
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/carrier"
 	"gleaner/trace/replay/grpccall"
+	"gleaner/trace/replay/httpcall"
 	"gleaner/trace/replay/lean"
 )
 
@@ -29,6 +30,8 @@ func protocols() map[string]replay.Opener {
 	return map[string]replay.Opener{
 		"grpc":   grpccall.Open,
 		"hadoop": openHadoop,
+		"http":   httpcall.Open,
+		"https":  httpcall.Open,
 		"lean":   lean.Open,
 	}
 }
@@ -44,6 +47,7 @@ type replayFlags struct {
 	seed                      uint64
 	record, check, out        string
 	processes                 int
+	part                      string
 	limits                    replay.Limits
 }
 
@@ -84,6 +88,8 @@ from which scale on they were not.`,
 	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale")
 	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
 	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
+	cmd.Flags().StringVar(&f.part, "part", "", "play every N-th node from the K-th on, as K/N, for a process that plays all")
+	_ = cmd.Flags().MarkHidden("part") // it exists
 	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
 	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what was said as a trace to this file, .gz or .zst to compress")
@@ -118,6 +124,10 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err := st.openTargets(cmd.Context()); err != nil {
 		return err
 	}
+	if f.part != "" {
+		return st.playPart(cmd)
+	}
+	st.name = name
 	finish, err := f.recordTo(cmd, &st.options)
 	if err != nil {
 		return err
@@ -130,7 +140,7 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err := errors.Join(err, finish()); err != nil && len(report.Runs) == 0 {
 		return err
 	}
-	page := replayPage{Report: report, Program: name, Targets: f.targets, Memory: st.memory}
+	page := replayPage{Report: report, Program: name, Targets: f.targets}
 	if f.check != "" {
 		if page.Check, err = st.compare(cmd, report); err != nil {
 			return err
@@ -145,11 +155,11 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 // A stage is where a program is played, at one scale or several.
 type stage struct {
 	flags     replayFlags
+	name      string // of the program's file
 	program   *program.Program
 	options   replay.Options
 	addresses []string // of the targets, and
 	roles     []string // whose they are
-	memory    int64    // most bytes that all processes of a run held at its end
 }
 
 // play plays the program at one scale, with as many processes for its
@@ -167,11 +177,21 @@ func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 	if n < 0 {
 		n = st.processes(o)
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		result, err := replay.Play(ctx, o)
-		st.memory = max(st.memory, residentBytes(os.Getpid()))
+		if err == nil {
+			result.Memory = residentBytes(os.Getpid())
+		}
 		return result, err
+	case o.Record == nil && replay.Apart(st.program, o.Setting):
+		return st.playParts(ctx, scale, n)
 	}
+	return st.playCarried(ctx, o, n)
+}
+
+// playCarried plays with the connections in other processes.
+func (st *stage) playCarried(ctx context.Context, o replay.Options, n int) (*replay.Result, error) {
 	kept, err := startCarriers(n, st.addresses)
 	if err != nil {
 		return nil, err
@@ -182,11 +202,9 @@ func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 	}
 	o.Targets = targets
 	result, err := replay.Play(ctx, o)
-	held := residentBytes(os.Getpid())
-	for _, p := range kept.procs {
-		held += residentBytes(p.Process.Pid)
+	if err == nil {
+		result.Memory = residentBytes(os.Getpid()) + kept.resident()
 	}
-	st.memory = max(st.memory, held)
 	return result, errors.Join(err, kept.stop())
 }
 

@@ -40,10 +40,10 @@ func newTraceCarry() *cobra.Command {
 // openTarget makes the executor of one address.
 func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	at, err := url.Parse(address)
-	if err != nil {
-		return nil, input.Errorf("--target", "%v", err)
+	var open replay.Opener
+	if err == nil {
+		open = protocols()[at.Scheme]
 	}
-	open := protocols()[at.Scheme]
 	if open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
@@ -96,6 +96,14 @@ func ourselves(args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Args[0] = os.Args[0]
 	return cmd, nil
+}
+
+// resident is the memory that all of them hold.
+func (c *carriers) resident() (bytes int64) {
+	for _, p := range c.procs {
+		bytes += residentBytes(p.Process.Pid)
+	}
+	return bytes
 }
 
 func (c *carriers) stop() error {

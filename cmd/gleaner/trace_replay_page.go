@@ -26,8 +26,7 @@ type replayPage struct {
 	Program string   `json:"program"`
 	Targets []string `json:"targets"`
 	*replay.Report
-	Check  *replay.Comparison `json:"check,omitempty"`
-	Memory int64              `json:"memory_bytes"` // that the players held, in all their processes
+	Check *replay.Comparison `json:"check,omitempty"`
 }
 
 // save writes report.html and report.json.
@@ -152,9 +151,6 @@ func (p *replayPage) print(cmd *cobra.Command) error {
 	for _, s := range p.Said {
 		fmt.Fprintln(out, "  "+s)
 	}
-	if p.Memory > 0 {
-		fmt.Fprintf(out, "The players held %s.\n", size(p.Memory))
-	}
 	return p.printCheck(cmd)
 }
 
@@ -239,6 +235,9 @@ func notes(r *replay.Result) (out []string) {
 	}
 	if len(r.Unsent) > 0 {
 		say("not sent, for want of a target: calls to %s", strings.Join(r.Unsent, ", "))
+	}
+	if r.Memory > 0 {
+		say("the players held %s", size(r.Memory))
 	}
 	if r.Ended == "interrupted" {
 		say("stopped before the end")

@@ -103,6 +103,9 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 			return input.Errorf("--server", "this machine has no name; give it one")
 		}
 	}
+	if err := history.CheckName(f.server); err != nil {
+		return input.Errorf("--server", "%v", err)
+	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	store, err := openData(cmd)
 	if err != nil {
@@ -183,9 +186,14 @@ func (u *upped) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	shown := board.New(u.reserve)
-	api := &web.API{Board: shown, Machine: u.world, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+	shown.Machine = coresAndDisk(u.world.Machine().Size())
+	learner, err := newLearner(ctx, u.world, u.history, u.log)
+	if err != nil {
+		return err
+	}
+	api := &web.API{Board: shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
 		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	served, err := serve(u.dir, u.flags, api, failed)
 	if err != nil {
 		return err
@@ -198,14 +206,16 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	diary := newDiary(u.history, u.world.Machine(), u.log)
 	brain := &control.Brain{
-		Core:      harvest.New(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady}),
+		Core: harvest.New(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
+			Choice: harvest.ByBoth, Machine: coresAndDisk}),
 		Reserve:   u.reserve,
 		Unguarded: !harvest.Guarded(u.policy),
 	}
 	go func() { failed <- diary.keep(ctx) }()
+	go func() { failed <- learner.keep(ctx) }()
 	go func() { failed <- u.upkeep(ctx, shown) }()
 	loop := make(chan error, 1)
-	go func() { loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, logged{u.log}}) }()
+	go func() { loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, learner, logged{u.log}}) }()
 	select {
 	case err = <-failed:
 		stop()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/dilation"
 	"gleaner/harvest"
 )
 
@@ -46,6 +47,9 @@ type Stage struct {
 	Running  int               `json:"running"`
 	Finished int               `json:"finished"`
 	Failures int               `json:"failures"` // of its tasks, that were or will be retried
+	// Loading is the share of a task's time on a core and on the disk, as
+	// learned from earlier runs; nil before.
+	Loading []float64 `json:"loading,omitempty"`
 }
 
 // A Run is a task that runs.
@@ -54,6 +58,9 @@ type Run struct {
 	Name    string            `json:"task"`
 	Since   time.Time         `json:"since"`
 	Request cluster.Resources `json:"request"`
+	// Dilation is by how much it is expected to be slowed down by all that runs
+	// now; 0 when its loading is not known.
+	Dilation float64 `json:"dilation,omitempty"`
 }
 
 // A Kill is a task that was killed.
@@ -85,10 +92,17 @@ type Status struct {
 	Jobs    int               `json:"jobs"`            // that have not ended
 	Kills   int               `json:"kills"`           // since this process started
 	Last    []Kill            `json:"last_kills"`
+	// Dilation is that of the running tasks whose loading is known, on average;
+	// 0 when there are none.
+	Dilation float64 `json:"dilation,omitempty"`
 }
 
 // A Board keeps what was last known of one server and its jobs.
 type Board struct {
+	// Machine gives the resources that loadings speak of, cores first. Nil:
+	// slow-downs are not foreseen. Set it before the first event.
+	Machine dilation.Machine
+
 	reserve harvest.Reserve
 
 	mu     sync.Mutex
@@ -161,7 +175,7 @@ func (j *Job) end(at time.Time, reason string) {
 func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
 	j := &Job{ID: spec.ID, Name: spec.Name, State: Waiting, Submitted: at, Running: []Run{}}
 	for _, s := range spec.Stages {
-		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks})
+		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks, Loading: s.Loading})
 	}
 	b.jobs[spec.ID] = j
 	return j
@@ -209,7 +223,7 @@ func (b *Board) started(ev cluster.Event) {
 	if j.Ended.IsZero() {
 		j.State = Running
 	}
-	j.Running = append(j.Running, Run{ev.Task, ev.Task.String(), ev.At, ev.Request})
+	j.Running = append(j.Running, Run{Task: ev.Task, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 	if st := j.stage(ev.Task.Stage); st != nil {
 		st.Running++
 	}
@@ -274,6 +288,7 @@ func (b *Board) Status() Status {
 			s.Waiting += j.Stages[i].Tasks - j.Stages[i].Finished - j.Stages[i].Running
 		}
 	}
+	s.Dilation = b.meanDilation()
 	return s
 }
 
@@ -283,7 +298,7 @@ func (b *Board) Jobs() []Job {
 	defer b.mu.Unlock()
 	all := []Job{}
 	for _, j := range b.jobs {
-		all = append(all, j.clone())
+		all = append(all, b.show(j))
 	}
 	slices.SortFunc(all, func(a, b Job) int { return int(a.ID - b.ID) })
 	return all
@@ -297,11 +312,59 @@ func (b *Board) Job(id cluster.JobID) (Job, bool) {
 	if j == nil {
 		return Job{}, false
 	}
-	return j.clone(), true
+	return b.show(j), true
 }
 
-func (j *Job) clone() Job {
+// show is a job with the slow-down of its tasks as it is foreseen now.
+func (b *Board) show(j *Job) Job {
 	c := *j
 	c.Stages, c.Running = slices.Clone(j.Stages), slices.Clone(j.Running)
+	total := b.total()
+	for i := range c.Running {
+		if load := b.loading(j, c.Running[i].Task.Stage); load != nil {
+			c.Running[i].Dilation = b.Machine.Factor(load, total)
+		}
+	}
 	return c
+}
+
+// loading is that of a stage's tasks; nil when it is not known.
+func (b *Board) loading(j *Job, stage string) dilation.Vector {
+	if st := j.stage(stage); st != nil && b.Machine != nil && len(st.Loading) == len(b.Machine) {
+		return st.Loading
+	}
+	return nil
+}
+
+// total is the load of all that runs: the primary, by the cores it uses, and
+// the tasks whose loading is known.
+func (b *Board) total() dilation.Vector {
+	total := make(dilation.Vector, len(b.Machine))
+	if len(total) > 0 {
+		total[0] = float64(b.status.Primary.CPU) / float64(cluster.Core)
+	}
+	for _, j := range b.jobs {
+		for _, r := range j.Running {
+			if load := b.loading(j, r.Task.Stage); load != nil {
+				total.Add(load)
+			}
+		}
+	}
+	return total
+}
+
+func (b *Board) meanDilation() float64 {
+	sum, n := 0.0, 0
+	total := b.total()
+	for _, j := range b.jobs {
+		for _, r := range j.Running {
+			if load := b.loading(j, r.Task.Stage); load != nil {
+				sum, n = sum+b.Machine.Factor(load, total), n+1
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
 }

@@ -29,18 +29,22 @@ type size struct {
 	past     int // days that teach
 	days     int // that are simulated
 	seeds    int // runs of each point
+	done     func(done, of int)
 	spectrum []float64
 }
 
 // sizeOf is quick enough to see the effects, or the paper's: whole
 // datacenters, a month, and five runs a point if so many are asked for.
 func sizeOf(o lab.Options) size {
-	s := size{servers: 1000, past: 14, days: 3, seeds: max(o.Seeds, 1), spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
+	s := size{servers: 1000, past: 14, days: 3, seeds: max(o.Seeds, 1), done: o.Done, spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
 	switch {
 	case o.Quick:
 		s.servers, s.past, s.days, s.spectrum = 500, 7, 1, []float64{0.35, 0.45, 0.55}
 	case o.Full:
 		s.servers, s.past, s.days = 0, 30, 30
+	}
+	if o.Days > 0 {
+		s.days = o.Days
 	}
 	return s
 }

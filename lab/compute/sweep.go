@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"gleaner/chart"
 	"gleaner/lab"
@@ -47,7 +48,11 @@ func (p *point) do(ctx context.Context, size size) error {
 }
 
 func sweep(ctx context.Context, points []point, size size) error {
-	return inParallel(ctx, len(points), func(ctx context.Context, i int) error { return points[i].do(ctx, size) })
+	var finished atomic.Int64
+	return inParallel(ctx, len(points), func(ctx context.Context, i int) error {
+		defer func() { size.done(int(finished.Add(1)), len(points)) }()
+		return points[i].do(ctx, size)
+	})
 }
 
 // job is the mean, over seeds, of the mean job times in seconds, and the least and the most.

@@ -2,9 +2,13 @@ package engine
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -38,5 +42,28 @@ func TestSourcesAreThoseOfTheModule(t *testing.T) {
 	}
 	if !bytes.Contains(etcdSources, []byte("go.etcd.io/etcd/server/v3 v"+EtcdVersion)) {
 		t.Errorf("the module does not build etcd %s", EtcdVersion)
+	}
+}
+
+// TestWithoutGo: what is missing is named.
+func TestWithoutGo(t *testing.T) {
+	t.Setenv("PATH", "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	if _, err := BuildEtcd(t.Context(), func() { t.Error("it is not built") }); !errors.Is(err, ErrNoGo) {
+		t.Error(err)
+	}
+}
+
+// TestEndsBeforeItServes: an engine that cannot start says why.
+func TestEndsBeforeItServes(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	p := &Process{Name: "engine", Log: filepath.Join(t.TempDir(), "log"), cmd: exec.Command(sh, "-c", "echo no room; exit 3")}
+	_, err = start(t.Context(), p, func(context.Context) error { return errors.New("not yet") })
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no room") {
+		t.Error(err)
 	}
 }

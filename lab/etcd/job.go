@@ -41,7 +41,7 @@ const (
 	leaseSeconds = 5
 	statusEvery  = time.Second
 	pollEvery    = 100 * time.Millisecond
-	mergePair    = 300 * time.Millisecond
+	mergePair    = 250 * time.Millisecond
 	packUp       = 300 * time.Millisecond
 )
 

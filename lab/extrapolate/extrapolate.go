@@ -90,7 +90,9 @@ func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 	}
 	defer os.RemoveAll(dir)
 	e := &experiment{Target: chosen, dir: dir}
-	for _, step := range []func(context.Context) error{e.record, e.learn, e.playBack, e.sweep} {
+	steps := []func(context.Context) error{e.record, e.learn, e.playBack, e.sweep}
+	for i, step := range steps {
+		o.Done(i, len(steps))
 		if err := step(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -16,6 +16,15 @@ type Size struct {
 	Blocks       int
 	Utilisations []float64 // for accesses
 	Seeds        int       // runs of everything, each with a seed of its own from 1 on
+
+	done func(done, of int) // nil: nobody wants to know
+}
+
+// ran tells how many of the runs of an experiment are done.
+func (s Size) ran(done, of int) {
+	if s.done != nil {
+		s.done(done, of)
+	}
 }
 
 // Experiments are Figures 15 and 16.
@@ -27,7 +36,7 @@ func Experiments() []lab.Experiment {
 }
 
 func runFig15(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
-	size := Size{Datacenters: allTen(), Servers: 600, Blocks: 200_000, Seeds: o.Seeds}
+	size := Size{Datacenters: allTen(), Servers: 600, Blocks: 200_000, Seeds: o.Seeds, done: o.Done}
 	switch {
 	case o.Quick:
 		size.Datacenters, size.Servers, size.Blocks = []string{"DC-1", "DC-3", "DC-9"}, 1000, 60_000
@@ -42,7 +51,7 @@ func runFig15(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, 
 }
 
 func runFig16(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
-	size := Size{Datacenters: []string{"DC-9"}, Servers: 1500, Blocks: 200_000, Utilisations: levels(0.30, 0.80), Seeds: o.Seeds}
+	size := Size{Datacenters: []string{"DC-9"}, Servers: 1500, Blocks: 200_000, Utilisations: levels(0.30, 0.80), Seeds: o.Seeds, done: o.Done}
 	switch {
 	case o.Quick:
 		size.Servers, size.Blocks, size.Utilisations = 600, 20_000, []float64{0.3, 0.4, 0.5, 0.6, 0.7}

@@ -25,6 +25,7 @@ type Losses []Loss
 // replicas.
 func Fig15(ctx context.Context, size Size) (Losses, error) {
 	var out Losses
+	runs := len(size.Datacenters) * 2 * len(compared)
 	for _, name := range size.Datacenters {
 		p, err := datacenter.Find(name)
 		if err != nil {
@@ -43,6 +44,7 @@ func Fig15(ctx context.Context, size Size) (Losses, error) {
 					lost = append(lost, float64(result.Lost))
 				}
 				out = append(out, Loss{name, policy, replicas, size.Blocks, spread(lost)})
+				size.ran(len(out), runs)
 			}
 		}
 	}

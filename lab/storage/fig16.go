@@ -31,6 +31,7 @@ type Availabilities []Availability
 func Fig16(ctx context.Context, size Size) (Availabilities, error) {
 	failed := map[Availability][]float64{}
 	var points []Availability // in order
+	ran, runs := 0, len(size.Datacenters)*size.Seeds*len(datacenter.Scalings)*len(size.Utilisations)
 	for _, name := range size.Datacenters {
 		p, err := datacenter.Find(name)
 		if err != nil {
@@ -54,6 +55,8 @@ func Fig16(ctx context.Context, size Size) (Availabilities, error) {
 					if err != nil {
 						return nil, err
 					}
+					ran++
+					size.ran(ran, runs)
 				}
 			}
 		}

@@ -173,3 +173,23 @@ func field(text []byte, name string) (int64, bool) {
 	}
 	return 0, false
 }
+
+// Pressure tells for how many seconds something in the group has waited for a
+// resource, "cpu" or "io"; nil where the kernel does not tell.
+func (g Group) Pressure(resource string) *float64 {
+	if g.V2 == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(g.V2, resource+".pressure"))
+	if err != nil {
+		return nil
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	_, total, found := bytes.Cut(line, []byte("total="))
+	micro, err := strconv.ParseFloat(string(total), 64)
+	if !found || err != nil {
+		return nil
+	}
+	seconds := micro / 1e6
+	return &seconds
+}

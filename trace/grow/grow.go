@@ -180,7 +180,7 @@ func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, ran
 // play makes the node's calls; its heartbeats go on until end.
 func (n *node) play(end int64) bool {
 	fill := func(t program.Template) string {
-		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil) })
+		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil, 0) })
 	}
 	n.scene.Sender, n.scene.Address = fill(n.kind.Sender), fill(n.kind.Address)
 	begin := n.at
@@ -227,27 +227,38 @@ func (n *node) call(c *program.Call, wait int64) bool {
 	if n.out.Run == "" {
 		n.out.Run = "grown"
 	}
-	for _, a := range c.Args {
-		n.out.Request = append(n.out.Request, n.leaf(c, a))
-	}
+	c.Elements(n.length, func(path string, item int, v program.Template) {
+		n.out.Request = append(n.out.Request, n.leaf(c, path, item, v))
+	})
 	n.made[c.Name]++
 	return n.yield(&n.out)
 }
 
-// leaf fills in one argument. An element of a list whose length varies stands
-// for itself, once.
-func (n *node) leaf(c *program.Call, a program.Arg) trace.Leaf {
-	text := a.Value.Fill(func(h *program.Hole) string { return n.fill(h, c) })
-	l := trace.Leaf{Path: strings.ReplaceAll(a.Path, "[*]", "[0]"), Kind: trace.String, Value: text}
-	if a.Value.Bare {
+// length is how long a list is this time.
+func (n *node) length(l program.List) int {
+	f := l.Lengths[0]
+	if len(l.Lengths) > 1 {
+		f = l.Lengths[n.scene.Chance.IntN(len(l.Lengths))]
+	}
+	return max(0, min(f.At(n.setting.Scale), maxList))
+}
+
+// maxList bounds what a formula may do to a list far beyond what was seen.
+const maxList = 1 << 20
+
+// leaf fills in one argument.
+func (n *node) leaf(c *program.Call, path string, item int, v program.Template) trace.Leaf {
+	text := v.Fill(func(h *program.Hole) string { return n.fill(h, c, item) })
+	l := trace.Leaf{Path: path, Kind: trace.String, Value: text}
+	if v.Bare {
 		l.Kind = value.Bare(text)
 	}
 	return l
 }
 
 // fill gives a hole's value, or the hole itself where only a reply can.
-func (n *node) fill(h *program.Hole, c *program.Call) string {
-	n.scene.Nth, n.scene.At = 0, n.at
+func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
+	n.scene.Nth, n.scene.Item, n.scene.At = 0, item, n.at
 	if c != nil {
 		n.scene.Nth = n.made[c.Name]
 	}

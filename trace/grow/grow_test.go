@@ -109,6 +109,51 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// TestLists: a list whose length varies is written out, as long as the program
+// says.
+func TestLists(t *testing.T) {
+	const text = `version: 1
+scales: [3]
+types:
+  - type: node
+    nodes: 2
+    sender: node-{node}
+    calls:
+      - call: report#1
+        method: report
+        lists:
+          disks: ["n"]
+          blocks: [1, 2]
+        args:
+          disks[*].name: disk-{item}
+          disks[*].full: false
+          blocks[*]: ={reply any "id" each}
+    steps:
+      - call: report#1
+        repeat: 50
+`
+	p, err := program.Read("lists.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, long := 0, 0
+	for c := range Calls(p, resolve(t, p, Setting{Scale: 4}), rand.New(rand.NewPCG(1, 0))) {
+		request := fmt.Sprint(c.Request)
+		if want := "[{disks[0].name string disk-0} {disks[0].full bool false} {disks[1].name string disk-1}"; !strings.HasPrefix(request, want) ||
+			!strings.Contains(request, "disks[3].full") || strings.Contains(request, "disks[4]") {
+			t.Fatalf("%s", request)
+		}
+		if strings.Contains(request, "blocks[1]") {
+			long++
+		} else {
+			short++
+		}
+	}
+	if long < 20 || short < 20 {
+		t.Errorf("%d calls report one block and %d two, of a hundred that do so as often", short, long)
+	}
+}
+
 // TestSameSeedSameTraffic: nothing but the seed decides.
 func TestSameSeedSameTraffic(t *testing.T) {
 	p := parse(t)

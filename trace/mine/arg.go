@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/intern"
 )
 
 // An arg is one argument of a site.
@@ -140,20 +141,20 @@ func (o occ) raw() symbol { return o.run.calls[o.call].req.values[o.pos] }
 func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
 	v := o.raw()
 	if s.word >= 0 {
-		words := c.syms.words(v)
+		words := c.syms.Words(v)
 		if s.word >= len(words) {
 			return 0, false
 		}
 		v = words[s.word]
 	}
 	if s.prefix != "" {
-		rest, ok := strings.CutPrefix(c.syms.text[v], s.prefix)
-		if !ok || !allDigits(rest) {
+		rest, ok := strings.CutPrefix(c.syms.Text[v], s.prefix)
+		if !ok || !intern.AllDigits(rest) {
 			return 0, false
 		}
-		v = c.syms.id(rest)
+		v = c.syms.ID(rest)
 	}
-	return c.syms.canonical(v), true
+	return c.syms.Canonical(v), true
 }
 
 // split makes a slot of each word, when the values of an argument differ in
@@ -162,13 +163,13 @@ func (a *arg) split(c *Corpus) {
 	if a.kind != trace.String {
 		return
 	}
-	pattern := separators(c.syms.text[a.value])
-	count := len(c.syms.words(a.value))
-	if count == 0 || count > 24 || len(c.syms.text[a.value]) > 4*maxText {
+	pattern := intern.Separators(c.syms.Text[a.value])
+	count := len(c.syms.Words(a.value))
+	if count == 0 || count > 24 || len(c.syms.Text[a.value]) > 4*maxText {
 		return
 	}
 	for _, o := range a.occs {
-		if separators(c.syms.text[o.raw()]) != pattern {
+		if intern.Separators(c.syms.Text[o.raw()]) != pattern {
 			return
 		}
 	}
@@ -188,13 +189,13 @@ func (a *arg) split(c *Corpus) {
 func (s *slot) shape(c *Corpus) {
 	texts := make([]string, len(s.arg.occs))
 	for i, o := range s.arg.occs {
-		texts[i] = c.syms.text[c.syms.words(o.raw())[s.word]]
+		texts[i] = c.syms.Text[c.syms.Words(o.raw())[s.word]]
 	}
 	prefix := strings.TrimRight(texts[0], "0123456789")
 	width, padded := len(texts[0])-len(prefix), false
 	for _, text := range texts {
 		rest, ok := strings.CutPrefix(text, prefix)
-		if !ok || !allDigits(rest) {
+		if !ok || !intern.AllDigits(rest) {
 			return
 		}
 		if len(rest) != width {

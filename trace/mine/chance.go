@@ -3,6 +3,7 @@ package mine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gleaner/trace/mine/ladder"
@@ -91,6 +92,31 @@ func (r *Run) made(s *sender, op opID) int {
 	return n
 }
 
+// strayed recognises a call that every node makes as often, but for one node in
+// twenty at most: those few are noise (PatternMiner §III-B2, nondeterministic
+// calls by comparing logs of one type), and the count is that of the others.
+func (st *site) strayed(made map[*sender]int, nodes count) bool {
+	all := 0
+	for _, p := range nodes.points {
+		all += p.V
+	}
+	by := map[int]int{0: all - len(made)} // how many nodes made so many calls
+	for _, n := range made {
+		by[n]++
+	}
+	usual := 0
+	for n, k := range by {
+		if k > by[usual] || k == by[usual] && n < usual {
+			usual = n
+		}
+	}
+	if by[usual] == all || (all-by[usual])*20 > all {
+		return false
+	}
+	st.count.formula, st.count.exact, st.count.nearly = product(strconv.Itoa(usual), nodes.formula), false, true
+	return true
+}
+
 // strays are the nodes that made another number of calls than all the others,
 // where those are one in twenty at most: what single nodes do once is noise, as
 // a comparison of logs of one type shows (PatternMiner §III-B2).
@@ -108,7 +134,7 @@ func (m *Model) strays(r *Run, t *total) string {
 	var odd []string
 	for _, s := range nodes {
 		if n := r.made(s, t.op); n != expect/len(nodes) {
-			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.syms.text[s.name]))
+			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.syms.Text[s.name]))
 		}
 	}
 	if len(odd) == 0 || len(odd)*20 > len(nodes) {
@@ -144,6 +170,11 @@ func (m *Model) doubtful() []Ambiguous {
 		}
 	}
 	for _, t := range m.totals {
+		if t.nature == logical && t.count.exact && len(m.Program.Scales) == 3 && !plain(t.count.formula) && !t.explained() {
+			a := m.doubt(t)
+			a.Why = "three scales prove no more than a line"
+			out = append(out, a)
+		}
 		i := slices.IndexFunc(t.sites, (*site).paced)
 		if t.nature == logical && i >= 0 {
 			a := m.doubt(t)

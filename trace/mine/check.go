@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/program"
 )
 
@@ -106,12 +107,7 @@ func (m *Model) countRows(r *Run) map[callType]*TypeCheck {
 
 // explainMisses says of every count that was foretold wrong what is known of it.
 func (m *Model) explainMisses(r *Run, rows map[callType]*TypeCheck) {
-	doubts := map[callType]string{}
-	for _, a := range m.Ambiguous() {
-		if a.What == "calls" {
-			doubts[a.of] = cmp.Or(a.Why, "ambiguous: "+strings.Join(a.Formulas, " or "))
-		}
-	}
+	doubts := m.doubts()
 	for _, t := range m.totals {
 		w := rows[t.callType]
 		if w == nil || w.Expected == w.Predicted {
@@ -127,6 +123,32 @@ func (m *Model) explainMisses(r *Run, rows map[callType]*TypeCheck) {
 			}
 		}
 	}
+}
+
+// doubts says of every call type why its count is not sure, if it is not: by
+// itself, by a loop it is in, or by the number of nodes.
+func (m *Model) doubts() map[callType]string {
+	out := map[callType]string{}
+	for k := range m.types {
+		if len(m.others(m.nodes[k])) > 0 {
+			for _, t := range m.totals {
+				if t.kind == k {
+					out[t.callType] = "the number of nodes is ambiguous"
+				}
+			}
+		}
+		eachLoop(m.shapes[k].steps, func(loop *step) {
+			if len(m.others(loop.repeat)) > 0 {
+				eachCall(loop.body, func(st *site) { out[callType{k, st.op}] = "the iterations of a loop are ambiguous" })
+			}
+		})
+	}
+	for _, a := range m.Ambiguous() {
+		if a.What == "calls" {
+			out[a.of] = cmp.Or(a.Why, "ambiguous: "+strings.Join(a.Formulas, " or "))
+		}
+	}
+	return out
 }
 
 // checkArguments compares every argument of the run with its rule's value.
@@ -169,7 +191,7 @@ func (a *arg) foretold(e *evaluator, o occ) bool {
 	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
 		return a.whole.foretold(e, o)
 	}
-	if separators(e.c.syms.text[o.raw()]) != a.pattern {
+	if intern.Separators(e.c.syms.Text[o.raw()]) != a.pattern {
 		return false
 	}
 	for _, s := range a.words {

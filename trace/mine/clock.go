@@ -74,32 +74,32 @@ func inStep(v, w []ladder.Point) (follow, bool) {
 // measure where the count itself would be rounded.
 func (s *sites) keepTime(st *site, nodes count, runs []*Run) {
 	var n, ms []float64
-	var makers, all, repeats, total float64
+	var makers, all, repeats, total int64
 	for i, r := range runs {
-		all += float64(nodes.points[i].V)
+		all += int64(nodes.points[i].V)
 		if beats := r.beating(st); beats.makers > 0 {
 			makers += beats.makers
 			repeats += beats.repeats
 			total += beats.between
-			n, ms = append(n, float64(r.Scale)), append(ms, beats.lived/beats.makers/1e6)
+			n, ms = append(n, float64(r.Scale)), append(ms, float64(beats.lived)/float64(beats.makers)/1e6)
 		}
 	}
 	if repeats == 0 || total == 0 {
 		st.count = perNode(st.count, nodes)
 		return
 	}
-	each := fmt.Sprintf("0.5+(%s)/%.5g", ladder.Smooth(n, ms), total/repeats/1e6)
+	each := fmt.Sprintf("0.5+(%s)/%.5g", ladder.Smooth(n, ms), float64(total)/float64(repeats)/1e6)
 	if makers < all {
-		each = fmt.Sprintf("(%s)*%.3f", each, makers/all)
+		each = fmt.Sprintf("(%s)*%.3f", each, float64(makers)/float64(all))
 	}
 	st.count.formula = product(each, nodes.formula)
 }
 
 // beating is how the senders of a run kept the time of a site, in all.
 type beating struct {
-	makers, repeats float64
-	between         float64 // from the first call to the last, in nanoseconds
-	lived           float64 // the same, and on to the end of the run where only that ended it
+	makers, repeats int64
+	between         int64 // from the first call to the last, in nanoseconds
+	lived           int64 // the same, and on to the end of the run where only that ended it
 }
 
 func (r *Run) beating(st *site) beating {
@@ -120,12 +120,12 @@ func (r *Run) beating(st *site) beating {
 	}
 	end := r.calls[len(r.calls)-1].start
 	for s, at := range last {
-		out.between += float64(at - first[s])
+		out.between += at - first[s]
 		rest := st.period / 2
 		if end-at < 2*st.period {
 			rest = end - at
 		}
-		out.lived += float64(at - first[s] + rest)
+		out.lived += at - first[s] + rest
 	}
 	return out
 }

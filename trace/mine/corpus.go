@@ -2,13 +2,11 @@ package mine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gleaner/trace"
-	"gleaner/trace/program"
+	"gleaner/trace/mine/intern"
 )
 
 // A Corpus holds the runs to learn from, each text kept once. Runs are added
@@ -16,9 +14,9 @@ import (
 type Corpus struct {
 	TypeRules []TypeRule // the user's word on node types; none: behaviour alone
 
-	syms   symbols
-	paths  paths
-	shapes shapes
+	syms   intern.Symbols
+	paths  intern.Paths
+	shapes intern.Shapes
 	arena  []symbol // values are cut from large pieces; millions of small ones would burden the collector
 	ops    map[op]opID
 	opOf   []op
@@ -27,22 +25,24 @@ type Corpus struct {
 
 // NewCorpus returns an empty corpus.
 func NewCorpus() *Corpus {
-	c := &Corpus{ops: map[op]opID{}}
-	c.syms.init()
-	c.paths.init()
-	c.shapes.init()
-	return c
+	return &Corpus{ops: map[op]opID{}, syms: intern.NewSymbols(), paths: intern.NewPaths(), shapes: intern.NewShapes()}
 }
 
 // An op is what is called: PatternMiner's RPC type.
 type op struct{ target, method string }
 
+type opID int32
+
+// What is kept once goes by number.
 type (
-	opID    int32
-	pathID  int32
-	shapeID int32
-	symbol  uint32 // a text, kept once
+	symbol   = intern.Symbol
+	pathID   = intern.PathID
+	classID  = intern.ClassID
+	shapeID  = intern.ShapeID
+	listStep = intern.ListStep
 )
+
+const empty = intern.Empty
 
 // A Run is one recorded experiment.
 type Run struct {
@@ -97,12 +97,12 @@ func (r *Run) Add(in *trace.Call) {
 	}
 	s := r.byName[in.Sender]
 	if s == nil {
-		s = &sender{name: c.syms.id(in.Sender), address: c.syms.id(in.Address)}
-		r.byName[c.syms.text[s.name]] = s
+		s = &sender{name: c.syms.ID(in.Sender), address: c.syms.ID(in.Address)}
+		r.byName[c.syms.Text[s.name]] = s
 		r.senders = append(r.senders, s)
 	}
 	r.calls = append(r.calls, call{start: in.Start, end: in.End, sender: s, op: c.op(in.Target, in.Method), site: noSite,
-		status: c.syms.id(in.Status), id: c.syms.id(in.ID), parent: c.syms.id(in.Parent), req: c.message(in.Request), resp: c.message(in.Response)})
+		status: c.syms.ID(in.Status), id: c.syms.ID(in.ID), parent: c.syms.ID(in.Parent), req: c.message(in.Request), resp: c.message(in.Response)})
 }
 
 // Calls is how many calls the run has.
@@ -131,12 +131,12 @@ func (c *Corpus) message(in []trace.Leaf) message {
 	}
 	m := message{values: c.arena[:len(in):len(in)]}
 	c.arena = c.arena[len(in):]
-	c.shapes.begin()
+	c.shapes.Begin()
 	for i, l := range in {
-		m.values[i] = c.syms.id(l.Value)
-		c.shapes.push(c.paths.id(l.Path, l.Kind))
+		m.values[i] = c.syms.ID(l.Value)
+		c.shapes.Push(c.paths.ID(l.Path, l.Kind))
 	}
-	m.shape = c.shapes.end()
+	m.shape = c.shapes.End()
 	return m
 }
 
@@ -181,244 +181,4 @@ func (r *Run) relocate() map[int32][]int32 {
 		}
 	}
 	return out
-}
-
-// symbols keeps every text once, with what is often asked about it.
-type symbols struct {
-	ids   map[string]symbol
-	text  []string
-	parts [][]symbol // the words of a text; nil until asked for
-	plain []symbol   // a number without leading zeros; 0 until asked for
-}
-
-const empty symbol = 0 // the empty text
-
-func (s *symbols) init() {
-	s.ids = map[string]symbol{"": empty}
-	s.text, s.parts, s.plain = []string{""}, [][]symbol{{}}, []symbol{empty}
-}
-
-func (s *symbols) id(text string) symbol {
-	if id, ok := s.ids[text]; ok {
-		return id
-	}
-	text = strings.Clone(text)
-	id := symbol(len(s.text))
-	s.ids[text] = id
-	s.text = append(s.text, text)
-	s.parts = append(s.parts, nil)
-	s.plain = append(s.plain, 0)
-	return id
-}
-
-// canonical gives numbers that differ only in leading zeros one symbol, so
-// that 0001 in a path is the 1 of a reply.
-func (s *symbols) canonical(v symbol) symbol {
-	if s.plain[v] == 0 {
-		text := s.text[v]
-		if len(text) > 1 && text[0] == '0' && allDigits(text) {
-			text = strings.TrimLeft(text, "0")
-			if text == "" {
-				text = "0"
-			}
-		}
-		plain := v
-		if len(text) != len(s.text[v]) {
-			plain = s.id(text)
-		}
-		s.plain[v] = plain
-	}
-	return s.plain[v]
-}
-
-// words are the letters-and-digits pieces of a text.
-func (s *symbols) words(v symbol) []symbol {
-	if s.parts[v] == nil {
-		out := []symbol{}
-		program.EachWord(s.text[v], func(start, end int) { out = append(out, s.id(s.text[v][start:end])) })
-		s.parts[v] = out
-	}
-	return s.parts[v]
-}
-
-func (s *symbols) number(v symbol) (int64, bool) {
-	n, err := strconv.ParseInt(s.text[v], 10, 64)
-	return n, err == nil
-}
-
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func allLetters(s string) bool {
-	for i := range len(s) {
-		if s[i] >= '0' && s[i] <= '9' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// separators is a text with every word taken out: what is left when only the
-// words may vary.
-func separators(text string) string {
-	var out strings.Builder
-	last := 0
-	program.EachWord(text, func(start, end int) {
-		out.WriteString(text[last:start])
-		out.WriteByte('\x00')
-		last = end
-	})
-	out.WriteString(text[last:])
-	return out.String()
-}
-
-// paths keeps every path once, with the lists it leads through.
-type paths struct {
-	ids  map[typedPath]pathID
-	text []string
-	kind []trace.Kind
-	// lists[p] are the prefixes of p that are lists, outermost first, and where
-	// each index stands.
-	lists [][]listStep
-	// class[p] is the same for paths that differ in their indices only.
-	class   []classID
-	classes map[string]classID
-	moved   map[move]pathID
-}
-
-// A typedPath tells a number and a text at one path apart, but not two kinds of number.
-type typedPath struct {
-	text string
-	kind trace.Kind
-}
-
-type classID int32
-
-// A move is a path with one of its indices changed.
-type move struct {
-	path         pathID
-	level, index int
-}
-
-type listStep struct {
-	prefix     string // up to the bracket
-	start, end int    // of the index in the path
-	index      int
-}
-
-func (p *paths) init() {
-	p.ids, p.classes, p.moved = map[typedPath]pathID{}, map[string]classID{}, map[move]pathID{}
-}
-
-func (p *paths) id(text string, kind trace.Kind) pathID {
-	key := typedPath{text, kind}
-	if kind == trace.Float {
-		key.kind = trace.Int
-	}
-	if id, ok := p.ids[key]; ok {
-		return id
-	}
-	text = strings.Clone(text)
-	key.text = text
-	id := pathID(len(p.text))
-	p.ids[key] = id
-	p.text = append(p.text, text)
-	p.kind = append(p.kind, kind)
-	steps := listSteps(text)
-	p.lists = append(p.lists, steps)
-	blank := text
-	for i := len(steps) - 1; i >= 0; i-- {
-		blank = blank[:steps[i].start] + blank[steps[i].end:]
-	}
-	if _, ok := p.classes[blank]; !ok {
-		p.classes[blank] = classID(len(p.classes))
-	}
-	p.class = append(p.class, p.classes[blank])
-	return id
-}
-
-// at is a path with the index at one level changed.
-func (p *paths) at(path pathID, level, index int) pathID {
-	key := move{path, level, index}
-	if to, ok := p.moved[key]; ok {
-		return to
-	}
-	step := p.lists[path][level]
-	text := p.text[path]
-	to := p.id(text[:step.start]+strconv.Itoa(index)+text[step.end:], p.kind[path])
-	p.moved[key] = to
-	return to
-}
-
-func listSteps(text string) []listStep {
-	var out []listStep
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '[':
-			end := strings.IndexByte(text[i:], ']')
-			if end < 0 {
-				return out
-			}
-			index, err := strconv.Atoi(text[i+1 : i+end])
-			if err != nil {
-				continue
-			}
-			out = append(out, listStep{prefix: text[:i], start: i + 1, end: i + end, index: index})
-			i += end
-		}
-	}
-	return out
-}
-
-// shapes keeps every list of paths that some message has, once.
-type shapes struct {
-	ids   map[string]shapeID
-	paths [][]pathID
-	at    []map[pathID]int32 // where a path stands in a shape; nil until asked for
-	key   []byte
-}
-
-func (s *shapes) init() {
-	s.ids = map[string]shapeID{"": 0}
-	s.paths, s.at = [][]pathID{nil}, []map[pathID]int32{nil}
-}
-
-func (s *shapes) begin() { s.key = s.key[:0] }
-
-func (s *shapes) push(p pathID) { s.key = binary.LittleEndian.AppendUint32(s.key, uint32(p)) }
-
-func (s *shapes) end() shapeID {
-	if id, ok := s.ids[string(s.key)]; ok {
-		return id
-	}
-	id := shapeID(len(s.paths))
-	s.ids[string(s.key)] = id
-	list := make([]pathID, len(s.key)/4)
-	for i := range list {
-		list[i] = pathID(binary.LittleEndian.Uint32(s.key[4*i:]))
-	}
-	s.paths, s.at = append(s.paths, list), append(s.at, nil)
-	return id
-}
-
-// find gives where a path stands in a shape, -1 for nowhere.
-func (s *shapes) find(id shapeID, p pathID) int {
-	if s.at[id] == nil {
-		s.at[id] = make(map[pathID]int32, len(s.paths[id]))
-		for i, path := range s.paths[id] {
-			s.at[id][path] = int32(i)
-		}
-	}
-	if i, ok := s.at[id][p]; ok {
-		return int(i)
-	}
-	return -1
 }

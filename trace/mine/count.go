@@ -49,12 +49,17 @@ func countOf(points []ladder.Point) count {
 func (c count) at(n int) int { return c.formula.At(n) }
 
 // counts finds the nature of every site, and how often it is called.
-func (s *sites) counts(runs []*Run) {
-	byRun := make([]map[siteID]int, len(runs))
+func (s *sites) counts(nodes []count, runs []*Run) {
+	byRun, byNode := make([]map[siteID]int, len(runs)), map[siteID]map[*sender]int{}
 	for i, r := range runs {
 		byRun[i] = map[siteID]int{}
 		for k := range r.calls {
-			byRun[i][r.calls[k].site]++
+			c := &r.calls[k]
+			byRun[i][c.site]++
+			if byNode[c.site] == nil {
+				byNode[c.site] = map[*sender]int{}
+			}
+			byNode[c.site][c.sender]++
 		}
 	}
 	regular := s.beats(runs)
@@ -64,6 +69,8 @@ func (s *sites) counts(runs []*Run) {
 		switch {
 		case s.findUntil(st, runs):
 			st.nature = until
+		case st.period == 0 && st.strayed(byNode[st.id], nodes[st.kind]):
+			st.nature = varying
 		case st.count.exact && (st.period == 0 || plain(st.count.formula)):
 			st.nature = logical
 		case st.period > 0:
@@ -149,7 +156,7 @@ func (s *sites) findUntil(st *site, runs []*Run) bool {
 		return false // always as often is not a retry
 	}
 	final := groups[repeated][len(groups[repeated])-1]
-	for pos, path := range s.c.shapes.paths[final.resp.shape] {
+	for pos, path := range s.c.shapes.Paths[final.resp.shape] {
 		cond := condition{path, final.resp.values[pos]}
 		if s.endsAll(cond, groups) {
 			st.until = cond
@@ -167,7 +174,7 @@ func (s *sites) findUntil(st *site, runs []*Run) bool {
 
 func (s *sites) runOf(c *call, runs []*Run) *Run {
 	for _, r := range runs {
-		if r.byName[s.c.syms.text[c.sender.name]] == c.sender {
+		if r.byName[s.c.syms.Text[c.sender.name]] == c.sender {
 			return r
 		}
 	}
@@ -222,7 +229,7 @@ func (s *sites) endsAll(cond condition, groups [][]*call) bool {
 }
 
 func (s *sites) met(cond condition, c *call) bool {
-	pos := s.c.shapes.find(c.resp.shape, cond.path)
+	pos := s.c.shapes.Find(c.resp.shape, cond.path)
 	return pos >= 0 && c.resp.values[pos] == cond.value
 }
 
@@ -276,6 +283,11 @@ func (t *total) natureOf() nature {
 		return logical
 	}
 	return all
+}
+
+// explained: the loops the calls are in give their number.
+func (t *total) explained() bool {
+	return !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
 }
 
 // at is how often the call type is expected at a scale.

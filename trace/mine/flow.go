@@ -132,7 +132,7 @@ type sample struct {
 // index lists where the needed values occur in a run.
 func (s *sites) index(r *Run, needed map[symbol][]entry) {
 	add := func(v symbol, e entry) {
-		v = s.c.syms.canonical(v)
+		v = s.c.syms.Canonical(v)
 		if list, ok := needed[v]; ok {
 			needed[v] = append(list, e)
 		}
@@ -142,10 +142,10 @@ func (s *sites) index(r *Run, needed map[symbol][]entry) {
 			m := r.calls[i].message(part)
 			for pos, v := range m.values {
 				add(v, entry{int32(i), int32(pos), part, -1})
-				if s.c.paths.kind[s.c.shapes.paths[m.shape][pos]] != trace.String || len(s.c.syms.text[v]) > 4*maxText {
+				if s.c.paths.Kind[s.c.shapes.Paths[m.shape][pos]] != trace.String || len(s.c.syms.Text[v]) > 4*maxText {
 					continue
 				}
-				if words := s.c.syms.words(v); len(words) > 1 && len(words) <= 24 {
+				if words := s.c.syms.Words(v); len(words) > 1 && len(words) <= 24 {
 					for w, word := range words {
 						add(word, entry{int32(i), int32(pos), part, int16(w)})
 					}
@@ -193,8 +193,8 @@ func (s *sites) candidates(sm *sample, entries []entry) {
 func (s *sites) ownCandidates(sm *sample, vote func(source)) {
 	call := sm.occ.callOf()
 	for pos, v := range call.req.values[:sm.occ.pos] {
-		path := s.c.shapes.paths[call.req.shape][pos]
-		if s.c.syms.canonical(v) == sm.value {
+		path := s.c.shapes.Paths[call.req.shape][pos]
+		if s.c.syms.Canonical(v) == sm.value {
 			for _, src := range s.indexed(source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
 				if src.index == fixed || src.index == byItem {
 					vote(src)
@@ -206,11 +206,11 @@ func (s *sites) ownCandidates(sm *sample, vote func(source)) {
 		key keyKind
 		v   symbol
 	}{{ownName, call.sender.name}, {ownAddress, call.sender.address}} {
-		if own.v != empty && s.c.syms.canonical(own.v) == sm.value {
+		if own.v != empty && s.c.syms.Canonical(own.v) == sm.value {
 			vote(source{key: own.key, word: -1})
 		}
-		for w, word := range s.c.syms.words(own.v) {
-			if s.c.syms.canonical(word) == sm.value {
+		for w, word := range s.c.syms.Words(own.v) {
+			if s.c.syms.Canonical(word) == sm.value {
 				vote(source{key: own.key, word: int16(w)})
 			}
 		}
@@ -228,7 +228,7 @@ func (s *sites) keys(sm *sample) map[symbol][]int32 {
 			continue
 		}
 		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
-			v := s.c.syms.canonical(call.req.values[pos])
+			v := s.c.syms.Canonical(call.req.values[pos])
 			out[v] = append(out[v], p.arg)
 		}
 	}
@@ -238,7 +238,7 @@ func (s *sites) keys(sm *sample) map[symbol][]int32 {
 // earlier votes for what leads to one place in an earlier call.
 func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int32, vote func(source)) {
 	call := sm.occ.callOf()
-	base := source{part: en.part, path: s.c.shapes.paths[from.message(en.part).shape][en.pos], word: en.word}
+	base := source{part: en.part, path: s.c.shapes.Paths[from.message(en.part).shape][en.pos], word: en.word}
 	each := func(src source) {
 		for _, sc := range []scope{{siteScope, int32(from.site)}, {opScope, int32(from.op)}, {anyScope, 0}} {
 			if sc.kind == anyScope && src.key != sameArg {
@@ -262,14 +262,14 @@ func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int3
 	for _, qPart := range []part{request, response} {
 		m := from.message(qPart)
 		for pos, v := range m.values {
-			args := keys[s.c.syms.canonical(v)]
+			args := keys[s.c.syms.Canonical(v)]
 			if len(args) == 0 || qPart == en.part && int32(pos) == en.pos {
 				continue
 			}
-			q := s.c.shapes.paths[m.shape][pos]
+			q := s.c.shapes.Paths[m.shape][pos]
 			src := base
-			src.key, src.qPart, src.q = sameArg, qPart, s.c.paths.class[q]
-			for _, indexed := range s.indexed(src, sm.occ, s.c.paths.lists[q]) {
+			src.key, src.qPart, src.q = sameArg, qPart, s.c.paths.Class[q]
+			for _, indexed := range s.indexed(src, sm.occ, s.c.paths.Lists[q]) {
 				for _, a := range args {
 					indexed.arg = a
 					each(indexed)
@@ -282,24 +282,24 @@ func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int3
 // indexed gives the ways to say which element of a list a source means.
 func (s *sites) indexed(src source, o occ, row []listStep) []source {
 	out := []source{src}
-	steps := s.c.paths.lists[src.path]
+	steps := s.c.paths.Lists[src.path]
 	for level, step := range steps {
 		add := func(by indexBy) {
 			moved := src
 			moved.level, moved.index = int8(level), by
-			moved.path = s.c.paths.at(src.path, level, 0)
+			moved.path = s.c.paths.At(src.path, level, 0)
 			out = append(out, moved)
 		}
-		if step.index == int(o.star) {
+		if step.Index == int(o.star) {
 			add(byItem)
 		}
-		if step.index == o.callOf().sender.rank {
+		if step.Index == o.callOf().sender.rank {
 			add(byNode)
 		}
-		if step.index == int(o.callOf().nth) {
+		if step.Index == int(o.callOf().nth) {
 			add(byNth)
 		}
-		if level < len(row) && row[level].prefix == step.prefix && row[level].index == step.index {
+		if level < len(row) && row[level].Prefix == step.Prefix && row[level].Index == step.Index {
 			add(byRow)
 		}
 	}

@@ -140,6 +140,11 @@ func TestRandomPrograms(t *testing.T) {
 		if check.ArgumentsMatch != 1 {
 			t.Fatalf("arguments %.3f: %+v", check.ArgumentsMatch, check.ByType)
 		}
+		for _, row := range check.ByType {
+			if row.Nature != "logical" {
+				t.Fatalf("%s is called by a program, not by %s", row.Method, row.Nature)
+			}
+		}
 		if len(report.Ambiguous) == 0 && (!check.Exact() || check.SequenceMatch < 1) {
 			t.Fatalf("sequence %.3f: %+v", check.SequenceMatch, check.ByType)
 		}

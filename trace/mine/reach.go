@@ -64,7 +64,7 @@ func (s *sites) produced(src source, r *Run) map[symbol]siteID {
 			continue
 		}
 		m := c.message(src.part)
-		if pos := s.c.shapes.find(m.shape, src.path); pos >= 0 {
+		if pos := s.c.shapes.Find(m.shape, src.path); pos >= 0 {
 			out[m.values[pos]] = c.site
 		}
 	}

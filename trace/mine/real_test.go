@@ -26,29 +26,56 @@ func TestRecordedSystems(t *testing.T) {
 		{"k8s", 21, 0.98, 0.75},
 	} {
 		t.Run(tc.system, func(t *testing.T) {
-			c := NewCorpus()
-			for _, name := range []string{"n003", "n004", "n006a", "n006b", "n008", "n012"} {
-				c.Learn(recorded(t, c, tc.system+"/"+name))
-			}
-			m, err := Learn(context.Background(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := len(m.Report().NodeTypes); got != tc.types {
+			m, report, check := learnRecorded(t, tc.system, func(*trace.Call) {})
+			if got := len(report.NodeTypes); got != tc.types {
 				t.Errorf("%d node types, want %d", got, tc.types)
 			}
 			if tc.system == "hadoop" {
 				knownTruths(t, m)
+			} else {
+				knownBreaks(t, report)
 			}
-			check := m.Check(recorded(t, c, tc.system+"/n026"))
-			if check.ArgumentsMatch < tc.arguments || check.SequenceMatch < tc.sequence {
-				t.Errorf("arguments %.4f, sequences %.4f", check.ArgumentsMatch, check.SequenceMatch)
+			if check.ArgumentsMatch < tc.arguments || check.SequenceMatch < tc.sequence || !check.Exact() {
+				t.Errorf("arguments %.4f, sequences %.4f, counts exact %v", check.ArgumentsMatch, check.SequenceMatch, check.Exact())
+			}
+			_, other, otherCheck := learnRecorded(t, tc.system, rename)
+			if a, b := figures(report, check), figures(other, otherCheck); a != b {
+				t.Errorf("figures changed with the names of methods and fields:\n%s\n%s", a, b)
 			}
 		})
 	}
 }
 
-func recorded(t *testing.T, c *Corpus, name string) *Run {
+func learnRecorded(t *testing.T, system string, change func(*trace.Call)) (*Model, *Report, *Check) {
+	c := NewCorpus()
+	for _, name := range []string{"n003", "n004", "n006a", "n006b", "n008", "n012"} {
+		c.Learn(recorded(t, c, system+"/"+name, change))
+	}
+	m, err := Learn(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, m.Report(), m.Check(recorded(t, c, system+"/n026", change))
+}
+
+// knownBreaks: a client that sends nine events of a kind and then patches, up
+// to 25, changes its course at 2n > 9, which is found, and at 2n > 25, which no
+// recorded scale shows and which is named as ambiguous.
+func knownBreaks(t *testing.T, r *Report) {
+	for _, method := range []string{"patch events", "create events"} {
+		named := 0
+		for _, a := range r.Ambiguous {
+			if a.Method == method && strings.Contains(a.Why, "between n = 4 and 6") {
+				named++
+			}
+		}
+		if named != 2 {
+			t.Errorf("%s: %d counts named as ambiguous, want 2", method, named)
+		}
+	}
+}
+
+func recorded(t *testing.T, c *Corpus, name string, change func(*trace.Call)) *Run {
 	r, err := trace.Open("../../../shared/data/traces/" + name + ".jsonl.gz")
 	if input.Is(err) {
 		t.Skipf("no recordings at hand: %v", err)
@@ -66,6 +93,7 @@ func recorded(t *testing.T, c *Corpus, name string) *Run {
 		if err != nil {
 			t.Fatal(err)
 		}
+		change(call)
 		run.Add(call)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -23,6 +24,7 @@ type Model struct {
 	totals  []*total
 	shapes  []*structure
 	timing  *timing
+	lists   map[siteID]lengths
 	Program *program.Program
 }
 
@@ -51,7 +53,10 @@ func Learn(ctx context.Context, c *Corpus) (*Model, error) {
 			}
 			m.totals = m.sites.totals(m.runs)
 		},
-		func() { m.timing = m.sites.times(m.runs, len(m.types)) },
+		func() {
+			m.timing = m.sites.times(m.runs, len(m.types))
+			m.lists = m.sites.listLengths(m.runs)
+		},
 		func() { m.Program = m.write() },
 	} {
 		if err := ctx.Err(); err != nil {
@@ -107,12 +112,15 @@ func (m *Model) learnCounts() {
 	for k := range m.types {
 		m.nodes = append(m.nodes, nodesOf(k, m.runs))
 	}
-	m.sites.counts(m.runs)
+	m.sites.counts(m.nodes, m.runs)
 	for _, st := range m.sites.all {
 		switch st.nature {
 		case realtime:
 			m.sites.keepTime(st, m.nodes[st.kind], m.runs)
 		case varying:
+			if st.count.nearly {
+				continue
+			}
 			st.count = perNode(st.count, m.nodes[st.kind])
 		}
 	}
@@ -127,6 +135,7 @@ type Report struct {
 	CountsExact bool         `json:"counts_exact"`
 	Ambiguous   []Ambiguous  `json:"ambiguous"`
 	Varying     []Varying    `json:"varying"`
+	Throttled   []Throttled  `json:"throttled"`
 	Check       *Check       `json:"check,omitempty"`
 }
 
@@ -181,6 +190,27 @@ type Ambiguous struct {
 	of callType
 }
 
+// Throttled is a call that comes at the interval of a rate limit once there are
+// many: a regime that larger scales stay in.
+type Throttled struct {
+	NodeType string  `json:"node_type"`
+	Target   string  `json:"target,omitempty"`
+	Method   string  `json:"method"`
+	Interval float64 `json:"interval_ms"`
+	From     int     `json:"from_scale"`
+}
+
+func (m *Model) throttled() []Throttled {
+	out := []Throttled{}
+	for _, st := range m.sites.all {
+		if l, ok := m.timing.limits[gap{site: st.id}]; ok {
+			op := m.c.opOf[st.op]
+			out = append(out, Throttled{m.types[st.kind].name, op.target, op.method, math.Round(10*l.ms) / 10, l.from})
+		}
+	}
+	return out
+}
+
 // Report says what was learned.
 func (m *Model) Report() *Report {
 	out := &Report{Unknown: []Unknown{}, Ambiguous: []Ambiguous{}, CountsExact: true}
@@ -198,7 +228,7 @@ func (m *Model) Report() *Report {
 			}
 		}
 	}
-	out.Ambiguous, out.Varying = m.Ambiguous(), m.varying()
+	out.Ambiguous, out.Varying, out.Throttled = m.Ambiguous(), m.varying(), m.throttled()
 	out.CountsExact = len(out.Ambiguous) == 0 && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out
 }
@@ -255,7 +285,7 @@ func (m *Model) Targets() map[string]Arguments {
 func (m *Model) unknown(st *site, a *arg) Unknown {
 	op := m.c.opOf[st.op]
 	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
-		Example: shorten(m.c.syms.text[a.value]), Generator: m.template(a).String()}
+		Example: shorten(m.c.syms.Text[a.value]), Generator: m.template(a).String()}
 }
 
 func shorten(s string) string {
@@ -268,6 +298,9 @@ func shorten(s string) string {
 // Ambiguous lists the counts that are not sure beyond the scales seen.
 func (m *Model) Ambiguous() []Ambiguous {
 	out := m.alternatives(16 * m.largest())
+	if n := len(m.Program.Scales); n < 3 {
+		out = append(out, Ambiguous{What: "all counts", Formulas: []string{}, Next: 2 * m.largest(), Why: fmt.Sprintf("a line takes three scales to show, and there are %d", n)})
+	}
 	for _, a := range m.doubtful() {
 		if !slices.ContainsFunc(out, func(b Ambiguous) bool { return b.What == a.What && b.of == a.of }) {
 			out = append(out, a)
@@ -301,8 +334,7 @@ func (m *Model) alternatives(scale int) []Ambiguous {
 		})
 	}
 	for _, t := range m.totals {
-		explained := !slices.ContainsFunc(t.sites, func(st *site) bool { return !st.explained })
-		if t.nature == logical && !explained {
+		if t.nature == logical && !t.explained() {
 			op := m.c.opOf[t.op]
 			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls", of: t.callType}, t.count)
 		}

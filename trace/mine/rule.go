@@ -89,7 +89,7 @@ const near = 2 * time.Second
 
 // meets reports whether a value is the time of its call.
 func (r now) meets(c *Corpus, o occ, v symbol) bool {
-	at, ok := r.read(c.syms.text[v])
+	at, ok := r.read(c.syms.Text[v])
 	return ok && math.Abs(float64(at-o.callOf().start)) <= float64(near)
 }
 
@@ -170,7 +170,7 @@ func (s *slot) scaleRule(c *Corpus) rule {
 			return nil
 		}
 		if !ok {
-			n, isNumber := c.syms.number(v)
+			n, isNumber := c.syms.Number(v)
 			if !isNumber || o.run.Scale == 0 || n > 1<<40 || n < -1<<40 {
 				return nil
 			}
@@ -212,7 +212,7 @@ func (s *slot) affineRule(c *Corpus) rule {
 		if !ok {
 			return nil
 		}
-		if values[i], ok = c.syms.number(v); !ok {
+		if values[i], ok = c.syms.Number(v); !ok {
 			return nil
 		}
 	}

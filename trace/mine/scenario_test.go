@@ -129,7 +129,8 @@ func describe(m *Model) string {
 		}
 	}
 	for _, a := range m.Report().Ambiguous {
-		fmt.Fprintf(&out, "ambiguous: %s %s: %s; record n=%d\n", a.What, a.Method, strings.Join(a.Formulas, " or "), a.Next)
+		said := strings.Trim(strings.Join(a.Formulas, " or ")+"; "+a.Why, "; ")
+		fmt.Fprintf(&out, "ambiguous: %s: %s; record n=%d\n", strings.TrimSpace(a.What+" "+a.Method), said, a.Next)
 	}
 	return out.String()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
 
@@ -156,12 +158,12 @@ func (c *Corpus) vocabulary(runs []*Run) map[symbol]bool {
 	for i, r := range runs {
 		for k := range r.calls {
 			m := &r.calls[k].req
-			for pos, p := range c.shapes.paths[m.shape] {
-				if c.paths.kind[p] != trace.String || len(c.paths.lists[p]) > 0 || len(c.syms.text[m.values[pos]]) > maxText {
+			for pos, p := range c.shapes.Paths[m.shape] {
+				if c.paths.Kind[p] != trace.String || len(c.paths.Lists[p]) > 0 || len(c.syms.Text[m.values[pos]]) > maxText {
 					continue
 				}
-				for _, w := range c.syms.words(m.values[pos]) {
-					if seen[w] == i && allLetters(c.syms.text[w]) {
+				for _, w := range c.syms.Words(m.values[pos]) {
+					if seen[w] == i && intern.AllLetters(c.syms.Text[w]) {
 						seen[w] = i + 1
 					}
 				}
@@ -184,8 +186,8 @@ func (s *sites) forms(runs []*Run) map[form]bool {
 	for i, r := range runs {
 		for k := range r.calls {
 			call := &r.calls[k]
-			for pos, p := range s.c.shapes.paths[call.req.shape] {
-				if s.c.paths.kind[p] != trace.String || len(s.c.paths.lists[p]) > 0 {
+			for pos, p := range s.c.shapes.Paths[call.req.shape] {
+				if s.c.paths.Kind[p] != trace.String || len(s.c.paths.Lists[p]) > 0 {
 					continue
 				}
 				f := form{call.sender.kind, call.op, p, s.mask(call.req.values[pos])}
@@ -209,12 +211,12 @@ func (s *sites) key(call *call) siteKey {
 	h := uint64(14695981039346656037)
 	mix := func(v uint64) { h = (h ^ v) * 1099511628211 }
 	m := &call.req
-	for pos, p := range s.c.shapes.paths[m.shape] {
-		if len(s.c.paths.lists[p]) > 0 {
+	for pos, p := range s.c.shapes.Paths[m.shape] {
+		if len(s.c.paths.Lists[p]) > 0 {
 			continue
 		}
 		mix(uint64(p) + 1)
-		if s.c.paths.kind[p] == trace.String {
+		if s.c.paths.Kind[p] == trace.String {
 			mask := s.mask(m.values[pos])
 			if s.known[form{call.sender.kind, call.op, p, mask}] {
 				mix(uint64(mask+1) << 20)
@@ -230,26 +232,29 @@ func (s *sites) key(call *call) siteKey {
 }
 
 // tellingShapes finds the sites whose requests have a few shapes that every
-// run knows: their lists are written out in the program.
+// run knows, and as often as the scale says: their lists are written out in the
+// program. Where chance decides what goes into one message, the list is one
+// whose length varies.
 func (s *sites) tellingShapes(runs []*Run) map[siteKey]bool {
-	seen := map[siteKey]map[shapeID]int{}
+	seen := map[siteKey]map[shapeID][]int{}
 	for i, r := range runs {
 		for k := range r.calls {
 			call := &r.calls[k]
 			key := s.key(call)
 			if seen[key] == nil {
-				seen[key] = map[shapeID]int{}
+				seen[key] = map[shapeID][]int{}
 			}
-			if seen[key][call.req.shape] == i {
-				seen[key][call.req.shape] = i + 1
+			if seen[key][call.req.shape] == nil {
+				seen[key][call.req.shape] = make([]int, len(runs))
 			}
+			seen[key][call.req.shape][i]++
 		}
 	}
 	out := map[siteKey]bool{}
 	for key, shapes := range seen {
 		out[key] = len(runs) > 1 && len(shapes) > 1 && len(shapes) <= 6
-		for _, n := range shapes {
-			out[key] = out[key] && n == len(runs)
+		for _, calls := range shapes {
+			out[key] = out[key] && !slices.Contains(calls, 0) && len(ladder.Exact(pointsOf(runs, func(i int) int { return calls[i] }))) > 0
 		}
 	}
 	return out
@@ -261,12 +266,12 @@ func (s *sites) mask(v symbol) symbol {
 	if m, ok := s.masks[v]; ok {
 		return m
 	}
-	text := s.c.syms.text[v]
+	text := s.c.syms.Text[v]
 	var b strings.Builder
 	last, data := 0, len(text) > maxText
 	program.EachWord(text, func(start, end int) {
 		b.WriteString(text[last:start])
-		if word := text[start:end]; s.vocab[s.c.syms.id(word)] {
+		if word := text[start:end]; s.vocab[s.c.syms.ID(word)] {
 			b.WriteString(word)
 		} else {
 			b.WriteByte('*')
@@ -279,7 +284,7 @@ func (s *sites) mask(v symbol) symbol {
 	if data {
 		out = "**"
 	}
-	m := s.c.syms.id(out)
+	m := s.c.syms.ID(out)
 	s.masks[v] = m
 	return m
 }
@@ -307,8 +312,8 @@ func (st *site) layOut(c *Corpus) {
 	depth := 0
 	for id := range st.shapes {
 		shapes = append(shapes, id)
-		for _, p := range c.shapes.paths[id] {
-			depth = max(depth, len(c.paths.lists[p]))
+		for _, p := range c.shapes.Paths[id] {
+			depth = max(depth, len(c.paths.Lists[p]))
 		}
 	}
 	slices.Sort(shapes)
@@ -329,13 +334,13 @@ func (st *site) findStars(c *Corpus, shapes []shapeID, depth int) {
 	for _, id := range shapes {
 		longest := map[string]int{} // of each single list in this shape
 		general := map[string]string{}
-		for _, p := range c.shapes.paths[id] {
-			steps := c.paths.lists[p]
+		for _, p := range c.shapes.Paths[id] {
+			steps := c.paths.Lists[p]
 			if len(steps) <= depth {
 				continue
 			}
-			prefix := steps[depth].prefix
-			longest[prefix] = max(longest[prefix], steps[depth].index+1)
+			prefix := steps[depth].Prefix
+			longest[prefix] = max(longest[prefix], steps[depth].Index+1)
 			general[prefix] = st.general(prefix, steps[:depth])
 		}
 		clear(present)
@@ -363,10 +368,10 @@ func (st *site) general(path string, steps []listStep) string {
 	var out strings.Builder
 	last := 0
 	for _, step := range steps {
-		if st.star[out.String()+path[last:step.start-1]] {
-			out.WriteString(path[last:step.start])
+		if st.star[out.String()+path[last:step.Start-1]] {
+			out.WriteString(path[last:step.Start])
 			out.WriteByte('*')
-			last = step.end
+			last = step.End
 		}
 	}
 	out.WriteString(path[last:])
@@ -378,16 +383,16 @@ func (st *site) plan(c *Corpus, id shapeID) []place {
 	if p, ok := st.plans[id]; ok {
 		return p
 	}
-	out := make([]place, len(c.shapes.paths[id]))
-	for i, p := range c.shapes.paths[id] {
-		name := st.general(c.paths.text[p], c.paths.lists[p])
+	out := make([]place, len(c.shapes.Paths[id]))
+	for i, p := range c.shapes.Paths[id] {
+		name := st.general(c.paths.Text[p], c.paths.Lists[p])
 		a := st.byName[name]
 		if a == nil {
-			a = &arg{site: st, index: len(st.args), name: name, kind: c.paths.kind[p]}
+			a = &arg{site: st, index: len(st.args), name: name, kind: c.paths.Kind[p]}
 			st.byName[name] = a
 			st.args = append(st.args, a)
 		}
-		out[i] = place{arg: int32(a.index), star: starIndex(name, c.paths.lists[p])}
+		out[i] = place{arg: int32(a.index), star: starIndex(name, c.paths.Lists[p])}
 	}
 	st.plans[id] = out
 	return out
@@ -401,7 +406,7 @@ func starIndex(name string, steps []listStep) int32 {
 	}
 	depth := strings.Count(name[:at], "[") - strings.Count(name[:at], `\[`)
 	if depth < len(steps) {
-		return int32(steps[depth].index)
+		return int32(steps[depth].Index)
 	}
 	return 0
 }

@@ -161,7 +161,7 @@ func newEvaluator(s *sites) *evaluator {
 func (e *evaluator) number(n int64) symbol {
 	v, ok := e.numbers[n]
 	if !ok {
-		v = e.c.syms.id(strconv.FormatInt(n, 10))
+		v = e.c.syms.ID(strconv.FormatInt(n, 10))
 		e.numbers[n] = v
 	}
 	return v
@@ -260,7 +260,7 @@ func (e *evaluator) enter(ix *index, call *call, i int32) {
 	case sameArg:
 		m := call.message(ix.qPart)
 		for _, pos := range e.positions(m.shape, ix.q) {
-			ix.add(e.c.syms.canonical(m.values[pos]), ref{i, pos})
+			ix.add(e.c.syms.Canonical(m.values[pos]), ref{i, pos})
 		}
 	}
 }
@@ -301,8 +301,8 @@ func (e *evaluator) positions(shape shapeID, class classID) []int32 {
 	key := leafClass{shape, class}
 	out, ok := e.where[key]
 	if !ok {
-		for i, p := range e.c.shapes.paths[shape] {
-			if e.c.paths.class[p] == class {
+		for i, p := range e.c.shapes.Paths[shape] {
+			if e.c.paths.Class[p] == class {
 				out = append(out, int32(i))
 			}
 		}
@@ -349,7 +349,7 @@ func (s source) posting(e *evaluator, o occ) *posting {
 		if !ok {
 			return nil
 		}
-		key = e.c.syms.canonical(v)
+		key = e.c.syms.Canonical(v)
 	}
 	return ix.postings[key]
 }
@@ -380,7 +380,7 @@ func (s source) among(e *evaluator, o occ, v symbol) bool {
 	if p == nil {
 		return false
 	}
-	held, class := 0, e.c.paths.class[s.path]
+	held, class := 0, e.c.paths.Class[s.path]
 	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-256); i-- {
 		m := e.run.calls[p.refs[i].call].message(s.part)
 		for _, pos := range e.positions(m.shape, class) {
@@ -415,20 +415,20 @@ func (s source) read(e *evaluator, o occ, r ref) (symbol, bool) {
 	path := s.path
 	switch s.index {
 	case byItem:
-		path = e.c.paths.at(path, int(s.level), int(o.star))
+		path = e.c.paths.At(path, int(s.level), int(o.star))
 	case byNode:
-		path = e.c.paths.at(path, int(s.level), o.callOf().sender.rank)
+		path = e.c.paths.At(path, int(s.level), o.callOf().sender.rank)
 	case byNth:
-		path = e.c.paths.at(path, int(s.level), int(o.callOf().nth))
+		path = e.c.paths.At(path, int(s.level), int(o.callOf().nth))
 	case byRow:
 		key := call.message(s.qPart)
-		steps := e.c.paths.lists[e.c.shapes.paths[key.shape][r.pos]]
+		steps := e.c.paths.Lists[e.c.shapes.Paths[key.shape][r.pos]]
 		if int(s.level) >= len(steps) {
 			return 0, false
 		}
-		path = e.c.paths.at(path, int(s.level), steps[s.level].index)
+		path = e.c.paths.At(path, int(s.level), steps[s.level].Index)
 	}
-	pos := e.c.shapes.find(m.shape, path)
+	pos := e.c.shapes.Find(m.shape, path)
 	if pos < 0 {
 		return 0, false
 	}
@@ -440,9 +440,9 @@ func (s source) own(e *evaluator, o occ) (symbol, bool) {
 	m := &o.callOf().req
 	path := s.path
 	if s.index == byItem {
-		path = e.c.paths.at(path, int(s.level), int(o.star))
+		path = e.c.paths.At(path, int(s.level), int(o.star))
 	}
-	pos := e.c.shapes.find(m.shape, path)
+	pos := e.c.shapes.Find(m.shape, path)
 	if pos < 0 {
 		return 0, false
 	}
@@ -451,13 +451,13 @@ func (s source) own(e *evaluator, o occ) (symbol, bool) {
 
 func (e *evaluator) wordOf(v symbol, word int16) (symbol, bool) {
 	if word >= 0 {
-		words := e.c.syms.words(v)
+		words := e.c.syms.Words(v)
 		if int(word) >= len(words) {
 			return 0, false
 		}
 		v = words[word]
 	}
-	return e.c.syms.canonical(v), true
+	return e.c.syms.Canonical(v), true
 }
 
 // argument is the value of one of a call's own arguments, in the same element

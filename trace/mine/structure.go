@@ -386,6 +386,16 @@ func eachLoop(steps []*step, visit func(*step)) {
 	}
 }
 
+func eachCall(steps []*step, visit func(*site)) {
+	for _, s := range steps {
+		if s.site != nil {
+			visit(s.site)
+		} else {
+			eachCall(s.body, visit)
+		}
+	}
+}
+
 // first is the first call in a loop.
 func (s *step) first() *site {
 	for s.site == nil {

@@ -93,10 +93,10 @@ func (s *slot) shuffledRule(c *Corpus, _ *evaluator) rule {
 	r := shuffled{always: always{s.commonest(c)}}
 	for _, o := range s.arg.occs {
 		m := &o.callOf().req
-		paths := c.shapes.paths[m.shape]
+		paths := c.shapes.Paths[m.shape]
 		set := map[symbol]bool{}
 		for pos, p := range paths {
-			if c.paths.class[p] == c.paths.class[paths[o.pos]] {
+			if c.paths.Class[p] == c.paths.Class[paths[o.pos]] {
 				set[m.values[pos]] = true
 			}
 		}
@@ -116,7 +116,7 @@ func (s *slot) recentRule(c *Corpus, _ *evaluator) rule {
 		r, ok := now{unit}, true
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
-			at, isTime := r.read(c.syms.text[v])
+			at, isTime := r.read(c.syms.Text[v])
 			began := o.run.calls[0].start - int64(time.Minute)
 			if !found || !isTime || at < began || at > o.callOf().start+int64(near) {
 				ok = false
@@ -220,7 +220,7 @@ func (s *slot) cycleRule(c *Corpus) rule {
 	var first int64
 	for i, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		n, ok := c.syms.number(v)
+		n, ok := c.syms.Number(v)
 		if !ok {
 			return nil
 		}
@@ -238,7 +238,7 @@ func (s *slot) cycleRule(c *Corpus) rule {
 	r := cycle{affine: affine{x: nth, div: 1, a: 1, b: first}, length: forms[0]}
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		n, _ := c.syms.number(v)
+		n, _ := c.syms.Number(v)
 		length := int64(r.length.At(o.run.Scale))
 		if length == 0 || int64(o.callOf().nth)%length+first != n {
 			return nil
@@ -298,8 +298,8 @@ func (r sum) class() class { return flow }
 func (r sum) of(e *evaluator, o occ) (int64, bool) {
 	vx, okX := e.argument(o.callOf(), r.x, o.star)
 	vy, okY := e.argument(o.callOf(), r.y, o.star)
-	x, isX := e.c.syms.number(vx)
-	y, isY := e.c.syms.number(vy)
+	x, isX := e.c.syms.Number(vx)
+	y, isY := e.c.syms.Number(vy)
 	return r.a*x + r.b*y, okX && okY && isX && isY
 }
 
@@ -334,7 +334,7 @@ func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
 	varies, first := false, int64(0)
 	for i, o := range few {
 		v, _ := s.value(c, o)
-		n, isNumber := c.syms.number(v)
+		n, isNumber := c.syms.Number(v)
 		at, known := r.of(e, o)
 		if !isNumber || !known {
 			return false
@@ -377,11 +377,11 @@ func (r duration) value(e *evaluator, o occ) (symbol, bool) {
 	if !ok {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(e.c.syms.text[v], 10, 32)
+	n, err := strconv.ParseInt(e.c.syms.Text[v], 10, 32)
 	if err != nil {
 		return 0, false
 	}
-	return e.c.syms.id((time.Duration(n) * time.Second).String()), true
+	return e.c.syms.ID((time.Duration(n) * time.Second).String()), true
 }
 func (r duration) class() class { return flow }
 

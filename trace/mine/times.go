@@ -1,6 +1,7 @@
 package mine
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -12,8 +13,9 @@ import (
 // a sender by the site of the second, and what a type's start waits for.
 type timing struct {
 	gaps   map[gap]program.Formula // milliseconds since the sender's call before
-	starts []*startRule            // by type
-	leaves []bool                  // by type: its nodes beat no more when they make their last call
+	limits map[gap]limit
+	starts []*startRule // by type
+	leaves []bool       // by type: its nodes beat no more when they make their last call
 }
 
 // A gap is before a call of a site; again, when the call is one more try.
@@ -32,8 +34,7 @@ type startRule struct {
 
 // times learns both (PatternMiner §III-B4).
 func (s *sites) times(runs []*Run, types int) *timing {
-	t := &timing{gaps: map[gap]program.Formula{}}
-	type sample struct{ n, ms float64 }
+	t := &timing{gaps: map[gap]program.Formula{}, limits: map[gap]limit{}}
 	byScale := map[gap]map[int][]float64{}
 	for _, r := range runs {
 		s.eachGap(r, func(g gap, ms float64) {
@@ -44,23 +45,93 @@ func (s *sites) times(runs []*Run, types int) *timing {
 		})
 	}
 	for g, scales := range byScale {
-		var samples []sample
-		for n, gaps := range scales {
-			slices.Sort(gaps)
-			samples = append(samples, sample{float64(n), gaps[len(gaps)/2]})
-		}
-		slices.SortFunc(samples, func(a, b sample) int { return int(a.n - b.n) })
 		var n, v []float64
-		for _, sm := range samples {
-			n, v = append(n, sm.n), append(v, sm.ms)
+		for _, scale := range slices.Sorted(maps.Keys(scales)) {
+			slices.Sort(scales[scale])
+			n, v = append(n, float64(scale)), append(v, middle(scales[scale]))
 		}
 		t.gaps[g] = ladder.Smooth(n, v)
+		largest, last := n[len(n)-1], v[len(v)-1]
+		if t.gaps[g].Eval(program.Vars{"n": 2 * largest}) <= 0 {
+			t.gaps[g] = program.MustFormula("%.5g", max(last, 0)) // it falls, but not below nothing
+		}
+		if l, ok := findLimit(scales); ok {
+			l.beyond = program.MustFormula("%.4f+%.4f*min(1, max(0, n-%g))", max(last, 0), l.ms-max(last, 0), largest)
+			t.limits[g] = l
+		}
 	}
+	s.confirm(t, slices.MaxFunc(runs, func(a, b *Run) int { return a.Scale - b.Scale }).Scale)
 	for kind := range types {
 		t.starts = append(t.starts, s.findStart(kind, runs))
 		t.leaves = append(t.leaves, s.leaves(kind, runs))
 	}
 	return t
+}
+
+// confirm keeps the limits that more than one scale shows, and those that are
+// the same as such a one of the same type: it is senders that have limits.
+func (s *sites) confirm(t *timing, largest int) {
+	sure := map[int][]float64{}
+	for g, l := range t.limits {
+		if kind := s.all[g.site].kind; l.from < largest {
+			sure[kind] = append(sure[kind], l.ms)
+		}
+	}
+	for g, l := range t.limits {
+		if slices.ContainsFunc(sure[s.all[g.site].kind], func(ms float64) bool { return math.Abs(ms-l.ms) <= 0.02*ms }) {
+			t.gaps[g] = l.beyond
+		} else {
+			delete(t.limits, g)
+		}
+	}
+}
+
+func middle(sorted []float64) float64 { return sorted[len(sorted)/2] }
+
+// A limit is the interval that a sender's rate limiter enforces.
+type limit struct {
+	ms     float64
+	from   int             // the scale at which it was first seen
+	beyond program.Formula // the interval, up to the largest scale and beyond
+}
+
+// findLimit recognises a rate limit: at the largest scale a good part of the
+// intervals is one and the same, at smaller ones less of them are. Beyond, it is
+// the limit that decides.
+func findLimit(scales map[int][]float64) (limit, bool) {
+	const slowest, shortest = 3, 10 // as many intervals as that, as long as that in milliseconds
+	order := slices.Sorted(maps.Keys(scales))
+	if len(order) < 3 {
+		return limit{}, false
+	}
+	gaps := scales[order[len(order)-1]]
+	part := (len(gaps) + 3) / 4
+	if part < slowest {
+		return limit{}, false
+	}
+	best := limit{}
+	width := math.Inf(1)
+	for i := 0; i+part <= len(gaps); i++ {
+		if w := (gaps[i+part-1] - gaps[i]) / gaps[i+part-1]; w < width {
+			best.ms, width = gaps[i+part/2], w
+		}
+	}
+	if width > 0.03 || best.ms < shortest {
+		return limit{}, false
+	}
+	shares := make([]float64, len(order))
+	for i, n := range order {
+		for _, g := range scales[n] {
+			if math.Abs(g-best.ms) <= 0.05*best.ms {
+				shares[i] += 1 / float64(len(scales[n]))
+			}
+		}
+		if best.from == 0 && shares[i] > 0.1 {
+			best.from = n
+		}
+	}
+	last := len(shares) - 1
+	return best, shares[0] < 0.1 && shares[last] >= 0.25 && shares[last] > shares[last/2]
 }
 
 // eachGap visits the intervals of a run in milliseconds: between the beats of

@@ -3,6 +3,7 @@ package mine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ type crowd struct {
 	ops     []opID
 	sum     map[opID]float64
 	members []*sender
+	runs    map[*Run]bool // that have some of them
 }
 
 // findTypes sorts the senders of all runs into types, by behaviour alone.
@@ -48,6 +50,7 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 			}
 		}
 	}
+	takeTurns(crowds, parent, find)
 	var types []*nodeType
 	kinds := map[int]int{}
 	for i, cr := range crowds {
@@ -70,6 +73,53 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 		c.rank(r, len(types))
 	}
 	return types
+}
+
+// takeTurns joins types of which no run has both, where one does nothing that
+// the other does not: at small scales a node may have little to do.
+func takeTurns(crowds []*crowd, parent []int, find func(int) int) {
+	ops, runs := map[int]map[opID]bool{}, map[int]map[*Run]bool{}
+	var roots []int
+	for i, cr := range crowds {
+		root := find(i)
+		if ops[root] == nil {
+			ops[root], runs[root] = map[opID]bool{}, map[*Run]bool{}
+			roots = append(roots, root)
+		}
+		for _, op := range cr.ops {
+			ops[root][op] = true
+		}
+		for r := range cr.runs {
+			runs[root][r] = true
+		}
+	}
+	for _, a := range roots {
+		for _, b := range roots {
+			if find(a) != a || find(b) != b || a == b || !within(ops[a], ops[b]) || meet(runs[a], runs[b]) {
+				continue
+			}
+			parent[a] = b
+			maps.Copy(runs[b], runs[a])
+		}
+	}
+}
+
+func within[K comparable](a, b map[K]bool) bool {
+	for k := range a {
+		if !b[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func meet[K comparable](a, b map[K]bool) bool {
+	for k := range a {
+		if b[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // A TypeRule says which senders are of one type, where behaviour alone is not
@@ -116,7 +166,7 @@ func (c *Corpus) override(types []*nodeType, runs []*Run) []*nodeType {
 // ruled is the first rule that names a sender.
 func (c *Corpus) ruled(s *sender) (int, bool) {
 	for i := range c.TypeRules {
-		if c.TypeRules[i].Senders.MatchString(c.syms.text[s.name]) {
+		if c.TypeRules[i].Senders.MatchString(c.syms.Text[s.name]) {
 			return i, true
 		}
 	}
@@ -138,9 +188,10 @@ func gather(runs []*Run) []*crowd {
 			slices.Sort(ops)
 			key := fmt.Sprint(ops)
 			if byKey[key] == nil {
-				byKey[key] = &crowd{ops: ops, sum: map[opID]float64{}}
+				byKey[key] = &crowd{ops: ops, sum: map[opID]float64{}, runs: map[*Run]bool{}}
 			}
 			cr := byKey[key]
+			cr.runs[r] = true
 			cr.members = append(cr.members, s)
 			for op, v := range profile {
 				cr.sum[op] += v
@@ -215,7 +266,7 @@ func (c *Corpus) rank(r *Run, types int) {
 	}
 	for _, group := range byType {
 		if c.numbered(group) {
-			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.text[a.name], c.syms.text[b.name]) })
+			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.Text[a.name], c.syms.Text[b.name]) })
 		} else {
 			slices.SortStableFunc(group, func(a, b *sender) int { return cmp.Compare(r.began(a), r.began(b)) })
 		}
@@ -228,7 +279,7 @@ func (c *Corpus) rank(r *Run, types int) {
 // numbered reports whether names differ in their numbers only.
 func (c *Corpus) numbered(group []*sender) bool {
 	return !slices.ContainsFunc(group, func(s *sender) bool {
-		return maskDigits(c.syms.text[s.name]) != maskDigits(c.syms.text[group[0].name])
+		return maskDigits(c.syms.Text[s.name]) != maskDigits(c.syms.Text[group[0].name])
 	})
 }
 
@@ -266,7 +317,7 @@ func (c *Corpus) nameTypes(types []*nodeType, runs []*Run) {
 	names := make([][]string, len(types))
 	for _, r := range runs {
 		for _, s := range r.senders {
-			names[s.kind] = append(names[s.kind], c.syms.text[s.name])
+			names[s.kind] = append(names[s.kind], c.syms.Text[s.name])
 		}
 	}
 	used := map[string]int{}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/program"
 )
 
@@ -111,7 +112,7 @@ func (m *Model) writeCall(st *site) program.Call {
 		w.Wait = program.Interval{Formula: ms}
 	}
 	if st.nature == until {
-		w.Until = &program.Until{Path: m.c.paths.text[st.until.path], Value: m.c.syms.text[st.until.value], Tries: float64(int(st.tries*1000)) / 1000}
+		w.Until = &program.Until{Path: m.c.paths.Text[st.until.path], Value: m.c.syms.Text[st.until.value], Tries: float64(int(st.tries*1000)) / 1000}
 		if ms, ok := m.timing.gaps[gap{st.id, true}]; ok {
 			w.Until.Every = program.Interval{Formula: ms}
 		}
@@ -119,6 +120,7 @@ func (m *Model) writeCall(st *site) program.Call {
 	for _, reach := range st.reach {
 		w.Reach = append(w.Reach, program.Reach{From: reach.from.label, Nodes: reach.nodes.formula})
 	}
+	w.Lists = m.writeLists(st, m.lists[st.id])
 	for _, a := range st.args {
 		w.Args = append(w.Args, program.Arg{Path: a.name, Value: m.template(a)})
 	}
@@ -129,7 +131,7 @@ func (m *Model) writeCall(st *site) program.Call {
 func (m *Model) template(a *arg) program.Template {
 	bare := isNumber(a.kind)
 	if a.constant || a.whole == nil {
-		return program.Text(m.c.syms.text[a.value], bare)
+		return program.Text(m.c.syms.Text[a.value], bare)
 	}
 	if a.whole.solved == unknown && len(a.words) > 0 && (a.whole.guess == nil || a.class() != unknown) && !m.oneWord(a) {
 		return m.wordTemplate(a)
@@ -142,7 +144,7 @@ func (m *Model) template(a *arg) program.Template {
 // oneWord reports whether an argument's texts are made up in one piece.
 func (m *Model) oneWord(a *arg) bool {
 	for _, o := range a.occs {
-		if !isUUID(m.c.syms.text[o.raw()]) {
+		if !isUUID(m.c.syms.Text[o.raw()]) {
 			return false
 		}
 	}
@@ -167,7 +169,7 @@ func (m *Model) wordTemplate(a *arg) program.Template {
 }
 
 func (m *Model) pad(v symbol, width int) string {
-	text := m.c.syms.text[v]
+	text := m.c.syms.Text[v]
 	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
@@ -196,13 +198,13 @@ func (m *Model) alt(a *arg, r rule) program.Alt {
 	out := program.Alt{Word: -1, Pick: "last", By: "me"}
 	switch r := r.(type) {
 	case always:
-		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
+		out.Kind, out.Texts = program.Const, []string{m.c.syms.Text[r.v]}
 	case firstThen:
-		out.Kind, out.Texts = program.First, []string{m.c.syms.text[r.first], m.c.syms.text[r.then]}
+		out.Kind, out.Texts = program.First, []string{m.c.syms.Text[r.first], m.c.syms.Text[r.then]}
 	case shuffled:
-		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
+		out.Kind, out.Texts = program.Const, []string{m.c.syms.Text[r.v]}
 	case usual:
-		out.Kind, out.Texts = program.Const, []string{m.c.syms.text[r.v]}
+		out.Kind, out.Texts = program.Const, []string{m.c.syms.Text[r.v]}
 	case table:
 		out = m.tableAlt(a, r)
 	case cycle:
@@ -239,12 +241,12 @@ func (m *Model) tableAlt(a *arg, t table) program.Alt {
 	for k := range t.rows {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b symbol) int { return natural(m.c.syms.text[a], m.c.syms.text[b]) })
+	slices.SortFunc(keys, func(a, b symbol) int { return natural(m.c.syms.Text[a], m.c.syms.Text[b]) })
 	for _, k := range keys {
-		out.Texts = append(out.Texts, m.c.syms.text[k], m.c.syms.text[t.rows[k]])
+		out.Texts = append(out.Texts, m.c.syms.Text[k], m.c.syms.Text[t.rows[k]])
 	}
 	if t.open {
-		out.Where, out.Any = m.c.syms.text[t.rest], true
+		out.Where, out.Any = m.c.syms.Text[t.rest], true
 	}
 	return out
 }
@@ -291,13 +293,13 @@ func (m *Model) flowAlt(a *arg, r source, out *program.Alt) {
 		out.Kind = program.Address
 		return
 	case ownCall:
-		out.Kind, out.Path = program.Own, m.c.paths.text[r.path]
+		out.Kind, out.Path = program.Own, m.c.paths.Text[r.path]
 	default:
 		out.Kind = program.Request
 		if r.part == response {
 			out.Kind = program.Reply
 		}
-		out.Path = m.c.paths.text[r.path]
+		out.Path = m.c.paths.Text[r.path]
 	}
 	switch r.index {
 	case byItem:
@@ -335,7 +337,7 @@ func (m *Model) flowAlt(a *arg, r source, out *program.Alt) {
 }
 
 func (m *Model) className(q classID) string {
-	for text, id := range m.c.paths.classes {
+	for text, id := range m.c.paths.Classes {
 		if id == q {
 			return text
 		}
@@ -350,9 +352,9 @@ func (m *Model) slotGenerator(s *slot) *program.Hole {
 	for _, o := range s.arg.occs {
 		v := o.raw()
 		if s.word >= 0 {
-			v = m.c.syms.words(v)[s.word]
+			v = m.c.syms.Words(v)[s.word]
 		}
-		text := m.c.syms.text[v]
+		text := m.c.syms.Text[v]
 		if seen[text]++; seen[text] == 1 {
 			values = append(values, text)
 		}
@@ -375,17 +377,19 @@ func looks(values []string) string {
 	switch {
 	case all(isUUID):
 		return "uuid"
-	case all(func(s string) bool { return allDigits(s) && len(s) == 5 && s >= "10000" && s <= "65535" }):
+	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 5 && s >= "10000" && s <= "65535" }):
 		return "port"
-	case all(func(s string) bool { return allDigits(s) && len(s) == 13 && s[0] == '1' }):
+	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 13 && s[0] == '1' }):
 		return "time"
-	case all(func(s string) bool { return allDigits(strings.TrimPrefix(s, "-")) && len(s) >= 8 }):
+	case all(func(s string) bool { return intern.AllDigits(strings.TrimPrefix(s, "-")) && len(s) >= 8 }):
 		return "int"
 	case all(func(s string) bool { return len(s) >= 6 && strings.Trim(s, "0123456789abcdef") == "" }):
 		return "hex"
 	case all(func(s string) bool { return strings.HasPrefix(s, "base64:") }):
 		return "bytes"
-	case all(func(s string) bool { return allLetters(s) || len(s) == 5 && strings.Trim(s, "0123456789.") != "" }):
+	case all(func(s string) bool {
+		return intern.AllLetters(s) || len(s) == 5 && strings.Trim(s, "0123456789.") != ""
+	}):
 		return "word"
 	}
 	return ""
@@ -405,13 +409,13 @@ func (m *Model) identity(k int, of func(*sender) symbol) program.Template {
 			}
 		}
 	}
-	first := m.c.syms.text[of(members[0])]
+	first := m.c.syms.Text[of(members[0])]
 	if first == "" {
 		return program.Template{}
 	}
-	pattern := separators(first)
+	pattern := intern.Separators(first)
 	for _, s := range members {
-		if separators(m.c.syms.text[of(s)]) != pattern {
+		if intern.Separators(m.c.syms.Text[of(s)]) != pattern {
 			var t program.Template
 			t.Append(m.types[k].name+"-", &program.Hole{Alts: []program.Alt{m.alt(nil, affine{x: node, div: 1, a: 1})}})
 			return t
@@ -419,7 +423,7 @@ func (m *Model) identity(k int, of func(*sender) symbol) program.Template {
 	}
 	var t program.Template
 	text := pattern
-	for w := range m.c.syms.words(of(members[0])) {
+	for w := range m.c.syms.Words(of(members[0])) {
 		before, rest, _ := strings.Cut(text, "\x00")
 		text = rest
 		hole, fixed := m.identityWord(members, of, w)
@@ -435,12 +439,12 @@ func (m *Model) identityWord(members []*sender, of func(*sender) symbol, w int) 
 	var offset int64
 	counted := true
 	for i, s := range members {
-		word := m.c.syms.words(of(s))[w]
-		text := m.c.syms.text[word]
+		word := m.c.syms.Words(of(s))[w]
+		text := m.c.syms.Text[word]
 		if !slices.Contains(values, text) && len(values) < 50 {
 			values = append(values, text)
 		}
-		n, ok := m.c.syms.number(word)
+		n, ok := m.c.syms.Number(word)
 		if i == 0 {
 			offset = n - int64(s.rank)
 		}

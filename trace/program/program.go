@@ -63,6 +63,7 @@ type Call struct {
 	Join   *Join    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	Reach  []Reach  `yaml:"reach,omitempty"`
+	Lists  Lists    `yaml:"lists,omitempty"` // whose length varies
 	Args   Args     `yaml:"args,omitempty"`
 }
 
@@ -180,7 +181,7 @@ func Read(name string, text []byte) (p *Program, err error) {
 		return nil, located(name, err)
 	}
 	if err := p.check(); err != nil {
-		return nil, input.Errorf(name, "%v", err)
+		return nil, named(name, text, err)
 	}
 	return p, nil
 }
@@ -259,7 +260,7 @@ func (t *NodeType) Walk(visit func(*Step)) {
 // check finds what a hand edit may have broken.
 func (p *Program) check() error {
 	if p.Version != 1 {
-		return fmt.Errorf("version %d; this reads version 1", p.Version)
+		return at(fmt.Errorf("version %d; this reads version 1", p.Version), "version")
 	}
 	if len(p.Types) == 0 {
 		return errors.New("no node types")
@@ -268,22 +269,40 @@ func (p *Program) check() error {
 	for i := range p.Types {
 		t := &p.Types[i]
 		if t.Name == "" || types[t.Name] {
-			return fmt.Errorf("node type %q: a type needs a name of its own", t.Name)
+			return at(fmt.Errorf("node type %q: a type needs a name of its own", t.Name), "types", i)
 		}
 		types[t.Name] = true
-		for _, c := range t.Calls {
+		for j, c := range t.Calls {
 			if c.Name == "" || owner[c.Name] != "" {
-				return fmt.Errorf("type %s, call %q: a call needs a name of its own", t.Name, c.Name)
+				return at(fmt.Errorf("type %s, call %q: a call needs a name of its own", t.Name, c.Name), "types", i, "calls", j)
 			}
 			owner[c.Name] = t.Name
-			if err := known(c.Wait.Formula, "n"); err != nil || c.Method == "" {
-				return cmp.Or(err, fmt.Errorf("call %q has no method", c.Name))
+			if err := c.check(); err != nil {
+				return at(fmt.Errorf("call %q: %w", c.Name, err), "types", i, "calls", j)
 			}
 		}
 	}
 	for i := range p.Types {
 		if err := p.Types[i].check(owner, types); err != nil {
-			return fmt.Errorf("type %s: %w", p.Types[i].Name, err)
+			return at(fmt.Errorf("type %s: %w", p.Types[i].Name, err), "types", i)
+		}
+	}
+	return nil
+}
+
+// check finds what is wrong with a call by itself.
+func (c *Call) check() error {
+	if c.Method == "" {
+		return errors.New("it has no method")
+	}
+	if err := known(c.Wait.Formula, "n"); err != nil {
+		return at(err, "wait")
+	}
+	for _, l := range c.Lists {
+		for _, f := range l.Lengths {
+			if err := known(f, "n"); err != nil {
+				return at(err, "lists", l.Path)
+			}
 		}
 	}
 	return nil
@@ -291,40 +310,58 @@ func (p *Program) check() error {
 
 func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 	if err := known(t.Nodes, "n"); err != nil {
-		return err
+		return at(err, "nodes")
 	}
 	if s := t.Start; s != nil {
 		if owner[s.After] == "" {
-			return fmt.Errorf("starts after the call %q, which does not exist", s.After)
+			return at(fmt.Errorf("starts after the call %q, which does not exist", s.After), "start", "after")
 		}
 		if s.Of != "" && !types[s.Of] {
-			return fmt.Errorf("starts after the type %q, which does not exist", s.Of)
+			return at(fmt.Errorf("starts after the type %q, which does not exist", s.Of), "start", "of")
 		}
 	}
-	for _, c := range t.Calls {
-		if c.Join != nil && owner[c.Join.After] == "" {
-			return fmt.Errorf("call %q: joins the call %q, which does not exist", c.Name, c.Join.After)
+	for i, c := range t.Calls {
+		if err := c.checkFlows(owner); err != nil {
+			return at(fmt.Errorf("call %q%w", c.Name, err), "calls", i)
 		}
-		for _, r := range c.Reach {
-			if owner[r.From] == "" {
-				return fmt.Errorf("call %q: made for the call %q, which does not exist", c.Name, r.From)
-			}
+	}
+	return cmp.Or(
+		at(checkSteps(t.Steps, t.Name, owner), "steps"),
+		at(checkSteps(t.Beats, t.Name, owner), "beats"),
+		at(checkSteps(t.Aside, t.Name, owner), "aside"))
+}
+
+// checkFlows finds calls that a call is made for, or takes values from, and
+// that nobody makes.
+func (c *Call) checkFlows(owner map[string]string) error {
+	if c.Join != nil && owner[c.Join.After] == "" {
+		return at(fmt.Errorf(": joins the call %q, which does not exist", c.Join.After), "join", "after")
+	}
+	for i, r := range c.Reach {
+		if owner[r.From] == "" {
+			return at(fmt.Errorf(": made for the call %q, which does not exist", r.From), "reach", i)
 		}
-		for _, a := range c.Args {
-			for _, h := range a.Value.Holes() {
-				if from := h.From(); from != "" && owner[from] == "" {
-					return fmt.Errorf("call %q, argument %s: taken from the call %q, which does not exist", c.Name, a.Path, from)
-				}
+	}
+	for _, a := range c.Args {
+		for _, h := range a.Value.Holes() {
+			if from := h.From(); from != "" && owner[from] == "" {
+				return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
 			}
 		}
 	}
-	var bad error
-	t.Walk(func(s *Step) {
-		if err := s.check(t.Name, owner); err != nil && bad == nil {
-			bad = err
+	return nil
+}
+
+func checkSteps(steps []Step, kind string, owner map[string]string) error {
+	for i := range steps {
+		if err := steps[i].check(kind, owner); err != nil {
+			return at(err, i)
 		}
-	})
-	return bad
+		if err := checkSteps(steps[i].Steps, kind, owner); err != nil {
+			return at(err, i, "steps")
+		}
+	}
+	return nil
 }
 
 func (s *Step) check(kind string, owner map[string]string) error {
@@ -340,10 +377,10 @@ func (s *Step) check(kind string, owner map[string]string) error {
 	}
 	if s.Repeat != nil {
 		if err := known(*s.Repeat, "n", "node"); err != nil {
-			return err
+			return at(err, "repeat")
 		}
 	}
-	return known(s.Every.Formula, "n", "node")
+	return at(known(s.Every.Formula, "n", "node"), "every")
 }
 
 // known reports names in a formula that mean nothing where it stands.

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,16 +48,40 @@ types:
 
 // TestRoundTrip: written, read and written again, the same bytes.
 func TestRoundTrip(t *testing.T) {
-	p, err := Read("p.yaml", []byte(small))
+	full, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	once, err := p.Write()
-	if err != nil {
-		t.Fatal(err)
+	for _, text := range []string{small, string(full)} {
+		p, err := Read("p.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		once, err := p.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(once) != text {
+			t.Errorf("written differently:\n%s", once)
+		}
 	}
-	if string(once) != small {
-		t.Errorf("written differently:\n%s", once)
+}
+
+// TestElements: lists in lists, element by element.
+func TestElements(t *testing.T) {
+	var c Call
+	for _, path := range []string{"id", "nodes[*].name", "nodes[*].disks[*].size", "nodes[*].rack", "tags[*]"} {
+		c.Args = append(c.Args, Arg{Path: path})
+	}
+	c.Lists = Lists{{"nodes", []Formula{MustFormula("2")}}, {"nodes[*].disks", []Formula{MustFormula("n")}}}
+	var got []string
+	c.Elements(func(l List) int { return l.Lengths[0].At(2) }, func(path string, item int, _ Template) {
+		got = append(got, fmt.Sprintf("%s/%d", path, item))
+	})
+	want := "id/0 nodes[0].name/0 nodes[0].disks[0].size/0 nodes[0].disks[1].size/1 nodes[0].rack/0 " +
+		"nodes[1].name/1 nodes[1].disks[0].size/0 nodes[1].disks[1].size/1 nodes[1].rack/1 tags[0]/0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, " "), want)
 	}
 }
 
@@ -64,15 +89,18 @@ func TestRoundTrip(t *testing.T) {
 func TestBadPrograms(t *testing.T) {
 	for _, tc := range []struct{ old, new, want string }{
 		{"min(10, n)", "min(10 n)", "p.yaml:29: formula"},
-		{"min(10, n)", "10*m", `"m" is not known here`},
+		{"min(10, n)", "10*m", `p.yaml:29: type client: formula "10*m": "m" is not known here`},
 		{"repeat: ceil", "repaet: ceil", "p.yaml:33: field repaet not found"},
-		{"          - call: create#1\n          - call: write#1", "          - call: create#9\n          - call: write#1", `step "create#9": this type has no such call`},
-		{`reply "create#1"`, `reply "create#7"`, `taken from the call "create#7", which does not exist`},
+		{"          - call: create#1\n          - call: write#1", "          - call: create#9\n          - call: write#1", `p.yaml:31: type client: step "create#9": this type has no such call`},
+		{`reply "create#1"`, `reply "create#7"`, `p.yaml:23: type client: call "write#1", argument id: taken from the call "create#7", which does not exist`},
 		{"{i:05}", "{i:05", "p.yaml:12: "},
+		{"flag: true", "flag:", "p.yaml:13: a value is missing"},
 		{"{now ms}", "{now fortnights}", "p.yaml:26: "},
-		{"version: 1", "version: 2", "version 2"},
-		{"share: 0.5", "share: 7", "a share lies between 0 and 1"},
-		{"type: client", "type: \"\"", "a type needs a name"},
+		{"version: 1", "version: 2", "p.yaml:1: version 2"},
+		{"share: 0.5", "share: 7", "p.yaml:32: type client: step \"write#1\": a share lies between 0 and 1"},
+		{"type: client", "type: \"\"", "p.yaml:4: node type \"\": a type needs a name"},
+		{"wait: 10+2*n", "lists: {a: [2*k]}", `p.yaml:10: call "create#1": formula "2*k": "k" is not known here`},
+		{"wait: 10+2*n", "lists: {a: []}", "p.yaml:10: the list a has no length"},
 	} {
 		if !strings.Contains(small, tc.old) {
 			t.Fatalf("%q is not in the program", tc.old)

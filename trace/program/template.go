@@ -242,7 +242,7 @@ func (a Alt) flowWords() []string {
 
 // MarshalYAML writes a plain number or truth value as such, all else as text.
 func (t Template) MarshalYAML() (any, error) {
-	if t.Bare && len(t.parts) == 1 && t.parts[0].hole == nil {
+	if t.Bare && len(t.parts) == 1 && t.parts[0].hole == nil && t.parts[0].text != "" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.parts[0].text}, nil
 	}
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t.String()}
@@ -256,6 +256,9 @@ func (t Template) MarshalYAML() (any, error) {
 func (t *Template) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return fmt.Errorf("line %d: expected a value", n.Line)
+	}
+	if n.Value == "" && n.ShortTag() == "!!null" {
+		return fmt.Errorf("line %d: a value is missing; the empty text is \"\"", n.Line)
 	}
 	if n.ShortTag() != "!!str" {
 		*t = Text(n.Value, true)

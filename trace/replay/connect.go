@@ -30,6 +30,12 @@ type Pusher interface {
 // A Checker is an executor that knows beforehand which methods its target has.
 type Checker interface{ Check(method string) error }
 
+// A Witness is an executor whose target can be asked which nodes it has
+// declared dead.
+type Witness interface {
+	Dead(context.Context) ([]string, error)
+}
+
 // A link is a connection to a role that comes back when it was lost.
 type link struct {
 	to   Executor

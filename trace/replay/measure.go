@@ -36,6 +36,8 @@ type Result struct {
 	// how many may be.
 	Busy    int `json:"busy"`
 	Workers int `json:"workers"`
+	// Memory is what the players held at the end, in bytes, where somebody looked.
+	Memory int64 `json:"memory_bytes,omitempty"`
 
 	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
 	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
@@ -64,6 +66,8 @@ type CallResult struct {
 	Lag      Spread  `json:"lag_ms"`
 	Errors   []Said  `json:"errors,omitempty"`
 	PerSec   float64 `json:"per_second"`
+
+	hist [3]*hdr.Histogram // latency, service and lag
 }
 
 // A Spread sums up a histogram, in milliseconds.
@@ -126,13 +130,18 @@ func note(in *map[string]*Said, what string, at float64) {
 	s.Count++
 }
 
-func spread(hs ...*hdr.Histogram) Spread {
+func merged(hs []*hdr.Histogram) *hdr.Histogram {
 	all := newHistogram()
 	for _, h := range hs {
 		if h != nil {
 			all.Merge(h)
 		}
 	}
+	return all
+}
+
+func spread(hs ...*hdr.Histogram) Spread {
+	all := merged(hs)
 	if all.TotalCount() == 0 {
 		return Spread{}
 	}
@@ -170,6 +179,11 @@ func (r *run) result(ended string) *Result {
 		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
 	for _, k := range r.plan.kinds {
 		out.Nodes[k.Name] = k.count
+		for _, p := range r.players[k.at] {
+			if p.silent.Load() {
+				out.Silenced++
+			}
+		}
 	}
 	type callType struct{ kind, target, method string }
 	rows := map[callType][]*site{}
@@ -202,6 +216,7 @@ func (r *run) result(ended string) *Result {
 		if row.Made+row.Failed+row.Unsent+row.Skipped == 0 {
 			continue
 		}
+		row.hist = [3]*hdr.Histogram{merged(l), merged(s), merged(g)}
 		row.Latency, row.Service, row.Lag, row.Errors = spread(l...), spread(s...), spread(g...), sorted(said)
 		row.PerSec = float64(row.Answered) / max(seconds, 1e-9)
 		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)

@@ -32,6 +32,7 @@ type player struct {
 	links  []*link        // by role
 	lanes  []lane
 	open   atomic.Int32 // lanes that are not done
+	silent atomic.Bool  // the last call had no reply
 }
 
 func newPlayer(k *kind, rank, scale int, seed uint64) *player {

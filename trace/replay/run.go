@@ -44,6 +44,10 @@ type Options struct {
 	Share    int           // connections that all nodes share for a role; 0: each has its own
 	Workers  int           // calls under way at once; 0: 4096
 	Seed     uint64
+	// Part of Parts plays only every Parts-th node, so that several processes
+	// can share a program whose nodes have nothing to do with each other (see
+	// Apart). Parts 0 plays all.
+	Part, Parts int
 	// Record is told every call that was sent, from many goroutines at once. The
 	// call is its own to keep.
 	Record func(*trace.Call)
@@ -145,10 +149,28 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	r.wheel = wheel.New[lane](r.begun)
 	r.populate()
 	ended := r.turn(ctx)
+	dead := r.dead(context.WithoutCancel(ctx))
 	cancel()
 	r.hangUp() // lets calls go that are still under way
 	r.queue.close()
-	return r.result(ended), nil
+	out := r.result(ended)
+	out.Dead = dead
+	return out, nil
+}
+
+// dead asks the targets which nodes they have given up, those that can tell. One
+// that cannot say so now is left out: it may be what was killed.
+func (r *run) dead(ctx context.Context) (out []string) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	for _, role := range slices.Sorted(maps.Keys(r.Targets)) {
+		if w, ok := r.Targets[role].(Witness); ok {
+			if nodes, err := w.Dead(ctx); err == nil {
+				out = append(out, nodes...)
+			}
+		}
+	}
+	return out
 }
 
 // target is the executor of a role.
@@ -201,9 +223,8 @@ func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
 func (r *run) makePlayers() {
 	for i, k := range r.plan.kinds {
-		r.players[i] = make([]*player, k.count)
-		for rank := range k.count {
-			r.players[i][rank] = newPlayer(k, rank, r.plan.scale, r.Seed)
+		for rank := r.Part; rank < k.count; rank += max(r.Parts, 1) {
+			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.scale, r.Seed))
 		}
 	}
 }
@@ -213,7 +234,7 @@ func (r *run) makePlayers() {
 func (r *run) probe() error {
 	seen := map[string]bool{}
 	for _, k := range r.plan.kinds {
-		if k.count == 0 {
+		if len(r.players[k.at]) == 0 {
 			continue
 		}
 		p := r.players[k.at][0]
@@ -237,8 +258,9 @@ func (r *run) probe() error {
 func (r *run) populate() {
 	total := int64(1) // until everybody is here
 	for i, k := range r.plan.kinds {
-		total += int64(k.count)
-		r.groups[i] = group{undone: k.count, reached: map[*site]map[*player]bool{}}
+		n := len(r.players[k.at])
+		total += int64(n)
+		r.groups[i] = group{undone: n, reached: map[*site]map[*player]bool{}}
 	}
 	r.left.Store(total)
 	now := r.now()
@@ -249,7 +271,7 @@ func (r *run) populate() {
 	}
 	r.mu.Lock()
 	for _, k := range r.plan.kinds {
-		if k.count == 0 {
+		if len(r.players[k.at]) == 0 {
 			r.closeGroup(k)
 		}
 	}
@@ -272,10 +294,10 @@ func (r *run) launch(k *kind, at int64) {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
 	}
-	for i, p := range r.players[k.at] {
+	for _, p := range r.players[k.at] {
 		l := &lane{player: p}
 		l.timer.Of = l
-		r.schedule(l, at+max(ramp, 0)*int64(i)/int64(k.count))
+		r.schedule(l, at+max(ramp, 0)*int64(p.rank)/int64(k.count))
 	}
 }
 
@@ -607,6 +629,7 @@ func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end 
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
 	r.measure(l, call, &reply)
+	l.player.silent.Store(false)
 	if r.Record != nil {
 		r.Record(call)
 	}
@@ -711,6 +734,7 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 		r.tryAgain(l, call, rec, now, lost.wait)
 		return
 	}
+	l.player.silent.Store(true)
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.failed++

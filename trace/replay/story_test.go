@@ -26,7 +26,7 @@ import (
 //
 //	program          the program, as YAML
 //	target           one rule a line, see rules
-//	play [n=N] [for=D] [nodes=TYPE:N] [compress=X] [on-error=P] [roles=A,B] [timeout=D] [patience=D] [show=sender|counts|when]
+//	play [n=N] [for=D] [nodes=TYPE:N] [compress=X] [on-error=P] [roles=A,B] [timeout=D] [patience=D] [workers=N] [show=sender|counts|when]
 //
 // Time is that of a bubble: no test waits, and none is late.
 func TestStories(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStories(t *testing.T) {
 }
 
 func play(t *testing.T, d *datadriven.TestData, p *program.Program, rules string) string {
-	o := replay.Options{Program: p, Ramp: -1, Seed: 1, Workers: 64}
+	o := replay.Options{Program: p, Ramp: -1, Seed: 1, Workers: 1}
 	setting := grow.Setting{Scale: 3, Nodes: map[string]int{}}
 	show, roles := "counts", []string{""}
 	for _, arg := range d.CmdArgs {
@@ -77,6 +77,8 @@ func play(t *testing.T, d *datadriven.TestData, p *program.Program, rules string
 			o.Compress, err = strconv.ParseFloat(v, 64)
 		case "on-error":
 			o.OnError, err = replay.ParsePolicy(v)
+		case "workers":
+			o.Workers, err = strconv.Atoi(v)
 		case "share":
 			o.Share, err = strconv.Atoi(v)
 		case "roles":
@@ -132,7 +134,7 @@ func summary(r *replay.Result) string {
 	if len(r.Unsent) > 0 {
 		fmt.Fprintf(&out, "no target: %s\n", strings.Join(r.Unsent, " "))
 	}
-	fmt.Fprintf(&out, "%s after %s\n", r.Ended, time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond))
+	fmt.Fprintf(&out, "%s after %s\n", r.Ended, time.Duration(r.Seconds*float64(time.Second)).Round(50*time.Millisecond))
 	return out.String()
 }
 
@@ -141,13 +143,13 @@ func summary(r *replay.Result) string {
 //	METHOD path=value...    reply with these leaves
 //	METHOD refuse STATUS    reply with a status
 //	METHOD after D ...      and that so much later
-//	METHOD nth N ...        only to the N-th call of the method, from 0
+//	METHOD nth N ...        only to a node's N-th call of the method, from 0
 //	METHOD hang             no reply
 //	METHOD cut              break the connection
 //	dial refuse             no connection
 //
-// In a value, $i is how many calls of the method came before, $sender who
-// calls, and $path$ what the request holds at path.
+// In a value, $i is how many calls of the method the node made before, $sender
+// who calls, and $path$ what the request holds at path.
 type target struct {
 	t     *testing.T
 	rules []rule
@@ -252,7 +254,7 @@ func (c *line) Pushed(method string, take func(replay.Reply)) (cancel func()) {
 }
 
 func (c *line) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
-	nth := c.number(call.Method)
+	nth := c.number(call.Sender + " " + call.Method)
 	c.note(call)
 	r := c.rule(call.Method, nth)
 	if r == nil {
@@ -310,10 +312,10 @@ func (g *target) heard(show string) string {
 		}
 	case "when":
 		slices.SortStableFunc(g.calls, func(a, b heard) int {
-			return cmp.Or(cmp.Compare(a.at.Round(time.Millisecond), b.at.Round(time.Millisecond)), cmp.Compare(a.sender, b.sender), cmp.Compare(a.method, b.method))
+			return cmp.Or(cmp.Compare(a.at.Round(50*time.Millisecond), b.at.Round(50*time.Millisecond)), cmp.Compare(a.sender, b.sender), cmp.Compare(a.method, b.method))
 		})
 		for _, c := range g.calls {
-			fmt.Fprintf(&out, "%s %s %s\n", c.at.Round(time.Millisecond), c.sender, c.method)
+			fmt.Fprintf(&out, "%s %s %s\n", c.at.Round(50*time.Millisecond), c.sender, c.method)
 		}
 	}
 	return out.String()

@@ -70,12 +70,12 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%.1f%% of calls were refused or had no reply", 100*share)
 	case r.Service.P99 > ms(l.Latency):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("the slowest hundredth of replies took %.0f ms and more", r.Service.P99)
+	case r.Lag.P99 > ms(l.Lag) && r.Busy >= r.Workers:
+		v.Verdict, v.Why = Player, fmt.Sprintf("all %d workers were busy, and the other calls %.0f ms late", r.Workers, r.Lag.P99)
+	case r.Lag.P99 > ms(l.Lag):
+		v.Verdict, v.Why = Player, fmt.Sprintf("a hundredth of calls were sent %.0f ms late and more", r.Lag.P99)
 	case float64(missed) > 0.01*float64(r.Made+missed):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d beats passed before the one before was answered", missed)
-	case r.Lag.P99 > ms(l.Lag) && r.Busy < r.Workers:
-		v.Verdict, v.Why = Player, fmt.Sprintf("a hundredth of calls were sent %.0f ms late and more", r.Lag.P99)
-	case r.Lag.P99 > ms(l.Lag):
-		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d calls were under way at once, and the others %.0f ms late", r.Busy, r.Lag.P99)
 	}
 	return v
 }

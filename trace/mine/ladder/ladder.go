@@ -9,6 +9,7 @@
 package ladder
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,42 +23,91 @@ import (
 type Point struct{ N, V int }
 
 // Exact returns every form that meets all points, simplest first: none when
-// two points at one scale differ or no form fits.
+// two points at one scale differ or no form fits. A line through three scales or
+// more leaves no room for anything else; of one scale there is only the number,
+// and the scale itself if that is the number.
 func Exact(points []Point) []program.Formula {
 	points, ok := distinct(points)
 	if !ok || len(points) == 0 {
 		return nil
 	}
+	var out []program.Formula
+	add := func(f program.Formula, found bool) {
+		if found && meets(f, points) && !falls(f, points) && !slices.ContainsFunc(out, func(o program.Formula) bool { return o.String() == f.String() }) {
+			out = append(out, f)
+		}
+	}
 	if constant(points) {
-		return []program.Formula{program.MustFormula("%d", points[0].V)}
+		add(program.MustFormula("%d", points[0].V), true)
+		add(program.MustFormula("n"), len(points) == 1 && points[0].N > 1)
+		return out
 	}
 	if len(points) < 3 {
 		return nil
 	}
-	var out []program.Formula
-	add := func(f program.Formula, found bool) {
-		if found && meets(f, points) && !slices.ContainsFunc(out, func(o program.Formula) bool { return o.String() == f.String() }) {
-			out = append(out, f)
-		}
+	if f, found := line("n", points); found && meets(f, points) {
+		return []program.Formula{f}
 	}
 	for _, basis := range bases() {
-		if basis == "n" || values(points) >= 3 { // two values are a step anywhere
-			add(line(basis, points))
+		if values(points) < 3 {
+			break // two values are a step anywhere
+		}
+		if f, found := line(basis, points); found && (len(points) > 3 || spare(basis, f)) {
+			add(f, true)
 		}
 	}
-	if !meetsLine(points) {
-		add(bounded("min", points))
-		add(bounded("max", points))
+	slices.SortStableFunc(out, func(a, b program.Formula) int { return cmp.Compare(extras(a), extras(b)) })
+	add(bounded("min", points))
+	add(bounded("max", points))
+	if len(points) == 3 {
+		add(lineAnd("floor(n/2)", points))
+		return out
 	}
-	if len(points) >= 4 {
-		add(plane("n*n", "n", points))
-		for d := 2; d <= 4; d++ {
-			add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
-		}
-		add(bent(points))
-		add(stepped(points))
+	add(plane("n*n", "n", points))
+	for d := 2; d <= 4; d++ {
+		add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
 	}
+	add(bent(points))
+	add(stepped(points))
 	return out
+}
+
+// falls: only a line may come to less as the scale grows.
+func falls(f program.Formula, points []Point) bool {
+	last := points[len(points)-1]
+	return f.At(4*last.N) < last.V || f.At(16*last.N) < last.V
+}
+
+// spare: a factor or an offset, but not both; three scales prove no more.
+func spare(basis string, f program.Formula) bool {
+	text := f.String()
+	return strings.HasPrefix(text, basis) || strings.HasSuffix(text, basis)
+}
+
+// extras is how many numbers a form has besides its basis.
+func extras(f program.Formula) int {
+	n := 0
+	if text := f.String(); text[0] < 'a' {
+		n++
+	}
+	if f.String()[len(f.String())-1] != ')' {
+		n++
+	}
+	return n
+}
+
+// lineAnd is a line in n and one time the basis.
+func lineAnd(basis string, points []Point) (program.Formula, bool) {
+	f := program.MustFormula("%s", basis)
+	rest := slices.Clone(points)
+	for i := range rest {
+		rest[i].V -= f.At(rest[i].N)
+	}
+	l, ok := line("n", rest)
+	if !ok || !meets(l, rest) {
+		return program.Formula{}, false
+	}
+	return program.MustFormula("%s+%s", basis, l), true
 }
 
 // distinct sorts points by scale, one a scale; not ok when two differ.
@@ -90,12 +140,6 @@ func constant(points []Point) bool {
 	return !slices.ContainsFunc(points, func(p Point) bool { return p.V != points[0].V })
 }
 
-// meetsLine: a bound that no point has come to is no bound.
-func meetsLine(points []Point) bool {
-	f, ok := line("n", points)
-	return ok && meets(f, points)
-}
-
 func meets(f program.Formula, points []Point) bool {
 	for _, p := range points {
 		if math.Abs(f.Eval(program.Vars{"n": float64(p.N)})-float64(p.V)) > 1e-6 {
@@ -105,9 +149,10 @@ func meets(f program.Formula, points []Point) bool {
 	return true
 }
 
-// bases are the shapes a count may follow, times a whole number plus another.
+// bases are the shapes besides n that a count may follow, times a whole number
+// plus another.
 func bases() []string {
-	out := []string{"n"}
+	var out []string
 	for d := 2; d <= 4; d++ {
 		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
 	}

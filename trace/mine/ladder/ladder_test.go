@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"fmt"
 	"math"
 	"testing"
 )
@@ -25,6 +26,7 @@ func TestKnownTruths(t *testing.T) {
 		"n*(n-1)":            func(n int) int { return n * (n - 1) },
 		"5*n+floor(n/2)+16":  func(n int) int { return 5*n + n/2 + 16 },
 		"min(4*n+5, 2*n+12)": func(n int) int { return min(4*n+5, 2*n+12) },
+		"a step":             func(n int) int { return 1 + min(1, max(0, n-5)) },
 	} {
 		got := Exact(at(scales, f))
 		if len(got) == 0 {
@@ -52,6 +54,45 @@ func TestAmbiguousIsNamed(t *testing.T) {
 		if len(got) == 0 || got[0].At(60000) != f(60000) {
 			t.Errorf("with %d as well: %v, not %d at 60000", next, got, f(60000))
 		}
+	}
+}
+
+// TestFewScales: one scale knows the number, which may be the scale; three know
+// a line, and forms with one number more.
+func TestFewScales(t *testing.T) {
+	if got := fmt.Sprint(Exact([]Point{{6, 6}})); got != "[6 n]" {
+		t.Errorf("6 at n = 6 became %s", got)
+	}
+	for name, f := range map[string]func(int) int{
+		"[5*n+2]":             func(n int) int { return 5*n + 2 },
+		"[floor(n/2)]":        func(n int) int { return n / 2 },
+		"[floor(n/2)+5*n+16]": func(n int) int { return 5*n + n/2 + 16 },
+	} {
+		if got := fmt.Sprint(Exact(at([]int{3, 4, 6}, f))); got != name {
+			t.Errorf("%s became %s", name, got)
+		}
+	}
+	if got := Exact([]Point{{3, 2}, {4, 2}, {6, 1}}); len(got) > 0 {
+		t.Errorf("a count that falls became %v", got)
+	}
+}
+
+func TestBreak(t *testing.T) {
+	scales := []int{3, 4, 6, 8, 12}
+	if before, after, ok := Break(at(scales, func(n int) int { return max(0, 2*n-10) })); !ok || before != 4 || after != 6 {
+		t.Errorf("between %d and %d (%v), want 4 and 6", before, after, ok)
+	}
+	if before, after, ok := Break(at(scales, func(n int) int { return 3*n + 1 })); ok {
+		t.Errorf("a line has no break between %d and %d", before, after)
+	}
+}
+
+// TestDisturbedTimes: what disturbs a long time disturbs it more; the short
+// ones are the better witnesses.
+func TestDisturbedTimes(t *testing.T) {
+	f := Smooth([]float64{3, 4, 6, 6, 8, 12}, []float64{40, 50, 70, 71, 90, 200})
+	if got := f.At(26); got > 350 {
+		t.Errorf("%v gives %d at 26; five of six say 270", f, got)
 	}
 }
 

@@ -26,8 +26,8 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay
 	for {
 		var body []byte
 		err := frame.Read(r, &body)
-		if errors.Is(err, io.EOF) {
-			break
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break // who asked has ended, perhaps in the middle of a word
 		}
 		if err != nil {
 			return err

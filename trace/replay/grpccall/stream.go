@@ -97,7 +97,11 @@ func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescrip
 		err := open.RecvMsg(m)
 		s.mu.Lock()
 		asked, taker := s.asked, s.taker
-		s.asked = nil
+		if s.open != open { // a newer stream was asked
+			asked = nil
+		} else {
+			s.asked = nil
+		}
 		switch {
 		case err != nil && s.open == open:
 			s.open = nil

@@ -4,6 +4,7 @@
 package lean
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -52,7 +53,7 @@ func (e *executor) Dial(ctx context.Context, _ replay.Identity) (replay.Conn, er
 		c.Close()
 		return nil, fmt.Errorf("%s does not speak the lean protocol: %w", to, err)
 	}
-	return &conn{c: c}, nil
+	return &conn{c: c, r: bufio.NewReaderSize(c, readBuffer)}, nil
 }
 
 func greet(ctx context.Context, c net.Conn) error {
@@ -74,8 +75,13 @@ func greet(ctx context.Context, c net.Conn) error {
 	return nil
 }
 
+// readBuffer is what a connection holds while nothing is said: enough that a
+// usual message takes one system call.
+const readBuffer = 512
+
 type conn struct {
 	c    net.Conn
+	r    *bufio.Reader
 	last uint64 // number of the newest call
 }
 
@@ -96,7 +102,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if _, err := c.c.Write(*buf); err != nil {
 		return replay.Reply{}, err
 	}
-	if err := frame.Read(c.c, buf); err != nil {
+	if err := frame.Read(c.r, buf); err != nil {
 		return replay.Reply{}, err
 	}
 	number, reply, err := parseReply(*buf)

@@ -1,8 +1,8 @@
 package lean
 
 import (
+	"bufio"
 	"context"
-	"io"
 	"net"
 	"sync"
 
@@ -72,19 +72,20 @@ func (s *server) serve(c net.Conn) {
 	if err := greet(context.Background(), c); err != nil {
 		return
 	}
-	for s.one(c) == nil {
+	r := bufio.NewReaderSize(c, readBuffer)
+	for s.one(c, r) == nil {
 	}
 }
 
-// one answers the next call of a connection. No buffer is held while it waits.
-func (s *server) one(c net.Conn) error {
-	var first [1]byte
-	if _, err := io.ReadFull(c, first[:]); err != nil {
+// one answers the next call of a connection. No more than the reader's buffer
+// is held while it waits.
+func (s *server) one(c net.Conn, r *bufio.Reader) error {
+	if _, err := r.Peek(1); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	if err := frame.Read(io.MultiReader(&once{first[0], false}, c), buf); err != nil {
+	if err := frame.Read(r, buf); err != nil {
 		return err
 	}
 	number, call, err := parseRequest(*buf)
@@ -95,18 +96,4 @@ func (s *server) one(c net.Conn) error {
 	*buf = appendReply((*buf)[:0], number, &reply)
 	_, err = c.Write(*buf)
 	return err
-}
-
-// once is a reader of one byte.
-type once struct {
-	b    byte
-	done bool
-}
-
-func (o *once) Read(p []byte) (int, error) {
-	if o.done || len(p) == 0 {
-		return 0, io.EOF
-	}
-	p[0], o.done = o.b, true
-	return 1, nil
 }

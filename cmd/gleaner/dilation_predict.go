@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/dilation"
+	"gleaner/dilation/mixfile"
+	"gleaner/input"
+	lab "gleaner/lab/dilation"
+)
+
+func newDilationPredict() *cobra.Command {
+	return &cobra.Command{
+		Use:   "predict MIX.yaml",
+		Short: "Say when jobs that share a machine will end",
+		Long: `Predict reads which jobs run on a machine, with their loading vectors or the
+profiles that 'gleaner dilation profile --json' wrote, how long each takes alone and
+when it starts. It prints when each will end, and what the linear sum, which knows
+only one resource, would say. The file is described in docs/formats/mix.md.`,
+		Example: `  gleaner dilation predict examples/dilation/mix.yaml`,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return input.Errorf("", "'%s' takes one mix file; see --help", cmd.CommandPath())
+			}
+			m, err := readMix(args[0])
+			if err != nil {
+				return err
+			}
+			p := predict(m)
+			if wantJSON(cmd) {
+				return printJSON(cmd, p)
+			}
+			return p.print(cmd.OutOrStdout())
+		},
+	}
+}
+
+func readMix(name string) (*mixfile.Mix, error) {
+	text, err := readInput(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mixfile.Read(name, text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Jobs {
+		if j := &m.Jobs[i]; j.Profile != "" {
+			if err := takeProfile(name, j); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+// readInput reads a file that the user has named.
+func readInput(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, input.Errorf(name, "%v", errors.Unwrap(err))
+	}
+	return text, nil
+}
+
+// takeProfile gives a job the load that was found by profiling it. The file
+// stands beside the mix file unless its name says otherwise.
+func takeProfile(mix string, j *mixfile.Job) error {
+	name := j.Profile
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(mix), name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return input.Linef(mix, j.Line, "%v", err)
+	}
+	var p lab.Profile
+	if err := json.Unmarshal(text, &p); err != nil || len(p.Load) == 0 {
+		return input.Linef(mix, j.Line, "%s is not what 'gleaner dilation profile --json' writes", name)
+	}
+	j.Load = make(dilation.Vector, len(mixfile.Resources()))
+	for _, s := range p.Load {
+		i := slices.Index(mixfile.Resources(), s.Resource)
+		if i < 0 {
+			return input.Linef(mix, j.Line, "%s tells of a resource %q", name, s.Resource)
+		}
+		j.Load[i] = s.Share
+	}
+	if j.Alone == 0 {
+		j.Alone = time.Duration(float64(p.Alone) * float64(time.Second))
+	}
+	if err := (dilation.Machine{1, 1, 1, 1}).Check(j.Load); err != nil || j.Alone <= 0 {
+		return input.Linef(mix, j.Line, "%s: takes %v alone: %v", name, j.Alone, err)
+	}
+	return nil
+}
+
+// A prediction is when the jobs of a mix end.
+type prediction struct {
+	Machine  map[string]int `json:"machine"`
+	Jobs     []predicted    `json:"jobs"`
+	Makespan lab.Seconds    `json:"makespan_s"`
+	Linear   lab.Seconds    `json:"linear_sum_s"`
+}
+
+type predicted struct {
+	Name   string             `json:"name"`
+	Load   map[string]float64 `json:"load"`
+	Alone  lab.Seconds        `json:"alone_s"`
+	Start  lab.Seconds        `json:"start_s"`
+	End    lab.Seconds        `json:"end_s"`
+	Takes  lab.Seconds        `json:"takes_s"`
+	Factor float64            `json:"dilation"` // over its whole time
+}
+
+func predict(m *mixfile.Mix) prediction {
+	jobs := make([]dilation.Job, len(m.Jobs))
+	for i, j := range m.Jobs {
+		jobs[i] = dilation.Job{Load: j.Load, Start: j.Start, Work: j.Alone}
+	}
+	finish := m.Machine.Finish(jobs)
+	p := prediction{Machine: map[string]int{"cores": m.Machine[0], "disks": m.Machine[1]}, Makespan: inSeconds(dilation.Makespan(jobs, finish)), Linear: inSeconds(dilation.LinearSum(jobs))}
+	for i, j := range m.Jobs {
+		load := map[string]float64{}
+		for r, name := range mixfile.Resources() {
+			if j.Load[r] > 0 {
+				load[name] = j.Load[r]
+			}
+		}
+		takes := finish[i] - j.Start
+		p.Jobs = append(p.Jobs, predicted{j.Name, load, inSeconds(j.Alone), inSeconds(j.Start), inSeconds(finish[i]), inSeconds(takes), takes.Seconds() / j.Alone.Seconds()})
+	}
+	return p
+}
+
+func inSeconds(d time.Duration) lab.Seconds { return lab.Seconds(d.Seconds()) }
+
+func (p prediction) print(out io.Writer) error {
+	t := newTable("job", ">starts s", ">alone s", ">takes s", ">slow-down", ">ends s")
+	for _, j := range p.Jobs {
+		t.row(j.Name, twoPlaces(j.Start), twoPlaces(j.Alone), twoPlaces(j.Takes), strconv.FormatFloat(j.Factor, 'f', 2, 64), twoPlaces(j.End))
+	}
+	if err := t.print(out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nall are done after %s s; one after the other (linear sum) %s s\n", twoPlaces(p.Makespan), twoPlaces(p.Linear))
+	return err
+}

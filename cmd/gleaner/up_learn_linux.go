@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/control/loads"
+	"gleaner/dilation"
+	"gleaner/history"
+	"gleaner/local"
+)
+
+// coresAndDisk is what loading vectors speak of on one machine.
+func coresAndDisk(size cluster.Resources) dilation.Machine {
+	return dilation.Machine{max(1, int(size.CPU/cluster.Core)), 1}
+}
+
+// A learner finds out how tasks load the machine, and keeps it in the history.
+// It writes on its own time, so that the loop never waits for a disk.
+type learner struct {
+	*loads.Book
+	world *local.World
+	store *history.Store
+	log   *slog.Logger
+	ended chan endedTask
+}
+
+// An endedTask is one whose run is to be learned from.
+type endedTask struct {
+	task  cluster.TaskID
+	stage string
+	run   dilation.Run
+}
+
+// newLearner knows what the history knows.
+func newLearner(ctx context.Context, world *local.World, store *history.Store, log *slog.Logger) (*learner, error) {
+	l := &learner{loads.New(coresAndDisk(world.Machine().Size())), world, store, log, make(chan endedTask, 1000)}
+	l.Finished = func(task cluster.TaskID, stage string, run dilation.Run) {
+		select {
+		case l.ended <- endedTask{task, stage, run}:
+		default: // others of the stage will do
+		}
+	}
+	past, err := store.TaskRuns(ctx)
+	for _, r := range past {
+		l.Learn(r.Stage, dilation.Run{Took: r.Took, Used: r.Used, Beside: r.Beside})
+	}
+	return l, err
+}
+
+// keep learns from the tasks that end until ctx is done.
+func (l *learner) keep(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e := <-l.ended:
+			spent, known := l.world.Spent(e.task)
+			if !known || spent.Took <= 0 {
+				continue
+			}
+			e.run.Used = used(spent)
+			l.Learn(e.stage, e.run)
+			err := l.store.AddTaskRun(ctx, history.TaskRun{Stage: e.stage, Start: spent.Start, Took: e.run.Took, Used: e.run.Used, Beside: e.run.Beside})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// used are the shares of a run's time on cores and stalled for the disk, of the
+// time in which it did not wait for a core. A kernel that does not tell of
+// stalls leaves the disk at 0.
+func used(s local.Spent) dilation.Vector {
+	went := max(s.Took-max(s.Waited, 0), s.CPU, time.Millisecond).Seconds()
+	return dilation.Limited(dilation.Vector{min(1, s.CPU.Seconds()/went), min(1, max(s.Stalled, 0).Seconds()/went)})
+}
+
+// A knowing world is given jobs with the loading vectors that were learned of
+// their stages.
+type knowing struct {
+	*local.World
+	book *loads.Book
+}
+
+// Submit takes in a job; see local.World.
+func (k knowing) Submit(spec *cluster.Job) (cluster.JobID, error) {
+	known := *spec
+	known.Stages = append([]cluster.Stage{}, spec.Stages...)
+	for i := range known.Stages {
+		if st := &known.Stages[i]; st.Loading == nil {
+			st.Loading = k.book.Load(loads.Stage(spec.Name, st.Name))
+		}
+	}
+	return k.World.Submit(&known)
+}

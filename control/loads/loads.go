@@ -1,0 +1,154 @@
+// Package loads learns, from the tasks that a machine ran, how much of each of
+// its resources the tasks of a stage use, and what ran beside them. It follows
+// the loop as a recorder and decides nothing.
+package loads
+
+import (
+	"sync"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/dilation"
+)
+
+// A Book keeps the loading vectors of stages.
+type Book struct {
+	// Finished is told of every task that ran to its end, from the loop: it
+	// may not wait. The run lacks what the kernel says of it.
+	Finished func(task cluster.TaskID, stage string, run dilation.Run)
+
+	machine dilation.Machine
+
+	mu      sync.Mutex
+	runs    map[string][]dilation.Run
+	learned map[string]dilation.Vector
+	names   map[cluster.JobID]string
+	running map[cluster.TaskID]*task
+	primary dilation.Vector
+	at      time.Time // of the last event
+}
+
+// A task is one that runs.
+type task struct {
+	stage string
+	since time.Time
+	load  dilation.Vector
+	area  dilation.Vector // what ran beside it, times the seconds it did
+}
+
+// New gives an empty book of a machine whose first resource is its cores.
+func New(m dilation.Machine) *Book {
+	return &Book{machine: m, runs: map[string][]dilation.Run{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
+		running: map[cluster.TaskID]*task{}, primary: make(dilation.Vector, len(m))}
+}
+
+// Stage is how a stage is called from run to run.
+func Stage(job, stage string) string { return job + "/" + stage }
+
+// Kept is how many runs of a stage are learned from, the last ones.
+const Kept = 20
+
+// Learn takes in a run of a stage.
+func (b *Book) Learn(stage string, run dilation.Run) {
+	if len(run.Used) != len(b.machine) || len(run.Beside) != len(b.machine) {
+		return // of another machine
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := append(b.runs[stage], run)
+	b.runs[stage] = all[max(0, len(all)-Kept):]
+	b.learned[stage] = b.machine.Learn(b.runs[stage])
+}
+
+// Load is the loading vector of a stage; nil when none of it has run yet.
+func (b *Book) Load(stage string) dilation.Vector {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.learned[stage]
+}
+
+// Action takes in what was decided.
+func (b *Book) Action(a cluster.Action) error {
+	if a.Kind == cluster.FinishJob {
+		b.mu.Lock()
+		delete(b.names, a.ID)
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// Event takes in what happened.
+func (b *Book) Event(ev cluster.Event) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(ev.At)
+	switch ev.Kind {
+	case cluster.UseReported:
+		for _, use := range ev.Use {
+			b.primary[0] = float64(use.Primary.CPU) / float64(cluster.Core)
+		}
+	case cluster.JobSubmitted:
+		b.names[ev.Job.ID] = ev.Job.Name
+	case cluster.Resumed:
+		for _, p := range ev.Past {
+			if p.Ended.IsZero() {
+				b.names[p.Job.ID] = p.Job.Name
+			}
+		}
+	case cluster.TaskStarted:
+		b.started(ev)
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+		b.stopped(ev)
+	}
+	return nil
+}
+
+// advance counts what has run beside whom until now.
+func (b *Book) advance(now time.Time) {
+	past := now.Sub(b.at).Seconds()
+	b.at = now
+	if past <= 0 {
+		return
+	}
+	total := b.machine.Sum(b.primary)
+	for _, t := range b.running {
+		total.Add(t.load)
+	}
+	for _, t := range b.running {
+		for i := range t.area {
+			t.area[i] += max(0, total[i]-t.load[i]) * past
+		}
+	}
+}
+
+// started takes in a task. One of which nothing is known is taken for one that
+// computes all the time.
+func (b *Book) started(ev cluster.Event) {
+	name, known := b.names[ev.Task.Job]
+	if !known {
+		return
+	}
+	t := &task{stage: Stage(name, ev.Task.Stage), since: ev.At, area: make(dilation.Vector, len(b.machine))}
+	if t.load = b.learned[t.stage]; t.load == nil {
+		t.load = make(dilation.Vector, len(b.machine))
+		t.load[0] = 1
+	}
+	b.running[ev.Task] = t
+}
+
+func (b *Book) stopped(ev cluster.Event) {
+	t := b.running[ev.Task]
+	delete(b.running, ev.Task)
+	if t == nil || ev.Kind != cluster.TaskFinished || b.Finished == nil {
+		return
+	}
+	took := ev.At.Sub(t.since)
+	if took <= 0 {
+		return
+	}
+	run := dilation.Run{Took: took, Beside: t.area}
+	for i := range run.Beside {
+		run.Beside[i] /= took.Seconds()
+	}
+	b.Finished(ev.Task, t.stage, run)
+}

@@ -1,0 +1,240 @@
+// Package mixfile reads mix files: YAML that describes jobs which share a
+// machine (docs/formats/mix.md). It is strict: what is not understood is a
+// mistake, with the line it is on.
+package mixfile
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"gleaner/dilation"
+	"gleaner/input"
+)
+
+// Limits of a mix file.
+const (
+	MaxBytes     = 1 << 20
+	maxInstances = 1 << 20
+	maxCopies    = 1000
+	maxJobs      = 10_000
+)
+
+// Resources names what loading vectors in a mix file speak of, in order.
+func Resources() []string { return []string{"cpu", "io", "memory", "net"} }
+
+// A Mix is jobs on one machine.
+type Mix struct {
+	Machine dilation.Machine
+	Jobs    []Job
+}
+
+// A Job is one of them. It has a load or the name of a file with its profile,
+// which may tell how long it takes alone as well.
+type Job struct {
+	Name    string
+	Load    dilation.Vector
+	Profile string
+	Alone   time.Duration // 0: the profile tells
+	Start   time.Duration
+	Line    int // it stands on
+}
+
+// Read reads a mix file; name is what it is called in errors.
+func Read(name string, text []byte) (*Mix, error) {
+	if len(text) > MaxBytes {
+		return nil, input.Errorf(name, "larger than a mix file may be: %d bytes", MaxBytes)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, syntaxError(name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, input.Errorf(name, "an empty file")
+	}
+	f := file(name)
+	m := &Mix{Machine: dilation.Machine{1, 1, 1, 1}}
+	err := f.fields(doc.Content[0], "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		switch field {
+		case "cores":
+			m.Machine[0], err = f.count(value, field, maxInstances)
+		case "disks":
+			m.Machine[1], err = f.count(value, field, maxInstances)
+		case "jobs":
+			m.Jobs, err = f.jobs(value)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// syntaxError takes the line out of the parser's message.
+func syntaxError(name string, err error) error {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
+		line, _ := strconv.Atoi(msg[m[2]:m[3]])
+		return input.Linef(name, line, "not YAML: %s", msg[:m[0]]+msg[m[1]:])
+	}
+	return input.Errorf(name, "not YAML: %s", msg)
+}
+
+// A file is the name of one that is being read.
+type file string
+
+func (f file) wrong(n *yaml.Node, format string, args ...any) error {
+	return input.Linef(string(f), n.Line, format, args...)
+}
+
+// fields calls take for every field of a mapping. A field that take does not
+// know, or that comes twice, or one of needed that is missing is a mistake.
+func (f file) fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
+	if n.Kind != yaml.MappingNode {
+		return f.wrong(n, "%s must be a list of fields with values", what)
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if seen[key.Value] {
+			return f.wrong(key, "%s has the field %q twice", what, key.Value)
+		}
+		seen[key.Value] = true
+		known, err := take(key.Value, value)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return f.wrong(key, "%s has no field %q", what, key.Value)
+		}
+	}
+	for _, field := range needed {
+		if !seen[field] {
+			return f.wrong(n, "%s has no %s", what, field)
+		}
+	}
+	return nil
+}
+
+func (f file) jobs(n *yaml.Node) ([]Job, error) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return nil, f.wrong(n, "jobs must be a list, of one job at least")
+	}
+	var all []Job
+	for _, item := range n.Content {
+		j, copies, err := f.job(item)
+		if err != nil {
+			return nil, err
+		}
+		if len(all)+copies > maxJobs {
+			return nil, f.wrong(item, "more than %d jobs", maxJobs)
+		}
+		for range copies {
+			all = append(all, j)
+		}
+	}
+	return all, nil
+}
+
+func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
+	j, copies = Job{Line: n.Line}, 1
+	err = f.fields(n, "the job", []string{"name"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		switch field {
+		case "name":
+			j.Name, err = f.text(value, field)
+		case "load":
+			j.Load, err = f.load(value)
+		case "profile":
+			j.Profile, err = f.text(value, field)
+		case "alone":
+			if j.Alone, err = f.length(value, field); err == nil && j.Alone == 0 {
+				err = f.wrong(value, "alone must be more than nothing")
+			}
+		case "start":
+			j.Start, err = f.length(value, field)
+		case "copies":
+			copies, err = f.count(value, field, maxCopies)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	switch {
+	case err != nil:
+	case (j.Load == nil) == (j.Profile == ""):
+		err = f.wrong(n, "the job %q must have either a load or a profile", j.Name)
+	case j.Profile == "" && j.Alone == 0:
+		err = f.wrong(n, "the job %q does not say how long it takes alone", j.Name)
+	}
+	return j, copies, err
+}
+
+// load reads shares by the names of resources.
+func (f file) load(n *yaml.Node) (dilation.Vector, error) {
+	load := make(dilation.Vector, len(Resources()))
+	err := f.fields(n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
+		for i, name := range Resources() {
+			if name == field {
+				share, err := strconv.ParseFloat(value.Value, 64)
+				if value.Kind != yaml.ScalarNode || err != nil {
+					return true, f.wrong(value, "%s is %q, not a share between 0 and 1", field, value.Value)
+				}
+				load[i] = share
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := (dilation.Machine{1, 1, 1, 1}).Check(load); err != nil {
+		return nil, f.wrong(n, "%v", err)
+	}
+	return load, nil
+}
+
+func (f file) text(n *yaml.Node, what string) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.Value == "" {
+		return "", f.wrong(n, "%s must be a text", what)
+	}
+	return n.Value, nil
+}
+
+func (f file) count(n *yaml.Node, what string, most int) (int, error) {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return 0, f.wrong(n, "%s is %q, not a whole number", what, n.Value)
+	}
+	if v < 1 || v > most {
+		return 0, f.wrong(n, "%s is %d, not between 1 and %d", what, v, most)
+	}
+	return v, nil
+}
+
+// longest is more than any job takes, and leaves room to add many up.
+const longest = 10 * 365 * 24 * time.Hour
+
+// length reads a length of time: "90s", "1h30m", or a number of seconds.
+func (f file) length(n *yaml.Node, what string) (time.Duration, error) {
+	d, err := time.ParseDuration(n.Value)
+	if s, numeric := strconv.ParseFloat(n.Value, 64); numeric == nil && math.Abs(s) <= longest.Seconds() {
+		d, err = time.Duration(s*float64(time.Second)), nil
+	}
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return 0, f.wrong(n, "%s is %q, not a length of time such as 90s or 1h30m", what, n.Value)
+	}
+	if d < 0 || d > longest {
+		return 0, f.wrong(n, "%s is %v, not between 0 and %v", what, d, longest)
+	}
+	return d, nil
+}

@@ -1,0 +1,68 @@
+package history
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"gleaner/kv"
+)
+
+// A TaskRun is one finished run of a task: what it used, and what ran beside
+// it. Tasks go by the stage they are of, as "job/stage", by the names that
+// stay from run to run.
+type TaskRun struct {
+	Stage  string        `json:"-"`
+	Start  time.Time     `json:"-"`
+	Took   time.Duration `json:"took_ns"`
+	Used   []float64     `json:"used"`   // of each resource, the share of its time
+	Beside []float64     `json:"beside"` // of each resource, what others kept busy meanwhile
+}
+
+// KeptTaskRuns is how many runs of a stage are kept.
+const KeptTaskRuns = 20
+
+// AddTaskRun records a run and forgets all but the newest of its stage.
+func (s *Store) AddTaskRun(ctx context.Context, run TaskRun) error {
+	if run.Stage == "" || run.Took < 0 || run.Start.Unix() < 0 {
+		return fmt.Errorf("history: run of %q at %v for %v cannot be", run.Stage, run.Start, run.Took)
+	}
+	value, err := json.Marshal(run)
+	if err != nil {
+		return fmt.Errorf("history: run of %q: %w", run.Stage, err)
+	}
+	part := []byte(run.Stage)
+	key := kv.Key{Part: part, Row: binary.BigEndian.AppendUint64(nil, uint64(run.Start.UnixNano()))}
+	if err := put(ctx, s.tasks, "task runs", []kv.Record{{Key: key, Value: value}}); err != nil {
+		return err
+	}
+	var all []kv.Key
+	for record, err := range s.tasks.Scan(ctx, kv.Range{Part: part}) {
+		if err != nil {
+			return fmt.Errorf("history: list runs of %q: %w", run.Stage, err)
+		}
+		all = append(all, kv.Key{Part: part, Row: slices.Clone(record.Key.Row)})
+	}
+	return drop(ctx, s.tasks, all[:max(0, len(all)-KeptTaskRuns)])
+}
+
+// TaskRuns lists all runs of tasks that are kept; those of a stage come
+// together, the oldest first.
+func (s *Store) TaskRuns(ctx context.Context) ([]TaskRun, error) {
+	var all []TaskRun
+	for record, err := range s.tasks.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return nil, fmt.Errorf("history: list task runs: %w", err)
+		}
+		run := TaskRun{Stage: string(record.Key.Part)}
+		if err := json.Unmarshal(record.Value, &run); err != nil || len(record.Key.Row) != 8 {
+			return nil, fmt.Errorf("history: damaged run of %q: %w", run.Stage, err)
+		}
+		run.Start = time.Unix(0, int64(binary.BigEndian.Uint64(record.Key.Row))).UTC()
+		all = append(all, run)
+	}
+	return all, nil
+}

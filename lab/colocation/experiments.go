@@ -1,0 +1,160 @@
+package colocation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"gleaner/chart"
+	"gleaner/lab"
+	"gleaner/lab/search"
+)
+
+// Experiments are those on this machine. Figures 10 and 11 are two views of one
+// measurement, which is made once for both.
+func Experiments() []lab.Experiment {
+	var shared remembered
+	return []lab.Experiment{
+		{Name: "fig10", Short: "a search service's tail latency beside harvested jobs, on this machine", Run: view(fig10).of(shared.cycles)},
+		{Name: "fig11", Short: "run times of the jobs beside it", Run: view(fig11).of(shared.cycles)},
+		{Name: "fig12", Short: "the service's tail latency beside jobs that harvest the disk", Run: view(fig12).of(disk)},
+	}
+}
+
+// A size is how long an experiment measures.
+type size struct {
+	length    time.Duration // of the day, as it is played
+	windows   int           // of it, of each of which a percentile is told
+	rounds    int           // of all settings
+	calibrate time.Duration
+}
+
+const (
+	mean   = 0.25 // of the machine, that the primary uses on average
+	demand = 0.60 // of it, that jobs would use: more than is left, so that some always wait
+
+	disturbing = 0.05 // of it, used by others: too much to measure beside
+)
+
+func sizeOf(o lab.Options) size {
+	s := size{length: 36 * time.Second, windows: 20, rounds: 2, calibrate: 5 * time.Second}
+	switch {
+	case o.Quick:
+		s = size{length: 10 * time.Second, windows: 10, rounds: 1, calibrate: 2 * time.Second}
+	case o.Full:
+		s.length, s.windows, s.rounds = 2*time.Minute, 40, 3
+	}
+	s.rounds = max(s.rounds, o.Seeds)
+	return s
+}
+
+// halved is the size for the experiment with fewer settings to tell apart.
+func (s size) halved() size {
+	s.length, s.windows = s.length*5/8, s.windows/2
+	return s
+}
+
+// task is how long one task of a job computes, if it has a core to itself.
+func (s size) task() time.Duration { return s.length / 40 }
+
+// steady is how long the primary must have left room before tasks come back:
+// an hour of the day that is played.
+func (s size) steady() time.Duration { return s.length / 24 }
+
+// A setting is one of the ways in which the day is played.
+type setting struct {
+	name     string
+	policy   string
+	harvests bool
+}
+
+var (
+	alone      = setting{"alone", "history", false}
+	stocked    = setting{"stock", "stock", true}
+	aware      = setting{"primary", "primary", true}
+	historical = setting{"history", "history", true}
+)
+
+// An outcome is what came of one day in one setting.
+type outcome struct {
+	queries         search.Record
+	busy, stolen    float64 // shares of the machine, the second taken by its host
+	primary         float64 // of it, used by the service and its clients
+	harvested       float64 // of it, used by tasks
+	jobs            []jobRun
+	started, killed int // tasks
+	moved           int // MB, by jobs that harvest the disk
+	confined        bool
+}
+
+// used is the share of the machine that did something for the primary or for jobs.
+func (o outcome) used() float64 { return o.primary + o.harvested }
+
+// others is the share that somebody else used, who should not have.
+func (o outcome) others() float64 { return max(o.busy-o.used(), 0) + o.stolen }
+
+type jobRun struct {
+	name     string
+	since    time.Time
+	took     time.Duration
+	finished bool
+	failed   string
+}
+
+// A result is the outcomes of all days in one setting.
+type result struct {
+	setting
+	days []outcome
+}
+
+// A measurement is all results, the first of the primary alone.
+type measurement struct {
+	size    size
+	cores   int
+	results []result
+	again   int    // days that were played again
+	missing string // why there are none
+}
+
+// remembered measures once for all who ask alike.
+type remembered struct {
+	mu  sync.Mutex
+	has *measurement
+}
+
+func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.has != nil && r.has.size == sizeOf(o) {
+		return r.has, nil
+	}
+	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries, o.Done)
+	if err == nil {
+		r.has = m
+	}
+	return m, err
+}
+
+func disk(ctx context.Context, o lab.Options) (*measurement, error) {
+	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies, o.Done)
+}
+
+// A view shows a measurement.
+type view func(*measurement) (lab.Table, chart.Figure)
+
+// of makes the experiment that takes a measurement and shows it; where it
+// cannot be taken, the table says why.
+func (show view) of(measure func(context.Context, lab.Options) (*measurement, error)) func(context.Context, lab.Options) ([]lab.Table, []chart.Figure, error) {
+	return func(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
+		m, err := measure(ctx, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		t, f := show(m)
+		if m.missing != "" {
+			t.Notes = []string{"Left out: " + m.missing + "."}
+			return []lab.Table{t}, nil, nil
+		}
+		return []lab.Table{t}, []chart.Figure{f}, nil
+	}
+}

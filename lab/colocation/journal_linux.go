@@ -1,0 +1,68 @@
+package colocation
+
+import (
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/local"
+)
+
+// A journal keeps what an outcome is made of.
+type journal struct {
+	world     *local.World
+	end       time.Time
+	jobs      []jobRun
+	place     map[cluster.JobID]int // in jobs
+	started   int
+	killed    int
+	moved     int // tables
+	harvested cluster.MilliCPU
+	samples   int
+}
+
+func newJournal(world *local.World) *journal {
+	return &journal{world: world, place: map[cluster.JobID]int{}}
+}
+
+// Event keeps what happened.
+func (j *journal) Event(ev cluster.Event) error {
+	switch ev.Kind {
+	case cluster.UseReported:
+		j.harvested += j.world.Last().Harvested.CPU
+		j.samples++
+	case cluster.JobSubmitted:
+		j.place[ev.Job.ID] = len(j.jobs)
+		j.jobs = append(j.jobs, jobRun{name: ev.Job.Name, since: ev.At})
+	case cluster.TaskStarted:
+		j.started++
+	case cluster.TaskKilled:
+		j.killed++
+	case cluster.TaskFinished:
+		if ev.Task.Stage == "write" || ev.Task.Stage == "read" {
+			j.moved++
+		}
+	}
+	return nil
+}
+
+// Action keeps what was decided.
+func (j *journal) Action(a cluster.Action) error {
+	if a.Kind == cluster.FinishJob {
+		run := &j.jobs[j.place[a.ID]]
+		run.took, run.finished, run.failed = time.Since(run.since), a.Reason == "", a.Reason
+	}
+	return nil
+}
+
+// sum adds the journal up. A job that has not ended counts with the time it
+// has taken so far.
+func (j *journal) sum(o *outcome, mb int) {
+	for _, run := range j.jobs {
+		if !run.finished && run.failed == "" {
+			run.took = j.end.Sub(run.since)
+		}
+		o.jobs = append(o.jobs, run)
+	}
+	o.started, o.killed, o.moved = j.started, j.killed, j.moved*mb
+	o.harvested = float64(j.harvested) / float64(max(j.samples, 1)) / float64(j.world.Machine().CPU)
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package colocation
+
+import "os"
+
+func forgetPages(*os.File) error { return nil }

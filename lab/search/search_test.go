@@ -1,0 +1,238 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain lets this program be its own service.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "lab" && os.Args[2] == "search" {
+		if err := Serve(context.Background(), os.Args[3], os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
+
+func TestOneSeedGivesOneCorpus(t *testing.T) {
+	texts := func(seed uint64) (all []string) {
+		c := Corpus{Documents: 50, Words: 500, Length: 20, Seed: seed}
+		if err := c.Each(func(body string) error { all = append(all, body); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if a, b := texts(1), texts(1); len(a) != 50 || !slices.Equal(a, b) {
+		t.Errorf("%d and %d documents that differ", len(a), len(b))
+	}
+	if slices.Equal(texts(1), texts(2)) {
+		t.Error("two seeds give one corpus")
+	}
+	for _, body := range texts(1) {
+		if n := len(strings.Fields(body)); n < 10 || n > 30 {
+			t.Errorf("a document of %d words", n)
+		}
+	}
+}
+
+func TestWordsAreToldApartAndUnevenlyCommon(t *testing.T) {
+	seen := map[string]bool{}
+	for rank := range uint64(20_000) {
+		seen[word(rank)] = true
+	}
+	if len(seen) != 20_000 {
+		t.Errorf("%d spellings of 20000 words", len(seen))
+	}
+	count := map[string]int{}
+	for _, w := range strings.Fields(Usual.text(seeded(1)).words(50_000)) {
+		count[w]++
+	}
+	if first, hundredth := count[word(0)], count[word(100)]; first < 3*hundredth || hundredth == 0 {
+		t.Errorf("the first word comes %d times, the hundredth %d times", first, hundredth)
+	}
+}
+
+// What the service finds is what is there: a word, spelt right or with one
+// mistake, in the documents that hold it.
+func TestTheServiceAnswers(t *testing.T) {
+	c := Corpus{Documents: 200, Words: 2000, Length: 20, Seed: 1}
+	service := start(t, c)
+	rare := word(1500)
+	holds, n := map[int]bool{}, 0
+	_ = c.Each(func(body string) error {
+		holds[n] = slices.ContainsFunc(strings.Fields(body), func(w string) bool { return nearly(w, rare) })
+		n++
+		return nil
+	})
+	want := uint64(0)
+	for _, held := range holds {
+		if held {
+			want++
+		}
+	}
+	response, err := http.Get(service.URL + "/?q=" + url.QueryEscape(rare))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer Answer
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Total != want || want == 0 || len(answer.Hits) != int(min(want, best)) {
+		t.Errorf("%+v, but %d documents hold %q", answer, want, rare)
+	}
+}
+
+// nearly is the dumb twin of fuzziness 1: one letter changed, added or left out.
+func nearly(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	for i := range b {
+		if i < len(a) && a[i] == b[i] {
+			continue
+		}
+		if len(a) == len(b) {
+			return a[i+1:] == b[i+1:]
+		}
+		return a[i:] == b[i+1:]
+	}
+	return false
+}
+
+func start(t *testing.T, c Corpus) *Service {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "index")
+	if err := Build(dir, c); err != nil {
+		t.Fatal(err)
+	}
+	service, err := Start(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := service.Stop(); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	return service
+}
+
+func TestAServiceWithoutAnIndexSaysSo(t *testing.T) {
+	if _, err := Start(t.Context(), filepath.Join(t.TempDir(), "nothing")); err == nil {
+		t.Error("it started")
+	}
+}
+
+func TestLoadFollowsTheCurve(t *testing.T) {
+	const length = 100 * time.Second
+	rate := func(at time.Duration) float64 {
+		if at < length/2 {
+			return 50
+		}
+		return 200
+	}
+	l := Follow(rate, length, Usual, seeded(1))
+	if !slices.IsSorted(l.At) || len(l.At) != len(l.Queries) || l.At[len(l.At)-1] >= length {
+		t.Fatal("queries out of order or out of the day")
+	}
+	half, _ := slices.BinarySearch(l.At, length/2)
+	// 2,500 and 10,000 are expected; five standard deviations either way.
+	if rest := len(l.At) - half; math.Abs(float64(half)-2500) > 250 || math.Abs(float64(rest)-10_000) > 500 {
+		t.Errorf("%d and %d queries", half, rest)
+	}
+	if again := Follow(rate, length, Usual, seeded(1)); !slices.Equal(again.At, l.At) || !slices.Equal(again.Queries, l.Queries) {
+		t.Error("one seed gives two loads")
+	}
+}
+
+// A service that stalls for half a second keeps all waiting that fall due
+// meanwhile, although they have not been let in: a closed loop would see one
+// slow query, the open loop sees a quarter of them.
+func TestAStallShowsInEveryQueryThatFellDue(t *testing.T) {
+	const stall = 500 * time.Millisecond
+	var door sync.Mutex
+	begun := time.Now()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		door.Lock()
+		defer door.Unlock()
+		if past := time.Since(begun); past > stall && past < 2*stall {
+			time.Sleep(2*stall - past)
+		}
+	}))
+	defer server.Close()
+	l := Follow(func(time.Duration) float64 { return 100 }, 4*stall, Usual, seeded(2))
+	record, err := l.Play(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := 0
+	for _, q := range record {
+		if q.Took > stall/4 {
+			slow++
+		}
+	}
+	// About 37 fall due in the first three quarters of the stall.
+	if slow < 20 || record.Failed() > 0 || record.Percentile(0.99) < float64(stall.Milliseconds())/2 {
+		t.Errorf("%d of %d queries took long, %d failed, p99 %.0f ms", slow, len(record), record.Failed(), record.Percentile(0.99))
+	}
+}
+
+func TestAFailedQueryIsCounted(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	record, err := Load{At: []time.Duration{0, time.Millisecond}, Queries: []string{"a", "b"}}.Play(t.Context(), server.URL)
+	if err != nil || record.Failed() != 2 {
+		t.Errorf("%v, %v", record, err)
+	}
+	if _, err := Capacity(t.Context(), server.URL, []string{"a"}, 2, time.Second); err == nil {
+		t.Error("a service that never answers has a capacity")
+	}
+}
+
+func TestPlayEndsWhenItIsTold(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (Load{At: []time.Duration{time.Hour}, Queries: []string{"a"}}).Play(ctx, "http://127.0.0.1:1"); err == nil {
+		t.Error("it went on")
+	}
+}
+
+func TestWindowsAndPercentiles(t *testing.T) {
+	var r Record
+	for i := range 200 {
+		r = append(r, Query{At: time.Duration(i) * time.Second, Took: time.Duration(i%100+1) * time.Millisecond})
+	}
+	windows := r.Windows(4, 200*time.Second)
+	for i, want := range []float64{50, 100, 50, 100} {
+		if got := windows[i].Percentile(0.99); len(windows[i]) != 50 || got != want {
+			t.Errorf("window %d: %d queries, p99 %v ms, want %v", i, len(windows[i]), got, want)
+		}
+	}
+	if got := r.Percentile(0.5); got != 50 {
+		t.Errorf("median %v ms", got)
+	}
+	if got := (Record{}).Percentile(0.5); !math.IsNaN(got) {
+		t.Errorf("of nothing: %v", got)
+	}
+}

@@ -1,0 +1,117 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/mapping"
+)
+
+const (
+	field   = "body"
+	best    = 10  // hits of an answer
+	typos   = 1   // in a word, that are forgiven
+	batch   = 500 // documents indexed at once
+	laxness = 400 // GOGC: the heap is small beside the index, which is mapped from files
+)
+
+// Build indexes the corpus in dir, which must not exist.
+func Build(dir string, c Corpus) error {
+	index, err := bleve.New(dir, indexed())
+	if err != nil {
+		return fmt.Errorf("search: build %s: %w", dir, err)
+	}
+	n, pending := 0, index.NewBatch()
+	flush := func() error {
+		defer pending.Reset()
+		return index.Batch(pending)
+	}
+	err = c.Each(func(body string) error {
+		if err := pending.Index(strconv.Itoa(n), map[string]string{field: body}); err != nil {
+			return err
+		}
+		if n++; n%batch == 0 {
+			return flush()
+		}
+		return nil
+	})
+	if err = errors.Join(err, flush(), index.Close()); err != nil {
+		return fmt.Errorf("search: build %s: %w", dir, err)
+	}
+	return nil
+}
+
+// indexed keeps what queries need and no more.
+func indexed() mapping.IndexMapping {
+	body := bleve.NewTextFieldMapping()
+	body.Store, body.IncludeTermVectors, body.IncludeInAll, body.DocValues = false, false, false, false
+	m := bleve.NewIndexMapping()
+	m.DefaultMapping = bleve.NewDocumentStaticMapping()
+	m.DefaultMapping.AddFieldMappingsAt(field, body)
+	return m
+}
+
+// An Answer is what the service says to a query.
+type Answer struct {
+	Total uint64   `json:"total"`
+	Hits  []string `json:"hits"` // documents, best first
+}
+
+// Serve answers queries to the index in dir until ctx is done or in ends, which
+// it does when whoever started the service is gone. The service's address is
+// the first line it writes to out.
+func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
+	debug.SetGCPercent(laxness)
+	index, err := bleve.OpenUsing(dir, map[string]any{"read_only": true})
+	if err != nil {
+		return fmt.Errorf("search: open %s: %w", dir, err)
+	}
+	defer index.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("search: %w", err)
+	}
+	server := &http.Server{Handler: answering(index), ReadHeaderTimeout: 10 * time.Second}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if _, err := fmt.Fprintf(out, "http://%s\n", listener.Addr()); err != nil {
+		return err
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("search: %w", err)
+	}
+	return nil
+}
+
+func answering(index bleve.Index) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := bleve.NewMatchQuery(r.URL.Query().Get("q"))
+		query.SetField(field)
+		query.SetFuzziness(typos)
+		result, err := index.SearchInContext(r.Context(), bleve.NewSearchRequestOptions(query, best, 0, false))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer := Answer{Total: result.Total, Hits: []string{}}
+		for _, hit := range result.Hits {
+			answer.Hits = append(answer.Hits, hit.ID)
+		}
+		_ = json.NewEncoder(w).Encode(answer) // whoever asked has gone
+	})
+}

@@ -1,0 +1,366 @@
+package mine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gleaner/trace"
+	"gleaner/trace/program"
+)
+
+// A tape records what a synthetic program does at one scale.
+type tape struct {
+	run    *Run
+	n      int
+	now    int64
+	chance *rand.Rand
+}
+
+func (t *tape) call(sender, method string, request, response []trace.Leaf) {
+	t.now += int64(1e6 * (1 + 20*t.chance.Float64()))
+	t.run.Add(&trace.Call{Scale: t.n, Start: t.now, End: t.now + 1e5, Sender: sender, Target: "server", Method: method, Request: request, Response: response})
+}
+
+func (t *tape) id() string { return strconv.FormatInt(t.chance.Int64N(1e12), 10) }
+
+// taught mines a synthetic program at five scales, and checks it at a sixth.
+func taught(t *testing.T, play func(*tape)) (*Model, *Report, *Check) {
+	t.Helper()
+	c := NewCorpus()
+	at := func(n int) *Run {
+		tp := &tape{run: c.Run(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
+		play(tp)
+		return tp.run
+	}
+	for _, n := range []int{3, 4, 6, 8, 12} {
+		c.Learn(at(n))
+	}
+	m, err := Learn(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, m.Report(), m.Check(at(26))
+}
+
+// TestCountsKnown: each is recovered exactly, or named as ambiguous.
+func TestCountsKnown(t *testing.T) {
+	for name, f := range map[string]func(n int) int{
+		"min(10, n)":      func(n int) int { return min(10, n) },
+		"n(n-1)":          func(n int) int { return n * (n - 1) },
+		"ceil(n/4)":       func(n int) int { return (n + 3) / 4 },
+		"ceil(log2 n)":    func(n int) int { return int(math.Ceil(math.Log2(float64(n)))) },
+		"ceil(sqrt n)":    func(n int) int { return int(math.Ceil(math.Sqrt(float64(n)))) },
+		"5n+floor(n/2)+3": func(n int) int { return 5*n + n/2 + 3 },
+		"max(0, 2n-10)":   func(n int) int { return max(0, 2*n-10) },
+		"7":               func(int) int { return 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, report, check := taught(t, func(tp *tape) {
+				tp.call("client", "begin", nil, nil)
+				for i := range f(tp.n) {
+					tp.call("client", "put", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+				}
+				tp.call("client", "end", nil, nil)
+			})
+			exact := check.CallsExpected == check.CallsPredicted
+			if !exact && len(report.Ambiguous) == 0 || !check.Exact() || len(report.Varying) > 0 {
+				t.Errorf("%d calls, %d foretold; ambiguous %+v, varying %+v", check.CallsExpected, check.CallsPredicted, report.Ambiguous, report.Varying)
+			}
+			if check.ArgumentsMatch != 1 {
+				t.Errorf("arguments %.3f", check.ArgumentsMatch)
+			}
+		})
+	}
+}
+
+// TestRandomInnerCounts: a loop whose inner loop runs as often as chance will
+// is still a loop, and what is called in it is listed as varying.
+func TestRandomInnerCounts(t *testing.T) {
+	m, report, check := taught(t, func(tp *tape) {
+		for i := range 4 * tp.n {
+			tp.call("client", "open", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+			for range 1 + tp.chance.IntN(5) {
+				tp.call("client", "read", nil, nil)
+			}
+			tp.call("client", "close", nil, nil)
+		}
+	})
+	if len(report.Varying) != 1 || report.Varying[0].Method != "read" || !check.Exact() {
+		t.Errorf("varying %+v, exact %v", report.Varying, check.Exact())
+	}
+	if steps := m.shapes[0].steps; len(steps) != 1 || steps[0].repeat.at(26) != 104 {
+		t.Errorf("not one loop of 4*n: %v", m.Program.Types[0].Steps)
+	}
+}
+
+// TestNoise: calls that come by chance neither break the loop they fall into
+// nor hide what it does.
+func TestNoise(t *testing.T) {
+	for _, share := range []float64{0.01, 0.05} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			m, report, check := taught(t, func(tp *tape) {
+				noise := func() {
+					if tp.chance.Float64() < share {
+						tp.call("client", "gc", nil, nil)
+					}
+				}
+				for i := range 20 * tp.n {
+					file := leafOf("file", tp.id())
+					tp.call("client", "create", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, []trace.Leaf{file})
+					noise()
+					tp.call("client", "write", []trace.Leaf{file}, nil)
+					noise()
+					tp.call("client", "close", []trace.Leaf{file}, nil)
+					noise()
+				}
+			})
+			if len(report.Varying) != 1 || report.Varying[0].Method != "gc" || !check.Exact() {
+				t.Errorf("varying %+v, exact %v", report.Varying, check.Exact())
+			}
+			if check.SequenceMatch != 1 || check.ArgumentsMatch != 1 || len(m.shapes[0].steps) != 1 {
+				t.Errorf("sequence %.3f, arguments %.3f, %d steps", check.SequenceMatch, check.ArgumentsMatch, len(m.shapes[0].steps))
+			}
+		})
+	}
+}
+
+// TestRetries: a call that is repeated until its reply says so, by chance once
+// to four times.
+func TestRetries(t *testing.T) {
+	m, _, check := taught(t, func(tp *tape) {
+		for range 2 * tp.n {
+			file := leafOf("file", tp.id())
+			tp.call("client", "create", nil, []trace.Leaf{file})
+			for tries := tp.chance.IntN(4); tries >= 0; tries-- {
+				tp.call("client", "complete", []trace.Leaf{file}, []trace.Leaf{leafOf("done", strconv.FormatBool(tries == 0))})
+			}
+		}
+	})
+	until := m.Program.Types[0].Calls[1].Until
+	if until == nil || until.Path != "done" || until.Value != "true" {
+		t.Fatalf("complete is not repeated until done: %+v", until)
+	}
+	if !check.Exact() || check.SequenceMatch != 1 || check.ArgumentsMatch != 1 {
+		t.Errorf("exact %v, sequence %.3f, arguments %.3f", check.Exact(), check.SequenceMatch, check.ArgumentsMatch)
+	}
+}
+
+// TestMergedMessages: every block is reported by min(5, n) of the nodes, but a
+// node may put two into one message. How many nodes report a block is found all
+// the same, and where its number comes from; the number of messages is listed
+// as varying.
+func TestMergedMessages(t *testing.T) {
+	m, report, check := taught(t, mergedMessages)
+	var received *program.Call
+	for i := range m.Program.Types {
+		for k := range m.Program.Types[i].Calls {
+			if c := &m.Program.Types[i].Calls[k]; c.Method == "received" {
+				received = c
+			}
+		}
+	}
+	if len(received.Reach) != 1 || received.Reach[0].From != "addBlock#1" || received.Reach[0].Nodes.String() != "min(5, n)" {
+		t.Errorf("a block is not reported by min(5, n) nodes: %+v", received.Reach)
+	}
+	if len(report.Varying) != 1 || report.Varying[0].Method != "received" || !check.Exact() {
+		t.Errorf("varying %+v, exact %v", report.Varying, check.Exact())
+	}
+	if report.Arguments.Unknown > 0 || check.ArgumentsMatch != 1 {
+		t.Errorf("arguments %.3f, unknown %+v", check.ArgumentsMatch, report.Unknown)
+	}
+	if want := "map[1:true 2:true]"; fmt.Sprint(lengthsWritten(received)) != want {
+		t.Errorf("lists of %v, want %s", lengthsWritten(received), want)
+	}
+}
+
+func lengthsWritten(c *program.Call) map[int]bool {
+	out := map[int]bool{}
+	for _, l := range c.Lists {
+		for _, f := range l.Lengths {
+			out[f.At(26)] = true
+		}
+	}
+	return out
+}
+
+func mergedMessages(tp *tape) {
+	for k := range tp.n {
+		tp.call(fmt.Sprintf("node-%d", k), "register", []trace.Leaf{leafOf("host", fmt.Sprintf(`"host-%d"`, k))}, nil)
+	}
+	waiting := make([][]trace.Leaf, tp.n)
+	flush := func(k int) {
+		var blocks []trace.Leaf
+		for i, b := range waiting[k] {
+			blocks = append(blocks, trace.Leaf{Path: fmt.Sprintf("blocks[%d].id", i), Kind: b.Kind, Value: b.Value})
+		}
+		if len(blocks) > 0 {
+			tp.call(fmt.Sprintf("node-%d", k), "received", blocks, nil)
+		}
+		waiting[k] = nil
+	}
+	for range 5 * tp.n {
+		block := leafOf("id", tp.id())
+		tp.call("client", "addBlock", nil, []trace.Leaf{block})
+		for _, k := range tp.chance.Perm(tp.n)[:min(5, tp.n)] {
+			waiting[k] = append(waiting[k], block)
+			if len(waiting[k]) == 2 || tp.chance.Float64() < 0.7 {
+				flush(k)
+			}
+		}
+	}
+	for k := range tp.n {
+		flush(k)
+	}
+}
+
+// TestListOfTheScale: a list that is as long as the scale says.
+func TestListOfTheScale(t *testing.T) {
+	m, report, check := taught(t, func(tp *tape) {
+		for i := range 3 * tp.n {
+			request := []trace.Leaf{leafOf("job", strconv.Itoa(i))}
+			for k := range 2 * tp.n {
+				request = append(request, leafOf(fmt.Sprintf("hosts[%d].name", k), fmt.Sprintf(`"host-%d"`, k)))
+			}
+			tp.call("client", "submit", request, nil)
+		}
+	})
+	lists := m.Program.Types[0].Calls[0].Lists
+	if len(lists) != 1 || len(lists[0].Lengths) != 1 || lists[0].Lengths[0].String() != "2*n" {
+		t.Errorf("lists %+v, want hosts: [2*n]", lists)
+	}
+	if report.Arguments.Unknown > 0 || check.ArgumentsMatch != 1 || !check.Exact() {
+		t.Errorf("arguments %.3f, unknown %+v", check.ArgumentsMatch, report.Unknown)
+	}
+}
+
+// TestStray: one node of many calls once more than all others. That is no
+// mistake of the program, and is said to be none.
+func TestStray(t *testing.T) {
+	_, _, check := taught(t, func(tp *tape) {
+		for k := range tp.n {
+			tp.call(fmt.Sprintf("node-%d", k), "register", nil, nil)
+			tp.call(fmt.Sprintf("node-%d", k), "report", nil, nil)
+			if tp.n == 26 && k == 8 {
+				tp.call("node-8", "report", nil, nil)
+			}
+		}
+	})
+	worst := check.ByType[0]
+	if worst.Expected != 27 || worst.Predicted != 26 || worst.Why != "1 by each, but 2 by node-8" || !check.Exact() {
+		t.Errorf("%+v", worst)
+	}
+}
+
+// TestThrottle: a client that makes twenty calls as fast as it can, and after
+// that one every 50 ms. At small scales there are no more than twenty.
+func TestThrottle(t *testing.T) {
+	_, report, check := taught(t, func(tp *tape) {
+		for i := range 4 * tp.n {
+			if i < 20 {
+				tp.now += int64(1e6 * (1 + 2*tp.chance.Float64()))
+			} else {
+				tp.now += int64(1e6 * (49.8 + 0.4*tp.chance.Float64()))
+			}
+			tp.run.Add(&trace.Call{Scale: tp.n, Start: tp.now, End: tp.now + 1e5, Sender: "client", Target: "server", Method: "get"})
+		}
+	})
+	if len(report.Throttled) != 1 || math.Abs(report.Throttled[0].Interval-50) > 1 || report.Throttled[0].From != 6 {
+		t.Fatalf("throttled %+v, want every 50 ms from n = 6 on", report.Throttled)
+	}
+	if check.Intervals < 0.75 { // 84 of 104
+		t.Errorf("intervals %.2f", check.Intervals)
+	}
+}
+
+// TestSameRunsSameProgram: no order of a map decides anything.
+func TestSameRunsSameProgram(t *testing.T) {
+	first := ""
+	for range 5 {
+		m, _, _ := taught(t, mergedMessages)
+		text, err := m.Program.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(text)
+		}
+		if string(text) != first {
+			t.Fatalf("the same runs became another program:\n%s\n%s", first, text)
+		}
+	}
+}
+
+// TestNamesMeanNothing: methods, targets and fields that are called something
+// else change no figure.
+func TestNamesMeanNothing(t *testing.T) {
+	_, plain, plainCheck := taught(t, mergedMessages)
+	_, other, otherCheck := taught(t, func(tp *tape) {
+		mergedMessages(tp)
+		renameRun(tp)
+	})
+	if a, b := figures(plain, plainCheck), figures(other, otherCheck); a != b {
+		t.Errorf("figures changed with the names:\n%s\n%s", a, b)
+	}
+}
+
+// renameRun records a tape again with other names.
+func renameRun(tp *tape) {
+	old := tp.run
+	tp.run = old.corpus.Run(old.File)
+	for i := range old.calls {
+		c := &old.calls[i]
+		op := old.corpus.opOf[c.op]
+		leaves := func(m message) []trace.Leaf {
+			var out []trace.Leaf
+			for k, p := range old.corpus.shapes.Paths[m.shape] {
+				out = append(out, trace.Leaf{Path: old.corpus.paths.Text[p], Kind: old.corpus.paths.Kind[p], Value: old.corpus.syms.Text[m.values[k]]})
+			}
+			return out
+		}
+		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.Text[c.sender.name], Target: op.target, Method: op.method,
+			Request: leaves(c.req), Response: leaves(c.resp)}
+		rename(&call)
+		tp.run.Add(&call)
+	}
+}
+
+// rename gives a call's sender, method, target and fields names that sort otherwise and
+// say nothing.
+func rename(c *trace.Call) {
+	c.Sender, c.Method, c.Target = disguise(c.Sender), disguise(c.Method), disguise(c.Target)
+	for _, leaves := range [][]trace.Leaf{c.Request, c.Response} {
+		for i := range leaves {
+			leaves[i].Path = disguise(leaves[i].Path)
+		}
+	}
+}
+
+// disguise turns letters round: a is z and z is a.
+func disguise(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return 'a' + 'z' - r
+		case r >= 'A' && r <= 'Z':
+			return 'A' + 'Z' - r
+		}
+		return r
+	}, s)
+}
+
+// figures are what a report and a check say, but for names.
+func figures(r *Report, c *Check) string {
+	var rows []string
+	for _, row := range c.ByType {
+		rows = append(rows, fmt.Sprint(row.Nature, row.Expected, row.Predicted, row.Arguments, row.ArgumentsMatched))
+	}
+	slices.Sort(rows)
+	return fmt.Sprintln(len(r.NodeTypes), r.Arguments, len(r.Unknown), len(r.Ambiguous), len(r.Varying), r.CountsExact,
+		c.SequenceMatch, c.ArgumentsMatch, c.Intervals, rows)
+}

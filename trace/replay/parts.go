@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"gleaner/trace/grow"
+	"gleaner/trace/program"
+)
+
+// Apart reports whether the nodes of a program have nothing to do with each
+// other: nobody waits for another to start, and no argument comes from what
+// another said. Then several processes may play a part each.
+func Apart(p *program.Program, s grow.Setting) bool {
+	pl := newPlan(p, s, func(string) bool { return true })
+	for _, k := range pl.kinds {
+		if k.Start != nil || len(k.reach) > 0 {
+			return false
+		}
+	}
+	for _, st := range pl.sites {
+		if st.global || len(st.opens) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// exported is a result with its histograms, so that it can be merged.
+type exported struct {
+	*Result
+	Histograms [][3][]byte `json:"histograms"` // by call
+}
+
+// Export gives a result as another process can merge it.
+func (r *Result) Export() ([]byte, error) {
+	out := exported{Result: r}
+	for i := range r.Calls {
+		var three [3][]byte
+		for j, h := range r.Calls[i].hist {
+			b, err := h.Encode(hdr.V2CompressedEncodingCookieBase)
+			if err != nil {
+				return nil, fmt.Errorf("replay: export: %w", err)
+			}
+			three[j] = b
+		}
+		out.Histograms = append(out.Histograms, three)
+	}
+	return json.Marshal(out)
+}
+
+// Import reads what Export wrote.
+func Import(b []byte) (*Result, error) {
+	in := exported{Result: &Result{}}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return nil, fmt.Errorf("replay: import: %w", err)
+	}
+	for i := range in.Result.Calls {
+		for j := range in.Result.Calls[i].hist {
+			if i >= len(in.Histograms) {
+				return nil, fmt.Errorf("replay: import: a histogram is missing")
+			}
+			h, err := hdr.Decode(in.Histograms[i][j])
+			if err != nil {
+				return nil, fmt.Errorf("replay: import: %w", err)
+			}
+			in.Result.Calls[i].hist[j] = h
+		}
+	}
+	return in.Result, nil
+}
+
+// Merge adds up the parts of one run.
+func Merge(parts []*Result) *Result {
+	out := *parts[0]
+	out.Calls, out.Made, out.Answered, out.Refused, out.Failed = nil, 0, 0, 0, 0
+	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
+	type callType struct{ kind, target, method string }
+	rows := map[callType]*CallResult{}
+	var keys []callType
+	for _, part := range parts {
+		out.Seconds = max(out.Seconds, part.Seconds)
+		out.Made, out.Answered, out.Refused, out.Failed = out.Made+part.Made, out.Answered+part.Answered, out.Refused+part.Refused, out.Failed+part.Failed
+		out.Busy, out.Workers, out.Silenced = out.Busy+part.Busy, out.Workers+part.Workers, out.Silenced+part.Silenced
+		out.Dead, out.Memory = append(out.Dead, part.Dead...), out.Memory+part.Memory
+		if part.Dial.Max > out.Dial.Max {
+			out.Dial = part.Dial
+		}
+		if part.Ended == "interrupted" {
+			out.Ended = part.Ended
+		}
+		for _, c := range part.Calls {
+			key := callType{c.NodeType, c.Target, c.Method}
+			if rows[key] == nil {
+				rows[key] = &CallResult{NodeType: c.NodeType, Target: c.Target, Method: c.Method, Nature: c.Nature}
+				keys = append(keys, key)
+			}
+			rows[key].merge(&c)
+		}
+	}
+	var all [3][]*hdr.Histogram
+	for _, key := range keys {
+		row := rows[key]
+		row.Latency, row.Service, row.Lag = spread(row.hist[0]), spread(row.hist[1]), spread(row.hist[2])
+		row.PerSec = float64(row.Answered) / max(out.Seconds, 1e-9)
+		for j, h := range row.hist {
+			all[j] = append(all[j], h)
+		}
+		out.Calls = append(out.Calls, *row)
+	}
+	out.Latency, out.Service, out.Lag = spread(all[0]...), spread(all[1]...), spread(all[2]...)
+	out.PerSecond = float64(out.Answered) / max(out.Seconds, 1e-9)
+	return &out
+}
+
+func (c *CallResult) merge(o *CallResult) {
+	c.Made, c.Answered, c.Refused, c.Failed = c.Made+o.Made, c.Answered+o.Answered, c.Refused+o.Refused, c.Failed+o.Failed
+	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+o.Retries, c.Skipped+o.Skipped, c.Missed+o.Missed, c.Unsent+o.Unsent
+	for j, h := range o.hist {
+		c.hist[j] = merged([]*hdr.Histogram{c.hist[j], h})
+	}
+	said := map[string]*Said{}
+	for _, list := range [][]Said{c.Errors, o.Errors} {
+		for _, s := range list {
+			merge(said, map[string]*Said{s.What: &s})
+		}
+	}
+	c.Errors = sorted(said)
+}
