@@ -25,7 +25,7 @@ type job struct {
 // Where things are kept.
 const (
 	stateKey = "/job/state"
-	modelKey = "/job/model"
+	roundKey = "/job/round" // for whoever looks
 )
 
 func nodeName(i int) string                { return fmt.Sprintf("node-%05d", i) }
@@ -39,7 +39,7 @@ func resultKey(round string, i int) string { return fmt.Sprintf("/results/%s/par
 // after a third of its life: every 2 s.
 const (
 	leaseSeconds = 5
-	statusEvery  = time.Second
+	statusEvery  = 1500 * time.Millisecond
 	pollEvery    = 100 * time.Millisecond
 	mergePair    = 250 * time.Millisecond
 	packUp       = 300 * time.Millisecond

@@ -46,7 +46,7 @@ func (j *job) iterate(ctx context.Context, c *clientv3.Client, round string) err
 	if err := sleep(ctx, j.prepare()); err != nil {
 		return err
 	}
-	if _, err := c.Put(ctx, modelKey, round); err != nil {
+	if _, err := c.Put(ctx, roundKey, round); err != nil {
 		return err
 	}
 	for i := range j.nodes {
@@ -62,7 +62,7 @@ func (j *job) iterate(ctx context.Context, c *clientv3.Client, round string) err
 	return nil
 }
 
-// prepare is how long the master takes for the model of a round: it merges what
+// prepare is how long the master takes before a round: it merges what
 // the nodes said, two at a time.
 func (j *job) prepare() time.Duration {
 	return time.Duration(float64(mergePair) * math.Log2(float64(j.nodes)))

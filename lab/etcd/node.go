@@ -97,9 +97,6 @@ func (n *node) serve(ctx context.Context, tasks, state clientv3.WatchChan) error
 // do computes one part of a round. The result takes the place of the task in
 // one transaction, unless the task was taken back or given again.
 func (n *node) do(ctx context.Context, round string, revision int64) error {
-	if _, err := n.etcd.Get(ctx, modelKey); err != nil {
-		return err
-	}
 	part, err := n.etcd.Get(ctx, inputKey(n.rank))
 	if err != nil {
 		return err

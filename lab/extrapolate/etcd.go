@@ -40,6 +40,8 @@ func etcd(o lab.Options) Target {
 		},
 		Paper: otherFigures(),
 	}
+	// One machine plays and runs the target, and maybe does other things besides.
+	t.Limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
 	switch {
 	case o.Quick:
 		t.AtOnce, t.Sweep, t.Time = 7, []int{100, 400, 1600, 6400}, 6*time.Second

@@ -5,6 +5,7 @@
 package extrapolate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -203,7 +204,7 @@ func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
 // it was recorded.
 func (e *experiment) playBack(ctx context.Context) (err error) {
 	e.extra = map[int]*extras{}
-	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress}, e.Check)
+	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress, Patience: 2 * time.Minute}, e.Check)
 	return err
 }
 
@@ -234,7 +235,7 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 	defer system.Stop()
 	e.roles = slices.Sorted(maps.Keys(system.Targets))
 	o.Program, o.Targets, o.Seed = e.model.Program, system.Targets, 1
-	o.Patience = 5 * time.Minute // a node may have to wait for all others
+	o.Patience = cmp.Or(o.Patience, 5*time.Minute) // a node may have to wait for all others
 	if o.Setting, err = grow.Resolve(o.Program, grow.Setting{Scale: scale, Run: e.Name}); err != nil {
 		return nil, err
 	}

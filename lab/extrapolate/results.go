@@ -1,9 +1,11 @@
 package extrapolate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gleaner/chart"
 	"gleaner/lab"
@@ -140,6 +142,9 @@ func (e *experiment) scaled() lab.Table {
 	if e.Time > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
 	}
+	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
+		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
+	t.Notes = append(t.Notes, "Start-up is from a node's first call until it is registered, with the waits that were learned from small scales.")
 	for _, said := range e.swept.Said {
 		t.Notes = append(t.Notes, "When it gave in: "+said)
 	}

@@ -158,6 +158,14 @@ func (e *executor) Check(method string) error {
 	return nil
 }
 
+// Dead asks the target which nodes it has declared dead, where it can tell.
+func (e *executor) Dead(ctx context.Context) ([]string, error) {
+	if w, ok := e.checks.(replay.Witness); ok {
+		return w.Dead(ctx)
+	}
+	return nil, nil
+}
+
 // Dial connects a node in the process whose turn it is.
 func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, error) {
 	c := e.carriers[int(e.next.Add(1)-1)%len(e.carriers)]

@@ -1,0 +1,345 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gleaner/trace"
+	"gleaner/trace/value"
+)
+
+// play fills in a call and makes it, or lets its lane wait for what is missing.
+func (r *run) play(f *filling, l *lane) {
+	p, st, now := l.player, l.site, r.now()
+	if st.gate != nil && st.gate.hold(l) {
+		return
+	}
+	p.mu.Lock()
+	others := st.global || st.tells[inRequest] || l.nature == byReach
+	if others {
+		r.memory.mu.Lock()
+	}
+	unlock := func() {
+		if others {
+			r.memory.mu.Unlock()
+		}
+		p.mu.Unlock()
+	}
+	l.collect()
+	request, ok := f.fill(l, now)
+	if !ok {
+		if l.since == 0 {
+			l.since = now
+		}
+		patience := r.Patience
+		if !st.sent {
+			patience = min(patience, r.Timeout) // nobody but a player would notice
+		}
+		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
+			if f.soon && !f.spare {
+				left = min(left, l.since+r.grace()-now)
+			}
+			r.park(f, l, now+left)
+			unlock()
+			return
+		}
+		unlock()
+		r.cannot(f, l, now)
+		return
+	}
+	l.since, l.meant = 0, l.due
+	first := p.made[st.local] == 0
+	p.made[st.local]++
+	rec := &record{}
+	rec.parts[inRequest] = st.kept(inRequest, request)
+	r.publish(p, st, rec, false)
+	unlock()
+	r.noteMadeUp(f, st)
+	if first {
+		r.reached(st, p)
+	}
+	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.scale, Sender: p.sender, Address: p.address, Target: st.Target, Method: st.Method, Request: request}
+	r.send(l, call, rec)
+}
+
+// park lets a lane wait until a value comes or patience ends. The player is
+// locked, and the memory too where others are waited for.
+func (r *run) park(f *filling, l *lane, until int64) {
+	l.state.Store(waiting)
+	l.player.parked = append(l.player.parked, l)
+	for _, w := range f.wants {
+		if w.index.by != "me" {
+			post := r.memory.at(w.index, w.key)
+			post.waiting = append(post.waiting, l)
+		}
+	}
+	r.clock.Lock()
+	r.wheel.Set(&l.timer, until)
+	r.clock.Unlock()
+}
+
+// cannot gives a call up for which a value is missing.
+func (r *run) cannot(f *filling, l *lane, now int64) {
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	g.skipped++
+	note(&g.missing, r.lacks(f, l.site), r.into(now))
+	g.mu.Unlock()
+	l.since, l.inbox = 0, nil
+	r.reached(l.site, l.player)
+	r.goOn(l, now, now)
+}
+
+// lacks says which value a call was not made for want of.
+func (r *run) lacks(f *filling, st *site) string {
+	if f.lost != nil {
+		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
+	}
+	from := "some call"
+	if s := f.wants[0].index.scope; s.site != nil {
+		from = s.site.Name
+	} else if s.method != "" {
+		from = s.method
+	}
+	return fmt.Sprintf("%s waited in vain for what %s gives", st.Name, from)
+}
+
+func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
+
+func (r *run) noteMadeUp(f *filling, st *site) {
+	if len(f.madeUp) == 0 {
+		return
+	}
+	g := &r.gauges[st.id]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, path := range f.madeUp {
+		if g.madeUp == nil {
+			g.madeUp = map[string]int{}
+		}
+		g.madeUp[path]++
+	}
+}
+
+// send makes a call and takes its reply.
+func (r *run) send(l *lane, call *trace.Call, rec *record) {
+	st, g := l.site, &r.gauges[l.site.id]
+	if !st.sent {
+		g.mu.Lock()
+		g.unsent++
+		g.mu.Unlock()
+		now := r.now()
+		r.goOn(l, now, now)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+	call.Start, call.End = 0, 0
+	began := r.now()
+	if st.push && r.listen(ctx, l, call, rec) {
+		cancel()
+		return
+	}
+	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
+	cancel()
+	end := r.now()
+	if call.Start == 0 {
+		call.Start = began
+	}
+	if r.ctx.Err() != nil && err != nil {
+		return // the run is over, and nobody knows what the target would have said
+	}
+	var unsent *notSent
+	if !errors.As(err, &unsent) {
+		g.mu.Lock()
+		g.made++
+		if l.retry == nil {
+			observe(&g.lag, call.Start-l.meant)
+		}
+		g.mu.Unlock()
+	}
+	if err != nil {
+		r.unanswered(l, call, rec, err, end)
+		return
+	}
+	r.answered(l, call, rec, reply, end)
+}
+
+// answered takes the reply to a call, and goes on.
+func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+	st := l.site
+	call.End = max(cmp.Or(call.End, end), call.Start)
+	call.Response, call.Status = reply.Leaves, reply.Status
+	r.measure(l, call, &reply)
+	l.player.silent.Store(false)
+	if r.Record != nil {
+		r.Record(call)
+	}
+	r.remember(l, rec, reply.Leaves)
+	l.retry, l.since, l.inbox = nil, 0, nil
+	if st.Until != nil && r.again(l, reply) {
+		return
+	}
+	l.asking = 0
+	r.goOn(l, call.Start, end)
+}
+
+// listen waits for what the target says unasked, without a worker. It reports
+// whether the connection can do that.
+func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
+	pusher, ok := conn.(Pusher)
+	if err != nil || !ok {
+		return false
+	}
+	e := &ear{attempt: attempt{call, rec}}
+	l.ear = e
+	r.clock.Lock()
+	l.state.Store(waiting)
+	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
+	r.clock.Unlock()
+	e.cancel = pusher.Pushed(call.Method, func(reply Reply) {
+		e.heard.Store(&reply)
+		r.wake(l)
+	})
+	return true
+}
+
+// hear takes what came, or gives up when nothing did.
+func (r *run) hear(l *lane) {
+	e, now := l.ear, r.now()
+	l.ear = nil
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	if reply := e.heard.Load(); reply != nil {
+		g.made++
+		g.mu.Unlock()
+		e.call.Start = l.due
+		r.answered(l, e.call, e.rec, *reply, l.due)
+		return
+	}
+	g.skipped++
+	note(&g.missing, l.site.Name+" did not come", r.into(now))
+	g.mu.Unlock()
+	e.cancel()
+	r.goOn(l, now, now)
+}
+
+// refused reports whether a reply is a refusal: by the words of gRPC, or by the
+// numbers of HTTP, which recordings of Hadoop have too.
+func refused(status string) bool {
+	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
+}
+
+func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answered++
+	if l.site.push {
+		return
+	}
+	observe(&g.latency, call.End-min(l.meant, call.Start))
+	observe(&g.service, call.End-call.Start)
+	if refused(reply.Status) {
+		g.refused++
+		note(&g.errors, strings.TrimSpace(summary(reply.Status+" "+reply.Message)), r.into(call.End))
+	}
+}
+
+// remember keeps what later arguments are taken from, and passes it on to the
+// nodes that make calls for it.
+func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
+	p, st := l.player, l.site
+	if len(st.enters) == 0 && len(st.feeds) == 0 {
+		return
+	}
+	p.mu.Lock()
+	others := st.tells[inReply] || len(st.feeds) > 0
+	if others {
+		r.memory.mu.Lock()
+	}
+	rec.parts[inReply] = st.kept(inReply, leaves)
+	r.publish(p, st, rec, true)
+	if others {
+		r.deliver(st, rec, leaves)
+		r.memory.mu.Unlock()
+	}
+	p.mu.Unlock()
+}
+
+// unanswered is what becomes of a call without a reply.
+func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+	var lost *notYet
+	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	if errors.As(err, &lost) && again {
+		r.tryAgain(l, call, rec, now, lost.wait)
+		return
+	}
+	l.player.silent.Store(true)
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	g.failed++
+	note(&g.errors, complaint(err), r.into(now))
+	if again {
+		g.retries++
+	}
+	g.mu.Unlock()
+	if r.Record != nil {
+		r.Record(&trace.Call{Run: call.Run, Scale: call.Scale, Start: call.Start, Sender: call.Sender, Address: call.Address, Target: call.Target,
+			Method: call.Method, Request: call.Request, Status: "no reply"})
+	}
+	switch {
+	case again:
+		r.tryAgain(l, call, rec, now, 0)
+	case r.OnError == End:
+		r.endPlayer(l.player)
+	default:
+		l.retry, l.since, l.inbox = nil, 0, nil
+		r.goOn(l, call.Start, now)
+	}
+}
+
+// tryAgain makes a call again after a wait, a little different for each player.
+func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+	if l.since == 0 {
+		l.since = now
+	}
+	l.retry = &attempt{call, rec}
+	l.player.mu.Lock()
+	wait += firstBackoff + time.Duration(l.player.rand.Int64N(int64(4*firstBackoff)))
+	l.player.mu.Unlock()
+	r.schedule(l, now+int64(wait))
+}
+
+// again repeats a call that is made until its reply says enough.
+func (r *run) again(l *lane, reply Reply) bool {
+	until := l.site.Until
+	now := r.now()
+	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {
+		return false
+	}
+	if l.asking == 0 {
+		l.asking = now
+	}
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now-l.asking > int64(r.Patience) {
+		note(&g.missing, fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value), r.into(now))
+		return false
+	}
+	g.retries++
+	l.player.mu.Lock()
+	l.player.made[l.site.local]-- // all tries are one call
+	l.player.mu.Unlock()
+	wait := r.wait(l.site)
+	if !until.Every.IsZero() {
+		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.scale, 0)) / r.Compress)
+	}
+	r.schedule(l, now+max(wait, 1e6))
+	return true
+}

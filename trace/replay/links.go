@@ -1,0 +1,72 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// connect makes the player's connections; one that cannot be made is tried
+// again when it is needed.
+func (r *run) connect(p *player) {
+	for _, role := range p.kind.roles {
+		if r.target(role) == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+		_, _ = r.linkOf(p, role).get(ctx, r.dialled) // its error is that of the first call
+		cancel()
+	}
+}
+
+// linkOf gives a player's link to a role, and makes it.
+func (r *run) linkOf(p *player, role string) *link {
+	if p.links == nil {
+		p.links = make([]*link, len(p.kind.roles))
+	}
+	k := &p.links[slices.Index(p.kind.roles, role)]
+	if *k == nil {
+		*k = r.newLinkOf(p, role)
+	}
+	return *k
+}
+
+func (r *run) newLinkOf(p *player, role string) *link {
+	to, at := r.target(role), p.rank
+	_, shares := to.(Sharer)
+	if r.Share == 0 || shares {
+		return newLink(to, Identity{Sender: p.sender, Address: p.address, Target: role})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	links := r.shared[role]
+	for at %= r.Share; len(links) <= at; {
+		links = append(links, newLink(to, Identity{Sender: fmt.Sprintf("shared-%d", len(links)), Target: role}))
+	}
+	r.shared[role] = links
+	return links[at]
+}
+
+func (r *run) dialled(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	observe(&r.dials, int64(took))
+}
+
+// hangUp closes all connections.
+func (r *run) hangUp() {
+	for _, players := range r.players {
+		for _, p := range players {
+			p.hangUp()
+		}
+	}
+}
+
+func (p *player) hangUp() {
+	for _, k := range p.links {
+		if k != nil {
+			k.close()
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package replay
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"gleaner/trace/grow"
+	"gleaner/trace/program"
+)
+
+// BenchmarkPlayerBytes60000players shows what an idle player holds, its
+// connection apart.
+func BenchmarkPlayerBytes60000players(b *testing.B) {
+	text, err := os.ReadFile("../../examples/replay/heartbeat.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := program.Read("heartbeat.yaml", text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const n = 60_000
+	pl := newPlan(p, grow.Setting{Scale: n}, func(string) bool { return true })
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for b.Loop() {
+		before := held()
+		players := make([]*player, n)
+		for i := range players {
+			players[i] = newPlayer(pl.kinds[0], i, n, 1)
+			players[i].links = []*link{newLink(nil, Identity{Sender: players[i].sender})}
+		}
+		b.ReportMetric(float64(held()-before)/n, "B/player")
+		runtime.KeepAlive(players)
+	}
+}
