@@ -2,6 +2,7 @@ package hadoop_test
 
 import (
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"gleaner/trace/mine"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/hadooprpc"
 )
 
 const recordings = "../../../shared/data/traces/hadoop"
@@ -62,6 +64,53 @@ func TestPlayedAsRecorded(t *testing.T) {
 	if state["NumLiveDataNodes"] != 26.0 || state["NumDeadDataNodes"] != 0.0 || state["BlocksTotal"] != 3.0 || state["FilesTotal"] != 16.0 {
 		t.Errorf("the NameNode counts %v live nodes, %v dead, %v blocks, %v files and folders", state["NumLiveDataNodes"], state["NumDeadDataNodes"],
 			state["BlocksTotal"], state["FilesTotal"])
+	}
+}
+
+// TestContainersAreGranted plays the same program to a real Resource Manager,
+// which starts the application master on a node that is played, and grants it
+// a container for every map and every reduce.
+func TestContainersAreGranted(t *testing.T) {
+	if os.Getenv("GLEANER_LONG") == "" {
+		t.Skip("set GLEANER_LONG=1 to play to a real Resource Manager; it takes a minute")
+	}
+	p := learned(t)
+	j := jars(t)
+	rm, err := hadoop.StartResourceManager(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rm.Stop()
+	query := url.Values{"descriptors": {j.Descriptors}, "nodes": {"25454"}}
+	e, err := hadooprpc.Open(t.Context(), &url.URL{Scheme: "hadoop", Host: rm.Address, RawQuery: query.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting, err := grow.Resolve(p, grow.Setting{Scale: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 5, Patience: 5 * time.Minute,
+		Targets: map[string]replay.Executor{"resourcemanager": e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Refused+result.Failed > 0 || result.Ended != "done" {
+		t.Errorf("%d refused, %d without a reply, ended: %s", result.Refused, result.Failed, result.Ended)
+	}
+	nodes, err := rm.Metrics(t.Context(), "Hadoop:service=ResourceManager,name=ClusterMetrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := rm.Metrics(t.Context(), "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An ask that is not met within a beat is replaced by the next; on a slow
+	// machine a few may be lost.
+	granted, _ := queue["AggregateContainersAllocated"].(float64)
+	if nodes["NumActiveNMs"] != 12.0 || nodes["NumLostNMs"] != 0.0 || granted < 10 || granted > 1+12+6 {
+		t.Errorf("%v nodes, %v lost, %v containers granted", nodes["NumActiveNMs"], nodes["NumLostNMs"], granted)
 	}
 }
 
