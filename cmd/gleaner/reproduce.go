@@ -73,8 +73,8 @@ Experiments:
 	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
 	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions where chance plays a part")
 	cmd.Flags().IntVar(&o.Days, "days", 0, "simulate so many days where jobs are (default: as many as the size has)")
-	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode)")
-	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode)")
+	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode, resourcemanager)")
+	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode, resourcemanager)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV and figures as pictures to `DIR`")
 	return cmd
 }

@@ -65,7 +65,7 @@ type System struct {
 }
 
 // Targets are those there are, made for an experiment's options.
-func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o)} }
+func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o), resourceManager(o)} }
 
 // Experiment is all of it for one target, the first unless the options name one.
 func Experiment() lab.Experiment {

@@ -41,6 +41,22 @@ func nameNode(o lab.Options) Target {
 	return t
 }
 
+// resourceManager is WordCount as its nodes ask it of a YARN Resource Manager.
+func resourceManager(o lab.Options) Target {
+	t := nameNode(o)
+	t.Name, t.Start, t.Compress = "resourcemanager", startResourceManager, 5
+	t.Limits.Lag = 100 * time.Millisecond
+	t.Lost = func(c *trace.Call) bool {
+		order, _ := trace.Get(c.Response, "nodeAction")
+		return c.Method == "ResourceTracker.nodeHeartbeat" && (order == "RESYNC" || order == "SHUTDOWN")
+	}
+	t.Ready = func(c *trace.Call) bool { return c.Method == "ResourceTracker.registerNodeManager" && c.End > 0 }
+	if !o.Quick {
+		t.Sweep = []int{100, 500, 1000, 2000}
+	}
+	return t
+}
+
 // recordedAt finds traces that somebody has recorded, by the scale in their names.
 func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 	return func(_ context.Context, _ string, scale int) (string, error) {
@@ -62,10 +78,16 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 
 // startNameNode starts a fresh NameNode to play to.
 func startNameNode(ctx context.Context, dir string) (*System, error) {
-	return startHadoop(ctx, dir, hadoop.StartNameNode)
+	return startHadoop(ctx, dir, hadoop.StartNameNode, nil)
 }
 
-func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error)) (*System, error) {
+// startResourceManager starts a fresh Resource Manager to play to. The nodes
+// answer where the overrides say they do.
+func startResourceManager(ctx context.Context, dir string) (*System, error) {
+	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}})
+}
+
+func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error), query url.Values) (*System, error) {
 	cache, err := hadoop.Cache()
 	if err != nil {
 		return nil, err
@@ -81,10 +103,19 @@ func startHadoop(ctx context.Context, dir string, start func(context.Context, ha
 	if err != nil {
 		return nil, err
 	}
-	executor, err := hadooprpc.Open(ctx, &url.URL{Scheme: "hadoop", Host: m.Address, RawQuery: url.Values{"descriptors": {jars.Descriptors}}.Encode()})
-	if err != nil {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := func() {
+		cancel()
 		m.Stop()
+	}
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("descriptors", jars.Descriptors)
+	executor, err := hadooprpc.Open(ctx, &url.URL{Scheme: "hadoop", Host: m.Address, RawQuery: query.Encode()})
+	if err != nil {
+		stop()
 		return nil, err
 	}
-	return &System{Targets: map[string]replay.Executor{m.Name: executor}, Stop: m.Stop}, nil
+	return &System{Targets: map[string]replay.Executor{m.Name: executor}, Stop: stop}, nil
 }

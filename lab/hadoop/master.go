@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -97,47 +98,43 @@ func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, e
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePorts gives n ports in a row, from first on if that is not 0, and one more.
+// freePorts gives n ports in a row, from first on if that is not 0, and one
+// more. They are chosen below those that the system gives to callers, of which
+// players take many.
 func freePorts(first, n int) ([]int, error) {
+	err := errors.New("no free ports")
 	for range 100 {
 		base := first
 		if base == 0 {
-			free, err := tryPort(0)
-			if err != nil {
-				return nil, fmt.Errorf("hadoop: no free port: %w", err)
-			}
-			base = free
+			base = 10000 + rand.IntN(20000)
 		}
-		ports, err := row(base, n)
-		if err == nil {
-			return ports, nil
+		var ports []int
+		for i := range n {
+			ports = append(ports, base+i)
 		}
-		if first != 0 {
-			return nil, fmt.Errorf("hadoop: %w", err)
+		ports = append(ports, 10000+rand.IntN(20000))
+		if err = free(ports); err == nil || first != 0 && !errors.Is(err, syscall.EADDRINUSE) {
+			return ports, err
 		}
 	}
-	return nil, fmt.Errorf("hadoop: no %d free ports in a row", n)
+	return nil, fmt.Errorf("hadoop: %w", err)
 }
 
-func row(base, n int) ([]int, error) {
-	var out []int
-	for i := range n {
-		if _, err := tryPort(base + i); err != nil {
-			return nil, err
+func free(ports []int) error {
+	for _, p := range ports {
+		if err := tryPort(p); err != nil {
+			return err
 		}
-		out = append(out, base+i)
 	}
-	web, err := tryPort(0)
-	return append(out, web), err
+	return nil
 }
 
-func tryPort(port int) (int, error) {
+func tryPort(port int) error {
 	l, err := net.Listen("tcp", local(port))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Close()
 }
 
 const logging = `log4j.rootLogger=WARN,C

@@ -67,7 +67,8 @@ type Call struct {
 	Args   Args     `yaml:"args,omitempty"`
 }
 
-// A Join holds a call back until others have had the answer to one of theirs.
+// A Join holds a call back until others have had the answer to one of theirs;
+// to the last of them where it is made beside the steps.
 type Join struct {
 	After string  `yaml:"after"`           // a call
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first

@@ -347,7 +347,10 @@ func (r *run) wait(st *site) int64 {
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
 func (r *run) goOn(l *lane, began, ended int64) {
-	r.passed(l.site, l.player)
+	was := l.site
+	if l.nature != inAside {
+		r.passed(was, l.player)
+	}
 	switch l.nature {
 	case inBeats:
 		r.nextBeat(l, ended)
@@ -360,6 +363,9 @@ func (r *run) goOn(l *lane, began, ended int64) {
 	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
 	p.mu.Unlock()
+	if l.nature == inAside && l.site != was { // made for the last time
+		r.passed(was, p)
+	}
 	switch {
 	case l.site == nil:
 		r.closed(p)
@@ -387,6 +393,9 @@ func (r *run) stopBeats(p *player) {
 
 // nextBeat keeps to the clock. Beats that have passed by then are not made up for.
 func (r *run) nextBeat(l *lane, now int64) {
+	if !l.site.sent {
+		return // once is enough for those who wait for it
+	}
 	due := l.due + l.every
 	if late := now - due; late > l.every {
 		missed := late / l.every

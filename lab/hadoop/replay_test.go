@@ -1,0 +1,165 @@
+package hadoop_test
+
+import (
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gleaner/lab/hadoop"
+	"gleaner/trace"
+	"gleaner/trace/grow"
+	"gleaner/trace/mine"
+	"gleaner/trace/program"
+	"gleaner/trace/replay"
+	"gleaner/trace/replay/hadooprpc"
+)
+
+const recordings = "../../../shared/data/traces/hadoop"
+
+// TestPlayedAsRecorded plays a learned program to a real NameNode at a recorded
+// scale: what the program decides is called as often as it was recorded, and
+// nothing is refused.
+func TestPlayedAsRecorded(t *testing.T) {
+	if os.Getenv("GLEANER_LONG") == "" {
+		t.Skip("set GLEANER_LONG=1 to play to a real NameNode; it takes half a minute")
+	}
+	p := learned(t)
+	j := jars(t)
+	nn, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nn.Stop()
+	setting, err := grow.Resolve(p, grow.Setting{Scale: 26})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 20, Patience: 5 * time.Minute,
+		Targets: map[string]replay.Executor{"namenode": executor(t, j, nn)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Refused+result.Failed > 0 || result.Ended != "done" {
+		t.Errorf("%d refused, %d without a reply, ended: %s", result.Refused, result.Failed, result.Ended)
+	}
+	want, got := recorded(t, "n026.jsonl.gz"), map[string]int{}
+	for _, c := range result.Calls {
+		got[c.Method] += c.Made
+	}
+	for _, method := range []string{"ClientProtocol.create", "ClientProtocol.addBlock", "ClientProtocol.rename", "ClientProtocol.delete", "ClientProtocol.mkdirs",
+		"ClientProtocol.setPermission", "ClientProtocol.setReplication", "ClientProtocol.setErasureCodingPolicy", "ClientProtocol.fsync",
+		"DatanodeProtocol.versionRequest", "DatanodeProtocol.registerDatanode"} {
+		if want[method] == 0 || got[method] != want[method] {
+			t.Errorf("%s: %d recorded, %d played", method, want[method], got[method])
+		}
+	}
+	state, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=FSNamesystemState")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the job leaves behind: three files of its history, and 13 folders.
+	if state["NumLiveDataNodes"] != 26.0 || state["NumDeadDataNodes"] != 0.0 || state["BlocksTotal"] != 3.0 || state["FilesTotal"] != 16.0 {
+		t.Errorf("the NameNode counts %v live nodes, %v dead, %v blocks, %v files and folders", state["NumLiveDataNodes"], state["NumDeadDataNodes"],
+			state["BlocksTotal"], state["FilesTotal"])
+	}
+}
+
+// TestContainersAreGranted plays the same program to a real Resource Manager,
+// which starts the application master on a node that is played, and grants it
+// a container for every map and every reduce.
+func TestContainersAreGranted(t *testing.T) {
+	if os.Getenv("GLEANER_LONG") == "" {
+		t.Skip("set GLEANER_LONG=1 to play to a real Resource Manager; it takes a minute")
+	}
+	p := learned(t)
+	j := jars(t)
+	rm, err := hadoop.StartResourceManager(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rm.Stop()
+	query := url.Values{"descriptors": {j.Descriptors}, "nodes": {"25454"}}
+	e, err := hadooprpc.Open(t.Context(), &url.URL{Scheme: "hadoop", Host: rm.Address, RawQuery: query.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting, err := grow.Resolve(p, grow.Setting{Scale: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 5, Patience: 5 * time.Minute,
+		Targets: map[string]replay.Executor{"resourcemanager": e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Refused+result.Failed > 0 || result.Ended != "done" {
+		t.Errorf("%d refused, %d without a reply, ended: %s", result.Refused, result.Failed, result.Ended)
+	}
+	nodes, err := rm.Metrics(t.Context(), "Hadoop:service=ResourceManager,name=ClusterMetrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := rm.Metrics(t.Context(), "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An ask that is not met within a beat is replaced by the next; on a slow
+	// machine a few may be lost.
+	granted, _ := queue["AggregateContainersAllocated"].(float64)
+	if nodes["NumActiveNMs"] != 12.0 || nodes["NumLostNMs"] != 0.0 || granted < 10 || granted > 1+12+6 {
+		t.Errorf("%v nodes, %v lost, %v containers granted", nodes["NumActiveNMs"], nodes["NumLostNMs"], granted)
+	}
+}
+
+// learned is the program of the small scales, with the overrides.
+func learned(t *testing.T) *program.Program {
+	t.Helper()
+	corpus := mine.NewCorpus()
+	for _, name := range []string{"n003", "n004", "n006a", "n008", "n012"} {
+		run := corpus.Run(name)
+		each(t, name+".jsonl.gz", run.Add)
+		corpus.Learn(run)
+	}
+	model, err := mine.Learn(t.Context(), corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overrides, err := mine.ReadOverrides("wordcount.yaml", hadoop.WordCount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := overrides.Apply("wordcount.yaml", model.Program); err != nil {
+		t.Fatal(err)
+	}
+	return model.Program
+}
+
+// recorded counts the calls of a trace by method.
+func recorded(t *testing.T, name string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	each(t, name, func(c *trace.Call) { out[c.Method]++ })
+	return out
+}
+
+func each(t *testing.T, name string, visit func(*trace.Call)) {
+	t.Helper()
+	in, err := trace.Open(filepath.Join(recordings, name))
+	if err != nil {
+		t.Skip("no recorded Hadoop traces here")
+	}
+	defer in.Close()
+	for {
+		c, err := in.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit(c)
+	}
+}
