@@ -23,7 +23,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 )
 
 // A Kind says what a job does.
@@ -161,7 +161,6 @@ type files struct {
 	rng  *rand.Rand
 	data []byte
 	pack []byte // room for data, compressed
-	zstd *zstd.Encoder
 }
 
 // somewhere is the place of a block in half of the file.
@@ -191,15 +190,11 @@ func disk(unit func(f *files) error) func(context.Context, Job) error {
 		if err != nil {
 			return err
 		}
-		pack, err := aligned(2 * block)
+		pack, err := aligned(s2.MaxEncodedLen(block))
 		if err != nil {
 			return err
 		}
-		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return err
-		}
-		f := &files{file, rand.New(rand.NewPCG(uint64(os.Getpid()), 0)), data, pack, encoder}
+		f := &files{file, rand.New(rand.NewPCG(uint64(os.Getpid()), 0)), data, pack}
 		return j.each(ctx, func() error { return unit(f) })
 	}
 }
@@ -221,7 +216,7 @@ func (f *files) compress() error {
 		if err := f.read(size); err != nil {
 			return err
 		}
-		n := len(f.zstd.EncodeAll(f.data[:size], f.pack[:0]))
+		n := len(s2.Encode(f.pack, f.data[:size]))
 		return f.write(f.pack[:min((n+page-1)/page*page, block)]) // no file grows
 	})
 }
