@@ -47,6 +47,7 @@ type replayFlags struct {
 	seed                      uint64
 	record, check, out        string
 	processes                 int
+	warmup                    time.Duration
 	part                      string
 	limits                    replay.Limits
 }
@@ -79,6 +80,7 @@ from which scale on they were not.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a reply")
 	cmd.Flags().DurationVar(&f.patience, "patience", 30*time.Second, "how long to wait for a value that others give, or to try a call again")
 	cmd.Flags().DurationVar(&f.ramp, "ramp", 0, "spread the starts of a type's nodes over this time (default: its longest beat)")
+	cmd.Flags().DurationVar(&f.warmup, "warmup", 0, "leave the times of calls sent before this out of the measurement, while nodes still connect")
 	cmd.Flags().StringVar(&f.onError, "on-error", "retry", "what a node does when a call gets no reply: retry, skip or end")
 	cmd.Flags().StringVar(&f.connections, "connections", "own", "own: each node has its own; shared:N: all share N for a role")
 	cmd.Flags().IntVar(&f.workers, "workers", 4096, "calls under way at once")
@@ -245,7 +247,7 @@ func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Com
 }
 
 func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) {
-	o = replay.Options{Program: p, Compress: f.compress, For: f.runFor, Timeout: f.timeout, Patience: f.patience, Ramp: f.ramp, Workers: f.workers, Seed: f.seed}
+	o = replay.Options{Program: p, Compress: f.compress, For: f.runFor, Timeout: f.timeout, Patience: f.patience, Ramp: f.ramp, Workers: f.workers, Seed: f.seed, Warmup: f.warmup}
 	switch {
 	case f.compress <= 0:
 		return o, input.Errorf("--compress", "must be above 0, got %g", f.compress)

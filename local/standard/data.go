@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	dataFile = "standard.dat"
+	dataFile = "text.dat"
 	dataSize = 256 << 20
 	page     = 4096 // lengths must be multiples of this to bypass the page cache
 )

@@ -236,15 +236,8 @@ func (n *node) call(c *program.Call, wait int64) bool {
 
 // length is how long a list is this time.
 func (n *node) length(l program.List) int {
-	f := l.Lengths[0]
-	if len(l.Lengths) > 1 {
-		f = l.Lengths[n.scene.Chance.IntN(len(l.Lengths))]
-	}
-	return max(0, min(f.At(n.setting.Scale), maxList))
+	return value.Length(l, n.setting.Scale, n.scene.Chance)
 }
-
-// maxList bounds what a formula may do to a list far beyond what was seen.
-const maxList = 1 << 20
 
 // leaf fills in one argument.
 func (n *node) leaf(c *program.Call, path string, item int, v program.Template) trace.Leaf {

@@ -156,7 +156,7 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 	if !errors.As(err, &unsent) {
 		g.mu.Lock()
 		g.made++
-		if l.retry == nil {
+		if l.retry == nil && r.warm(call.Start) {
 			observe(&g.lag, call.Start-l.meant)
 		}
 		g.mu.Unlock()
@@ -234,6 +234,9 @@ func refused(status string) bool {
 	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
 
+// warm reports whether a time counts: not while everybody connects.
+func (r *run) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
+
 func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
@@ -242,8 +245,10 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	if l.site.push {
 		return
 	}
-	observe(&g.latency, call.End-min(l.meant, call.Start))
-	observe(&g.service, call.End-call.Start)
+	if r.warm(call.Start) {
+		observe(&g.latency, call.End-min(l.meant, call.Start))
+		observe(&g.service, call.End-call.Start)
+	}
 	if refused(reply.Status) {
 		g.refused++
 		note(&g.errors, strings.TrimSpace(summary(reply.Status+" "+reply.Message)), r.into(call.End))

@@ -121,12 +121,16 @@ func element(path string, item int) string {
 }
 
 // elements is how long a list is: as long as the one its values come from, or
-// as many as there are to be used up. A list that comes from nowhere has one.
+// as many as there are to be used up, or as the program says. A list of which
+// nothing is known has one.
 func (f *filling) elements(l *list) int {
 	if f.l.inbox != nil {
 		return len(f.l.inbox)
 	}
 	n := 1
+	if i := slices.IndexFunc(f.st.Lists, func(told program.List) bool { return told.Path == l.prefix }); i >= 0 {
+		n = value.Length(f.st.Lists[i], f.scene.Scale, f.scene.Chance)
+	}
 	for _, i := range l.args {
 		for _, h := range f.st.args[i].Value.Holes() {
 			for k := range h.Alts {

@@ -26,6 +26,7 @@ type Options struct {
 	// Ramp spreads the starts of a type's nodes. 0: over its longest beat, so
 	// that beats do not come all at once; negative: not at all.
 	Ramp     time.Duration
+	Warmup   time.Duration // calls sent before are counted, but their times are not
 	For      time.Duration // end after this time; 0: when all steps are done
 	Timeout  time.Duration // of a call without a reply; 0: 10 s
 	Patience time.Duration // with a value that does not come, or a connection; 0: 30 s

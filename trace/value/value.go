@@ -68,6 +68,18 @@ func (s *Scene) Alt(a *program.Alt) (string, bool) {
 	return s.Past(a)
 }
 
+// Length is how long a list of varying length is this time.
+func Length(l program.List, scale int, chance *rand.Rand) int {
+	f := l.Lengths[0]
+	if len(l.Lengths) > 1 {
+		f = l.Lengths[chance.IntN(len(l.Lengths))]
+	}
+	return max(0, min(f.At(scale), maxList))
+}
+
+// maxList bounds what a formula may do to a list far beyond what was seen.
+const maxList = 1 << 20
+
 // Pad fills a number up with zeros to the hole's width.
 func Pad(text string, width int) string {
 	return strings.Repeat("0", max(0, width-len(text))) + text
