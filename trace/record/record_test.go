@@ -293,30 +293,39 @@ func FuzzHear(f *testing.F) {
 	})
 }
 
-// BenchmarkUnary/direct and /recorded show what recording adds to a call, with
-// the collector set as the command sets it.
+// BenchmarkUnary shows what recording adds to a call, with the collector set as
+// the command sets it: to calls one after the other as fast as they go, where
+// client, server, proxy and writer want every core, and to a thousand a second.
 func BenchmarkUnary(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	target := serve(b)
 	recorded := startRecording(b, target, whole)
-	for _, way := range []struct{ name, address string }{{"direct", target}, {"recorded", recorded.address}} {
-		b.Run(way.name, func(b *testing.B) {
-			client := testgrpc.NewTestServiceClient(dial(b, way.address))
-			request := &testgrpc.SimpleRequest{ResponseSize: 200, Payload: &testgrpc.Payload{Body: make([]byte, 200)}}
-			if _, err := client.UnaryCall(b.Context(), request); err != nil {
-				b.Fatal(err)
-			}
-			var took []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				if _, err := client.UnaryCall(b.Context(), request); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, time.Since(start))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
-			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
-		})
+	for _, pace := range []struct {
+		name  string
+		pause time.Duration
+	}{{"1000asecond", time.Millisecond}, {"flatout", 0}} {
+		for _, way := range []struct{ name, address string }{{"direct", target}, {"recorded", recorded.address}} {
+			b.Run(pace.name+"/"+way.name, func(b *testing.B) { benchmarkUnary(b, way.address, pace.pause) })
+		}
 	}
+}
+
+func benchmarkUnary(b *testing.B, address string, pause time.Duration) {
+	client := testgrpc.NewTestServiceClient(dial(b, address))
+	request := &testgrpc.SimpleRequest{ResponseSize: 200, Payload: &testgrpc.Payload{Body: make([]byte, 200)}}
+	if _, err := client.UnaryCall(b.Context(), request); err != nil {
+		b.Fatal(err)
+	}
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		if _, err := client.UnaryCall(b.Context(), request); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+		time.Sleep(pause - time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }
