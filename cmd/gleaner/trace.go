@@ -116,7 +116,7 @@ func newTraceConvert() *cobra.Command {
   gleaner trace convert n003.jsonl.gz n004.jsonl.gz --out all.jsonl.zst`,
 		Args: needFiles,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			to, err := createTrace(cmd, out)
+			to, err := createTrace(cmd, "--out", out)
 			if err != nil {
 				return err
 			}
@@ -139,13 +139,13 @@ func newTraceConvert() *cobra.Command {
 }
 
 // createTrace opens where a trace goes: a file, compressed by its ending, or stdout.
-func createTrace(cmd *cobra.Command, path string) (io.WriteCloser, error) {
+func createTrace(cmd *cobra.Command, flag, path string) (io.WriteCloser, error) {
 	if path == "" || path == "-" {
 		return stacked{cmd.OutOrStdout(), nil}, nil
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, input.Errorf("--out", "%v", err)
+		return nil, input.Errorf(flag, "%v", err)
 	}
 	switch filepath.Ext(path) {
 	case ".gz":

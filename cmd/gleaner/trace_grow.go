@@ -45,7 +45,7 @@ left as a placeholder in braces.`,
 				return err
 			}
 			sayDoubts(cmd, p, setting.Scale)
-			to, err := createTrace(cmd, out)
+			to, err := createTrace(cmd, "--out", out)
 			if err != nil {
 				return err
 			}

@@ -130,6 +130,11 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 		return st.playPart(cmd)
 	}
 	st.name = name
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil {
+			return input.Errorf("--out", "%v", err)
+		}
+	}
 	finish, err := f.recordTo(cmd, &st.options)
 	if err != nil {
 		return err
@@ -253,6 +258,18 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--compress", "must be above 0, got %g", f.compress)
 	case f.workers <= 0:
 		return o, input.Errorf("--workers", "must be positive, got %d", f.workers)
+	case f.scale < 0:
+		return o, input.Errorf("--scale", "must be positive, got %d", f.scale)
+	case f.runFor < 0:
+		return o, input.Errorf("--for", "must not be negative, got %v", f.runFor)
+	case f.timeout <= 0:
+		return o, input.Errorf("--timeout", "must be positive, got %v", f.timeout)
+	case f.patience < 0:
+		return o, input.Errorf("--patience", "must not be negative, got %v", f.patience)
+	case f.warmup < 0 || f.runFor > 0 && f.warmup >= f.runFor:
+		return o, input.Errorf("--warmup", "%v leaves nothing of the run to measure", f.warmup)
+	case f.limits.Errors < 0 || f.limits.Errors > 1:
+		return o, input.Errorf("--limit-errors", "%g is not a share from 0 to 1", f.limits.Errors)
 	case len(f.sweep) > 0 && f.scale > 0:
 		return o, input.Errorf("--sweep", "gives the scales; --scale says another")
 	case len(f.sweep) > 0 && slices.Min(f.sweep) <= 0:
@@ -275,8 +292,28 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 	if err := addNodes(setting.Nodes, f.nodes); err != nil {
 		return o, err
 	}
-	o.Setting, err = grow.Resolve(p, setting)
-	return o, err
+	if o.Setting, err = grow.Resolve(p, setting); err != nil {
+		return o, err
+	}
+	for _, scale := range append([]int{o.Setting.Scale}, f.sweep...) {
+		if err := fewEnough(p, grow.Setting{Scale: scale, Nodes: o.Setting.Nodes}); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// mostNodes is how many one machine is asked to play at most.
+const mostNodes = 1_000_000
+
+func fewEnough(p *program.Program, s grow.Setting) error {
+	for i := range p.Types {
+		t := &p.Types[i]
+		if n := s.Count(t); n > mostNodes {
+			return input.Errorf("--scale", "n = %d makes %d nodes of type %s (%s), more than the %d that can be played here", s.Scale, n, t.Name, t.Nodes.String(), mostNodes)
+		}
+	}
+	return nil
 }
 
 // openTargets makes the executors of the roles that have a target.
@@ -322,7 +359,7 @@ func (f *replayFlags) recordTo(cmd *cobra.Command, o *replay.Options) (finish fu
 	if f.record == "" {
 		return func() error { return nil }, nil
 	}
-	to, err := createTrace(cmd, f.record)
+	to, err := createTrace(cmd, "--record", f.record)
 	if err != nil {
 		return nil, err
 	}

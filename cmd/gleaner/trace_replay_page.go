@@ -124,6 +124,11 @@ func (p *replayPage) sentence() string {
 	if p.PlayerLimit > 0 {
 		out = append(out, fmt.Sprintf("From n = %d on the players, not the target, were the limit.", p.PlayerLimit))
 	}
+	for _, r := range p.Runs {
+		if r.Verdict == replay.Cut {
+			out = append(out, fmt.Sprintf("n = %d was cut short, and says nothing: %s.", r.Scale, r.Why))
+		}
+	}
 	return strings.Join(out, " ")
 }
 

@@ -10,7 +10,7 @@ import (
 // Limits say when a target has given in, and when the players have.
 type Limits struct {
 	Latency time.Duration // p99 from sending to the reply; 0: 1 s
-	Errors  float64       // share of calls refused or without a reply beyond that of the smallest scale; 0: 1%
+	Errors  float64       // share of calls without a reply, or refused beyond what the smallest scale refuses; 0: 1%
 	Lag     time.Duration // p99 of how late calls were sent; 0: 50 ms
 }
 
@@ -44,7 +44,7 @@ type Report struct {
 // A Verdict is one run with what it says about the target.
 type Verdict struct {
 	*Result
-	Verdict string `json:"verdict"` // held, gave in, player
+	Verdict string `json:"verdict"` // held, gave in, player, cut short
 	Why     string `json:"verdict_why,omitempty"`
 }
 
@@ -53,9 +53,11 @@ const (
 	Held   = "held"
 	GaveIn = "gave in"
 	Player = "player" // the players, not the target, were the limit
+	Cut    = "cut short"
 )
 
-// Judge says what a run shows. usual is the share of failures at the smallest scale.
+// Judge says what a run shows. usual is the share of calls that the target
+// refuses at the smallest scale.
 func (l Limits) Judge(r *Result, usual float64) Verdict {
 	l = l.withDefaults()
 	v := Verdict{Result: r, Verdict: Held}
@@ -74,6 +76,8 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		v.Verdict, v.Why = Player, fmt.Sprintf("all %d workers were busy, and the other calls %.0f ms late", r.Workers, r.Lag.P99)
 	case r.Lag.P99 > ms(l.Lag):
 		v.Verdict, v.Why = Player, fmt.Sprintf("a hundredth of calls were sent %.0f ms late and more", r.Lag.P99)
+	case r.Ended == "interrupted":
+		v.Verdict, v.Why = Cut, "it was interrupted"
 	case float64(missed) > 0.01*float64(r.Made+missed):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d beats passed before the one before was answered", missed)
 	}
@@ -86,6 +90,10 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func (r *Result) failures() (bad, all int) {
 	return r.Refused + r.Failed, max(r.Made, r.Answered+r.Failed)
 }
+
+// mostRefused is the largest share of refusals that may be what a program is
+// used to: of a target that refuses more, nothing was seen.
+const mostRefused = 0.5
 
 // closeEnough is how near the knee is looked for, and maxBisections how often.
 const (
@@ -104,8 +112,8 @@ func Sweep(ctx context.Context, scales []int, limits Limits, play func(context.C
 		if err != nil {
 			return Verdict{}, err
 		}
-		if bad, all := r.failures(); len(report.Runs) == 0 {
-			usual = float64(bad) / max(float64(all), 1)
+		if _, all := r.failures(); len(report.Runs) == 0 {
+			usual = min(float64(r.Refused)/max(float64(all), 1), mostRefused)
 		}
 		v := limits.Judge(r, usual)
 		report.add(v)
@@ -118,7 +126,7 @@ func Sweep(ctx context.Context, scales []int, limits Limits, play func(context.C
 		if err != nil {
 			return report, err
 		}
-		if v.Verdict != Held || v.Ended == "interrupted" {
+		if v.Verdict != Held {
 			break
 		}
 	}

@@ -42,7 +42,11 @@ func TestKnee(t *testing.T) {
 		{"never", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1} },
 			"held 10000, gave in 0, player 0; played 100 1000 10000 : "},
 		{"interrupted", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1, Ended: "interrupted"} },
-			"held 100, gave in 0, player 0; played 100 : "},
+			"held 0, gave in 0, player 0; played 100 : "},
+		{"refuses everything, always", func(n int) *replay.Result { return &replay.Result{Made: 20, Answered: 20, Refused: 20} },
+			"held 0, gave in 100, player 0; played 100 : 100.0% of calls were refused or had no reply"},
+		{"dies at the smallest scale", func(n int) *replay.Result { return &replay.Result{Made: 47, Answered: 27, Failed: 20} },
+			"held 0, gave in 100, player 0; played 100 : 42.6% of calls were refused or had no reply"},
 	} {
 		report, err := replay.Sweep(context.Background(), []int{1000, 100, 10000}, replay.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
 			r := tc.result(n)
