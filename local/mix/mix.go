@@ -123,7 +123,11 @@ func (c Command) run(ctx context.Context, cores int, begin time.Time) (Took, err
 		return took, ctx.Err()
 	case err != nil:
 		text := strings.TrimSpace(said.String())
-		return took, fmt.Errorf("mix: %s: %w: %s", strings.Join(c.Args, " "), err, text[max(0, len(text)-tail):])
+		said := ""
+		if text != "" {
+			said = ": " + text[max(0, len(text)-tail):]
+		}
+		return took, fmt.Errorf("%s: %w%s", strings.Join(c.Args, " "), err, said)
 	}
 	return took, nil
 }

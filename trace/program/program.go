@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -177,7 +178,9 @@ func Read(name string, text []byte) (p *Program, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	p = &Program{}
-	if err := dec.Decode(p); err != nil {
+	if err := dec.Decode(p); errors.Is(err, io.EOF) {
+		return nil, input.Errorf(name, "is empty")
+	} else if err != nil {
 		return nil, located(name, err)
 	}
 	if err := p.check(); err != nil {
