@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,7 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 			for k := range c.Args {
 				if (c.Method == rule.Method || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
 					c.Args[k].Value, found = rule.Value, true
+					c.Lists = slices.DeleteFunc(c.Lists, func(l program.List) bool { return l.Path == innermost(rule.Argument) })
 				}
 			}
 		}
@@ -106,6 +108,12 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		call.Join = &rule.Join
 	}
 	return nil
+}
+
+// innermost is the list that an argument stands in; its length is the
+// override's to say, by where its values come from.
+func innermost(path string) string {
+	return path[:max(0, strings.LastIndex(path, "[*]"))]
 }
 
 func calls(p *program.Program) iter.Seq[*program.Call] {
