@@ -68,7 +68,9 @@ func splitPath(path string) (out []any) {
 			}
 			named = true
 		case '.':
+			named = named || i == 0
 			flush()
+			named = true // even an empty one
 		case '[':
 			end := strings.IndexByte(path[i:], ']')
 			n, err := strconv.Atoi(path[i+1 : i+max(end, 1)])
