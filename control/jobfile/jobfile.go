@@ -16,6 +16,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/input"
+	"gleaner/input/mapping"
 )
 
 // Limits of a job file. They are far above what one machine or cluster runs,
@@ -83,42 +84,10 @@ func (f *file) wrong(n *yaml.Node, format string, args ...any) error {
 	return input.Linef(f.name, n.Line, format, args...)
 }
 
-// fields calls take for every field of a mapping. A field that take does not
-// know, or that comes twice, or one of needed that is missing is a mistake.
-func (f *file) fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
-	if n.Kind != yaml.MappingNode {
-		return f.wrong(n, "%s must be a list of fields with values", what)
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if value.Kind == yaml.AliasNode {
-			return f.wrong(value, "anchors and aliases are not supported")
-		}
-		if seen[key.Value] {
-			return f.wrong(key, "%s has the field %q twice", what, key.Value)
-		}
-		seen[key.Value] = true
-		known, err := take(key.Value, value)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return f.wrong(key, "%s has no field %q", what, key.Value)
-		}
-	}
-	for _, field := range needed {
-		if !seen[field] {
-			return f.wrong(n, "%s has no %s", what, field)
-		}
-	}
-	return nil
-}
-
 func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
 	job := &cluster.Job{}
 	f.lines[""] = n.Line
-	err := f.fields(n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err := mapping.Fields(f.name, n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			job.Name, err = f.called(value)
@@ -157,7 +126,7 @@ func (f *file) stages(n *yaml.Node) ([]cluster.Stage, error) {
 
 func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 	st := cluster.Stage{Tasks: 1}
-	err := f.fields(n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err := mapping.Fields(f.name, n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			st.Name, err = f.called(value)
@@ -223,7 +192,7 @@ func (f *file) texts(n *yaml.Node, what string) ([]string, error) {
 
 func (f *file) env(n *yaml.Node) ([]string, error) {
 	var all []string
-	err := f.fields(n, "env", nil, func(name string, value *yaml.Node) (bool, error) {
+	err := mapping.Fields(f.name, n, "env", nil, func(name string, value *yaml.Node) (bool, error) {
 		text, err := f.text(value, "the value of "+name)
 		if err == nil && (name == "" || strings.ContainsAny(name, "=\x00")) {
 			err = f.wrong(value, "%q cannot be the name of a variable", name)

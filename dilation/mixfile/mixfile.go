@@ -14,6 +14,7 @@ import (
 
 	"gleaner/dilation"
 	"gleaner/input"
+	"gleaner/input/mapping"
 )
 
 // Limits of a mix file.
@@ -58,7 +59,7 @@ func Read(name string, text []byte) (*Mix, error) {
 	}
 	f := file(name)
 	m := &Mix{Machine: dilation.Machine{1, 1, 1, 1}}
-	err := f.fields(doc.Content[0], "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err := mapping.Fields(string(f), doc.Content[0], "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "cores":
 			m.Machine[0], err = f.count(value, field, maxInstances)
@@ -96,35 +97,6 @@ func (f file) wrong(n *yaml.Node, format string, args ...any) error {
 	return input.Linef(string(f), n.Line, format, args...)
 }
 
-// fields calls take for every field of a mapping. A field that take does not
-// know, or that comes twice, or one of needed that is missing is a mistake.
-func (f file) fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
-	if n.Kind != yaml.MappingNode {
-		return f.wrong(n, "%s must be a list of fields with values", what)
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if seen[key.Value] {
-			return f.wrong(key, "%s has the field %q twice", what, key.Value)
-		}
-		seen[key.Value] = true
-		known, err := take(key.Value, value)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return f.wrong(key, "%s has no field %q", what, key.Value)
-		}
-	}
-	for _, field := range needed {
-		if !seen[field] {
-			return f.wrong(n, "%s has no %s", what, field)
-		}
-	}
-	return nil
-}
-
 func (f file) jobs(n *yaml.Node) ([]Job, error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return nil, f.wrong(n, "jobs must be a list, of one job at least")
@@ -147,7 +119,7 @@ func (f file) jobs(n *yaml.Node) ([]Job, error) {
 
 func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 	j, copies = Job{Line: n.Line}, 1
-	err = f.fields(n, "the job", []string{"name"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err = mapping.Fields(string(f), n, "the job", []string{"name"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			j.Name, err = f.text(value, field)
@@ -181,7 +153,7 @@ func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 // load reads shares by the names of resources.
 func (f file) load(n *yaml.Node) (dilation.Vector, error) {
 	load := make(dilation.Vector, len(Resources()))
-	err := f.fields(n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
+	err := mapping.Fields(string(f), n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
 		for i, name := range Resources() {
 			if name == field {
 				share, err := strconv.ParseFloat(value.Value, 64)
