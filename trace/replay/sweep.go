@@ -70,6 +70,8 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 	switch {
 	case share > usual+l.Errors:
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%.1f%% of calls were refused or had no reply", 100*share)
+	case float64(len(r.Dead)) > l.Errors*float64(r.nodes()):
+		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d of %d nodes were declared dead", len(r.Dead), r.nodes())
 	case r.Service.P99 > ms(l.Latency):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("the slowest hundredth of replies took %.0f ms and more", r.Service.P99)
 	case r.Lag.P99 > ms(l.Lag) && r.Busy >= r.Workers:
@@ -85,6 +87,14 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// nodes is how many were played.
+func (r *Result) nodes() (n int) {
+	for _, of := range r.Nodes {
+		n += of
+	}
+	return n
+}
 
 // failures counts the calls that were refused or had no reply, of all.
 func (r *Result) failures() (bad, all int) {
