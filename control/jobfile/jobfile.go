@@ -41,15 +41,15 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 	if len(text) > MaxBytes {
 		return nil, input.Errorf(name, "larger than a job file may be: %d bytes", MaxBytes)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, syntaxError(name, err)
+	doc, err := mapping.Document(name, text)
+	if err != nil {
+		return nil, err
 	}
-	if len(doc.Content) == 0 {
+	if doc == nil {
 		return nil, input.Errorf(name, "an empty file")
 	}
 	f := file{name: name, lines: map[string]int{}}
-	job, err := f.job(doc.Content[0])
+	job, err := f.job(doc)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +60,6 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 		return nil, err
 	}
 	return job, nil
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-// syntaxError takes the line out of the parser's message.
-func syntaxError(name string, err error) error {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
-		line, _ := strconv.Atoi(msg[m[2]:m[3]])
-		return input.Linef(name, line, "not YAML: %s", msg[:m[0]]+msg[m[1]:])
-	}
-	return input.Errorf(name, "not YAML: %s", msg)
 }
 
 // A file is one that is being read.

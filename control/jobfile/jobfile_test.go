@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -82,6 +83,9 @@ func TestSizes(t *testing.T) {
 }
 
 // Whatever is read is a job that can be run, or a mistake on a line that there is.
+// What YAML takes for the end of a line.
+var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
+
 func FuzzRead(f *testing.F) {
 	files, _ := filepath.Glob("../../examples/*.yaml")
 	for _, name := range files {
@@ -93,6 +97,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte("name: a\nstages: [{name: s, cpu: 1, memory: 1GB, command: [x], after: [s]}]"))
 	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("\"\r\r"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		job, err := Read("f", bytes.NewReader(text))
 		if err == nil {
@@ -107,7 +112,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var at *input.Error
-		if !errors.As(err, &at) || at.Line < 0 || at.Line > bytes.Count(text, []byte("\n"))+2 {
+		if !errors.As(err, &at) || at.Line < 0 || at.Line > len(lineBreak.FindAll(text, -1))+2 {
 			t.Fatalf("%v", err)
 		}
 	})

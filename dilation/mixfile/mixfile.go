@@ -5,9 +5,7 @@ package mixfile
 
 import (
 	"math"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -50,16 +48,16 @@ func Read(name string, text []byte) (*Mix, error) {
 	if len(text) > MaxBytes {
 		return nil, input.Errorf(name, "larger than a mix file may be: %d bytes", MaxBytes)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, syntaxError(name, err)
+	doc, err := mapping.Document(name, text)
+	if err != nil {
+		return nil, err
 	}
-	if len(doc.Content) == 0 {
+	if doc == nil {
 		return nil, input.Errorf(name, "an empty file")
 	}
 	f := file(name)
 	m := &Mix{Machine: dilation.Machine{1, 1, 1, 1}}
-	err := mapping.Fields(string(f), doc.Content[0], "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err = mapping.Fields(string(f), doc, "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "cores":
 			m.Machine[0], err = f.count(value, field, maxInstances)
@@ -76,18 +74,6 @@ func Read(name string, text []byte) (*Mix, error) {
 		return nil, err
 	}
 	return m, nil
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-// syntaxError takes the line out of the parser's message.
-func syntaxError(name string, err error) error {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
-		line, _ := strconv.Atoi(msg[m[2]:m[3]])
-		return input.Linef(name, line, "not YAML: %s", msg[:m[0]]+msg[m[1]:])
-	}
-	return input.Errorf(name, "not YAML: %s", msg)
 }
 
 // A file is the name of one that is being read.

@@ -32,6 +32,7 @@ func TestMistakesNameTheirLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "mix.yaml: an empty file",
 		"jobs: [":                            "mix.yaml:1: not YAML",
+		"jobs: [a]\n---\njobs: [b]":          "mix.yaml:2: a second document",
 		"- a":                                "mix.yaml:1: the mix must be",
 		"cores: 2":                           "mix.yaml:1: the mix has no jobs",
 		"jobs: []":                           "mix.yaml:1: jobs must be a list",

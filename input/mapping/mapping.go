@@ -1,12 +1,52 @@
-// Package mapping reads the fields of a YAML mapping and names the line of every
-// mistake: a field that is not known, comes twice or is missing.
+// Package mapping reads a file that is one YAML mapping and names the line of
+// every mistake: what is no YAML, a second document, a field that is not known,
+// comes twice or is missing.
 package mapping
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 
 	"gleaner/input"
 )
+
+// Document is the only document of a file; nil when there is none.
+func Document(file string, text []byte) (*yaml.Node, error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, second yaml.Node
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, syntaxError(file, err)
+	}
+	if err := d.Decode(&second); err == nil {
+		return nil, input.Linef(file, second.Line, "a second document; a file holds one")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxError(file, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return doc.Content[0], nil
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// syntaxError takes the line out of the parser's message.
+func syntaxError(file string, err error) error {
+	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
+		line, _ = strconv.Atoi(msg[m[2]:m[3]])
+		msg = msg[:m[0]] + msg[m[1]:]
+	}
+	return input.Linef(file, line, "not YAML: %s", msg)
+}
 
 // Fields calls take for every field of a mapping in a file. A field that take
 // does not know, or that comes twice, or one of needed that is missing is a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -198,6 +199,9 @@ func TestScaled(t *testing.T) {
 	}
 }
 
+// What YAML takes for the end of a line.
+var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
+
 // Whatever is read, a reader answers with a document or with mistakes that
 // name a line of it, and never with both nothing and no error.
 func checkMistakes(t *testing.T, err error, text []byte) {
@@ -208,7 +212,7 @@ func checkMistakes(t *testing.T, err error, text []byte) {
 	if !input.Is(err) {
 		t.Fatalf("not reported as the user's mistake: %v", err)
 	}
-	lines := strings.Count(string(text), "\n") + 1
+	lines := len(lineBreak.FindAll(text, -1)) + 1
 	mistakes, _ := err.(input.Errors)
 	for _, m := range mistakes {
 		if m.Line < 0 || m.Line > lines {

@@ -1,37 +1,26 @@
 package spec
 
 import (
-	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"gleaner/input"
+	"gleaner/input/mapping"
 )
-
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
 
 // parseYAML reads a document into the same elements as XML: a scalar is an
 // attribute, a mapping is an element, a list is one element an entry, named
 // by its key (without a plural s). A task's path is a list of one-key
 // mappings that name what each step is.
 func parseYAML(file string, data []byte) ([]*node, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		line, msg := 0, strings.TrimPrefix(err.Error(), "yaml: ")
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			msg = m[2]
-		}
-		return nil, input.Linef(file, line, "not YAML: %s", msg)
-	}
-	if len(doc.Content) == 0 {
-		return nil, nil
+	doc, err := mapping.Document(file, data)
+	if doc == nil || err != nil {
+		return nil, err
 	}
 	root := &node{name: "document", line: 1}
 	r := yamlReader{file: file}
-	if err := r.fill(root, doc.Content[0], 0); err != nil {
+	if err := r.fill(root, doc, 0); err != nil {
 		return nil, err
 	}
 	if len(root.attrs) > 0 {
