@@ -1,7 +1,10 @@
-package mine
+package argument
 
 import (
 	"cmp"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +18,13 @@ type source struct {
 	from  scope
 	key   keyKind
 	sel   selector
-	part  part    // of the earlier call the value is in
-	path  pathID  // with index 0 at level when an index is not fixed
-	level int8    // of the index that is not fixed
-	index indexBy // what gives that index
-	word  int16   // of the text; -1: the whole value
-	qPart part    // where the earlier call holds the key
-	q     classID
+	part  corpus.Part   // of the earlier call the value is in
+	path  intern.PathID // with index 0 at level when an index is not fixed
+	level int8          // of the index that is not fixed
+	index indexBy       // what gives that index
+	word  int16         // of the text; -1: the whole value
+	qPart corpus.Part   // where the earlier call holds the key
+	q     intern.ClassID
 	arg   int32 // which of the own arguments the key must equal
 }
 
@@ -35,7 +38,6 @@ type (
 	scopeKind uint8
 	keyKind   uint8
 	selector  uint8
-	part      uint8
 	indexBy   uint8
 )
 
@@ -64,11 +66,6 @@ const (
 )
 
 const (
-	request part = iota
-	response
-)
-
-const (
 	fixed indexBy = iota
 	byItem
 	byRow // the row of the list that holds the key
@@ -88,7 +85,7 @@ func (s source) class() class {
 func (s source) cost() int {
 	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
 	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
-	if s.part == request && s.key != sameSender {
+	if s.part == corpus.Request && s.key != sameSender {
 		n += 5 // of what others said and what they were told, the second is for all to see
 	}
 	if s.word >= 0 {
@@ -101,16 +98,16 @@ func (s source) cost() int {
 type spec struct {
 	from  scope
 	key   keyKind
-	qPart part
-	q     classID
+	qPart corpus.Part
+	q     intern.ClassID
 	late  bool // entered when the reply is there, not when the call is made
 }
 
 func (s source) spec() spec {
-	sp := spec{from: s.from, key: s.key, late: s.part == response}
+	sp := spec{from: s.from, key: s.key, late: s.part == corpus.Response}
 	if s.key == sameArg {
 		sp.qPart, sp.q = s.qPart, s.q
-		sp.late = sp.late || s.qPart == response
+		sp.late = sp.late || s.qPart == corpus.Response
 	}
 	return sp
 }
@@ -123,26 +120,26 @@ type ref struct {
 // An evaluator walks through a run in time and knows at each moment what every
 // source holds.
 type evaluator struct {
-	c       *Corpus
-	sites   *sites
-	run     *Run
+	c       *corpus.Corpus
+	sites   *site.Sites
+	run     *corpus.Run
 	indexes map[spec]*index
 	bySite  map[int32][]*index
 	byOp    map[int32][]*index
 	byAny   []*index
 	where   map[leafClass][]int32
-	numbers map[int64]symbol
+	numbers map[int64]intern.Symbol
 	spent   map[spent]int
 }
 
 type leafClass struct {
-	shape shapeID
-	class classID
+	shape intern.ShapeID
+	class intern.ClassID
 }
 
 type index struct {
 	spec
-	postings map[symbol]*posting
+	postings map[intern.Symbol]*posting
 	all      bool      // somebody asks for more than the first and the last
 	room     []posting // postings are cut from here
 }
@@ -153,15 +150,15 @@ type posting struct {
 	refs        []ref // all of them, where somebody asks
 }
 
-func newEvaluator(s *sites) *evaluator {
-	return &evaluator{c: s.c, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
-		where: map[leafClass][]int32{}, numbers: map[int64]symbol{}, spent: map[spent]int{}}
+func newEvaluator(s *site.Sites) *evaluator {
+	return &evaluator{c: s.Corpus, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
+		where: map[leafClass][]int32{}, numbers: map[int64]intern.Symbol{}, spent: map[spent]int{}}
 }
 
-func (e *evaluator) number(n int64) symbol {
+func (e *evaluator) number(n int64) intern.Symbol {
 	v, ok := e.numbers[n]
 	if !ok {
-		v = e.c.syms.ID(strconv.FormatInt(n, 10))
+		v = e.c.Syms.ID(strconv.FormatInt(n, 10))
 		e.numbers[n] = v
 	}
 	return v
@@ -178,7 +175,7 @@ func (e *evaluator) need(s source) {
 		ix.all = ix.all || wantsAll
 		return
 	}
-	ix := &index{spec: sp, postings: map[symbol]*posting{}, all: wantsAll}
+	ix := &index{spec: sp, postings: map[intern.Symbol]*posting{}, all: wantsAll}
 	e.indexes[sp] = ix
 	switch sp.from.kind {
 	case siteScope:
@@ -192,7 +189,7 @@ func (e *evaluator) need(s source) {
 
 // walk goes through a run in time; visit is called for each call as it is
 // made, when all that went before is known and itself is not.
-func (e *evaluator) walk(r *Run, visit func(i int32)) {
+func (e *evaluator) walk(r *corpus.Run, visit func(i int32)) {
 	e.run = r
 	clear(e.spent)
 	for _, ix := range e.indexes {
@@ -203,10 +200,10 @@ func (e *evaluator) walk(r *Run, visit func(i int32)) {
 		call int32
 		late bool
 	}
-	events := make([]event, 0, 2*len(r.calls))
-	for i := range r.calls {
-		events = append(events, event{r.calls[i].start, int32(i), false})
-		if end := r.calls[i].end; end != 0 {
+	events := make([]event, 0, 2*len(r.Calls))
+	for i := range r.Calls {
+		events = append(events, event{r.Calls[i].Start, int32(i), false})
+		if end := r.Calls[i].End; end != 0 {
 			events = append(events, event{end, int32(i), true})
 		}
 	}
@@ -237,8 +234,8 @@ func (e *evaluator) walk(r *Run, visit func(i int32)) {
 }
 
 func (e *evaluator) publish(i int32, late bool) {
-	call := &e.run.calls[i]
-	for _, list := range [][]*index{e.bySite[int32(call.site)], e.byOp[int32(call.op)], e.byAny} {
+	call := &e.run.Calls[i]
+	for _, list := range [][]*index{e.bySite[int32(call.Site)], e.byOp[int32(call.Op)], e.byAny} {
 		for _, ix := range list {
 			if ix.late == late {
 				e.enter(ix, call, i)
@@ -247,20 +244,20 @@ func (e *evaluator) publish(i int32, late bool) {
 	}
 }
 
-func (e *evaluator) enter(ix *index, call *call, i int32) {
+func (e *evaluator) enter(ix *index, call *corpus.Call, i int32) {
 	switch ix.key {
 	case anyCall:
-		ix.add(empty, ref{i, 0})
+		ix.add(intern.Empty, ref{i, 0})
 	case sameSender:
-		ix.add(call.sender.name, ref{i, 0})
+		ix.add(call.Sender.Name, ref{i, 0})
 	case sameAddress:
-		if call.sender.address != empty {
-			ix.add(call.sender.address, ref{i, 0})
+		if call.Sender.Address != intern.Empty {
+			ix.add(call.Sender.Address, ref{i, 0})
 		}
 	case sameArg:
-		m := call.message(ix.qPart)
-		for _, pos := range e.positions(m.shape, ix.q) {
-			ix.add(e.c.syms.Canonical(m.values[pos]), ref{i, pos})
+		m := call.Message(ix.qPart)
+		for _, pos := range e.positions(m.Shape, ix.q) {
+			ix.add(e.c.Syms.Canonical(m.Values[pos]), ref{i, pos})
 		}
 	}
 }
@@ -268,7 +265,7 @@ func (e *evaluator) enter(ix *index, call *call, i int32) {
 // keep is how many entries under one key are remembered.
 const keep = 4096
 
-func (ix *index) add(key symbol, r ref) {
+func (ix *index) add(key intern.Symbol, r ref) {
 	p := ix.postings[key]
 	if p == nil {
 		if len(ix.room) == 0 {
@@ -289,20 +286,13 @@ func (ix *index) add(key symbol, r ref) {
 	}
 }
 
-func (c *call) message(p part) *message {
-	if p == request {
-		return &c.req
-	}
-	return &c.resp
-}
-
 // positions are where leaves of a class stand in a shape.
-func (e *evaluator) positions(shape shapeID, class classID) []int32 {
+func (e *evaluator) positions(shape intern.ShapeID, class intern.ClassID) []int32 {
 	key := leafClass{shape, class}
 	out, ok := e.where[key]
 	if !ok {
-		for i, p := range e.c.shapes.Paths[shape] {
-			if e.c.paths.Class[p] == class {
+		for i, p := range e.c.Shapes.Paths[shape] {
+			if e.c.Paths.Class[p] == class {
 				out = append(out, int32(i))
 			}
 		}
@@ -312,15 +302,15 @@ func (e *evaluator) positions(shape shapeID, class classID) []int32 {
 }
 
 // value is what the source holds for an occurrence.
-func (s source) value(e *evaluator, o occ) (symbol, bool) {
+func (s source) value(e *evaluator, o occ) (intern.Symbol, bool) {
 	call := o.callOf()
 	switch s.key {
 	case ownCall:
 		return s.own(e, o)
 	case ownName:
-		return e.wordOf(call.sender.name, s.word)
+		return e.wordOf(call.Sender.Name, s.word)
 	case ownAddress:
-		return e.wordOf(call.sender.address, s.word)
+		return e.wordOf(call.Sender.Address, s.word)
 	}
 	p := s.posting(e, o)
 	if p == nil {
@@ -338,18 +328,18 @@ func (s source) posting(e *evaluator, o occ) *posting {
 	if ix == nil {
 		return nil
 	}
-	key, call := empty, o.callOf()
+	key, call := intern.Empty, o.callOf()
 	switch s.key {
 	case sameSender:
-		key = call.sender.name
+		key = call.Sender.Name
 	case sameAddress:
-		key = call.sender.address
+		key = call.Sender.Address
 	case sameArg:
 		v, ok := e.argument(call, s.arg, o.star)
 		if !ok {
 			return nil
 		}
-		key = e.c.syms.Canonical(v)
+		key = e.c.Syms.Canonical(v)
 	}
 	return ix.postings[key]
 }
@@ -362,9 +352,9 @@ func (s source) pick(p *posting, o occ) (ref, bool) {
 	case firstOne:
 		return p.first, true
 	case nthOne:
-		at = int(o.callOf().nth)
+		at = int(o.callOf().Nth)
 	case nodeOne:
-		at = o.callOf().sender.rank
+		at = o.callOf().Sender.Rank
 	}
 	if at >= len(p.refs) {
 		return ref{}, false
@@ -375,16 +365,16 @@ func (s source) pick(p *posting, o occ) (ref, bool) {
 // among reports whether any of the calls the source may mean holds v, anywhere
 // in the list the path leads to, and the sender has not used it up: each is
 // used once.
-func (s source) among(e *evaluator, o occ, v symbol) bool {
+func (s source) among(e *evaluator, o occ, v intern.Symbol) bool {
 	p := s.posting(e, o)
 	if p == nil {
 		return false
 	}
-	held, class := 0, e.c.paths.Class[s.path]
+	held, class := 0, e.c.Paths.Class[s.path]
 	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-256); i-- {
-		m := e.run.calls[p.refs[i].call].message(s.part)
-		for _, pos := range e.positions(m.shape, class) {
-			if got, ok := e.wordOf(m.values[pos], s.word); ok && got == v {
+		m := e.run.Calls[p.refs[i].call].Message(s.part)
+		for _, pos := range e.positions(m.Shape, class) {
+			if got, ok := e.wordOf(m.Values[pos], s.word); ok && got == v {
 				held++
 			}
 		}
@@ -392,7 +382,7 @@ func (s source) among(e *evaluator, o occ, v symbol) bool {
 	if held == 0 {
 		return false
 	}
-	key := spent{s, o.callOf().sender, o.callOf().site, v}
+	key := spent{s, o.callOf().Sender, o.callOf().Site, v}
 	if e.spent[key] >= held {
 		return false
 	}
@@ -403,89 +393,89 @@ func (s source) among(e *evaluator, o occ, v symbol) bool {
 // spent is what a sender has taken from an unordered source.
 type spent struct {
 	from source
-	by   *sender
-	site siteID
-	v    symbol
+	by   *corpus.Sender
+	site corpus.SiteID
+	v    intern.Symbol
 }
 
 // read takes the value out of the earlier call.
-func (s source) read(e *evaluator, o occ, r ref) (symbol, bool) {
-	call := &e.run.calls[r.call]
-	m := call.message(s.part)
+func (s source) read(e *evaluator, o occ, r ref) (intern.Symbol, bool) {
+	call := &e.run.Calls[r.call]
+	m := call.Message(s.part)
 	path := s.path
 	switch s.index {
 	case byItem:
-		path = e.c.paths.At(path, int(s.level), int(o.star))
+		path = e.c.Paths.At(path, int(s.level), int(o.star))
 	case byNode:
-		path = e.c.paths.At(path, int(s.level), o.callOf().sender.rank)
+		path = e.c.Paths.At(path, int(s.level), o.callOf().Sender.Rank)
 	case byNth:
-		path = e.c.paths.At(path, int(s.level), int(o.callOf().nth))
+		path = e.c.Paths.At(path, int(s.level), int(o.callOf().Nth))
 	case byRow:
-		key := call.message(s.qPart)
-		steps := e.c.paths.Lists[e.c.shapes.Paths[key.shape][r.pos]]
+		key := call.Message(s.qPart)
+		steps := e.c.Paths.Lists[e.c.Shapes.Paths[key.Shape][r.pos]]
 		if int(s.level) >= len(steps) {
 			return 0, false
 		}
-		path = e.c.paths.At(path, int(s.level), steps[s.level].Index)
+		path = e.c.Paths.At(path, int(s.level), steps[s.level].Index)
 	}
-	pos := e.c.shapes.Find(m.shape, path)
+	pos := e.c.Shapes.Find(m.Shape, path)
 	if pos < 0 {
 		return 0, false
 	}
-	return e.wordOf(m.values[pos], s.word)
+	return e.wordOf(m.Values[pos], s.word)
 }
 
 // own takes the value from another argument of the same call.
-func (s source) own(e *evaluator, o occ) (symbol, bool) {
-	m := &o.callOf().req
+func (s source) own(e *evaluator, o occ) (intern.Symbol, bool) {
+	m := &o.callOf().Request
 	path := s.path
 	if s.index == byItem {
-		path = e.c.paths.At(path, int(s.level), int(o.star))
+		path = e.c.Paths.At(path, int(s.level), int(o.star))
 	}
-	pos := e.c.shapes.Find(m.shape, path)
+	pos := e.c.Shapes.Find(m.Shape, path)
 	if pos < 0 {
 		return 0, false
 	}
-	return e.wordOf(m.values[pos], s.word)
+	return e.wordOf(m.Values[pos], s.word)
 }
 
-func (e *evaluator) wordOf(v symbol, word int16) (symbol, bool) {
+func (e *evaluator) wordOf(v intern.Symbol, word int16) (intern.Symbol, bool) {
 	if word >= 0 {
-		words := e.c.syms.Words(v)
+		words := e.c.Syms.Words(v)
 		if int(word) >= len(words) {
 			return 0, false
 		}
 		v = words[word]
 	}
-	return e.c.syms.Canonical(v), true
+	return e.c.Syms.Canonical(v), true
 }
 
 // argument is the value of one of a call's own arguments, in the same element
 // of a list where it stands in one.
-func (e *evaluator) argument(call *call, arg, star int32) (symbol, bool) {
-	st := e.sites.all[call.site]
-	found, value := false, empty
-	for pos, p := range st.plan(e.c, call.req.shape) {
-		if p.arg != arg {
+func (e *evaluator) argument(call *corpus.Call, arg, star int32) (intern.Symbol, bool) {
+	st := e.sites.All[call.Site]
+	found, value := false, intern.Empty
+	for pos, p := range st.Plan(e.c, call.Request.Shape) {
+		if p.Arg != arg {
 			continue
 		}
-		if p.star == star {
-			return call.req.values[pos], true
+		if p.Star == star {
+			return call.Request.Values[pos], true
 		}
-		found, value = true, call.req.values[pos]
+		found, value = true, call.Request.Values[pos]
 	}
 	return value, found
 }
 
 // given is the value of one of a call's own arguments, of the same element of a
 // list where it stands in one; nothing when it is not given.
-func (e *evaluator) given(call *call, arg, star int32) symbol {
-	st := e.sites.all[call.site]
-	inList := strings.Contains(st.args[arg].name, "[*]")
-	for pos, p := range st.plan(e.c, call.req.shape) {
-		if p.arg == arg && (p.star == star || !inList) {
-			return call.req.values[pos]
+func (e *evaluator) given(call *corpus.Call, arg, star int32) intern.Symbol {
+	st := e.sites.All[call.Site]
+	inList := strings.Contains(st.Args[arg].Name, "[*]")
+	for pos, p := range st.Plan(e.c, call.Request.Shape) {
+		if p.Arg == arg && (p.Star == star || !inList) {
+			return call.Request.Values[pos]
 		}
 	}
-	return empty
+	return intern.Empty
 }

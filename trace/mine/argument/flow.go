@@ -1,10 +1,12 @@
-package mine
+package argument
 
 import (
 	"cmp"
-	"slices"
-
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
+	"slices"
 )
 
 // A search is a slot whose source is looked for: candidates come from a few
@@ -49,7 +51,7 @@ const (
 var places = [...]int{ownCall: 6, ownName: 4, ownAddress: 4, sameSender: 10, sameArg: 14, anyCall: 6, sameAddress: 4}
 
 // findFlows looks for the sources of the slots that are not known by place.
-func (s *sites) findFlows(slots []*slot, runs []*Run) {
+func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
 	searches := make([]*search, len(slots))
 	for i, sl := range slots {
 		searches[i] = &search{slot: sl, votes: map[source]vote{}, occs: sl.arg.occs}
@@ -91,13 +93,13 @@ func (a *arg) preferWords() {
 type entry struct {
 	call int32
 	pos  int32
-	part part
+	part corpus.Part
 	word int16
 }
 
 // propose gathers candidates.
-func (s *sites) propose(searches []*search, runs []*Run) {
-	samples := map[*Run][]*sample{}
+func (s *Rules) propose(searches []*search, runs []*corpus.Run) {
+	samples := map[*corpus.Run][]*sample{}
 	for _, se := range searches {
 		for _, o := range se.slot.arg.spread(samplesPerRun) {
 			if v, ok := se.slot.value(s.c, o); ok {
@@ -109,7 +111,7 @@ func (s *sites) propose(searches []*search, runs []*Run) {
 		if len(samples[r]) == 0 {
 			continue
 		}
-		needed := map[symbol][]entry{}
+		needed := map[intern.Symbol][]entry{}
 		for _, sm := range samples[r] {
 			needed[sm.value] = nil
 		}
@@ -126,26 +128,26 @@ func (s *sites) propose(searches []*search, runs []*Run) {
 type sample struct {
 	search *search
 	occ    occ
-	value  symbol
+	value  intern.Symbol
 }
 
 // index lists where the needed values occur in a run.
-func (s *sites) index(r *Run, needed map[symbol][]entry) {
-	add := func(v symbol, e entry) {
-		v = s.c.syms.Canonical(v)
+func (s *Rules) index(r *corpus.Run, needed map[intern.Symbol][]entry) {
+	add := func(v intern.Symbol, e entry) {
+		v = s.c.Syms.Canonical(v)
 		if list, ok := needed[v]; ok {
 			needed[v] = append(list, e)
 		}
 	}
-	for i := range r.calls {
-		for _, part := range []part{request, response} {
-			m := r.calls[i].message(part)
-			for pos, v := range m.values {
+	for i := range r.Calls {
+		for _, part := range []corpus.Part{corpus.Request, corpus.Response} {
+			m := r.Calls[i].Message(part)
+			for pos, v := range m.Values {
 				add(v, entry{int32(i), int32(pos), part, -1})
-				if s.c.paths.Kind[s.c.shapes.Paths[m.shape][pos]] != trace.String || len(s.c.syms.Text[v]) > 4*maxText {
+				if s.c.Paths.Kind[s.c.Shapes.Paths[m.Shape][pos]] != trace.String || len(s.c.Syms.Text[v]) > 4*site.MaxText {
 					continue
 				}
-				if words := s.c.syms.Words(v); len(words) > 1 && len(words) <= 24 {
+				if words := s.c.Syms.Words(v); len(words) > 1 && len(words) <= 24 {
 					for w, word := range words {
 						add(word, entry{int32(i), int32(pos), part, int16(w)})
 					}
@@ -156,7 +158,7 @@ func (s *sites) index(r *Run, needed map[symbol][]entry) {
 }
 
 // candidates votes for all sources that would have given one sample its value.
-func (s *sites) candidates(sm *sample, entries []entry) {
+func (s *Rules) candidates(sm *sample, entries []entry) {
 	call := sm.occ.callOf()
 	seen := map[source]bool{}
 	distance := 0
@@ -175,10 +177,10 @@ func (s *sites) candidates(sm *sample, entries []entry) {
 		taken := 0
 		for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
 			en := entries[i]
-			from := &sm.occ.run.calls[en.call]
-			place := entry{int32(from.site), en.pos, en.part, en.word}
-			late := en.part == response && (from.end == 0 || from.end > call.start)
-			if late || (from.sender == call.sender) != own || used[place] >= 2 {
+			from := &sm.occ.run.Calls[en.call]
+			place := entry{int32(from.Site), en.pos, en.part, en.word}
+			late := en.part == corpus.Response && (from.End == 0 || from.End > call.Start)
+			if late || (from.Sender == call.Sender) != own || used[place] >= 2 {
 				continue
 			}
 			used[place]++
@@ -190,11 +192,11 @@ func (s *sites) candidates(sm *sample, entries []entry) {
 }
 
 // ownCandidates are other arguments of the same call, and the sender's name.
-func (s *sites) ownCandidates(sm *sample, vote func(source)) {
+func (s *Rules) ownCandidates(sm *sample, vote func(source)) {
 	call := sm.occ.callOf()
-	for pos, v := range call.req.values[:sm.occ.pos] {
-		path := s.c.shapes.Paths[call.req.shape][pos]
-		if s.c.syms.Canonical(v) == sm.value {
+	for pos, v := range call.Request.Values[:sm.occ.pos] {
+		path := s.c.Shapes.Paths[call.Request.Shape][pos]
+		if s.c.Syms.Canonical(v) == sm.value {
 			for _, src := range s.indexed(source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
 				if src.index == fixed || src.index == byItem {
 					vote(src)
@@ -204,13 +206,13 @@ func (s *sites) ownCandidates(sm *sample, vote func(source)) {
 	}
 	for _, own := range []struct {
 		key keyKind
-		v   symbol
-	}{{ownName, call.sender.name}, {ownAddress, call.sender.address}} {
-		if own.v != empty && s.c.syms.Canonical(own.v) == sm.value {
+		v   intern.Symbol
+	}{{ownName, call.Sender.Name}, {ownAddress, call.Sender.Address}} {
+		if own.v != intern.Empty && s.c.Syms.Canonical(own.v) == sm.value {
 			vote(source{key: own.key, word: -1})
 		}
-		for w, word := range s.c.syms.Words(own.v) {
-			if s.c.syms.Canonical(word) == sm.value {
+		for w, word := range s.c.Syms.Words(own.v) {
+			if s.c.Syms.Canonical(word) == sm.value {
 				vote(source{key: own.key, word: int16(w)})
 			}
 		}
@@ -218,29 +220,28 @@ func (s *sites) ownCandidates(sm *sample, vote func(source)) {
 }
 
 // keys are the own arguments that vary, by value: a source may be found by them.
-func (s *sites) keys(sm *sample) map[symbol][]int32 {
+func (s *Rules) keys(sm *sample) map[intern.Symbol][]int32 {
 	call := sm.occ.callOf()
-	st := s.all[call.site]
-	out := map[symbol][]int32{}
-	for pos, p := range st.plan(s.c, call.req.shape) {
-		a := st.args[p.arg]
+	out := map[intern.Symbol][]int32{}
+	for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
+		a := s.of[call.Site][p.Arg]
 		if a.constant || a.steady() || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
 			continue
 		}
-		if a.whole != nil && p.star == sm.occ.star || p.star == 0 {
-			v := s.c.syms.Canonical(call.req.values[pos])
-			out[v] = append(out[v], p.arg)
+		if a.whole != nil && p.Star == sm.occ.star || p.Star == 0 {
+			v := s.c.Syms.Canonical(call.Request.Values[pos])
+			out[v] = append(out[v], p.Arg)
 		}
 	}
 	return out
 }
 
 // earlier votes for what leads to one place in an earlier call.
-func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int32, vote func(source)) {
+func (s *Rules) earlier(sm *sample, en entry, from *corpus.Call, keys map[intern.Symbol][]int32, vote func(source)) {
 	call := sm.occ.callOf()
-	base := source{part: en.part, path: s.c.shapes.Paths[from.message(en.part).shape][en.pos], word: en.word}
+	base := source{part: en.part, path: s.c.Shapes.Paths[from.Message(en.part).Shape][en.pos], word: en.word}
 	each := func(src source) {
-		for _, sc := range []scope{{siteScope, int32(from.site)}, {opScope, int32(from.op)}, {anyScope, 0}} {
+		for _, sc := range []scope{{siteScope, int32(from.Site)}, {opScope, int32(from.Op)}, {anyScope, 0}} {
 			if sc.kind == anyScope && src.key != sameArg {
 				continue
 			}
@@ -251,25 +252,25 @@ func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int3
 	for _, src := range s.indexed(base, sm.occ, nil) {
 		src.key = anyCall
 		each(src)
-		if from.sender == call.sender {
+		if from.Sender == call.Sender {
 			src.key = sameSender
 			each(src)
-		} else if from.sender.address == call.sender.address && call.sender.address != empty {
+		} else if from.Sender.Address == call.Sender.Address && call.Sender.Address != intern.Empty {
 			src.key = sameAddress
 			each(src)
 		}
 	}
-	for _, qPart := range []part{request, response} {
-		m := from.message(qPart)
-		for pos, v := range m.values {
-			args := keys[s.c.syms.Canonical(v)]
+	for _, qPart := range []corpus.Part{corpus.Request, corpus.Response} {
+		m := from.Message(qPart)
+		for pos, v := range m.Values {
+			args := keys[s.c.Syms.Canonical(v)]
 			if len(args) == 0 || qPart == en.part && int32(pos) == en.pos {
 				continue
 			}
-			q := s.c.shapes.Paths[m.shape][pos]
+			q := s.c.Shapes.Paths[m.Shape][pos]
 			src := base
-			src.key, src.qPart, src.q = sameArg, qPart, s.c.paths.Class[q]
-			for _, indexed := range s.indexed(src, sm.occ, s.c.paths.Lists[q]) {
+			src.key, src.qPart, src.q = sameArg, qPart, s.c.Paths.Class[q]
+			for _, indexed := range s.indexed(src, sm.occ, s.c.Paths.Lists[q]) {
 				for _, a := range args {
 					indexed.arg = a
 					each(indexed)
@@ -280,23 +281,23 @@ func (s *sites) earlier(sm *sample, en entry, from *call, keys map[symbol][]int3
 }
 
 // indexed gives the ways to say which element of a list a source means.
-func (s *sites) indexed(src source, o occ, row []listStep) []source {
+func (s *Rules) indexed(src source, o occ, row []intern.ListStep) []source {
 	out := []source{src}
-	steps := s.c.paths.Lists[src.path]
+	steps := s.c.Paths.Lists[src.path]
 	for level, step := range steps {
 		add := func(by indexBy) {
 			moved := src
 			moved.level, moved.index = int8(level), by
-			moved.path = s.c.paths.At(src.path, level, 0)
+			moved.path = s.c.Paths.At(src.path, level, 0)
 			out = append(out, moved)
 		}
 		if step.Index == int(o.star) {
 			add(byItem)
 		}
-		if step.Index == o.callOf().sender.rank {
+		if step.Index == o.callOf().Sender.Rank {
 			add(byNode)
 		}
-		if step.Index == int(o.callOf().nth) {
+		if step.Index == int(o.callOf().Nth) {
 			add(byNth)
 		}
 		if level < len(row) && row[level].Prefix == step.Prefix && row[level].Index == step.Index {
@@ -373,8 +374,8 @@ type probeOcc struct {
 }
 
 // verify holds every candidate against every occurrence.
-func (s *sites) verify(searches []*search, runs []*Run) {
-	e := newEvaluator(s)
+func (s *Rules) verify(searches []*search, runs []*corpus.Run) {
+	e := newEvaluator(s.sites)
 	for _, se := range searches {
 		for _, c := range se.cands {
 			e.need(c.source)
@@ -432,7 +433,7 @@ func (se *search) try(e *evaluator, at int) {
 
 // decide takes the best candidate, then the best for where that one is silent;
 // it reports whether that explains the slot.
-func (se *search) decide(s *sites) bool {
+func (se *search) decide(s *Rules) bool {
 	open := make([]bool, len(se.occs))
 	for i := range open {
 		open[i] = true
@@ -461,9 +462,9 @@ func (se *search) decide(s *sites) bool {
 		}
 	}
 	total := len(se.occs)
-	firsts := map[*sender]bool{}
+	firsts := map[*corpus.Sender]bool{}
 	for _, o := range se.occs {
-		firsts[o.callOf().sender] = true
+		firsts[o.callOf().Sender] = true
 	}
 	if hits*2 < total {
 		return false
@@ -482,7 +483,7 @@ func (se *search) decide(s *sites) bool {
 // chained: every call repeats what the reply to the one before said.
 func chained(r rule, misses int) bool {
 	src, ok := r.(source)
-	return ok && src.part == response && src.key == sameSender && src.sel == last && misses == 0
+	return ok && src.part == corpus.Response && src.key == sameSender && src.sel == last && misses == 0
 }
 
 // best is the candidate that is right most often where the others are silent.
@@ -520,20 +521,20 @@ func (c *candidate) before(other *candidate) bool {
 // uses one twice.
 func (se *search) seldomTwice() bool {
 	type used struct {
-		by *sender
-		v  symbol
+		by *corpus.Sender
+		v  intern.Symbol
 	}
 	seen := map[used]bool{}
 	for _, o := range se.occs {
-		seen[used{o.callOf().sender, o.raw()}] = true
+		seen[used{o.callOf().Sender, o.raw()}] = true
 	}
 	return len(seen)*4 >= len(se.occs)
 }
 
 // usual is the most frequent value where nothing else speaks.
-func (se *search) usual(c *Corpus, open []bool) (symbol, int) {
-	counts := map[symbol]int{}
-	var best symbol
+func (se *search) usual(c *corpus.Corpus, open []bool) (intern.Symbol, int) {
+	counts := map[intern.Symbol]int{}
+	var best intern.Symbol
 	for i, o := range se.occs {
 		if !open[i] {
 			continue

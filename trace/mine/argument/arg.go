@@ -1,27 +1,26 @@
-package mine
+package argument
 
 import (
 	"cmp"
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
 	"math"
 	"slices"
 	"strings"
-
-	"gleaner/trace"
-	"gleaner/trace/mine/intern"
 )
 
-// An arg is one argument of a site.
+// An arg is one argument of a site and how it is known.
 type arg struct {
-	site  *site
-	index int
-	name  string
-	kind  trace.Kind
+	*site.Arg
+	peers []*arg // all arguments of the site
 
-	count    int    // how often it was given, in the pass that counts
-	total    int    // in all
-	value    symbol // the first value
-	constant bool   // there was no other
-	stride   int    // every how many occurrences one is kept
+	count    int           // how often it was given, in the pass that counts
+	total    int           // in all
+	value    intern.Symbol // the first value
+	constant bool          // there was no other
+	stride   int           // every how many occurrences one is kept
 	occs     []occ
 	whole    *slot
 	words    []*slot // set when the values differ only in their words
@@ -40,7 +39,7 @@ const (
 
 // An occ is one occurrence of an argument in a run.
 type occ struct {
-	run  *Run
+	run  *corpus.Run
 	call int32
 	pos  int32 // of the leaf in the request
 	star int32
@@ -89,7 +88,7 @@ const (
 
 // occurrences counts the arguments of all calls, and keeps a sample of those
 // that vary.
-func (s *sites) occurrences(runs []*Run) {
+func (s *Rules) occurrences(runs []*corpus.Run) {
 	s.eachArg(runs, func(a *arg, o occ) {
 		v := o.raw()
 		if a.count == 0 {
@@ -117,59 +116,58 @@ func (s *sites) occurrences(runs []*Run) {
 	})
 }
 
-func (s *sites) eachArg(runs []*Run, visit func(*arg, occ)) {
+func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, occ)) {
 	for _, r := range runs {
-		for i := range r.calls {
-			call := &r.calls[i]
-			if call.site == noSite {
+		for i := range r.Calls {
+			call := &r.Calls[i]
+			if call.Site == corpus.NoSite {
 				continue
 			}
-			st := s.all[call.site]
-			for pos, p := range st.plan(s.c, call.req.shape) {
-				visit(st.args[p.arg], occ{r, int32(i), int32(pos), p.star})
+			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
+				visit(s.of[call.Site][p.Arg], occ{r, int32(i), int32(pos), p.Star})
 			}
 		}
 	}
 }
 
-func (o occ) callOf() *call { return &o.run.calls[o.call] }
+func (o occ) callOf() *corpus.Call { return &o.run.Calls[o.call] }
 
 // raw is the value that was given.
-func (o occ) raw() symbol { return o.run.calls[o.call].req.values[o.pos] }
+func (o occ) raw() intern.Symbol { return o.run.Calls[o.call].Request.Values[o.pos] }
 
 // value is what a slot held at an occurrence; not ok when the text has no such word.
-func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
+func (s *slot) value(c *corpus.Corpus, o occ) (intern.Symbol, bool) {
 	v := o.raw()
 	if s.word >= 0 {
-		words := c.syms.Words(v)
+		words := c.Syms.Words(v)
 		if s.word >= len(words) {
 			return 0, false
 		}
 		v = words[s.word]
 	}
 	if s.prefix != "" {
-		rest, ok := strings.CutPrefix(c.syms.Text[v], s.prefix)
+		rest, ok := strings.CutPrefix(c.Syms.Text[v], s.prefix)
 		if !ok || !intern.AllDigits(rest) {
 			return 0, false
 		}
-		v = c.syms.ID(rest)
+		v = c.Syms.ID(rest)
 	}
-	return c.syms.Canonical(v), true
+	return c.Syms.Canonical(v), true
 }
 
 // split makes a slot of each word, when the values of an argument differ in
 // nothing else.
-func (a *arg) split(c *Corpus) {
-	if a.kind != trace.String {
+func (a *arg) split(c *corpus.Corpus) {
+	if a.Kind != trace.String {
 		return
 	}
-	pattern := intern.Separators(c.syms.Text[a.value])
-	count := len(c.syms.Words(a.value))
-	if count == 0 || count > 24 || len(c.syms.Text[a.value]) > 4*maxText {
+	pattern := intern.Separators(c.Syms.Text[a.value])
+	count := len(c.Syms.Words(a.value))
+	if count == 0 || count > 24 || len(c.Syms.Text[a.value]) > 4*site.MaxText {
 		return
 	}
 	for _, o := range a.occs {
-		if intern.Separators(c.syms.Text[o.raw()]) != pattern {
+		if intern.Separators(c.Syms.Text[o.raw()]) != pattern {
 			return
 		}
 	}
@@ -186,10 +184,10 @@ func (a *arg) split(c *Corpus) {
 
 // shape finds what the words of a slot have in common: letters before a
 // number, and a number filled up with zeros to one width.
-func (s *slot) shape(c *Corpus) {
+func (s *slot) shape(c *corpus.Corpus) {
 	texts := make([]string, len(s.arg.occs))
 	for i, o := range s.arg.occs {
-		texts[i] = c.syms.Text[c.syms.Words(o.raw())[s.word]]
+		texts[i] = c.Syms.Text[c.Syms.Words(o.raw())[s.word]]
 	}
 	prefix := strings.TrimRight(texts[0], "0123456789")
 	width, padded := len(texts[0])-len(prefix), false
