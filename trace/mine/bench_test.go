@@ -3,10 +3,11 @@ package mine
 import (
 	"context"
 	"fmt"
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
 	"math/rand/v2"
 	"testing"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // BenchmarkMine mines the traffic of uploading workers at five scales: files of

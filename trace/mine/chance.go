@@ -2,11 +2,12 @@ package mine
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/ladder"
-	"slices"
-	"strings"
 )
 
 // Varying is a count that no formula of the scale gives, and what is known of

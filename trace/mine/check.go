@@ -2,15 +2,16 @@ package mine
 
 import (
 	"cmp"
+	"math"
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/mine/pace"
 	"gleaner/trace/program"
-	"math"
-	"slices"
-	"strings"
 )
 
 // A Check is how well a run that was not learned from was predicted.

@@ -3,9 +3,6 @@ package mine
 import (
 	"bytes"
 	"cmp"
-	"gleaner/input"
-	"gleaner/trace/mine/kind"
-	"gleaner/trace/program"
 	"io"
 	"iter"
 	"slices"
@@ -13,6 +10,10 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"gleaner/input"
+	"gleaner/trace/mine/kind"
+	"gleaner/trace/program"
 )
 
 // Overrides is what a user knows better (docs/trace.md): which senders are of

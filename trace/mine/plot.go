@@ -3,11 +3,12 @@ package mine
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/pace"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // A Curve is a number at the scales it was seen at, and its formula.

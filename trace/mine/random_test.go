@@ -3,13 +3,14 @@ package mine
 import (
 	"context"
 	"fmt"
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // A script is a random program with known truth: it is run at five scales, and

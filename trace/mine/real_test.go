@@ -2,13 +2,14 @@ package mine
 
 import (
 	"context"
-	"gleaner/input"
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
 	"io"
 	"os"
 	"strings"
 	"testing"
+
+	"gleaner/input"
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // TestRecordedSystems mines recordings of real systems at n = 3 to 12 and holds

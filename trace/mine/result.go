@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
 	"gleaner/input"
 	"gleaner/trace/mine/argument"
 	"gleaner/trace/mine/corpus"
@@ -14,9 +18,6 @@ import (
 	"gleaner/trace/mine/pace"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
-	"math"
-	"slices"
-	"strconv"
 )
 
 // A Model is what was learned from the runs of a corpus.

@@ -3,15 +3,16 @@ package mine
 import (
 	"context"
 	"fmt"
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/program"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/program"
 )
 
 // TestScenarios mines small logs that show one thing each. A log is written

@@ -3,15 +3,16 @@ package mine
 import (
 	"context"
 	"fmt"
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/program"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/program"
 )
 
 // A tape records what a synthetic program does at one scale.

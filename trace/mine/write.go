@@ -2,6 +2,8 @@ package mine
 
 import (
 	"cmp"
+	"slices"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/intern"
@@ -9,7 +11,6 @@ import (
 	"gleaner/trace/mine/order"
 	"gleaner/trace/mine/pace"
 	"gleaner/trace/program"
-	"slices"
 )
 
 // write puts what was learned into a program.

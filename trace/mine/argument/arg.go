@@ -2,13 +2,14 @@ package argument
 
 import (
 	"cmp"
+	"math"
+	"slices"
+	"strings"
+
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
-	"math"
-	"slices"
-	"strings"
 )
 
 // An arg is one argument of a site and how it is known.

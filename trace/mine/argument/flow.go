@@ -2,11 +2,12 @@ package argument
 
 import (
 	"cmp"
+	"slices"
+
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
-	"slices"
 )
 
 // A search is a slot whose source is looked for: candidates come from a few

@@ -1,13 +1,14 @@
 package argument
 
 import (
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // lengths are how long the lists of a site were, by run: how many lists had

@@ -1,14 +1,15 @@
 package argument
 
 import (
+	"math"
+	"strconv"
+	"time"
+
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
-	"math"
-	"strconv"
-	"time"
 )
 
 // A rule gives the value of a slot at an occurrence.

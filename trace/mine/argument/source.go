@@ -2,12 +2,13 @@ package argument
 
 import (
 	"cmp"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/mine/intern"
-	"gleaner/trace/mine/site"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
 )
 
 // A source is information flow (PatternMiner §III-B3): it says in which earlier

@@ -1,16 +1,17 @@
 package argument
 
 import (
-	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/mine/intern"
-	"gleaner/trace/mine/ladder"
-	"gleaner/trace/program"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
 )
 
 // late finds rules for slots that neither their place nor a flow explains.

@@ -3,13 +3,14 @@ package argument
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // template says what an argument is.

@@ -1,10 +1,11 @@
 package argument
 
 import (
+	"iter"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
-	"iter"
 )
 
 // Users follows the values that the nodes of a site take from others in no

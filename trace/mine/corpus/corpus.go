@@ -4,10 +4,11 @@ package corpus
 
 import (
 	"cmp"
-	"gleaner/trace"
-	"gleaner/trace/mine/intern"
 	"slices"
 	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/intern"
 )
 
 // A Corpus holds the runs to learn from, each text kept once. Runs are added

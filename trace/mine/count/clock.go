@@ -3,11 +3,12 @@ package count
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
-	"math"
-	"slices"
 )
 
 // A follow ties the count of a site to that of another by the same type: twice

@@ -5,14 +5,15 @@ package count
 
 import (
 	"cmp"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/mine/ladder"
-	"gleaner/trace/mine/site"
-	"gleaner/trace/program"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
 )
 
 // A Nature is why a site is called as often as it is.

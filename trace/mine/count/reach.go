@@ -2,9 +2,10 @@ package count
 
 import (
 	"cmp"
+	"slices"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/ladder"
-	"slices"
 )
 
 // A reach is how many nodes make a call for each call of another site: a block

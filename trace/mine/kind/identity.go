@@ -1,11 +1,12 @@
 package kind
 
 import (
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // Identity is the pattern of the names or addresses of a type's nodes.

@@ -5,8 +5,6 @@ package kind
 import (
 	"cmp"
 	"fmt"
-	"gleaner/trace/mine/corpus"
-	"gleaner/trace/mine/intern"
 	"maps"
 	"math"
 	"regexp"
@@ -14,6 +12,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
 )
 
 // Alike is how similar the histograms of two senders must be for one type

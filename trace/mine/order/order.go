@@ -5,13 +5,14 @@ package order
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/fold"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // A Structure is the order in which the nodes of one type make their calls.

@@ -4,13 +4,14 @@
 package pace
 
 import (
+	"maps"
+	"math"
+	"slices"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
-	"maps"
-	"math"
-	"slices"
 )
 
 // Timing is when calls are made: the interval between two consecutive calls of

@@ -5,13 +5,14 @@ package site
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
-	"slices"
-	"strings"
 )
 
 // A Site is a place in the program that makes a call: a node type, what it
@@ -33,7 +34,7 @@ type Site struct {
 	Until  *Condition // what its calls are repeated for, where they are
 }
 
-// A Arg is one argument of a site: a leaf of its requests, or the leaves at
+// An Arg is one argument of a site: a leaf of its requests, or the leaves at
 // one place of all elements of a list whose length varies.
 type Arg struct {
 	Site  *Site
