@@ -8,8 +8,9 @@
 //	corpus    the runs to learn from: every sender's log (intern keeps each text once)
 //	kind      senders that behave alike
 //	site      calls of a kind that have one form: the contexts of all below
-//	argument  where the values of arguments come from: their place, an earlier
-//	          call, another argument
+//	flow      where in earlier calls a value is found
+//	argument  how the value of an argument is known: by its place, by flow, by
+//	          other arguments
 //	count     why a site is called as often as it is: program, clock, reply,
 //	          chance, or calls of others (ladder: the formulas)
 //	order     logs folded into loops (fold) and aligned across nodes and scales

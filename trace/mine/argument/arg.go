@@ -1,13 +1,12 @@
 package argument
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 )
@@ -22,7 +21,7 @@ type arg struct {
 	value    intern.Symbol // the first value
 	constant bool          // there was no other
 	stride   int           // every how many occurrences one is kept
-	occs     []occ
+	occs     []flow.Occ
 	whole    *slot
 	words    []*slot // set when the values differ only in their words
 	pattern  string  // then: what stands between the words
@@ -37,14 +36,6 @@ const (
 	yes
 	no
 )
-
-// An occ is one occurrence of an argument in a run.
-type occ struct {
-	run  *corpus.Run
-	call int32
-	pos  int32 // of the leaf in the request
-	star int32
-}
 
 // maxOccs bounds what is kept of an argument; what is kept is spread evenly.
 const maxOccs = 1024
@@ -84,14 +75,14 @@ const (
 	unknown class = iota
 	constant
 	regular
-	flow
+	fromFlow
 )
 
 // occurrences counts the arguments of all calls, and keeps a sample of those
 // that vary.
 func (s *Rules) occurrences(runs []*corpus.Run) {
-	s.eachArg(runs, func(a *arg, o occ) {
-		v := o.raw()
+	s.eachArg(runs, func(a *arg, o flow.Occ) {
+		v := o.Raw()
 		if a.count == 0 {
 			a.value, a.constant = v, true
 		}
@@ -99,7 +90,7 @@ func (s *Rules) occurrences(runs []*corpus.Run) {
 		a.count++
 		a.total++
 	})
-	s.eachArg(runs, func(a *arg, o occ) {
+	s.eachArg(runs, func(a *arg, o flow.Occ) {
 		if a.constant {
 			return
 		}
@@ -117,7 +108,7 @@ func (s *Rules) occurrences(runs []*corpus.Run) {
 	})
 }
 
-func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, occ)) {
+func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, flow.Occ)) {
 	for _, r := range runs {
 		for i := range r.Calls {
 			call := &r.Calls[i]
@@ -125,20 +116,15 @@ func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, occ)) {
 				continue
 			}
 			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
-				visit(s.of[call.Site][p.Arg], occ{r, int32(i), int32(pos), p.Star})
+				visit(s.of[call.Site][p.Arg], flow.Occ{Run: r, Call: int32(i), Pos: int32(pos), Star: p.Star})
 			}
 		}
 	}
 }
 
-func (o occ) callOf() *corpus.Call { return &o.run.Calls[o.call] }
-
-// raw is the value that was given.
-func (o occ) raw() intern.Symbol { return o.run.Calls[o.call].Request.Values[o.pos] }
-
 // value is what a slot held at an occurrence; not ok when the text has no such word.
-func (s *slot) value(c *corpus.Corpus, o occ) (intern.Symbol, bool) {
-	v := o.raw()
+func (s *slot) value(c *corpus.Corpus, o flow.Occ) (intern.Symbol, bool) {
+	v := o.Raw()
 	if s.word >= 0 {
 		words := c.Syms.Words(v)
 		if s.word >= len(words) {
@@ -168,7 +154,7 @@ func (a *arg) split(c *corpus.Corpus) {
 		return
 	}
 	for _, o := range a.occs {
-		if intern.Separators(c.Syms.Text[o.raw()]) != pattern {
+		if intern.Separators(c.Syms.Text[o.Raw()]) != pattern {
 			return
 		}
 	}
@@ -188,7 +174,7 @@ func (a *arg) split(c *corpus.Corpus) {
 func (s *slot) shape(c *corpus.Corpus) {
 	texts := make([]string, len(s.arg.occs))
 	for i, o := range s.arg.occs {
-		texts[i] = c.Syms.Text[c.Syms.Words(o.raw())[s.word]]
+		texts[i] = c.Syms.Text[c.Syms.Words(o.Raw())[s.word]]
 	}
 	prefix := strings.TrimRight(texts[0], "0123456789")
 	width, padded := len(texts[0])-len(prefix), false
@@ -246,7 +232,7 @@ func (a *arg) steady() bool {
 	if a.steadiness == unasked {
 		a.steadiness = yes
 		for i := 1; i < len(a.occs); i++ {
-			if a.occs[i].run == a.occs[i-1].run && a.occs[i].raw() != a.occs[i-1].raw() {
+			if a.occs[i].Run == a.occs[i-1].Run && a.occs[i].Raw() != a.occs[i-1].Raw() {
 				a.steadiness = no
 				break
 			}
@@ -275,11 +261,11 @@ func (s *slot) best() []rule {
 }
 
 // spread picks up to n occurrences of each run, the first and the last among them.
-func (a *arg) spread(n int) []occ {
-	var out []occ
+func (a *arg) spread(n int) []flow.Occ {
+	var out []flow.Occ
 	for start := 0; start < len(a.occs); {
 		end := start
-		for end < len(a.occs) && a.occs[end].run == a.occs[start].run {
+		for end < len(a.occs) && a.occs[end].Run == a.occs[start].Run {
 			end++
 		}
 		picked := min(n, end-start)
@@ -294,8 +280,3 @@ func (a *arg) spread(n int) []occ {
 	}
 	return out
 }
-
-// byCall sorts occurrences of one run in the order of the calls.
-func byCall(a, b probeOcc) int { return cmp.Compare(a.call, b.call) }
-
-func sortOccs(occs []probeOcc) { slices.SortStableFunc(occs, byCall) }

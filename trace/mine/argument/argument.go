@@ -5,6 +5,7 @@ package argument
 
 import (
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/site"
 )
 
@@ -46,7 +47,7 @@ func Learn(in *site.Sites, runs []*corpus.Run) *Rules {
 		}
 	}
 	s.findFlows(open, runs)
-	e := newEvaluator(in)
+	e := flow.New(in)
 	for _, words := range []bool{true, false} { // a rule for each word says more than one for the text
 		for _, sl := range open {
 			if (sl.word >= 0) == words && sl.arg.class() == unknown && sl.solved == unknown {

@@ -34,7 +34,7 @@ func (m *Rules) Count(st *site.Site) Known {
 			out.Constant++
 		case regular:
 			out.Regular++
-		case flow:
+		case fromFlow:
 			out.Flow++
 		default:
 			out.Unknown++

@@ -7,6 +7,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
@@ -15,21 +16,21 @@ import (
 // A rule gives the value of a slot at an occurrence.
 type rule interface {
 	// value is not ok where the rule has nothing to say: a source that is not there yet.
-	value(e *evaluator, o occ) (v intern.Symbol, ok bool)
+	value(e *flow.Evaluator, o flow.Occ) (v intern.Symbol, ok bool)
 	class() class
 }
 
 // always gives one value.
 type always struct{ v intern.Symbol }
 
-func (r always) value(*evaluator, occ) (intern.Symbol, bool) { return r.v, true }
-func (r always) class() class                                { return constant }
+func (r always) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return r.v, true }
+func (r always) class() class                                          { return constant }
 
 // firstThen gives one value in a sender's first call of the site, another later.
 type firstThen struct{ first, then intern.Symbol }
 
-func (r firstThen) value(_ *evaluator, o occ) (intern.Symbol, bool) {
-	if o.callOf().Nth == 0 {
+func (r firstThen) value(_ *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	if o.CallOf().Nth == 0 {
 		return r.first, true
 	}
 	return r.then, true
@@ -39,8 +40,8 @@ func (r firstThen) class() class { return regular }
 // scaled gives a formula of the scale.
 type scaled struct{ f program.Formula }
 
-func (r scaled) value(e *evaluator, o occ) (intern.Symbol, bool) {
-	return e.number(int64(r.f.Eval(program.Vars{"n": float64(o.run.Scale)}))), true
+func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.Run.Scale)}))), true
 }
 func (r scaled) class() class { return regular }
 
@@ -55,14 +56,14 @@ const (
 
 var featureNames = [...]string{"i", "node", "item"}
 
-func (f feature) of(o occ) int64 {
+func (f feature) of(o flow.Occ) int64 {
 	switch f {
 	case nth:
-		return int64(o.callOf().Nth)
+		return int64(o.CallOf().Nth)
 	case node:
-		return int64(o.callOf().Sender.Rank)
+		return int64(o.CallOf().Sender.Rank)
 	}
-	return int64(o.star)
+	return int64(o.Star)
 }
 
 // affine gives a*floor(x/div)+b of a feature.
@@ -72,8 +73,8 @@ type affine struct {
 	a, b int64
 }
 
-func (r affine) value(e *evaluator, o occ) (intern.Symbol, bool) {
-	return e.number(r.a*(r.x.of(o)/r.div) + r.b), true
+func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	return e.Number(r.a*(r.x.of(o)/r.div) + r.b), true
 }
 func (r affine) class() class { return regular }
 
@@ -82,17 +83,17 @@ type now struct {
 	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
 }
 
-func (r now) value(*evaluator, occ) (intern.Symbol, bool) { return 0, false }
-func (r now) class() class                                { return regular }
+func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
+func (r now) class() class                                          { return regular }
 
 // near is how far from its call a time may lie and still be called now: clocks
 // and queues are that unlike.
 const near = 2 * time.Second
 
 // meets reports whether a value is the time of its call.
-func (r now) meets(c *corpus.Corpus, o occ, v intern.Symbol) bool {
+func (r now) meets(c *corpus.Corpus, o flow.Occ, v intern.Symbol) bool {
 	at, ok := r.read(c.Syms.Text[v])
-	return ok && math.Abs(float64(at-o.callOf().Start)) <= float64(near)
+	return ok && math.Abs(float64(at-o.CallOf().Start)) <= float64(near)
 }
 
 func (r now) read(text string) (int64, bool) {
@@ -167,17 +168,17 @@ func (s *slot) scaleRule(c *corpus.Corpus) rule {
 	var points []ladder.Point
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		before, ok := seen[o.run]
+		before, ok := seen[o.Run]
 		if ok && before != v {
 			return nil
 		}
 		if !ok {
 			n, isNumber := c.Syms.Number(v)
-			if !isNumber || o.run.Scale == 0 || n > 1<<40 || n < -1<<40 {
+			if !isNumber || o.Run.Scale == 0 || n > 1<<40 || n < -1<<40 {
 				return nil
 			}
-			seen[o.run] = v
-			points = append(points, ladder.Point{N: o.run.Scale, V: int(n)})
+			seen[o.Run] = v
+			points = append(points, ladder.Point{N: o.Run.Scale, V: int(n)})
 		}
 	}
 	if forms := ladder.Exact(points); len(forms) > 0 {
@@ -192,7 +193,7 @@ func (s *slot) firstRule(c *corpus.Corpus) rule {
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		kept, n := &r.then, &thens
-		if o.callOf().Nth == 0 {
+		if o.CallOf().Nth == 0 {
 			kept, n = &r.first, &firsts
 		}
 		if *n > 0 && *kept != v {
@@ -228,9 +229,9 @@ func (s *slot) affineRule(c *corpus.Corpus) rule {
 	return nil
 }
 
-// fitAffine solves from two occurrences and holds the answer against all. A
+// fitAffine solves from two flow.Occurrences and holds the answer against all. A
 // line through two places proves nothing, so a third has to lie on it.
-func fitAffine(x feature, div int64, occs []occ, values []int64) (affine, bool) {
+func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, bool) {
 	first := x.of(occs[0]) / div
 	for i, o := range occs {
 		dx := x.of(o)/div - first

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gleaner/trace"
-	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
@@ -30,7 +29,7 @@ func (m *Rules) template(a *arg) program.Template {
 // oneWord reports whether an argument's texts are made up in one piece.
 func (m *Rules) oneWord(a *arg) bool {
 	for _, o := range a.occs {
-		if !isUUID(m.c.Syms.Text[o.raw()]) {
+		if !isUUID(m.c.Syms.Text[o.Raw()]) {
 			return false
 		}
 	}
@@ -106,8 +105,8 @@ func (m *Rules) alt(a *arg, r rule) program.Alt {
 		out.Kind, out.Formula = program.Number, r.formula()
 	case now:
 		out.Kind, out.Unit = program.Now, map[int64]string{0: "rfc3339", 1: "ns", 1e3: "us", 1e6: "ms", 1e9: "s", -1: "hexns"}[r.unit]
-	case source:
-		m.flowAlt(a, r, &out)
+	case taken:
+		out = r.Alt(m.sites, a.Site.Args)
 	default:
 		panic(fmt.Sprintf("mine: no way to write the rule %T", r))
 	}
@@ -169,74 +168,12 @@ func (r affine) formula() program.Formula {
 	return program.MustFormula("%s", x)
 }
 
-func (m *Rules) flowAlt(a *arg, r source, out *program.Alt) {
-	out.Word = int(r.word)
-	switch r.key {
-	case ownName:
-		out.Kind = program.Sender
-		return
-	case ownAddress:
-		out.Kind = program.Address
-		return
-	case ownCall:
-		out.Kind, out.Path = program.Own, m.c.Paths.Text[r.path]
-	default:
-		out.Kind = program.Request
-		if r.part == corpus.Response {
-			out.Kind = program.Reply
-		}
-		out.Path = m.c.Paths.Text[r.path]
-	}
-	switch r.index {
-	case byItem:
-		out.Index = "item"
-	case byRow:
-		out.Index = "row"
-	case byNode:
-		out.Index = "node"
-	case byNth:
-		out.Index = "i"
-	}
-	out.Level = int(r.level)
-	switch r.from.kind {
-	case siteScope:
-		if r.key != ownCall {
-			out.From = m.sites.All[r.from.id].Label
-		}
-	case opScope:
-		out.Any, out.From = true, m.c.OpOf[r.from.id].Method
-	default:
-		out.Any = true
-	}
-	out.Pick = [...]string{last: "last", nthOne: "i", nodeOne: "node", firstOne: "first", each: "each"}[r.sel]
-	switch r.key {
-	case anyCall:
-		out.By = "anyone"
-	case sameAddress:
-		out.By = "address"
-	case sameArg:
-		out.By, out.WhereIn, out.Where, out.Is = "where", "request", m.className(r.q), a.peers[r.arg].Name
-		if r.qPart == corpus.Response {
-			out.WhereIn = "reply"
-		}
-	}
-}
-
-func (m *Rules) className(q intern.ClassID) string {
-	for text, id := range m.c.Paths.Classes {
-		if id == q {
-			return text
-		}
-	}
-	return ""
-}
-
 // slotGenerator proposes a stand-in by what the values look like.
 func (m *Rules) slotGenerator(s *slot) *program.Hole {
 	seen := map[string]int{}
 	var values []string
 	for _, o := range s.arg.occs {
-		v := o.raw()
+		v := o.Raw()
 		if s.word >= 0 {
 			v = m.c.Syms.Words(v)[s.word]
 		}

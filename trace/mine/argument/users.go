@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 )
@@ -16,7 +17,7 @@ func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.S
 		for _, a := range s.of[st.ID] {
 			for _, sl := range a.slots() {
 				for _, r := range sl.best() {
-					if src, ok := r.(source); ok && src.inNoOrder() && sl.word < 0 && !yield(s.follow(a, src, runs)) {
+					if src, ok := r.(taken); ok && src.InNoOrder() && sl.word < 0 && !yield(s.follow(a, src.Source, runs)) {
 						return
 					}
 				}
@@ -25,42 +26,16 @@ func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.S
 	}
 }
 
-func (s *Rules) follow(a *arg, src source, runs []*corpus.Run) []map[corpus.SiteID][]int {
+func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Run) []map[corpus.SiteID][]int {
 	out := make([]map[corpus.SiteID][]int, len(runs))
 	for i, r := range runs {
 		out[i] = map[corpus.SiteID][]int{}
 		used := s.users(a, r)
-		for v, by := range s.produced(src, r) {
+		for v, by := range src.Produced(r, s.c) {
 			out[i][by] = append(out[i][by], len(used[v]))
 		}
 	}
 	return out
-}
-
-// produced are the values a source gives in a run, by the site that gave them.
-func (s *Rules) produced(src source, r *corpus.Run) map[intern.Symbol]corpus.SiteID {
-	out := map[intern.Symbol]corpus.SiteID{}
-	for i := range r.Calls {
-		c := &r.Calls[i]
-		if c.Site == corpus.NoSite || !src.from.holds(c) {
-			continue
-		}
-		m := c.Message(src.part)
-		if pos := s.c.Shapes.Find(m.Shape, src.path); pos >= 0 {
-			out[m.Values[pos]] = c.Site
-		}
-	}
-	return out
-}
-
-func (sc scope) holds(c *corpus.Call) bool {
-	switch sc.kind {
-	case siteScope:
-		return c.Site == corpus.SiteID(sc.id)
-	case opScope:
-		return c.Op == corpus.OpID(sc.id)
-	}
-	return true
 }
 
 // users are the senders that gave each value of an argument.
@@ -84,11 +59,6 @@ func (s *Rules) users(a *arg, r *corpus.Run) map[intern.Symbol]map[*corpus.Sende
 	return out
 }
 
-// inNoOrder: the source is any reply that was not used up, and its whole value.
-func (s source) inNoOrder() bool {
-	return s.sel == each && s.part == corpus.Response && s.index == fixed && s.word < 0
-}
-
 // From lists the sites whose calls the arguments of a site come from, one for
 // each rule that says so.
 func (s *Rules) From(st *site.Site) []corpus.SiteID {
@@ -96,8 +66,10 @@ func (s *Rules) From(st *site.Site) []corpus.SiteID {
 	for _, a := range s.of[st.ID] {
 		for _, sl := range a.slots() {
 			for _, r := range sl.rules {
-				if src, ok := r.(source); ok && src.from.kind == siteScope && src.key >= sameSender {
-					out = append(out, corpus.SiteID(src.from.id))
+				if src, ok := r.(taken); ok {
+					if from, one := src.Site(); one {
+						out = append(out, from)
+					}
 				}
 			}
 		}

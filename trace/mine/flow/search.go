@@ -1,4 +1,4 @@
-package argument
+package flow
 
 import (
 	"cmp"
@@ -10,22 +10,32 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// A search is a slot whose source is looked for: candidates come from a few
+// A Question is a value whose source is looked for.
+type Question struct {
+	Occs    []Occ
+	Samples []Occ // a few of them from each run
+	// Value is what it was at an occurrence; not ok where there was none.
+	Value func(Occ) (v intern.Symbol, ok bool)
+	// Key reports whether an argument of the same call, which may come later in
+	// it, can tell earlier calls apart.
+	Key func(arg int32, later bool) bool
+}
+
+// A Search is a question whose source is looked for: candidates come from a few
 // occurrences (the sources that could have given the value), and are then held
 // against all of them, in all runs. Values that mean little (0, true, 3) have
 // many candidates and lose them all on the way.
-type search struct {
-	slot  *slot
-	votes map[source]vote
+type Search struct {
+	*Question
+	votes map[Source]vote
 	cands []*candidate
-	occs  []occ
 }
 
 // A vote is how many samples a source explains, and from how far back.
 type vote struct{ count, distance int }
 
 type candidate struct {
-	source
+	Source
 	distance int // to the source, for one sample
 	results  []outcome
 	hits     int
@@ -41,9 +51,8 @@ const (
 )
 
 const (
-	samplesPerRun = 5
-	entriesSeen   = 400
-	entriesUsed   = 16
+	entriesSeen = 400
+	entriesUsed = 16
 )
 
 // places is how many candidates of each kind are held against all occurrences:
@@ -51,43 +60,31 @@ const (
 // that hold much.
 var places = [...]int{ownCall: 6, ownName: 4, ownAddress: 4, sameSender: 10, sameArg: 14, anyCall: 6, sameAddress: 4}
 
-// findFlows looks for the sources of the slots that are not known by place.
-func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
-	searches := make([]*search, len(slots))
-	for i, sl := range slots {
-		searches[i] = &search{slot: sl, votes: map[source]vote{}, occs: sl.arg.occs}
-	}
-	s.propose(searches, runs)
-	s.verify(searches, runs)
-	var open, left []*search
-	for _, se := range searches {
-		if !se.decide(s) {
-			open = append(open, se)
-		}
-	}
-	for _, sl := range slots {
-		sl.arg.preferWords()
-	}
-	for _, se := range open {
-		// A text whose every word is known is known better than one of many.
-		if se.slot.arg.class() == unknown && se.seldomTwice() {
-			se.unordered()
-			left = append(left, se)
-		}
-	}
-	s.verify(left, runs)
-	for _, se := range left {
-		se.decide(s)
-	}
+// A finder finds where values occur in runs.
+type finder struct {
+	c     *corpus.Corpus
+	sites *site.Sites
 }
 
-// preferWords gives up a text that now this and now that could have given, when
-// one rule for each of its words says as much.
-func (a *arg) preferWords() {
-	if len(a.words) == 0 || len(a.whole.rules) < 2 || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 }) {
-		return
+// Find looks for the sources of values.
+func Find(sites *site.Sites, questions []*Question, runs []*corpus.Run) []*Search {
+	searches := make([]*Search, len(questions))
+	for i, q := range questions {
+		searches[i] = &Search{Question: q, votes: map[Source]vote{}}
 	}
-	a.whole.rules, a.whole.solved = nil, unknown
+	s := &finder{sites.Corpus, sites}
+	s.propose(searches, runs)
+	s.verify(searches, runs)
+	return searches
+}
+
+// AnyOrder tries again, for every source that was tried, whether any of its
+// calls may be meant: in which order they are taken is nobody's choice.
+func AnyOrder(sites *site.Sites, searches []*Search, runs []*corpus.Run) {
+	for _, se := range searches {
+		se.unordered()
+	}
+	(&finder{sites.Corpus, sites}).verify(searches, runs)
 }
 
 // An entry says where a value occurs.
@@ -99,12 +96,12 @@ type entry struct {
 }
 
 // propose gathers candidates.
-func (s *Rules) propose(searches []*search, runs []*corpus.Run) {
+func (s *finder) propose(searches []*Search, runs []*corpus.Run) {
 	samples := map[*corpus.Run][]*sample{}
 	for _, se := range searches {
-		for _, o := range se.slot.arg.spread(samplesPerRun) {
-			if v, ok := se.slot.value(s.c, o); ok {
-				samples[o.run] = append(samples[o.run], &sample{se, o, v})
+		for _, o := range se.Samples {
+			if v, ok := se.Value(o); ok {
+				samples[o.Run] = append(samples[o.Run], &sample{se, o, v})
 			}
 		}
 	}
@@ -127,13 +124,13 @@ func (s *Rules) propose(searches []*search, runs []*corpus.Run) {
 }
 
 type sample struct {
-	search *search
-	occ    occ
+	search *Search
+	occ    Occ
 	value  intern.Symbol
 }
 
 // index lists where the needed values occur in a run.
-func (s *Rules) index(r *corpus.Run, needed map[intern.Symbol][]entry) {
+func (s *finder) index(r *corpus.Run, needed map[intern.Symbol][]entry) {
 	add := func(v intern.Symbol, e entry) {
 		v = s.c.Syms.Canonical(v)
 		if list, ok := needed[v]; ok {
@@ -159,11 +156,11 @@ func (s *Rules) index(r *corpus.Run, needed map[intern.Symbol][]entry) {
 }
 
 // candidates votes for all sources that would have given one sample its value.
-func (s *Rules) candidates(sm *sample, entries []entry) {
-	call := sm.occ.callOf()
-	seen := map[source]bool{}
+func (s *finder) candidates(sm *sample, entries []entry) {
+	call := sm.occ.CallOf()
+	seen := map[Source]bool{}
 	distance := 0
-	vote := func(src source) {
+	vote := func(src Source) {
 		if !seen[src] {
 			seen[src] = true
 			v := sm.search.votes[src]
@@ -172,13 +169,13 @@ func (s *Rules) candidates(sm *sample, entries []entry) {
 	}
 	s.ownCandidates(sm, vote)
 	keys := s.keys(sm)
-	end, _ := slices.BinarySearchFunc(entries, sm.occ.call, func(e entry, at int32) int { return cmp.Compare(e.call, at) })
+	end, _ := slices.BinarySearchFunc(entries, sm.occ.Call, func(e entry, at int32) int { return cmp.Compare(e.call, at) })
 	for _, own := range []bool{true, false} {
 		used := map[entry]int{} // of one place in one kind of call
 		taken := 0
 		for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
 			en := entries[i]
-			from := &sm.occ.run.Calls[en.call]
+			from := &sm.occ.Run.Calls[en.call]
 			place := entry{int32(from.Site), en.pos, en.part, en.word}
 			late := en.part == corpus.Response && (from.End == 0 || from.End > call.Start)
 			if late || (from.Sender == call.Sender) != own || used[place] >= 2 {
@@ -186,19 +183,19 @@ func (s *Rules) candidates(sm *sample, entries []entry) {
 			}
 			used[place]++
 			taken++
-			distance = int(sm.occ.call - en.call)
+			distance = int(sm.occ.Call - en.call)
 			s.earlier(sm, en, from, keys, vote)
 		}
 	}
 }
 
 // ownCandidates are other arguments of the same call, and the sender's name.
-func (s *Rules) ownCandidates(sm *sample, vote func(source)) {
-	call := sm.occ.callOf()
-	for pos, v := range call.Request.Values[:sm.occ.pos] {
+func (s *finder) ownCandidates(sm *sample, vote func(Source)) {
+	call := sm.occ.CallOf()
+	for pos, v := range call.Request.Values[:sm.occ.Pos] {
 		path := s.c.Shapes.Paths[call.Request.Shape][pos]
 		if s.c.Syms.Canonical(v) == sm.value {
-			for _, src := range s.indexed(source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
+			for _, src := range s.indexed(Source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
 				if src.index == fixed || src.index == byItem {
 					vote(src)
 				}
@@ -210,26 +207,25 @@ func (s *Rules) ownCandidates(sm *sample, vote func(source)) {
 		v   intern.Symbol
 	}{{ownName, call.Sender.Name}, {ownAddress, call.Sender.Address}} {
 		if own.v != intern.Empty && s.c.Syms.Canonical(own.v) == sm.value {
-			vote(source{key: own.key, word: -1})
+			vote(Source{key: own.key, word: -1})
 		}
 		for w, word := range s.c.Syms.Words(own.v) {
 			if s.c.Syms.Canonical(word) == sm.value {
-				vote(source{key: own.key, word: int16(w)})
+				vote(Source{key: own.key, word: int16(w)})
 			}
 		}
 	}
 }
 
 // keys are the own arguments that vary, by value: a source may be found by them.
-func (s *Rules) keys(sm *sample) map[intern.Symbol][]int32 {
-	call := sm.occ.callOf()
+func (s *finder) keys(sm *sample) map[intern.Symbol][]int32 {
+	call := sm.occ.CallOf()
 	out := map[intern.Symbol][]int32{}
 	for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
-		a := s.of[call.Site][p.Arg]
-		if a.constant || a.steady() || a == sm.search.slot.arg || int32(pos) > sm.occ.pos && !a.early() || len(out) >= 12 {
+		if len(out) >= 12 || !sm.search.Key(p.Arg, int32(pos) > sm.occ.Pos) {
 			continue
 		}
-		if a.whole != nil && p.Star == sm.occ.star || p.Star == 0 {
+		if p.Star == sm.occ.Star || p.Star == 0 {
 			v := s.c.Syms.Canonical(call.Request.Values[pos])
 			out[v] = append(out[v], p.Arg)
 		}
@@ -238,10 +234,10 @@ func (s *Rules) keys(sm *sample) map[intern.Symbol][]int32 {
 }
 
 // earlier votes for what leads to one place in an earlier call.
-func (s *Rules) earlier(sm *sample, en entry, from *corpus.Call, keys map[intern.Symbol][]int32, vote func(source)) {
-	call := sm.occ.callOf()
-	base := source{part: en.part, path: s.c.Shapes.Paths[from.Message(en.part).Shape][en.pos], word: en.word}
-	each := func(src source) {
+func (s *finder) earlier(sm *sample, en entry, from *corpus.Call, keys map[intern.Symbol][]int32, vote func(Source)) {
+	call := sm.occ.CallOf()
+	base := Source{part: en.part, path: s.c.Shapes.Paths[from.Message(en.part).Shape][en.pos], word: en.word}
+	each := func(src Source) {
 		for _, sc := range []scope{{siteScope, int32(from.Site)}, {opScope, int32(from.Op)}, {anyScope, 0}} {
 			if sc.kind == anyScope && src.key != sameArg {
 				continue
@@ -282,8 +278,8 @@ func (s *Rules) earlier(sm *sample, en entry, from *corpus.Call, keys map[intern
 }
 
 // indexed gives the ways to say which element of a list a source means.
-func (s *Rules) indexed(src source, o occ, row []intern.ListStep) []source {
-	out := []source{src}
+func (s *finder) indexed(src Source, o Occ, row []intern.ListStep) []Source {
+	out := []Source{src}
 	steps := s.c.Paths.Lists[src.path]
 	for level, step := range steps {
 		add := func(by indexBy) {
@@ -292,13 +288,13 @@ func (s *Rules) indexed(src source, o occ, row []intern.ListStep) []source {
 			moved.path = s.c.Paths.At(src.path, level, 0)
 			out = append(out, moved)
 		}
-		if step.Index == int(o.star) {
+		if step.Index == int(o.Star) {
 			add(byItem)
 		}
-		if step.Index == o.callOf().Sender.Rank {
+		if step.Index == o.CallOf().Sender.Rank {
 			add(byNode)
 		}
-		if step.Index == int(o.callOf().Nth) {
+		if step.Index == int(o.CallOf().Nth) {
 			add(byNth)
 		}
 		if level < len(row) && row[level].Prefix == step.Prefix && row[level].Index == step.Index {
@@ -310,9 +306,9 @@ func (s *Rules) indexed(src source, o occ, row []intern.ListStep) []source {
 
 // shortlist keeps the candidates with the most votes, and tries for each all
 // ways to choose among several calls.
-func (se *search) shortlist() {
+func (se *Search) shortlist() {
 	type voted struct {
-		source
+		Source
 		vote
 	}
 	all := make([]voted, 0, len(se.votes))
@@ -320,7 +316,7 @@ func (se *search) shortlist() {
 		all = append(all, voted{src, v})
 	}
 	slices.SortFunc(all, func(a, b voted) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.cost(), b.cost()), compareSources(a.source, b.source))
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.cost(), b.cost()), compareSources(a.Source, b.Source))
 	})
 	taken := [...]int{sameAddress: 0}
 	for _, v := range all {
@@ -338,9 +334,9 @@ func (se *search) shortlist() {
 			selectors = []selector{last, firstOne}
 		}
 		for _, sel := range selectors {
-			src := v.source
+			src := v.Source
 			src.sel = sel
-			se.cands = append(se.cands, &candidate{source: src, distance: v.distance / v.count, results: make([]outcome, len(se.occs))})
+			se.cands = append(se.cands, &candidate{Source: src, distance: v.distance / v.count, results: make([]outcome, len(se.Occs))})
 		}
 	}
 	se.votes = nil
@@ -348,12 +344,12 @@ func (se *search) shortlist() {
 
 // unordered adds, for every source that was tried, that any of its calls may
 // be meant: in which order they are taken is nobody's choice.
-func (se *search) unordered() {
+func (se *Search) unordered() {
 	for _, c := range se.cands {
 		if c.sel == last && c.key >= sameSender {
-			src := c.source
+			src := c.Source
 			src.sel = each
-			se.cands = append(se.cands, &candidate{source: src, distance: c.distance, results: make([]outcome, len(se.occs))})
+			se.cands = append(se.cands, &candidate{Source: src, distance: c.distance, results: make([]outcome, len(se.Occs))})
 		}
 	}
 	for _, c := range se.cands {
@@ -362,37 +358,37 @@ func (se *search) unordered() {
 	}
 }
 
-func compareSources(a, b source) int {
+func compareSources(a, b Source) int {
 	return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.from.id, b.from.id), cmp.Compare(a.from.kind, b.from.kind), cmp.Compare(a.word, b.word),
 		cmp.Compare(a.q, b.q), cmp.Compare(a.arg, b.arg), cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index), cmp.Compare(a.level, b.level),
 		cmp.Compare(a.part, b.part), cmp.Compare(a.qPart, b.qPart), cmp.Compare(a.sel, b.sel))
 }
 
 type probeOcc struct {
-	search *search
+	search *Search
 	call   int32
 	at     int
 }
 
 // verify holds every candidate against every occurrence.
-func (s *Rules) verify(searches []*search, runs []*corpus.Run) {
-	e := newEvaluator(s.sites)
+func (s *finder) verify(searches []*Search, runs []*corpus.Run) {
+	e := New(s.sites)
 	for _, se := range searches {
 		for _, c := range se.cands {
-			e.need(c.source)
+			e.Need(c.Source)
 		}
 	}
 	for _, r := range runs {
 		var todo []probeOcc
 		for _, se := range searches {
-			for i, o := range se.occs {
-				if o.run == r {
-					todo = append(todo, probeOcc{se, o.call, i})
+			for i, o := range se.Occs {
+				if o.Run == r {
+					todo = append(todo, probeOcc{se, o.Call, i})
 				}
 			}
 		}
-		sortOccs(todo)
-		e.walk(r, func(i int32) {
+		slices.SortStableFunc(todo, func(a, b probeOcc) int { return cmp.Compare(a.call, b.call) })
+		e.Walk(r, func(i int32) {
 			for len(todo) > 0 && todo[0].call == i {
 				todo[0].search.try(e, todo[0].at)
 				todo = todo[1:]
@@ -401,9 +397,9 @@ func (s *Rules) verify(searches []*search, runs []*corpus.Run) {
 	}
 }
 
-func (se *search) try(e *evaluator, at int) {
-	o := se.occs[at]
-	want, ok := se.slot.value(e.c, o)
+func (se *Search) try(e *Evaluator, at int) {
+	o := se.Occs[at]
+	want, ok := se.Value(o)
 	if !ok {
 		return
 	}
@@ -413,10 +409,10 @@ func (se *search) try(e *evaluator, at int) {
 		}
 		var got outcome
 		if c.sel == each {
-			if c.among(e, o, want) {
+			if c.Among(e, o, want) {
 				got = hit // and where it is not, another source may have it
 			}
-		} else if v, known := c.value(e, o); known {
+		} else if v, known := c.Value(e, o); known {
 			got = miss
 			if v == want {
 				got = hit
@@ -432,63 +428,50 @@ func (se *search) try(e *evaluator, at int) {
 	}
 }
 
-// decide takes the best candidate, then the best for where that one is silent;
-// it reports whether that explains the slot.
-func (se *search) decide(s *Rules) bool {
-	open := make([]bool, len(se.occs))
+// An Answer is the sources that explain a value, each where those before it are
+// silent.
+type Answer struct {
+	Sources []Source
+	Rest    intern.Symbol // what it is where all are silent, if Closed
+	Closed  bool
+	Hits    int
+	Misses  int
+	Left    int // occurrences of which nothing is said
+}
+
+// Answer takes the best candidate, then the best for where that one is silent.
+func (se *Search) Answer() Answer {
+	open := make([]bool, len(se.Occs))
 	for i := range open {
 		open[i] = true
 	}
-	left, hits, misses := len(se.occs), 0, 0
-	var rules []rule
-	for len(rules) < 3 && left > 0 {
-		if v, n := se.usual(s.c, open); n == left && len(rules) > 0 {
-			rules, hits, left = append(rules, always{v}), hits+n, 0
+	a := Answer{Left: len(se.Occs)}
+	for len(a.Sources) < 3 && a.Left > 0 {
+		if v, n := se.usual(open); n == a.Left && len(a.Sources) > 0 {
+			a.Rest, a.Closed, a.Hits, a.Left = v, true, a.Hits+n, 0
 			break
 		}
-		best, bestHits, bestMisses := se.best(open, 4)
-		if best == nil && len(rules) == 0 {
-			best, bestHits, bestMisses = se.best(open, 1) // worth a guess
+		best, hits, misses := se.best(open, 4)
+		if best == nil && len(a.Sources) == 0 {
+			best, hits, misses = se.best(open, 1) // worth a guess
 		}
 		if best == nil {
 			break
 		}
-		rules = append(rules, best.source)
-		hits, misses = hits+bestHits, misses+bestMisses
+		a.Sources = append(a.Sources, best.Source)
+		a.Hits, a.Misses = a.Hits+hits, a.Misses+misses
 		for i, r := range best.results {
 			if open[i] && r != silent {
 				open[i] = false
-				left--
+				a.Left--
 			}
 		}
 	}
-	total := len(se.occs)
-	firsts := map[*corpus.Sender]bool{}
-	for _, o := range se.occs {
-		firsts[o.callOf().Sender] = true
-	}
-	if hits*2 < total {
-		return false
-	}
-	se.slot.guess = rules
-	if !se.slot.arg.rarely(misses, hits+misses) || hits*10 < total*9 && (left > len(firsts) || total < 3*len(firsts)) {
-		return false
-	}
-	if se.slot.placed && !counter(se.slot.rules[0]) && !chained(rules[0], misses) {
-		return true // it is known better by its place
-	}
-	se.slot.rules, se.slot.solved = rules, rules[0].class()
-	return true
-}
-
-// chained: every call repeats what the reply to the one before said.
-func chained(r rule, misses int) bool {
-	src, ok := r.(source)
-	return ok && src.part == corpus.Response && src.key == sameSender && src.sel == last && misses == 0
+	return a
 }
 
 // best is the candidate that is right most often where the others are silent.
-func (se *search) best(open []bool, penalty int) (best *candidate, bestHits, bestMisses int) {
+func (se *Search) best(open []bool, penalty int) (best *candidate, bestHits, bestMisses int) {
 	score := 0
 	for _, c := range se.cands {
 		hits, misses := 0, 0
@@ -518,29 +501,29 @@ func (c *candidate) before(other *candidate) bool {
 	return cmp.Or(cmp.Compare(c.cost(), other.cost()), cmp.Compare(c.distance, other.distance), cmp.Compare(other.part, c.part)) < 0
 }
 
-// seldomTwice: "any of them" explains a value only when a sender hardly ever
+// SeldomTwice: "any of them" explains a value only when a sender hardly ever
 // uses one twice.
-func (se *search) seldomTwice() bool {
+func (se *Search) SeldomTwice() bool {
 	type used struct {
 		by *corpus.Sender
 		v  intern.Symbol
 	}
 	seen := map[used]bool{}
-	for _, o := range se.occs {
-		seen[used{o.callOf().Sender, o.raw()}] = true
+	for _, o := range se.Occs {
+		seen[used{o.CallOf().Sender, o.Raw()}] = true
 	}
-	return len(seen)*4 >= len(se.occs)
+	return len(seen)*4 >= len(se.Occs)
 }
 
 // usual is the most frequent value where nothing else speaks.
-func (se *search) usual(c *corpus.Corpus, open []bool) (intern.Symbol, int) {
+func (se *Search) usual(open []bool) (intern.Symbol, int) {
 	counts := map[intern.Symbol]int{}
 	var best intern.Symbol
-	for i, o := range se.occs {
+	for i, o := range se.Occs {
 		if !open[i] {
 			continue
 		}
-		if v, ok := se.slot.value(c, o); ok {
+		if v, ok := se.Value(o); ok {
 			counts[v]++
 			if counts[v] > counts[best] || counts[v] == counts[best] && v < best {
 				best = v
