@@ -42,6 +42,8 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 	m := &Model{c: c, runs: c.Runs, rules: rules}
 	for _, step := range []func(){
 		func() {
+			c.FindLists(m.runs)
+			c.WriteLists(m.runs)
 			for _, r := range m.runs {
 				r.Sort()
 			}
