@@ -14,6 +14,8 @@ import (
 	"gleaner/input"
 	"gleaner/trace"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/argument"
+	"gleaner/trace/mine/corpus"
 )
 
 func newTraceMine() *cobra.Command {
@@ -50,18 +52,17 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	corpus := mine.NewCorpus()
-	corpus.TypeRules = overrides.Types
+	logs := corpus.New()
 	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
-		run, err := m.read(cmd, corpus, path)
+		run, err := m.read(cmd, logs, path)
 		if run == nil {
 			return err
 		}
 		bad = append(bad, err)
-		corpus.Learn(run)
+		logs.Learn(run)
 	}
-	model, err := mine.Learn(cmd.Context(), corpus)
+	model, err := mine.Learn(cmd.Context(), logs, overrides.Types...)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	}
 	report := model.Report()
 	if m.check != "" {
-		run, err := m.read(cmd, corpus, m.check)
+		run, err := m.read(cmd, logs, m.check)
 		if run == nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func (m *traceMine) save(model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(model *mine.Model, run *mine.Run) error {
+func (m *traceMine) drawIntervals(model *mine.Model, run *corpus.Run) error {
 	if m.plot == "" {
 		return nil
 	}
@@ -133,8 +134,8 @@ func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 
 // read reads one run. A bad line ends it; what came before is kept, and the
 // run is nil only when nothing did.
-func (m *traceMine) read(cmd *cobra.Command, corpus *mine.Corpus, path string) (*mine.Run, error) {
-	run := corpus.Run(path)
+func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Run, error) {
+	run := logs.Run(path)
 	bar := newProgress(cmd, "reading "+path, 0)
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
@@ -142,11 +143,11 @@ func (m *traceMine) read(cmd *cobra.Command, corpus *mine.Corpus, path string) (
 		run.Add(c)
 		return nil
 	})
-	if err != nil && (!input.Is(err) || run.Calls() == 0) {
+	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {
 		return nil, err
 	}
 	switch {
-	case run.Calls() == 0:
+	case len(run.Calls) == 0:
 		return nil, input.Errorf(path, "no calls")
 	case run.Scale == 0:
 		return nil, input.Errorf(path, "its scale is not known: not in its records, not in its name (n026...); give --scale %s=N", path)
@@ -208,7 +209,7 @@ func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
 	}
 }
 
-func argumentsRow(t *table, name string, a mine.Arguments) {
+func argumentsRow(t *table, name string, a argument.Known) {
 	t.row(name, strconv.Itoa(a.Total), strconv.Itoa(a.Constant), strconv.Itoa(a.Regular), strconv.Itoa(a.Flow), strconv.Itoa(a.Unknown),
 		inPercent(float64(a.Total-a.Unknown)/float64(max(a.Total, 1))))
 }

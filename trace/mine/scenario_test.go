@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 )
 
@@ -22,32 +23,32 @@ import (
 // Calls are 10 ms apart unless a time in seconds stands before them.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
-		corpus := NewCorpus()
-		var check *Run
+		c := corpus.New()
+		var check *corpus.Run
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "run", "check":
 				var scale int
 				d.ScanArgs(t, "n", &scale)
-				r := corpus.Run(fmt.Sprintf("n%03d", scale))
-				for _, c := range parseLog(t, d.Input, scale) {
-					r.Add(c)
+				r := c.Run(fmt.Sprintf("n%03d", scale))
+				for _, in := range parseLog(t, d.Input, scale) {
+					r.Add(in)
 				}
 				if d.Cmd == "check" {
 					check = r
 				} else {
-					corpus.Learn(r)
+					c.Learn(r)
 				}
 				return ""
 			case "mine":
-				m, err := Learn(context.Background(), corpus)
+				m, err := Learn(context.Background(), c)
 				if err != nil {
 					return err.Error()
 				}
 				out := describe(m)
 				if check != nil {
-					c := m.Check(check)
-					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", c.CallsExpected, c.CallsPredicted, c.SequenceMatch, c.ArgumentsMatch)
+					got := m.Check(check)
+					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
 				}
 				return out
 			}
