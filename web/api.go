@@ -50,7 +50,7 @@ type Status struct {
 	Harvested cluster.Resources `json:"harvested"` // used by harvested tasks
 }
 
-// Accepted is the answer to POST /api/v1/jobs.
+// Accepted is the answer to POST /api/v1/jobs and /api/v1/jobs/{id}/cancel.
 type Accepted struct {
 	ID   cluster.JobID `json:"id"`
 	Name string        `json:"name"`
@@ -74,6 +74,9 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}/output", a.output)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "there is no %s %s here", r.Method, r.URL.Path)
+	})
 	return mux
 }
 
@@ -190,7 +193,8 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := a.Machine.Cancel(id); {
 	case err == nil:
-		answer(w, http.StatusAccepted, Accepted{ID: id})
+		j, _ := a.Board.Job(id)
+		answer(w, http.StatusAccepted, Accepted{id, j.Name})
 	case errors.Is(err, a.Gone):
 		problem(w, http.StatusNotFound, "there is no %s", id)
 	case errors.Is(err, a.Ended):

@@ -82,7 +82,11 @@ func printJob(out io.Writer, j board.Job) error {
 	if j.Reason != "" && j.Reason != string(j.State) {
 		fmt.Fprintf(out, ": %s", j.Reason)
 	}
-	fmt.Fprintf(out, "\nsubmitted %s, took %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), took(j), counted(j.Kills, "task"))
+	ran := "took " + took(j)
+	if j.Started.IsZero() {
+		ran = "has not started"
+	}
+	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
 	t := newTable("stage", ">tasks", ">running", ">finished", ">failed", ">cores", ">memory")
 	for _, s := range j.Stages {
 		t.row(s.Name, strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), megabytes(s.Request))

@@ -17,26 +17,27 @@ import (
 // stages none of its tasks runs either.
 const patience = 2 * time.Second
 
-// A waiting tells, on stderr, what a job waits for, each time that changes.
+// A waiting tells, on stderr, what a job waits for, and each reason once: a
+// primary that is now above a whole core and now below would fill the screen.
 type waiting struct {
 	cmd    *cobra.Command
 	client *client
 
 	since, asked time.Time
-	told         string
+	told         map[string]bool
 }
 
 func (w *waiting) look(j *board.Job) {
 	now := time.Now()
 	if j.State != board.Waiting {
-		if w.told != "" {
+		if len(w.told) > 0 {
 			w.tell(j, "runs")
 		}
-		w.since, w.told = time.Time{}, ""
+		w.since, w.told = time.Time{}, nil
 		return
 	}
 	if w.since.IsZero() {
-		w.since = now
+		w.since, w.told = now, map[string]bool{}
 	}
 	if now.Sub(w.since) < patience || now.Sub(w.asked) < time.Second {
 		return
@@ -46,8 +47,8 @@ func (w *waiting) look(j *board.Job) {
 	if err := w.client.ask(w.cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
 		return // it is asked again
 	}
-	if why := waitsFor(j, s); why != w.told && why != "" {
-		w.told = why
+	if why := waitsFor(j, s); why != "" && !w.told[why] {
+		w.told[why] = true
 		w.tell(j, "waits: "+why)
 	}
 }
