@@ -76,15 +76,19 @@ func open(ctx context.Context, c net.Conn, user, protocol string, token *Token) 
 	return l, nil
 }
 
-// call sends a request and waits for its reply.
-func (l *link) call(ctx context.Context, m methodHeader, request []byte) (answer, error) {
+// call sends a request behind its method's header, and waits for its reply.
+func (l *link) call(ctx context.Context, method, request []byte) (answer, error) {
 	reply := make(chan answer, 1)
 	id, err := l.register(reply)
 	if err != nil {
 		return answer{}, err
 	}
-	header := requestHeader{call: id, client: l.client[:]}.append(nil)
-	if err := l.write(ctx, frame(header, m.append(nil), request)); err != nil {
+	buf := buffers.Get().(*[]byte)
+	header := requestHeader{call: id, client: l.client[:]}.append((*buf)[:0])
+	*buf = appendFrame(header, header, method, request)
+	err = l.write(ctx, (*buf)[len(header):])
+	buffers.Put(buf)
+	if err != nil {
 		l.fail(err)
 		return answer{}, err
 	}
