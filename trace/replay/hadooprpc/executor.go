@@ -125,16 +125,23 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
 	}
-	l, err := c.link(ctx, m.protocol)
-	if err != nil {
-		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
-	}
 	*buf = request
-	a, err := l.call(ctx, m.header, request)
+	a, err := c.send(ctx, m, request)
+	if errors.Is(err, errIdle) { // it ended just now; the next is new
+		a, err = c.send(ctx, m, request)
+	}
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
 	}
 	return reply(m, a)
+}
+
+func (c *conn) send(ctx context.Context, m method, request []byte) (answer, error) {
+	l, err := c.link(ctx, m.protocol)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.call(ctx, m.header, request)
 }
 
 // buffers hold what is sent, for as long as a call is under way.
