@@ -220,7 +220,8 @@ func text(basis string, a, b float64) string {
 }
 
 // bounded is a line that a bound cuts off. Three points lie on the line, or
-// two when the bound is seen at three scales.
+// two when the bound is seen at three scales, or one if the line is the scale
+// itself and ends there.
 func bounded(how string, points []Point) (program.Formula, bool) {
 	last := points[len(points)-1].V
 	cut := len(points)
@@ -239,8 +240,11 @@ func bounded(how string, points []Point) (program.Formula, bool) {
 }
 
 func bound(how string, limit int, on []Point, off int) (program.Formula, bool) {
-	if len(on) < 2 || len(on) == 2 && off < 3 {
+	if len(on) == 0 || len(on) < 3 && off < 3 || len(on) == 1 && how == "max" {
 		return program.Formula{}, false
+	}
+	if len(on) == 1 {
+		return program.MustFormula("min(%d, n)", limit), true
 	}
 	f, ok := line("n", on)
 	if !ok || !meets(f, on) {

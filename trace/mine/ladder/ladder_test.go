@@ -77,6 +77,17 @@ func TestFewScales(t *testing.T) {
 	}
 }
 
+// TestBoundBetweenTheSmallestScales: two replicas on two nodes, three on all
+// others.
+func TestBoundBetweenTheSmallestScales(t *testing.T) {
+	if got := fmt.Sprint(Exact(at([]int{2, 3, 4, 6, 8}, func(n int) int { return min(3, n) }))); got != "[min(3, n)]" {
+		t.Errorf("min(3, n) became %s", got)
+	}
+	if got := Exact([]Point{{2, 2}, {3, 4}, {4, 4}, {6, 4}, {8, 4}}); len(got) > 0 {
+		t.Errorf("4 at n = 3 became %v", got)
+	}
+}
+
 func TestBreak(t *testing.T) {
 	scales := []int{3, 4, 6, 8, 12}
 	if before, after, ok := Break(at(scales, func(n int) int { return max(0, 2*n-10) })); !ok || before != 4 || after != 6 {
