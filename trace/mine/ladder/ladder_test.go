@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gleaner/trace/program"
 )
 
 func at(scales []int, f func(n int) int) []Point {
