@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gleaner/input"
 	"gleaner/trace/mine/argument"
@@ -172,7 +173,7 @@ type Unknown struct {
 }
 
 // Ambiguous is a count that more than one formula fits, or that may be another
-// at a larger scale for the reason given.
+// at a larger scale for the reason given; or an argument that two rules give.
 type Ambiguous struct {
 	NodeType string   `json:"node_type"`
 	Target   string   `json:"target,omitempty"`
@@ -224,7 +225,8 @@ func (m *Model) Report() *Report {
 		}
 	}
 	out.Ambiguous, out.Varying, out.Throttled = m.Ambiguous(), m.varying(), m.throttled()
-	out.CountsExact = len(out.Ambiguous) == 0 && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
+	counts := slices.ContainsFunc(out.Ambiguous, func(a Ambiguous) bool { return !strings.HasPrefix(a.What, argumentWord) })
+	out.CountsExact = !counts && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out
 }
 
@@ -268,7 +270,7 @@ func shorten(s string) string {
 	return s
 }
 
-// Ambiguous lists the counts that are not sure beyond the scales seen.
+// Ambiguous lists what is not sure beyond the scales seen.
 func (m *Model) Ambiguous() []Ambiguous {
 	out := m.alternatives(16 * m.largest())
 	if n := len(m.Program.Scales); n < 3 {
@@ -279,8 +281,27 @@ func (m *Model) Ambiguous() []Ambiguous {
 			out = append(out, a)
 		}
 	}
+	return append(out, m.listed()...)
+}
+
+// listed are the arguments that may count calls, or be read from a list.
+func (m *Model) listed() []Ambiguous {
+	var out []Ambiguous
+	for _, st := range m.sites.All {
+		for _, l := range m.args.Listed(st.Site) {
+			op := m.c.OpOf[st.Op]
+			a := Ambiguous{NodeType: m.types[st.Kind].Name, Target: op.Target, Method: op.Method, What: argumentWord + l.Name, Formulas: l.Either[:],
+				Why: "as text, 10 comes before 2"}
+			for a.Next = m.largest() + 1; a.Next < 16*m.largest() && m.each(st).At(a.Next) < l.Calls; a.Next++ {
+			}
+			out = append(out, a)
+		}
+	}
 	return out
 }
+
+// argumentWord begins what is ambiguous where that is no count.
+const argumentWord = "argument "
 
 // alternatives lists the counts of which two formulas say different things at a scale.
 func (m *Model) alternatives(scale int) []Ambiguous {

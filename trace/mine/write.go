@@ -43,6 +43,9 @@ func (m *Model) writeType(k int) program.NodeType {
 	loose := st.Loose
 	if st.Certain() {
 		t.Steps = m.writeSteps(st.Steps)
+	} else if st.Firm != nil {
+		t.Steps = m.writeSteps(st.Firm)
+		loose = slices.Concat(loose, st.Aside)
 	} else { // counts are better known than their order
 		for _, site := range m.sites.All {
 			if site.Kind == k && site.Nature != count.Realtime && !slices.Contains(loose, site) {

@@ -50,6 +50,7 @@ type slot struct {
 	solved class
 	placed bool   // solved by its place alone
 	guess  []rule // right more often than not, which explains nothing but is better than nothing
+	listed *slot  // how a list would give the same
 }
 
 // early reports whether the argument is known before any other of its call is.

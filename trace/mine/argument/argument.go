@@ -55,5 +55,6 @@ func Learn(in *site.Sites, runs []*corpus.Run) *Rules {
 			}
 		}
 	}
+	s.findListed(runs)
 	return s
 }

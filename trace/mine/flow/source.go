@@ -89,6 +89,10 @@ func (s Source) Told() bool {
 	return (s.sel == each || s.key == sameArg) && s.part == corpus.Response && s.index == fixed && s.word < 0
 }
 
+// Listed reports whether the source is a list in a reply, taken element by
+// element with each call.
+func (s Source) Listed() bool { return s.part == corpus.Response && s.index == byNth }
+
 // Site is the site whose calls the source is in, where it is one.
 func (s Source) Site() (corpus.SiteID, bool) {
 	return corpus.SiteID(s.from.id), s.from.kind == siteScope && s.key >= sameSender

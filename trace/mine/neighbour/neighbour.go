@@ -54,10 +54,12 @@ func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Run) bool {
 			}
 		})
 	}
-	parts := map[corpus.SiteID]map[site.Context]int{}
+	parts := map[corpus.SiteID][][]site.Context{}
 	for id, sp := range spots {
 		if sp.divide(s.Sites.Corpus, runs) {
-			parts[id] = sp.parts()
+			for _, g := range sp.groups {
+				parts[id] = append(parts[id], g.contexts)
+			}
 		}
 	}
 	for _, r := range runs {
@@ -117,16 +119,6 @@ func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Run) bool {
 		}
 	}
 	return len(sp.groups) > 1
-}
-
-func (sp *spot) parts() map[site.Context]int {
-	out := map[site.Context]int{}
-	for i, g := range sp.groups {
-		for _, at := range g.contexts {
-			out[at] = i
-		}
-	}
-	return out
 }
 
 func union(a, b *group) *group {

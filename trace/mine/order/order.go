@@ -23,6 +23,11 @@ type Structure struct {
 	// logs share no order, and those that vary by themselves.
 	Loose []*count.Site
 	Beats []*count.Site
+	// Firm are the steps without Aside, the sites that loops are made of whose
+	// counts follow another loop and not the scale, where these alone keep the
+	// structure from being certain.
+	Firm  []*Step
+	Aside []*count.Site
 }
 
 // A Step is a call or a loop, with how often each sender made it.
@@ -72,18 +77,41 @@ func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run
 			st.Loose = append(st.Loose, site)
 		}
 	}
+	if ok && !st.Certain() {
+		st.firm(s, runs)
+	}
 	return st
 }
 
+// firm sets the sites aside that are in loops without an exact count, if all
+// else is certain then and their own numbers are known.
+func (st *Structure) firm(s *count.Sites, runs []*corpus.Run) {
+	var unsure []*count.Site
+	EachLoop(st.Steps, func(loop *Step) {
+		if !loop.Repeat.Exact {
+			EachCall(loop.Body, func(site *count.Site) { unsure = append(unsure, site) })
+		}
+	})
+	if slices.ContainsFunc(unsure, func(site *count.Site) bool { return site.Nature != count.Logical || !site.Count.Exact }) {
+		return
+	}
+	steps, ok := foldLogs(s, st.kind, runs, count.Logical, unsure...)
+	if rest := (&Structure{Steps: steps}); ok && len(steps) > 0 && rest.Certain() {
+		slices.SortFunc(unsure, func(a, b *count.Site) int { return cmp.Compare(a.ID, b.ID) })
+		st.Firm, st.Aside = steps, slices.Compact(unsure)
+	}
+}
+
 // fold folds the logs of one type, with the calls that vary by themselves
-// (worst varying) or without.
-func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, worst count.Nature) ([]*Step, bool) {
+// (worst varying) or without, and without some sites.
+func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
 	var logs [][]fold.Symbol
 	var owners []*corpus.Run
 	for _, r := range runs {
 		for _, snd := range r.Senders {
 			if snd.Kind == kind {
-				logs = append(logs, Log(s, r, snd, worst))
+				log := slices.DeleteFunc(Log(s, r, snd, worst), func(sym fold.Symbol) bool { return slices.Contains(without, s.All[sym]) })
+				logs = append(logs, log)
 				owners = append(owners, r)
 			}
 		}

@@ -193,45 +193,50 @@ var shares = []float64{0, 0.05, 0.25, 0.5, 0.75, 1}
 
 // findStart looks for what the first call of a type waits for: an event that
 // comes before it in every run, with the steadiest time between. Where that was
-// always after all nodes of the other type, all are waited for: that some would
-// do is not to be seen.
+// always after all nodes of the other type, all are waited for, and for the last
+// thing that all had done: that less would do is not to be seen.
 func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
-	var best *startRule
-	bestScore := math.Inf(1)
 	firsts := make([]map[corpus.SiteID][]int64, len(runs)) // when each sender first called a site
-	begin := make([]int64, len(runs))
+	begin, n := make([]int64, len(runs)), make([]float64, len(runs))
 	for i, r := range runs {
-		firsts[i] = firstCalls(r)
-		begin[i] = beginOf(r, kind)
+		firsts[i], begin[i], n[i] = firstCalls(r), beginOf(r, kind), float64(r.Scale)
 		if begin[i] == 0 {
 			return nil
 		}
 	}
+	var best *startRule
+	latest := map[int]*startRule{} // of each type, what all had done
+	bestScore, leastSlack := math.Inf(1), map[int]float64{}
 	for _, st := range s.All {
 		if st.Kind == kind || st.Nature != count.Logical {
 			continue
 		}
 		candidates := shares
-		if _, all := slacks(st.ID, 1, firsts, begin); all && several(st.ID, firsts) {
+		if slack, all := slacks(st.ID, 1, firsts, begin); all && several(st.ID, firsts) {
 			candidates = []float64{1}
+			if least, seen := leastSlack[st.Kind]; !seen || total(slack) < least {
+				leastSlack[st.Kind], latest[st.Kind] = total(slack), &startRule{Site: st, Share: 1, Wait: ladder.Smooth(n, slack)}
+			}
 		}
 		for _, share := range candidates {
 			slack, ok := slacks(st.ID, share, firsts, begin)
-			if !ok {
-				continue
-			}
-			score := spreadOf(slack)
-			if score < bestScore {
-				bestScore = score
-				var n []float64
-				for _, r := range runs {
-					n = append(n, float64(r.Scale))
-				}
-				best = &startRule{Site: st, Share: share, Wait: ladder.Smooth(n, slack)}
+			if score := spreadOf(slack); ok && score < bestScore {
+				bestScore, best = score, &startRule{Site: st, Share: share, Wait: ladder.Smooth(n, slack)}
 			}
 		}
 	}
-	return best
+	if best == nil || best.Share < 1 || latest[best.Site.Kind] == nil {
+		return best
+	}
+	return latest[best.Site.Kind]
+}
+
+func total(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum
 }
 
 // several reports whether more than one node calls a site in some run.
@@ -277,6 +282,9 @@ func slacks(site corpus.SiteID, share float64, firsts []map[corpus.SiteID][]int6
 
 // spreadOf is small for times that are short and much alike.
 func spreadOf(v []float64) float64 {
+	if len(v) == 0 {
+		return math.Inf(1)
+	}
 	low, high := slices.Min(v), slices.Max(v)
 	return high - low + 0.2*high
 }

@@ -67,27 +67,32 @@ func (s *Sites) Stand(of func(*Site) Standing) {
 	}
 }
 
-// TellApart makes several sites of one: parts says which contexts of its calls
-// belong together. What was learned of sites is void.
-func (s *Sites) TellApart(parts map[corpus.SiteID]map[Context]int, runs []*corpus.Run) {
+// A partKey is a form of calls in a context.
+type partKey struct {
+	form siteKey
+	at   Context
+}
+
+// TellApart makes several sites of one: for each part of its calls, parts has the
+// contexts they are in. What was learned of sites is void.
+func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Run) {
 	old := s.All
-	s.All, s.parts = nil, map[siteKey]map[Context]*Site{}
+	s.All, s.parts = nil, map[partKey]*Site{}
 	add := func(st *Site) *Site {
 		fresh := &Site{ID: corpus.SiteID(len(s.All)), Kind: st.Kind, Op: st.Op, key: st.key, shapes: map[intern.ShapeID]int{}}
 		s.All = append(s.All, fresh)
 		return fresh
 	}
 	for _, st := range old {
-		s.byKey[st.key] = add(st)
-		made := map[int]*Site{0: s.byKey[st.key]}
-		for at, part := range parts[st.ID] {
-			if s.parts[st.key] == nil {
-				s.parts[st.key] = map[Context]*Site{}
+		sites := []*Site{add(st)}
+		s.byKey[st.key] = sites[0]
+		for range len(parts[st.ID]) - 1 {
+			sites = append(sites, add(st))
+		}
+		for i, contexts := range parts[st.ID] {
+			for _, at := range contexts {
+				s.parts[partKey{st.key, at}] = sites[i]
 			}
-			if made[part] == nil {
-				made[part] = add(st)
-			}
-			s.parts[st.key][at] = made[part]
 		}
 	}
 	for _, r := range runs {
@@ -114,7 +119,7 @@ func (s *Sites) tellApart(r *corpus.Run) {
 	}
 	to := map[int32]*Site{}
 	s.Contexts(r, func(i int32, at Context) {
-		if st := s.parts[s.All[r.Calls[i].Site].key][at]; st != nil {
+		if st := s.parts[partKey{s.All[r.Calls[i].Site].key, at}]; st != nil {
 			to[i] = st
 		}
 	})

@@ -72,7 +72,7 @@ type Sites struct {
 	split  map[siteKey]bool // sites whose lists have so few lengths that they tell calls apart
 
 	standing map[siteKey]Standing
-	parts    map[siteKey]map[Context]*Site // forms whose calls are told apart by those around them
+	parts    map[partKey]*Site // forms whose calls are told apart by those around them
 }
 
 // A form is how a text at one path of a call looks once masked.
