@@ -45,7 +45,6 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 	for _, step := range []func(){
 		func() {
 			c.FindLists(m.runs)
-			c.WriteLists(m.runs)
 			for _, r := range m.runs {
 				r.Sort()
 			}

@@ -31,6 +31,9 @@ func (s *Rules) findListed(runs []*corpus.Run) {
 			}
 		}
 	}
+	if len(questions) == 0 {
+		return
+	}
 	for i, se := range flow.Find(s.sites, questions, runs) {
 		if a := se.Answer(); a.Hits == len(listed[i].arg.occs) && len(a.Sources) == 1 && a.Sources[0].Listed() {
 			listed[i].rules, listed[i].solved = []rule{taken{a.Sources[0]}}, fromFlow

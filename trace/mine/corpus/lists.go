@@ -18,57 +18,75 @@ type side struct {
 	part Part
 }
 
-// FindLists notes what is a list in the messages of the runs. A form of messages
-// that knows no lists, as protobuf's text, writes a list of one as if it were
-// none, so what is a list in any message of an op is one in all of them.
+// FindLists notes what is a list in the messages of the runs, and writes it so. A
+// form of messages that knows no lists, as protobuf's text, writes a list of one
+// as if it were none, so what is a list in any message of an op is one in all.
 func (c *Corpus) FindLists(runs []*Run) {
 	c.lists = map[listOf]bool{}
-	eachShape(runs, func(of side, shape intern.ShapeID) intern.ShapeID {
-		for _, p := range c.Shapes.Paths[shape] {
+	forms := formsOf(runs)
+	for _, f := range forms {
+		for _, p := range c.Shapes.Paths[f.shape] {
 			for _, step := range c.Paths.Lists[p] {
 				_, plain := indexed(step.Prefix, func(string) bool { return false })
-				c.lists[listOf{of, plain}] = true
+				c.lists[listOf{f.side, plain}] = true
 			}
 		}
-		return shape
-	})
+	}
+	c.writeLists(runs, forms)
 }
 
 // WriteLists writes lists of one as lists, where they are known to be.
-func (c *Corpus) WriteLists(runs []*Run) {
-	eachShape(runs, func(of side, shape intern.ShapeID) intern.ShapeID {
-		paths := c.Shapes.Paths[shape]
+func (c *Corpus) WriteLists(runs []*Run) { c.writeLists(runs, formsOf(runs)) }
+
+func (c *Corpus) writeLists(runs []*Run, forms []form) {
+	to := map[form]intern.ShapeID{}
+	for _, f := range forms {
 		c.Shapes.Begin()
-		for _, p := range paths {
-			text, _ := indexed(c.Paths.Text[p], func(path string) bool { return c.lists[listOf{of, path}] })
+		for _, p := range c.Shapes.Paths[f.shape] {
+			text, _ := indexed(c.Paths.Text[p], func(path string) bool { return c.lists[listOf{f.side, path}] })
 			c.Shapes.Push(c.Paths.ID(text, c.Paths.Kind[p]))
 		}
-		return c.Shapes.End()
-	})
-}
-
-// eachShape visits what shapes the messages of each op have, each once, and
-// replaces them.
-func eachShape(runs []*Run, visit func(of side, shape intern.ShapeID) intern.ShapeID) {
-	type key struct {
-		side
-		shape intern.ShapeID
+		if shape := c.Shapes.End(); shape != f.shape {
+			to[f] = shape
+		}
 	}
-	done := map[key]intern.ShapeID{}
+	if len(to) == 0 {
+		return
+	}
 	for _, r := range runs {
 		for i := range r.Calls {
 			for _, part := range []Part{Request, Response} {
 				m := r.Calls[i].Message(part)
-				k := key{side{r.Calls[i].Op, part}, m.Shape}
-				to, ok := done[k]
-				if !ok {
-					to = visit(k.side, m.Shape)
-					done[k] = to
+				if shape, other := to[form{side{r.Calls[i].Op, part}, m.Shape}]; other {
+					m.Shape = shape
 				}
-				m.Shape = to
 			}
 		}
 	}
+}
+
+// A form is a shape that messages on one side of an op have.
+type form struct {
+	side
+	shape intern.ShapeID
+}
+
+// formsOf lists the forms of all messages, as they come.
+func formsOf(runs []*Run) []form {
+	var out []form
+	seen := map[form]bool{}
+	for _, r := range runs {
+		for i := range r.Calls {
+			for _, part := range []Part{Request, Response} {
+				f := form{side{r.Calls[i].Op, part}, r.Calls[i].Message(part).Shape}
+				if !seen[f] {
+					seen[f] = true
+					out = append(out, f)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // indexed adds the index 0 to a path behind every name that is a list and has
