@@ -58,13 +58,20 @@ func (m *Model) whyVarying(t *count.Total) (why string, chance bool) {
 		}
 		return fmt.Sprintf("%s, but %d at n = %d", f, odd.V, odd.N), true
 	}
-	for _, r := range slices.Backward(m.runs) {
-		low, high := callsPerNode(r, t.CallType)
-		if low != high {
-			return fmt.Sprintf("%d to %d calls a node at n = %d", low, high, r.Scale), true
-		}
+	if why := m.uneven(t.CallType); why != "" {
+		return why, true
 	}
 	return "no formula of the scale gives these counts", false
+}
+
+// uneven says how the nodes of one run differ in how often they make a call.
+func (m *Model) uneven(ct count.CallType) string {
+	for _, r := range slices.Backward(m.runs) {
+		if low, high := callsPerNode(r, ct); low != high {
+			return fmt.Sprintf("%d to %d calls a node at n = %d", low, high, r.Scale)
+		}
+	}
+	return ""
 }
 
 // callsPerNode is how many calls of a type its nodes made at least and at most.
@@ -146,10 +153,15 @@ func (m *Model) doubtful() []Ambiguous {
 		}
 	}
 	for _, t := range m.totals {
-		if t.Nature == count.Logical && t.Count.Exact && len(m.Program.Scales) == 3 && !count.Plain(t.Count.Formula) && !t.Explained() {
+		if t.Nature == count.Logical && t.Count.Exact && len(m.Program.Scales) == 3 && !t.Explained() {
 			a := m.doubt(t)
-			a.Why = "three scales prove no more than a line"
-			out = append(out, a)
+			if why := m.uneven(t.CallType); !count.Plain(t.Count.Formula) {
+				a.Why = "three scales prove no more than a line"
+				out = append(out, a)
+			} else if why != "" {
+				a.Why = why + ": chance draws a line through three scales too"
+				out = append(out, a)
+			}
 		}
 		i := slices.IndexFunc(t.Sites, (*count.Site).Paced)
 		if t.Nature == count.Logical && i >= 0 {
