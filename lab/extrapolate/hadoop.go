@@ -23,7 +23,7 @@ func nameNode(o lab.Options) Target {
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
 		Override: hadoop.WordCount, Compress: 20,
 		Trace: recordedAt(o.Traces), Start: startNameNode,
-		Sweep: []int{100, 1000, 5000, 10000, 18000}, Time: 30 * time.Second, Pace: time.Millisecond,
+		Sweep: []int{100, 1000, 5000, 10000, 15000}, Time: 30 * time.Second, Pace: time.Millisecond,
 		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that is to register again was taken for dead.
 		Lost: func(c *trace.Call) bool {
@@ -36,7 +36,7 @@ func nameNode(o lab.Options) Target {
 	}
 	switch {
 	case o.Quick:
-		t.Time = 8 * time.Second
+		t.Time = 5 * time.Second
 	case o.Full:
 		t.Time = 0
 	}
