@@ -73,7 +73,7 @@ func (e *experiment) held() replay.Verdict {
 }
 
 func (e *experiment) slowest() string {
-	calls := slices.Clone(e.held().Calls)
+	calls := slices.DeleteFunc(slices.Clone(e.held().Calls), func(c replay.CallResult) bool { return c.Service.Mean == 0 })
 	slices.SortStableFunc(calls, func(a, b replay.CallResult) int { return int(1000 * (b.Service.Mean - a.Service.Mean)) })
 	var names []string
 	for _, c := range calls[:min(3, len(calls))] {

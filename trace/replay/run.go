@@ -277,6 +277,11 @@ func (r *run) schedule(l *lane, due int64) {
 		return // it was taken out of the run
 	}
 	l.due = due
+	if due <= r.now() { // it need not wait for the wheel to turn
+		l.state.Store(playing)
+		r.queue.push(l)
+		return
+	}
 	l.state.Store(scheduled)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, due)
