@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gleaner/input"
@@ -72,13 +73,13 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 		if dir == "" {
 			return "", input.Errorf("--traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.jsonl*"))
+		files, err := os.ReadDir(dir)
 		if err != nil {
 			return "", input.Errorf("--traces", "%v", err)
 		}
 		for _, f := range files {
-			if trace.ScaleOf(f) == scale {
-				return f, nil
+			if name := filepath.Join(dir, f.Name()); strings.Contains(f.Name(), ".jsonl") && trace.ScaleOf(name) == scale {
+				return name, nil
 			}
 		}
 		return "", input.Errorf("--traces", "%s has no trace of scale %d", dir, scale)
