@@ -58,7 +58,9 @@ func (r *run) play(f *filling, l *lane) {
 	rec.parts[inRequest] = st.kept(inRequest, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	r.noteMadeUp(f, st)
+	if st.sent {
+		r.noteMadeUp(f, st)
+	}
 	if first {
 		r.reached(st, p)
 	}
