@@ -73,7 +73,7 @@ func (e *experiment) held() replay.Verdict {
 }
 
 func (e *experiment) slowest() string {
-	calls := slices.Clone(e.held().Calls)
+	calls := slices.DeleteFunc(slices.Clone(e.held().Calls), func(c replay.CallResult) bool { return c.Service.Mean == 0 })
 	slices.SortStableFunc(calls, func(a, b replay.CallResult) int { return int(1000 * (b.Service.Mean - a.Service.Mean)) })
 	var names []string
 	for _, c := range calls[:min(3, len(calls))] {
@@ -191,7 +191,11 @@ func (e *experiment) latencies() lab.Table {
 	for _, c := range e.callTypes() {
 		cells := []any{c.NodeType, short(c.Method)}
 		for _, v := range e.swept.Runs {
-			cells = append(cells, fmt.Sprintf("%.1f", find(v.Calls, c.NodeType, c.Method).Service.Mean))
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				cells = append(cells, fmt.Sprintf("%.1f", at.Service.Mean))
+			} else {
+				cells = append(cells, "-") // not called while it was measured
+			}
 		}
 		t.Add(cells...)
 	}
@@ -230,9 +234,13 @@ func (e *experiment) latencyFigure() chart.Figure {
 	for _, c := range e.callTypes() {
 		l := chart.Line{Name: c.NodeType + " " + short(c.Method)}
 		for _, v := range e.swept.Runs {
-			l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, find(v.Calls, c.NodeType, c.Method).Service.Mean)
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, at.Service.Mean)
+			}
 		}
-		p.Lines = append(p.Lines, l)
+		if len(l.X) > 0 {
+			p.Lines = append(p.Lines, l)
+		}
 	}
 	return chart.Figure{Name: "latency", Columns: 1, Height: 5, Panels: []chart.Panel{p}}
 }

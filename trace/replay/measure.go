@@ -39,7 +39,7 @@ type Result struct {
 	// Memory is what the players held at the end, in bytes, where somebody looked.
 	Memory int64 `json:"memory_bytes,omitempty"`
 
-	Behind   int      `json:"behind"`              // nodes whose time to start had come, but not their turn
+	Behind   int      `json:"behind"`              // nodes that the run was too short to start
 	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
 	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
 	MadeUp   []MadeUp `json:"made_up,omitempty"`
@@ -251,12 +251,12 @@ func (c *CallResult) measured() int64 {
 	return c.hist[1].TotalCount()
 }
 
-// behind is how many nodes of a type were to start, one after another, and had
-// not when the run ended.
+// behind is how many nodes of a type had not started when a run ended that was
+// too short for it.
 func (r *run) behind(k *kind) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if g := r.groups[k.at]; !g.started || g.givenUp {
+	if !r.groups[k.at].long {
 		return 0
 	}
 	return len(r.players[k.at]) - int(r.began[k.at].Load())
