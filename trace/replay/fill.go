@@ -18,13 +18,14 @@ type filling struct {
 	l      *lane
 	st     *site
 	scene  value.Scene
-	given  map[place]given
-	taken  []take   // from unordered sources, unless the call has to wait
-	wants  []want   // what may still come
-	lost   *source  // what will not come any more
-	spare  bool     // what others have used may be used too
-	soon   bool     // it could be, had the node waited a little longer
-	madeUp []string // arguments that nobody could give
+	given  []given         // by argument
+	listed map[place]given // those in lists
+	taken  []take          // from unordered sources, unless the call has to wait
+	wants  []want          // what may still come
+	lost   *source         // what will not come any more
+	spare  bool            // what others have used may be used too
+	soon   bool            // it could be, had the node waited a little longer
+	madeUp []string        // arguments that nobody could give
 }
 
 // A place is an argument in an element of a list.
@@ -35,7 +36,7 @@ type place struct {
 type given struct {
 	text  string
 	ok    bool
-	asked bool // being found; an argument cannot be taken from itself
+	asked bool // found, or being found: an argument cannot be taken from itself
 }
 
 // A want is a key of an index that holds nothing yet.
@@ -50,7 +51,7 @@ type take struct {
 }
 
 func newFilling(r *run) *filling {
-	f := &filling{r: r, given: map[place]given{}}
+	f := &filling{r: r, listed: map[place]given{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
@@ -62,7 +63,9 @@ func newFilling(r *run) *filling {
 func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	p, st := l.player, l.site
 	f.p, f.l, f.st = p, l, st
+	f.given = slices.Grow(f.given[:0], len(st.args))[:len(st.args)]
 	clear(f.given)
+	clear(f.listed)
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
@@ -166,12 +169,11 @@ func (f *filling) get(i, item int) given {
 	if a.fixed != nil {
 		return given{text: a.fixed.Value, ok: true}
 	}
-	at := place{i, item}
-	g, ok := f.given[at]
-	if ok {
+	if g := f.known(i, item); g.asked {
 		return g
 	}
-	f.given[at] = given{asked: true}
+	g := given{asked: true}
+	f.know(i, item, g)
 	before := f.scene.Item
 	f.scene.Item = item
 	g.ok = true
@@ -181,8 +183,23 @@ func (f *filling) get(i, item int) given {
 		return text
 	})
 	f.scene.Item = before
-	f.given[at] = g
+	f.know(i, item, g)
 	return g
+}
+
+func (f *filling) known(i, item int) given {
+	if f.st.args[i].list < 0 {
+		return f.given[i]
+	}
+	return f.listed[place{i, item}]
+}
+
+func (f *filling) know(i, item int, g given) {
+	if f.st.args[i].list < 0 {
+		f.given[i] = g
+		return
+	}
+	f.listed[place{i, item}] = g
 }
 
 // hole fills one hole. What nobody can give is made up; what may still come is

@@ -35,6 +35,7 @@ type run struct {
 	wheel *wheel.Wheel[lane]
 
 	players [][]*player          // by kind
+	began   []atomic.Int64       // how many of them have, by kind
 	lots    *rand.Rand           // these two are guarded by the memory
 	names   []map[string]*player // by kind; made when asked for
 	left    atomic.Int64
@@ -50,6 +51,7 @@ type run struct {
 // A group is the nodes of a type on their way through the run.
 type group struct {
 	started bool
+	givenUp bool // its start never came
 	undone  int
 	reached map[*site]map[*player]bool // who has made a call that others wait for
 }
@@ -65,7 +67,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
-		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
+		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
 	if r.For == 0 {
@@ -213,7 +215,10 @@ func (r *run) launch(k *kind, at int64) {
 		return
 	}
 	ramp := int64(r.Ramp)
-	if ramp == 0 {
+	switch {
+	case !k.sends():
+		ramp = 0 // nobody is there to mind
+	case ramp == 0:
 		for _, b := range k.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
@@ -310,6 +315,7 @@ func (r *run) work(next func() *lane) {
 // begin connects a player and sets its lanes going.
 func (r *run) begin(p *player) {
 	r.connect(p)
+	r.began[p.kind.at].Add(1)
 	now, scale := r.now(), r.plan.scale
 	p.open.Store(1)
 	at := now
@@ -417,7 +423,7 @@ func (r *run) closed(p *player) {
 }
 
 func (r *run) playerDone(p *player) {
-	if p.kind.Leaves {
+	if k := p.kind; k.Leaves || len(k.beats)+len(k.reach) == 0 { // it has nothing more to say
 		p.hangUp()
 	}
 	r.mu.Lock()
@@ -454,7 +460,7 @@ func (r *run) closeGroup(k *kind) {
 		if g.started {
 			continue
 		}
-		g.started = true
+		g.started, g.givenUp = true, true
 		if w.count > 0 {
 			r.unstarted = append(r.unstarted, fmt.Sprintf("%s: of %d nodes of %s too few made %s", w.Name, k.count, k.Name, w.Start.After))
 			n := int64(g.undone)

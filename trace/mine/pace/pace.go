@@ -37,7 +37,7 @@ type startRule struct {
 	Wait  program.Formula
 }
 
-// times learns both (PatternMiner §III-B4).
+// Learn finds both.
 func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 	t := &Timing{Gaps: map[Gap]program.Formula{}, Limits: map[Gap]limit{}}
 	byScale := map[Gap]map[int][]float64{}
