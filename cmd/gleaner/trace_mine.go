@@ -190,7 +190,7 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 
 // printDoubts lists the counts that are not sure, and those that no formula gives.
 func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
-	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled) > 0 {
+	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled)+len(r.Repeats) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, a := range r.Ambiguous {
@@ -203,6 +203,9 @@ func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
 	}
 	for _, t := range r.Throttled {
 		fmt.Fprintf(w, "throttled: %s %s %s: %g ms apart, from n = %d on\n", t.NodeType, t.Target, t.Method, t.Interval, t.From)
+	}
+	for _, p := range r.Repeats {
+		fmt.Fprintf(w, "repeated: %s and %s, both at n = %d, have %s of their intervals within 10%% of each other's\n", p.Files[0], p.Files[1], p.Scale, inPercent(p.Intervals))
 	}
 	for _, v := range r.Varying {
 		fmt.Fprintf(w, "varying: calls of %s %s %s: %s\n", v.NodeType, v.Target, v.Method, v.Why)
@@ -232,8 +235,8 @@ func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
 
 func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
-	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
-		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
+	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s (at best %s); counts exact: %v\n\n",
+		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), inPercent(c.AtBest), r.CountsExact)
 	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched", "why not")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {
