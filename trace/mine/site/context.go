@@ -1,6 +1,9 @@
 package site
 
 import (
+	"maps"
+	"slices"
+
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 )
@@ -78,15 +81,16 @@ func (s *Sites) TellApart(parts map[corpus.SiteID]map[Context]int, runs []*corpu
 		return fresh
 	}
 	for _, st := range old {
-		s.byKey[st.key] = add(st)
-		made := map[int]*Site{0: s.byKey[st.key]}
+		made := []*Site{add(st)}
+		s.byKey[st.key] = made[0]
+		if len(parts[st.ID]) == 0 {
+			continue
+		}
+		for last := slices.Max(slices.Collect(maps.Values(parts[st.ID]))); len(made) <= last; {
+			made = append(made, add(st))
+		}
+		s.parts[st.key] = map[Context]*Site{}
 		for at, part := range parts[st.ID] {
-			if s.parts[st.key] == nil {
-				s.parts[st.key] = map[Context]*Site{}
-			}
-			if made[part] == nil {
-				made[part] = add(st)
-			}
 			s.parts[st.key][at] = made[part]
 		}
 	}
