@@ -50,7 +50,7 @@ type Status struct {
 	Harvested cluster.Resources `json:"harvested"` // used by harvested tasks
 }
 
-// Accepted is the answer to POST /api/v1/jobs.
+// Accepted is the answer to POST /api/v1/jobs and /api/v1/jobs/{id}/cancel.
 type Accepted struct {
 	ID   cluster.JobID `json:"id"`
 	Name string        `json:"name"`
@@ -74,6 +74,9 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}/output", a.output)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "there is no %s %s here", r.Method, r.URL.Path)
+	})
 	return mux
 }
 
@@ -190,7 +193,8 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := a.Machine.Cancel(id); {
 	case err == nil:
-		answer(w, http.StatusAccepted, Accepted{ID: id})
+		j, _ := a.Board.Job(id)
+		answer(w, http.StatusAccepted, Accepted{id, j.Name})
 	case errors.Is(err, a.Gone):
 		problem(w, http.StatusNotFound, "there is no %s", id)
 	case errors.Is(err, a.Ended):
@@ -212,6 +216,10 @@ func (a *API) output(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, "%q is not a task: it is called by its stage and number, as map-3", r.PathValue("task"))
 		return
 	}
+	if why := a.unknown(task); why != "" {
+		problem(w, http.StatusNotFound, "%s", why)
+		return
+	}
 	stderr := r.URL.Query().Get("stream") == "stderr"
 	f, err := a.open(&task, r.URL.Query().Get("attempt"), stderr)
 	switch {
@@ -227,6 +235,26 @@ func (a *API) output(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	follow, _ := strconv.ParseBool(r.URL.Query().Get("follow"))
 	a.send(w, r, f, task, follow)
+}
+
+// unknown says why there is no such task; "" when there is.
+func (a *API) unknown(task cluster.TaskID) string {
+	j, known := a.Board.Job(task.Job)
+	if !known {
+		return fmt.Sprintf("there is no %s", task.Job)
+	}
+	var names []string
+	for _, st := range j.Stages {
+		switch {
+		case st.Name != task.Stage:
+			names = append(names, st.Name)
+		case int(task.Index) < st.Tasks:
+			return ""
+		default:
+			return fmt.Sprintf("there is no %s-%d in %s: the last task of that stage is %s-%d", st.Name, task.Index, task.Job, st.Name, st.Tasks-1)
+		}
+	}
+	return fmt.Sprintf("%s has no stage %q; it has %s", task.Job, task.Stage, strings.Join(names, ", "))
 }
 
 // open finds the run that is meant and opens what it wrote.

@@ -60,6 +60,14 @@ func TestAPIRefuses(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("a job that was refused has run")
 	}
+	if code, body := post(t, http.DefaultClient, url+"/api/v1/nothing", token, "", func(*http.Request) {}); code != 404 || body != `{"error":"there is no POST /api/v1/nothing here"}`+"\n" {
+		t.Errorf("what is not there: %d: %s", code, body)
+	}
+	var stderr strings.Builder
+	taken := strings.TrimPrefix(url, "http://")
+	if code := run(t.Context(), []string{"up", "--data", t.TempDir(), "--listen", taken}, nil, io.Discard, &stderr); code != exitBadInput || !strings.HasSuffix(stderr.String(), "gleaner: --listen: "+taken+" is taken, perhaps by another gleaner; name another address, or none\n") {
+		t.Errorf("a second gleaner on one address: %d: %s", code, stderr.String())
+	}
 	if code, body := post(t, http.DefaultClient, url+"/api/v1/jobs", token, job, func(*http.Request) {}); code != 201 {
 		t.Errorf("with all that is needed: %d: %s", code, body)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,9 +34,12 @@ only one resource, would say. The file is described in docs/formats/mix.md.`,
 			if len(args) != 1 {
 				return input.Errorf("", "'%s' takes one mix file; see --help", cmd.CommandPath())
 			}
-			m, err := readMix(args[0])
+			m, loose, err := readMix(args[0])
 			if err != nil {
 				return err
+			}
+			for _, name := range loose {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s is not certain: its bounds are wider than was asked for; profile the job again, with more rounds (--most)\n", name)
 			}
 			p := predict(m)
 			if wantJSON(cmd) {
@@ -46,23 +50,30 @@ only one resource, would say. The file is described in docs/formats/mix.md.`,
 	}
 }
 
-func readMix(name string) (*mixfile.Mix, error) {
+// readMix reads a mix file and the profiles it names; loose are those whose
+// bounds were still wide when profiling ended, each once.
+func readMix(name string) (m *mixfile.Mix, loose []string, err error) {
 	text, err := readInput(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, err := mixfile.Read(name, text)
-	if err != nil {
-		return nil, err
+	if m, err = mixfile.Read(name, text); err != nil {
+		return nil, nil, err
 	}
 	for i := range m.Jobs {
-		if j := &m.Jobs[i]; j.Profile != "" {
-			if err := takeProfile(name, j); err != nil {
-				return nil, err
-			}
+		j := &m.Jobs[i]
+		if j.Profile == "" {
+			continue
+		}
+		p, err := takeProfile(name, j)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !p.Tight && !slices.Contains(loose, j.Profile) {
+			loose = append(loose, j.Profile)
 		}
 	}
-	return m, nil
+	return m, loose, nil
 }
 
 // readInput reads a file that the user has named.
@@ -76,24 +87,24 @@ func readInput(name string) ([]byte, error) {
 
 // takeProfile gives a job the load that was found by profiling it. The file
 // stands beside the mix file unless its name says otherwise.
-func takeProfile(mix string, j *mixfile.Job) error {
+func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
 	name := j.Profile
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(mix), name)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return input.Linef(mix, j.Line, "%v", err)
+		return nil, input.Linef(mix, j.Line, "%v", err)
 	}
 	var p lab.Profile
 	if err := json.Unmarshal(text, &p); err != nil || len(p.Load) == 0 {
-		return input.Linef(mix, j.Line, "%s is not what 'gleaner dilation profile --json' writes", name)
+		return nil, input.Linef(mix, j.Line, "%s is not what 'gleaner dilation profile --json' writes", name)
 	}
 	j.Load = make(dilation.Vector, len(mixfile.Resources()))
 	for _, s := range p.Load {
 		i := slices.Index(mixfile.Resources(), s.Resource)
 		if i < 0 {
-			return input.Linef(mix, j.Line, "%s tells of a resource %q", name, s.Resource)
+			return nil, input.Linef(mix, j.Line, "%s tells of a resource %q", name, s.Resource)
 		}
 		j.Load[i] = s.Share
 	}
@@ -101,9 +112,9 @@ func takeProfile(mix string, j *mixfile.Job) error {
 		j.Alone = time.Duration(float64(p.Alone) * float64(time.Second))
 	}
 	if err := (dilation.Machine{1, 1, 1, 1}).Check(j.Load); err != nil || j.Alone <= 0 {
-		return input.Linef(mix, j.Line, "%s: takes %v alone: %v", name, j.Alone, err)
+		return nil, input.Linef(mix, j.Line, "%s: takes %v alone: %v", name, j.Alone, err)
 	}
-	return nil
+	return &p, nil
 }
 
 // A prediction is when the jobs of a mix end.
@@ -147,13 +158,24 @@ func predict(m *mixfile.Mix) prediction {
 func inSeconds(d time.Duration) lab.Seconds { return lab.Seconds(d.Seconds()) }
 
 func (p prediction) print(out io.Writer) error {
-	t := newTable("job", ">starts s", ">alone s", ">takes s", ">slow-down", ">ends s")
+	t := newTable("job", "share of its time", ">starts s", ">alone s", ">takes s", ">slow-down", ">ends s")
 	for _, j := range p.Jobs {
-		t.row(j.Name, twoPlaces(j.Start), twoPlaces(j.Alone), twoPlaces(j.Takes), strconv.FormatFloat(j.Factor, 'f', 2, 64), twoPlaces(j.End))
+		t.row(j.Name, shares(j.Load), twoPlaces(j.Start), twoPlaces(j.Alone), twoPlaces(j.Takes), strconv.FormatFloat(j.Factor, 'f', 2, 64), twoPlaces(j.End))
 	}
 	if err := t.print(out); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\nall are done after %s s; one after the other (linear sum) %s s\n", twoPlaces(p.Makespan), twoPlaces(p.Linear))
 	return err
+}
+
+// shares writes a loading vector: cpu 58%, io 42%.
+func shares(load map[string]float64) string {
+	var parts []string
+	for _, name := range mixfile.Resources() {
+		if load[name] > 0 {
+			parts = append(parts, name+" "+wholePercent(load[name]))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

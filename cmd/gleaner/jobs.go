@@ -65,7 +65,7 @@ func printJobs(out io.Writer, all []board.Job) error {
 		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
 		return err
 	}
-	t := newTable("job", "name", "state", ">tasks", ">running", ">finished", ">kills", "submitted", ">took")
+	t := newTable("job", "name", "state", ">tasks", ">running", ">finished", ">killed", "submitted", ">took")
 	for _, j := range all {
 		tasks, running, finished := 0, 0, 0
 		for _, s := range j.Stages {
@@ -82,8 +82,12 @@ func printJob(out io.Writer, j board.Job) error {
 	if j.Reason != "" && j.Reason != string(j.State) {
 		fmt.Fprintf(out, ": %s", j.Reason)
 	}
-	fmt.Fprintf(out, "\nsubmitted %s, ran for %s, tasks killed %d times\n\n", j.Submitted.Local().Format(time.DateTime), took(j), j.Kills)
-	t := newTable("stage", ">tasks", ">running", ">finished", ">failures", ">cores", ">memory")
+	ran := "took " + took(j)
+	if j.Started.IsZero() {
+		ran = "has not started"
+	}
+	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
+	t := newTable("stage", ">tasks", ">running", ">finished", ">failed", ">cores", ">memory")
 	for _, s := range j.Stages {
 		t.row(s.Name, strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), megabytes(s.Request))
 	}

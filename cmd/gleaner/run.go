@@ -99,6 +99,7 @@ func pollJob(cmd *cobra.Command, c *client, id cluster.JobID) (board.Job, error)
 	var j board.Job
 	tasks := 0
 	var bar *progress
+	w := waiting{cmd: cmd, client: c}
 	for failures := 0; ; {
 		err := c.ask(cmd.Context(), http.MethodGet, fmt.Sprintf("jobs/%d", int64(id)), nil, &j)
 		switch {
@@ -125,6 +126,9 @@ func pollJob(cmd *cobra.Command, c *client, id cluster.JobID) (board.Job, error)
 		}
 		if !j.Ended.IsZero() {
 			return j, nil
+		}
+		if err == nil {
+			w.look(&j)
 		}
 		select {
 		case <-cmd.Context().Done():

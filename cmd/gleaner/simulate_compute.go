@@ -26,16 +26,13 @@ import (
 )
 
 type computeFlags struct {
-	datacenter  string
-	history     []string
-	servers     []string
-	teach       []string
-	jobs        string
-	record      string
-	scaling     string
-	utilisation float64
-	days        int
-	run         labcompute.Run
+	datacenterFlags
+	history []string
+	teach   []string
+	jobs    string
+	record  string
+	days    int
+	run     labcompute.Run
 }
 
 func newSimulateCompute() *cobra.Command {
@@ -60,13 +57,10 @@ are simulated, and never from the simulated ones.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
 	}
-	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no history is named)")
+	f.register(cmd, "server,environment,function,rack,cores,memory_mb,…")
 	cmd.Flags().StringArrayVar(&f.history, "history", nil, "history files (time,server,cpu), whose last --days are simulated; may be given again")
-	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,cores,memory_mb,…); may be given again")
-	cmd.Flags().StringArrayVar(&f.teach, "teach", nil, "history files to learn the classes from")
+	cmd.Flags().StringArrayVar(&f.teach, "teach", nil, "history files to learn the classes from, as far as they lie before the simulated days; may be given again")
 	cmd.Flags().StringVar(&f.run.Policy, "policy", "history", strings.Join(harvest.PolicyNames(), ", "))
-	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale utilisation: "+strings.Join(datacenter.Scalings, ", "))
-	cmd.Flags().Float64Var(&f.utilisation, "utilisation", 0, "scale the servers' utilisation to this average, 0 to 1 (default: as it is)")
 	cmd.Flags().IntVar(&f.days, "days", 30, "days to simulate")
 	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
 	cmd.Flags().StringVar(&f.jobs, "jobs", "", "a YAML file of jobs that arrive instead of the 52 scaled queries")
@@ -98,10 +92,8 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.utilisation != 0 {
-		if d, err = d.Scaled(f.scaling, f.utilisation); err != nil {
-			return err
-		}
+	if d, err = f.scaled(d); err != nil {
+		return err
 	}
 	if err := f.readJobs(d.Servers); err != nil {
 		return err
@@ -132,33 +124,19 @@ func (f *computeFlags) check(cmd *cobra.Command) error {
 		return input.Errorf("--policy", "%v", err)
 	}
 	switch {
-	case f.datacenter != "" && len(f.history) > 0:
-		return input.Errorf("--datacenter", "give either a datacenter or --history")
-	case len(f.history) == 0 && len(f.servers) > 0:
-		return input.Errorf("--history", "name the history that goes with the servers")
-	case len(f.history) > 0 && len(f.servers) == 0:
-		return input.Errorf("--servers", "name the servers file that goes with the history: how many cores they have")
 	case len(f.history) == 0 && len(f.teach) > 0:
 		return input.Errorf("--teach", "is for --history; a generated datacenter has a past of its own")
 	case f.days < 1 || f.days > 366:
 		return input.Errorf("--days", "%d is not between 1 and 366", f.days)
-	case cmd.Flags().Changed("utilisation") && !(f.utilisation > 0 && f.utilisation < 1):
-		return input.Errorf("--utilisation", "%v is not between 0 and 1", f.utilisation)
-	case !slices.Contains(datacenter.Scalings, f.scaling):
-		return input.Errorf("--scaling", "unknown scaling %q; there are %s", f.scaling, strings.Join(datacenter.Scalings, ", "))
 	}
-	return nil
+	return f.datacenterFlags.check(cmd, "--history", len(f.history))
 }
 
 func (f *computeFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) {
 	if len(f.history) > 0 {
 		return f.openHistory(cmd)
 	}
-	p, err := datacenter.Find(cmp.Or(f.datacenter, "DC-9"))
-	if err != nil {
-		return nil, err
-	}
-	return datacenter.Generate(p, datacenter.Options{Past: 30, Days: f.days, Seed: f.run.Seed}), nil
+	return f.generate(datacenter.Options{Past: 30, Days: f.days, Seed: f.run.Seed})
 }
 
 // openHistory makes a datacenter of recorded histories. The last days of
@@ -173,21 +151,41 @@ func (f *computeFlags) openHistory(cmd *cobra.Command) (*datacenter.Datacenter, 
 	if err != nil {
 		return nil, err
 	}
-	if len(f.teach) > 0 {
-		past, lessons, err := f.read(ctx, cmd, f.teach, servers, "--teach")
-		if err != nil {
-			return nil, err
-		}
-		if past.To().After(window.To()) {
-			return nil, input.Errorf("--teach", "ends after the days that are simulated")
-		}
-		f.run.Classes = classify.Run(past, lessons, classify.Options{Seed: f.run.Seed}).Classes
-	}
 	now := window.To().AddDate(0, 0, -f.days)
 	if now.Before(window.From) {
 		now = window.From
 	}
+	policy, err := harvest.PolicyNamed(f.run.Policy)
+	if err != nil {
+		return nil, err
+	}
+	_, learns := policy.(harvest.ClassPicker)
+	switch {
+	case len(f.teach) > 0:
+		if err := f.learn(ctx, cmd, servers, now); err != nil {
+			return nil, err
+		}
+	case learns && now.Equal(window.From):
+		fmt.Fprintf(cmd.ErrOrStderr(), "the history is no longer than the %s to simulate: there is nothing to learn from (see --days and --teach)\n", counted(f.days, "day"))
+	}
 	return datacenter.New(f.history[0], known(servers, series), window, series, nil, now)
+}
+
+// learn takes the classes from --teach, as far as it lies before now.
+func (f *computeFlags) learn(ctx context.Context, cmd *cobra.Command, servers []cluster.Server, now time.Time) error {
+	past, lessons, err := f.read(ctx, cmd, f.teach, servers, "--teach")
+	if err != nil {
+		return err
+	}
+	past.Len = min(past.Len, int(now.Sub(past.From)/past.Step))
+	if past.Len < 1 {
+		return input.Errorf("--teach", "begins at %s, but the days from %s on are simulated", clock(past.From), clock(now))
+	}
+	for i := range lessons {
+		lessons[i].CPU = lessons[i].CPU[:past.Len]
+	}
+	f.run.Classes = classify.Run(past, lessons, classify.Options{Seed: f.run.Seed}).Classes
+	return nil
 }
 
 // read reads history files and gives all of what they hold.
@@ -223,7 +221,7 @@ func (f *computeFlags) read(ctx context.Context, cmd *cobra.Command, files []str
 func known(servers []cluster.Server, series []cluster.Series) []cluster.Server {
 	recorded := make(map[cluster.TenantID]bool, len(series))
 	for _, s := range series {
-		recorded[s.Tenant] = true
+		recorded[s.Tenant] = slices.ContainsFunc(s.CPU, func(u float32) bool { return u == u }) // not NaN
 	}
 	return slices.DeleteFunc(slices.Clone(servers), func(s cluster.Server) bool { return !recorded[s.Tenant()] || s.CPU <= 0 })
 }
@@ -261,7 +259,7 @@ func (f *computeFlags) recorded(do func() error) error {
 	}
 	rec := control.NewRecording(file)
 	f.run.Record = rec
-	return errors.Join(do(), rec.Flush(), file.Close())
+	return cmp.Or(do(), rec.Flush(), file.Close())
 }
 
 func printCompute(cmd *cobra.Command, res compute.Result, r computeOut) error {
@@ -269,7 +267,7 @@ func printCompute(cmd *cobra.Command, res compute.Result, r computeOut) error {
 		return printJSON(cmd, r)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%d jobs on %d servers, scheduled by %s\n", r.Jobs, r.Servers, r.Policy)
+	fmt.Fprintf(out, "%s on %s, scheduled by %s\n", counted(r.Jobs, "job"), counted(r.Servers, "server"), r.Policy)
 	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() }
 	t := newTable("", ">")
 	t.row("mean job time", seconds(r.MeanJobSeconds))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,14 +18,11 @@ import (
 )
 
 type storageFlags struct {
-	datacenter  string
-	servers     []string
-	reimages    []string
-	apart       []string
-	access      bool
-	utilisation float64
-	scaling     string
-	run         labstorage.Run
+	datacenterFlags
+	reimages []string
+	apart    []string
+	access   bool
+	run      labstorage.Run
 }
 
 func newSimulateStorage() *cobra.Command {
@@ -52,8 +48,7 @@ is never busy; stock is what HDFS does; random is chance.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.simulate(cmd) },
 	}
-	cmd.Flags().StringVar(&f.datacenter, "datacenter", "", "a generated datacenter, DC-0 to DC-9 (default DC-9 when no files are named)")
-	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "the servers file (server,environment,function,rack,…,disk_gb); may be given again")
+	f.register(cmd, "server,environment,function,rack,…,disk_gb")
 	cmd.Flags().StringArrayVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
 	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(labstorage.Placements, ", "))
 	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
@@ -61,8 +56,6 @@ is never busy; stock is what HDFS does; random is chance.`,
 	cmd.Flags().IntVar(&f.run.Replicas, "replicas", 3, "how many replicas of each")
 	cmd.Flags().IntVar(&f.run.Days, "days", 365, "days of reimages; 0 for none")
 	cmd.Flags().BoolVar(&f.access, "access", false, "also read as many blocks at random moments of a month")
-	cmd.Flags().Float64Var(&f.utilisation, "utilisation", 0, "scale the servers' utilisation to this average, 0 to 1 (default: as it is)")
-	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale it: linear, root")
 	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
 	return cmd
 }
@@ -89,10 +82,8 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.utilisation != 0 {
-		if d, err = d.Scaled(f.scaling, f.utilisation); err != nil {
-			return err
-		}
+	if d, err = f.scaled(d); err != nil {
+		return err
 	}
 	if f.access {
 		f.run.Accesses = f.run.Blocks
@@ -112,7 +103,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 		return err
 	}
 	if result.Refused > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d rebuilds found no server that keeps the rules and were tried again an hour later\n", result.Refused)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules, and went on an hour later\n", counted(result.Refused, "rebuild"))
 	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
@@ -122,29 +113,26 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 }
 
 func (f *storageFlags) check(cmd *cobra.Command) error {
-	switch files := len(f.servers) + len(f.reimages); {
-	case f.datacenter != "" && files > 0:
-		return input.Errorf("--datacenter", "give either a datacenter or --servers and --reimages")
-	case files > 0 && len(f.servers) == 0:
-		return input.Errorf("--servers", "name the servers file that goes with the reimages")
-	case files > 0 && len(f.reimages) == 0:
-		return input.Errorf("--reimages", "name the reimage log that goes with the servers")
-	case files > 0 && (f.access || cmd.Flags().Changed("utilisation")):
-		return input.Errorf("--access", "servers and reimages tell nothing of utilisation; give --datacenter")
+	if flag, gave := given(cmd, "access", "utilisation"); gave && len(f.reimages) > 0 {
+		return input.Errorf(flag, "servers and reimages tell nothing of utilisation; give --datacenter")
+	}
+	if err := f.datacenterFlags.check(cmd, "--reimages", len(f.reimages)); err != nil {
+		return err
+	}
+	switch {
 	case f.run.Blocks < 1 || f.run.Blocks > 1<<31:
 		return input.Errorf("--blocks", "%d is not between 1 and %d", f.run.Blocks, 1<<31)
 	case f.run.Replicas < 1 || f.run.Replicas > 9:
 		return input.Errorf("--replicas", "%d is not between 1 and 9", f.run.Replicas)
 	case f.run.Days < 0 || f.run.Days > 365:
 		return input.Errorf("--days", "%d is not between 0 and 365", f.run.Days)
-	case cmd.Flags().Changed("utilisation") && !(f.utilisation > 0 && f.utilisation < 1):
-		return input.Errorf("--utilisation", "%v is not between 0 and 1", f.utilisation)
-	case !slices.Contains(datacenter.Scalings, f.scaling):
-		return input.Errorf("--scaling", "unknown scaling %q; there are %s", f.scaling, strings.Join(datacenter.Scalings, ", "))
 	case !slices.Contains(labstorage.Placements, f.run.Placement):
 		return input.Errorf("--placement", "unknown placement %q; there are %s", f.run.Placement, strings.Join(labstorage.Placements, ", "))
 	}
 	for _, name := range f.apart {
+		if !f.learns() {
+			return input.Errorf("--apart", "is for the placements history and paper; %s keeps no rules", f.run.Placement)
+		}
 		switch name {
 		case "racks":
 			f.run.Apart |= placement.Racks
@@ -161,15 +149,11 @@ func (f *storageFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) 
 	if len(f.servers) > 0 {
 		return f.openFiles(cmd)
 	}
-	p, err := datacenter.Find(cmp.Or(f.datacenter, "DC-9"))
-	if err != nil {
-		return nil, err
-	}
 	o := datacenter.Options{Past: 31, Seed: f.run.Seed}
 	if f.access {
 		o.Days = 31
 	}
-	return datacenter.Generate(p, o), nil
+	return f.generate(o)
 }
 
 // openFiles makes a datacenter of a servers file and a reimage log. The log's
@@ -205,12 +189,17 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 	slices.SortStableFunc(reimages, func(a, b datacenter.Reimage) int { return a.At.Compare(b.At) })
 	now := reimages[len(reimages)-1].At.Add(time.Second).AddDate(0, 0, -f.run.Days)
 	if strays > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d reimages of servers that are not in the servers file were left out\n", strays)
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s of servers that are not in the servers file\n", counted(strays, "reimage"))
 	}
-	if learns := f.run.Placement == "history" || f.run.Placement == "paper"; learns && !reimages[0].At.Before(now) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "no reimages lie before the last %d days: there is nothing to learn from\n", f.run.Days)
+	if f.learns() && !reimages[0].At.Before(now) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no reimages lie before the last %s: there is nothing to learn from\n", counted(f.run.Days, "day"))
 	}
 	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
+}
+
+// learns tells whether the placement looks at what lies before the simulated days.
+func (f *storageFlags) learns() bool {
+	return f.run.Placement == "history" || f.run.Placement == "paper"
 }
 
 // checkServers refuses a servers file that lacks what placement needs. Not
@@ -234,8 +223,8 @@ func printStorage(cmd *cobra.Command, r storageOut) error {
 		return printJSON(cmd, r)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%d blocks of %d replicas on %d servers, placed by %s\n", r.Blocks, r.Replicas, r.Servers, r.Placement)
-	t := newTable("", ">count")
+	fmt.Fprintf(out, "%s of %s on %s, placed by %s\n", counted(r.Blocks, "block"), counted(r.Replicas, "replica"), counted(r.Servers, "server"), r.Placement)
+	t := newTable("", ">")
 	t.row("reimages", fmt.Sprint(r.Reimages))
 	t.row("replicas rebuilt", fmt.Sprint(r.Rebuilt))
 	t.row("blocks lost", fmt.Sprint(r.Lost))

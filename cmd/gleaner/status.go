@@ -95,14 +95,13 @@ func statusText(ctx context.Context, c *client) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s at %s: %d jobs, %d tasks running, %d to come, %d killed\n\n",
-		s.Server, s.At.Local().Format(time.TimeOnly), s.Jobs, s.Running, s.Waiting, s.Kills)
+	fmt.Fprintf(&out, "%s at %s: %s not ended; tasks: %d running, %d waiting, %d killed\n\n",
+		s.Server, s.At.Local().Format(time.TimeOnly), counted(s.Jobs, "job"), s.Running, s.Waiting, s.Kills)
 	t := newTable("", ">cores", ">memory")
-	free := s.Size.Sub(s.Primary.RoundUp()).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
 	for _, row := range []struct {
 		name string
 		r    cluster.Resources
-	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", free}, {"machine", s.Size}} {
+	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", freeToHarvest(s)}, {"machine", s.Size}} {
 		t.row(row.name, cores(row.r), megabytes(row.r))
 	}
 	if err := t.print(&out); err != nil {
@@ -113,6 +112,12 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	}
 	fmt.Fprintln(&out)
 	return out.String() + jobsText(jobs) + killsText(s.Last), nil
+}
+
+// freeToHarvest is what is left beside the primary, the reserve and the tasks
+// that run.
+func freeToHarvest(s web.Status) cluster.Resources {
+	return s.Size.Sub(s.Primary.RoundUp()).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
 }
 
 // jobsText shows the jobs that go on and the last that have ended.

@@ -8,6 +8,7 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 )
 
@@ -49,7 +50,7 @@ func countPanel(c mine.Curve) chart.Panel {
 
 // plotIntervals draws the foretold intervals of a checked run against the
 // recorded ones.
-func plotIntervals(dir string, model *mine.Model, run *mine.Run) error {
+func plotIntervals(dir string, model *mine.Model, run *corpus.Run) error {
 	foretold, recorded := model.Intervals(run)
 	if len(recorded) == 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"gleaner/input"
@@ -126,7 +127,10 @@ func listen(f upFlags) (net.Listener, *web.Guard, error) {
 }
 
 func listenError(f upFlags, err error) error {
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return input.Errorf("--listen", "%s is taken, perhaps by another gleaner; name another address, or none", f.listen)
+	case err != nil:
 		return input.Errorf("--listen", "%v", err)
 	}
 	return nil

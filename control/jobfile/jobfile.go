@@ -48,7 +48,7 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 	if doc == nil {
 		return nil, input.Errorf(name, "an empty file")
 	}
-	f := file{name: name, lines: map[string]int{}}
+	f := file{File: mapping.File(name), lines: map[string]int{}}
 	job, err := f.job(doc)
 	if err != nil {
 		return nil, err
@@ -64,18 +64,14 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 
 // A file is one that is being read.
 type file struct {
-	name  string
+	mapping.File
 	lines map[string]int // of each stage
-}
-
-func (f *file) wrong(n *yaml.Node, format string, args ...any) error {
-	return input.Linef(f.name, n.Line, format, args...)
 }
 
 func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
 	job := &cluster.Job{}
 	f.lines[""] = n.Line
-	err := mapping.Fields(f.name, n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err := f.Fields(n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			job.Name, err = f.called(value)
@@ -91,20 +87,21 @@ func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
 }
 
 func (f *file) stages(n *yaml.Node) ([]cluster.Stage, error) {
-	if n.Kind != yaml.SequenceNode {
-		return nil, f.wrong(n, "stages must be a list")
+	items, err := f.List(n, "stages")
+	if err != nil {
+		return nil, err
 	}
-	if len(n.Content) > maxStages {
-		return nil, f.wrong(n, "%d stages are more than %d", len(n.Content), maxStages)
+	if len(items) > maxStages {
+		return nil, f.Wrong(n, "%d stages are more than %d", len(items), maxStages)
 	}
 	var all []cluster.Stage
-	for _, item := range n.Content {
+	for _, item := range items {
 		st, err := f.stage(item)
 		if err != nil {
 			return nil, err
 		}
 		if f.lines[st.Name] != 0 {
-			return nil, f.wrong(item, "stage %q has the same name as the one on line %d", st.Name, f.lines[st.Name])
+			return nil, f.Wrong(item, "stage %q has the same name as the one on line %d", st.Name, f.lines[st.Name])
 		}
 		f.lines[st.Name] = item.Line
 		all = append(all, st)
@@ -114,29 +111,29 @@ func (f *file) stages(n *yaml.Node) ([]cluster.Stage, error) {
 
 func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 	st := cluster.Stage{Tasks: 1}
-	err := mapping.Fields(f.name, n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err := f.Fields(n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			st.Name, err = f.called(value)
 		case "tasks":
-			st.Tasks, err = f.count(value, "tasks", 1, maxTasks)
+			st.Tasks, err = f.Count(value, "tasks", 1, maxTasks)
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
 		case "memory":
 			st.Request.Memory, err = f.size(value)
 		case "command":
-			st.Command, err = f.texts(value, "command")
+			st.Command, err = f.Texts(value, "command")
 			if err == nil && (len(st.Command) == 0 || st.Command[0] == "") {
-				err = f.wrong(value, "the command is empty")
+				err = f.Wrong(value, "the command is empty")
 			}
 		case "after":
-			st.After, err = f.texts(value, "after")
+			st.After, err = f.Texts(value, "after")
 		case "env":
 			st.Env, err = f.env(value)
 		case "dir":
-			st.Dir, err = f.text(value, "dir")
+			st.Dir, err = f.Text(value, "dir")
 		case "retries":
-			st.Failures, err = f.count(value, "retries", 0, maxRetry)
+			st.Failures, err = f.Count(value, "retries", 0, maxRetry)
 			st.Failures++
 		default:
 			return false, nil
@@ -148,42 +145,17 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 
 func (f *file) called(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode || !names.MatchString(n.Value) {
-		return "", f.wrong(n, "%q is not a name: letters, digits, '.', '-' and '_', at most 64", n.Value)
+		return "", f.Wrong(n, "%q is not a name: letters, digits, '.', '-' and '_', at most 64", n.Value)
 	}
 	return n.Value, nil
-}
-
-func (f *file) text(n *yaml.Node, what string) (string, error) {
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return "", f.wrong(n, "%s must be a text", what)
-	}
-	if strings.ContainsRune(n.Value, 0) {
-		return "", f.wrong(n, "%s must not hold a zero byte", what)
-	}
-	return n.Value, nil
-}
-
-func (f *file) texts(n *yaml.Node, what string) ([]string, error) {
-	if n.Kind != yaml.SequenceNode {
-		return nil, f.wrong(n, "%s must be a list", what)
-	}
-	all := make([]string, len(n.Content))
-	for i, item := range n.Content {
-		text, err := f.text(item, "each of "+what)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = text
-	}
-	return all, nil
 }
 
 func (f *file) env(n *yaml.Node) ([]string, error) {
 	var all []string
-	err := mapping.Fields(f.name, n, "env", nil, func(name string, value *yaml.Node) (bool, error) {
-		text, err := f.text(value, "the value of "+name)
+	err := f.Fields(n, "env", nil, func(name string, value *yaml.Node) (bool, error) {
+		text, err := f.Text(value, "the value of "+name)
 		if err == nil && (name == "" || strings.ContainsAny(name, "=\x00")) {
-			err = f.wrong(value, "%q cannot be the name of a variable", name)
+			err = f.Wrong(value, "%q cannot be the name of a variable", name)
 		}
 		all = append(all, name+"="+text)
 		return true, err
@@ -191,21 +163,10 @@ func (f *file) env(n *yaml.Node) ([]string, error) {
 	return all, err
 }
 
-func (f *file) count(n *yaml.Node, what string, least, most int) (int, error) {
-	v, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		return 0, f.wrong(n, "%s is %q, not a whole number", what, n.Value)
-	}
-	if v < least || v > most {
-		return 0, f.wrong(n, "%s is %d, not between %d and %d", what, v, least, most)
-	}
-	return v, nil
-}
-
 func (f *file) cores(n *yaml.Node) (cluster.MilliCPU, error) {
 	cores, err := ParseCores(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
-		return 0, f.wrong(n, "cpu is %q: %v", n.Value, err)
+		return 0, f.Wrong(n, "cpu is %q: %v", n.Value, err)
 	}
 	return cores, nil
 }
@@ -216,7 +177,7 @@ func (f *file) size(n *yaml.Node) (cluster.Bytes, error) {
 		if err == nil {
 			err = errors.New("must be more than nothing")
 		}
-		return 0, f.wrong(n, "memory is %q: %v", n.Value, err)
+		return 0, f.Wrong(n, "memory is %q: %v", n.Value, err)
 	}
 	return size, nil
 }

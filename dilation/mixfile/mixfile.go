@@ -55,14 +55,14 @@ func Read(name string, text []byte) (*Mix, error) {
 	if doc == nil {
 		return nil, input.Errorf(name, "an empty file")
 	}
-	f := file(name)
+	f := file{mapping.File(name)}
 	m := &Mix{Machine: dilation.Machine{1, 1, 1, 1}}
-	err = mapping.Fields(string(f), doc, "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err = f.Fields(doc, "the mix", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "cores":
-			m.Machine[0], err = f.count(value, field, maxInstances)
+			m.Machine[0], err = f.Count(value, field, 1, maxInstances)
 		case "disks":
-			m.Machine[1], err = f.count(value, field, maxInstances)
+			m.Machine[1], err = f.Count(value, field, 1, maxInstances)
 		case "jobs":
 			m.Jobs, err = f.jobs(value)
 		default:
@@ -76,16 +76,12 @@ func Read(name string, text []byte) (*Mix, error) {
 	return m, nil
 }
 
-// A file is the name of one that is being read.
-type file string
-
-func (f file) wrong(n *yaml.Node, format string, args ...any) error {
-	return input.Linef(string(f), n.Line, format, args...)
-}
+// A file is one that is being read.
+type file struct{ mapping.File }
 
 func (f file) jobs(n *yaml.Node) ([]Job, error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return nil, f.wrong(n, "jobs must be a list, of one job at least")
+		return nil, f.Wrong(n, "jobs must be a list, of one job at least")
 	}
 	var all []Job
 	for _, item := range n.Content {
@@ -94,7 +90,7 @@ func (f file) jobs(n *yaml.Node) ([]Job, error) {
 			return nil, err
 		}
 		if len(all)+copies > maxJobs {
-			return nil, f.wrong(item, "more than %d jobs", maxJobs)
+			return nil, f.Wrong(item, "more than %d jobs", maxJobs)
 		}
 		for range copies {
 			all = append(all, j)
@@ -105,22 +101,22 @@ func (f file) jobs(n *yaml.Node) ([]Job, error) {
 
 func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 	j, copies = Job{Line: n.Line}, 1
-	err = mapping.Fields(string(f), n, "the job", []string{"name"}, func(field string, value *yaml.Node) (_ bool, err error) {
+	err = f.Fields(n, "the job", []string{"name"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
-			j.Name, err = f.text(value, field)
+			j.Name, err = f.Filled(value, field)
 		case "load":
 			j.Load, err = f.load(value)
 		case "profile":
-			j.Profile, err = f.text(value, field)
+			j.Profile, err = f.Filled(value, field)
 		case "alone":
 			if j.Alone, err = f.length(value, field); err == nil && j.Alone == 0 {
-				err = f.wrong(value, "alone must be more than nothing")
+				err = f.Wrong(value, "alone must be more than nothing")
 			}
 		case "start":
 			j.Start, err = f.length(value, field)
 		case "copies":
-			copies, err = f.count(value, field, maxCopies)
+			copies, err = f.Count(value, field, 1, maxCopies)
 		default:
 			return false, nil
 		}
@@ -129,9 +125,9 @@ func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 	switch {
 	case err != nil:
 	case (j.Load == nil) == (j.Profile == ""):
-		err = f.wrong(n, "the job %q must have either a load or a profile", j.Name)
+		err = f.Wrong(n, "the job %q must have either a load or a profile", j.Name)
 	case j.Profile == "" && j.Alone == 0:
-		err = f.wrong(n, "the job %q does not say how long it takes alone", j.Name)
+		err = f.Wrong(n, "the job %q does not say how long it takes alone", j.Name)
 	}
 	return j, copies, err
 }
@@ -139,12 +135,12 @@ func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 // load reads shares by the names of resources.
 func (f file) load(n *yaml.Node) (dilation.Vector, error) {
 	load := make(dilation.Vector, len(Resources()))
-	err := mapping.Fields(string(f), n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
+	err := f.Fields(n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
 		for i, name := range Resources() {
 			if name == field {
 				share, err := strconv.ParseFloat(value.Value, 64)
 				if value.Kind != yaml.ScalarNode || err != nil {
-					return true, f.wrong(value, "%s is %q, not a share between 0 and 1", field, value.Value)
+					return true, f.Wrong(value, "%s is %q, not a share between 0 and 1", field, value.Value)
 				}
 				load[i] = share
 				return true, nil
@@ -156,27 +152,9 @@ func (f file) load(n *yaml.Node) (dilation.Vector, error) {
 		return nil, err
 	}
 	if err := (dilation.Machine{1, 1, 1, 1}).Check(load); err != nil {
-		return nil, f.wrong(n, "%v", err)
+		return nil, f.Wrong(n, "%v", err)
 	}
 	return load, nil
-}
-
-func (f file) text(n *yaml.Node, what string) (string, error) {
-	if n.Kind != yaml.ScalarNode || n.Value == "" {
-		return "", f.wrong(n, "%s must be a text", what)
-	}
-	return n.Value, nil
-}
-
-func (f file) count(n *yaml.Node, what string, most int) (int, error) {
-	v, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		return 0, f.wrong(n, "%s is %q, not a whole number", what, n.Value)
-	}
-	if v < 1 || v > most {
-		return 0, f.wrong(n, "%s is %d, not between 1 and %d", what, v, most)
-	}
-	return v, nil
 }
 
 // longest is more than any job takes, and leaves room to add many up.
@@ -189,10 +167,10 @@ func (f file) length(n *yaml.Node, what string) (time.Duration, error) {
 		d, err = time.Duration(s*float64(time.Second)), nil
 	}
 	if n.Kind != yaml.ScalarNode || err != nil {
-		return 0, f.wrong(n, "%s is %q, not a length of time such as 90s or 1h30m", what, n.Value)
+		return 0, f.Wrong(n, "%s is %q, not a length of time such as 90s or 1h30m", what, n.Value)
 	}
 	if d < 0 || d > longest {
-		return 0, f.wrong(n, "%s is %v, not between 0 and %v", what, d, longest)
+		return 0, f.Wrong(n, "%s is %v, not between 0 and %v", what, d, longest)
 	}
 	return d, nil
 }

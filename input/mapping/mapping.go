@@ -48,24 +48,29 @@ func syntaxError(file string, err error) error {
 	return input.Linef(file, line, "not YAML: %s", msg)
 }
 
-// Fields calls take for every field of a mapping in a file. A field that take
+// A File is the name of a file that is being read, as errors tell it.
+type File string
+
+// Wrong is a mistake on the line of n.
+func (f File) Wrong(n *yaml.Node, format string, args ...any) error {
+	return input.Linef(string(f), n.Line, format, args...)
+}
+
+// Fields calls take for every field of a mapping. A field that take
 // does not know, or that comes twice, or one of needed that is missing is a
 // mistake of what is read, as "the job".
-func Fields(file string, n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
-	wrong := func(at *yaml.Node, format string, args ...any) error {
-		return input.Linef(file, at.Line, format, args...)
-	}
+func (f File) Fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
 	if n.Kind != yaml.MappingNode {
-		return wrong(n, "%s must be a list of fields with values", what)
+		return f.Wrong(n, "%s must be a list of fields with values", what)
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if value.Kind == yaml.AliasNode {
-			return wrong(value, "anchors and aliases are not supported")
+			return f.Wrong(value, "anchors and aliases are not supported")
 		}
 		if seen[key.Value] {
-			return wrong(key, "%s has the field %q twice", what, key.Value)
+			return f.Wrong(key, "%s has the field %q twice", what, key.Value)
 		}
 		seen[key.Value] = true
 		known, err := take(key.Value, value)
@@ -73,13 +78,72 @@ func Fields(file string, n *yaml.Node, what string, needed []string, take func(f
 			return err
 		}
 		if !known {
-			return wrong(key, "%s has no field %q", what, key.Value)
+			return f.Wrong(key, "%s has no field %q", what, key.Value)
 		}
 	}
 	for _, field := range needed {
 		if !seen[field] {
-			return wrong(n, "%s has no %s", what, field)
+			return f.Wrong(n, "%s has no %s", what, field)
 		}
 	}
 	return nil
+}
+
+// List gives the items of a list.
+func (f File) List(n *yaml.Node, what string) ([]*yaml.Node, error) {
+	if n.Kind != yaml.SequenceNode {
+		return nil, f.Wrong(n, "%s must be a list", what)
+	}
+	return n.Content, nil
+}
+
+// Text reads a text.
+func (f File) Text(n *yaml.Node, what string) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return "", f.Wrong(n, "%s must be a text", what)
+	}
+	if strings.ContainsRune(n.Value, 0) {
+		return "", f.Wrong(n, "%s must not hold a zero byte", what)
+	}
+	return n.Value, nil
+}
+
+// Filled reads a text that is not empty.
+func (f File) Filled(n *yaml.Node, what string) (string, error) {
+	text, err := f.Text(n, what)
+	if err == nil && text == "" {
+		err = f.Wrong(n, "%s must not be empty", what)
+	}
+	return text, err
+}
+
+// Texts reads a list of texts.
+func (f File) Texts(n *yaml.Node, what string) ([]string, error) {
+	items, err := f.List(n, what)
+	all := make([]string, len(items))
+	for i := 0; i < len(items) && err == nil; i++ {
+		all[i], err = f.Text(items[i], "each of "+what)
+	}
+	return all, err
+}
+
+// Count reads a whole number.
+func (f File) Count(n *yaml.Node, what string, least, most int) (int, error) {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return 0, f.Wrong(n, "%s is %q, not a whole number", what, n.Value)
+	}
+	if v < least || v > most {
+		return 0, f.Wrong(n, "%s is %d, not between %d and %d", what, v, least, most)
+	}
+	return v, nil
+}
+
+// Number reads a number.
+func (f File) Number(n *yaml.Node, what string, least, most float64) (float64, error) {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || !(v >= least && v <= most) {
+		return 0, f.Wrong(n, "%s is %q, not a number between %g and %g", what, n.Value, least, most)
+	}
+	return v, nil
 }

@@ -26,6 +26,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/replay"
 )
 
@@ -144,15 +145,15 @@ func (e *experiment) record(ctx context.Context) error {
 
 // learn mines the small scales, and checks the large one.
 func (e *experiment) learn(ctx context.Context) error {
-	corpus := mine.NewCorpus()
+	logs := corpus.New()
 	for _, scale := range e.Learn {
-		r, err := readRun(corpus, e.traces[scale])
+		r, err := readRun(logs, e.traces[scale])
 		if err != nil {
 			return err
 		}
-		corpus.Learn(r)
+		logs.Learn(r)
 	}
-	model, err := mine.Learn(ctx, corpus)
+	model, err := mine.Learn(ctx, logs)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (e *experiment) learn(ctx context.Context) error {
 	if err := overrides.Apply(e.Name, model.Program); err != nil {
 		return err
 	}
-	check, err := readRun(corpus, e.traces[e.Check])
+	check, err := readRun(logs, e.traces[e.Check])
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func near(foretold, recorded []float64) float64 {
 	return share(n, len(recorded))
 }
 
-func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
+func readRun(c *corpus.Corpus, file string) (*corpus.Run, error) {
 	in, err := trace.Open(file)
 	if err != nil {
 		return nil, err

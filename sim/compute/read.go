@@ -2,91 +2,125 @@ package compute
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"math"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"gleaner/cluster"
 	"gleaner/input"
+	"gleaner/input/mapping"
 )
 
-// jobsFile is a file of jobs to simulate: what a job file says, and how long a
-// task of each stage takes.
-type jobsFile struct {
-	Jobs []yaml.Node `yaml:"jobs"`
-}
+// most is what a figure in a file of jobs may be.
+const most = 1e9
 
-type jobEntry struct {
-	Name   string       `yaml:"name"`
-	Stages []stageEntry `yaml:"stages"`
-}
-
-type stageEntry struct {
-	Name    string   `yaml:"name"`
-	Tasks   int      `yaml:"tasks"`
-	CPU     float64  `yaml:"cpu"`       // cores
-	Memory  float64  `yaml:"memory_mb"` // megabytes
-	Seconds float64  `yaml:"seconds"`   // that one task takes
-	After   []string `yaml:"after"`
-}
-
-// ReadQueries reads the jobs of a YAML file. Every task must fit on a server
-// of one of sizes. Mistakes are input errors with the line of the job.
+// ReadQueries reads a YAML file of jobs: what a job file says, and how long a
+// task of each stage takes. Every task must fit on a server of one of sizes.
+// Mistakes are input errors with their line.
 func ReadQueries(file string, r io.Reader, sizes ...cluster.Resources) ([]Query, error) {
-	dec := yaml.NewDecoder(r)
-	dec.KnownFields(true)
-	var all jobsFile
-	if err := dec.Decode(&all); err != nil && !errors.Is(err, io.EOF) {
-		return nil, input.Errorf(file, "%s", oneLine(err))
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
 	}
-	if len(all.Jobs) == 0 {
+	doc, err := mapping.Document(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil {
 		return nil, input.Errorf(file, "holds no jobs")
 	}
-	var out []Query
-	for i := range all.Jobs {
-		node := &all.Jobs[i]
-		q, err := readQuery(node)
-		if err == nil {
-			err = (&cluster.Job{Name: q.Name, Stages: q.Stages}).Validate(sizes...)
+	f := queryFile{File: mapping.File(file), sizes: sizes}
+	err = f.Fields(doc, "the file", []string{"jobs"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		if field == "jobs" {
+			err = f.jobs(value)
 		}
-		if err != nil {
-			return nil, input.Linef(file, node.Line, "%s", oneLine(err))
-		}
-		out = append(out, q)
-	}
-	return out, nil
+		return field == "jobs", err
+	})
+	return f.queries, err
 }
 
-func readQuery(node *yaml.Node) (Query, error) {
-	var entry jobEntry
-	if err := node.Decode(&entry); err != nil {
-		return Query{}, err
+// A queryFile is a file of jobs that is being read.
+type queryFile struct {
+	mapping.File
+	sizes   []cluster.Resources
+	queries []Query
+}
+
+func (f *queryFile) jobs(n *yaml.Node) error {
+	items, err := f.List(n, "jobs")
+	if err == nil && len(items) == 0 {
+		err = f.Wrong(n, "jobs is empty")
 	}
-	if entry.Name == "" {
-		return Query{}, errors.New("a job needs a name")
+	for i := 0; i < len(items) && err == nil; i++ {
+		err = f.job(items[i])
 	}
-	q := Query{Name: entry.Name}
-	for _, s := range entry.Stages {
-		const most = 1e9
-		for _, v := range []float64{s.CPU, s.Memory, s.Seconds, float64(s.Tasks)} {
-			if math.IsNaN(v) || v < 0 || v > most {
-				return Query{}, fmt.Errorf("job %q: stage %q: %g is not between 0 and %g", entry.Name, s.Name, v, most)
+	return err
+}
+
+func (f *queryFile) job(n *yaml.Node) error {
+	var q Query
+	lines := map[string]int{"": n.Line} // of the stages
+	err := f.Fields(n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		switch field {
+		case "name":
+			q.Name, err = f.Filled(value, "name")
+		case "stages":
+			err = f.stages(value, &q, lines)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	var wrong *cluster.JobError
+	if err := (&cluster.Job{Name: q.Name, Stages: q.Stages}).Validate(f.sizes...); errors.As(err, &wrong) {
+		return input.Linef(string(f.File), lines[wrong.Stage], "%v", wrong)
+	}
+	f.queries = append(f.queries, q)
+	return nil
+}
+
+func (f *queryFile) stages(n *yaml.Node, q *Query, lines map[string]int) error {
+	items, err := f.List(n, "stages")
+	for i := 0; i < len(items) && err == nil; i++ {
+		var st cluster.Stage
+		var seconds float64
+		st, seconds, err = f.stage(items[i])
+		q.Stages, q.Takes = append(q.Stages, st), append(q.Takes, time.Duration(seconds*float64(time.Second)))
+		lines[st.Name] = items[i].Line
+	}
+	return err
+}
+
+// stage reads a stage, and the seconds that one of its tasks takes.
+func (f *queryFile) stage(n *yaml.Node) (st cluster.Stage, seconds float64, err error) {
+	st.Tasks = 1
+	err = f.Fields(n, "the stage", []string{"name", "cpu", "seconds"}, func(field string, value *yaml.Node) (_ bool, err error) {
+		var v float64
+		switch field {
+		case "name":
+			st.Name, err = f.Filled(value, "name")
+		case "tasks":
+			st.Tasks, err = f.Count(value, field, 1, 1_000_000)
+		case "cpu":
+			v, err = f.Number(value, field, 0, most)
+			st.Request.CPU = cluster.MilliCPU(v * float64(cluster.Core))
+		case "memory_mb":
+			v, err = f.Number(value, field, 0, most)
+			st.Request.Memory = cluster.Bytes(v * float64(cluster.MB))
+		case "seconds":
+			if seconds, err = f.Number(value, field, 0, most); err == nil && seconds == 0 {
+				err = f.Wrong(value, "a task must take more than 0 seconds")
 			}
+		case "after":
+			st.After, err = f.Texts(value, field)
+		default:
+			return false, nil
 		}
-		if s.Seconds == 0 {
-			return Query{}, fmt.Errorf("job %q: stage %q does not say how many seconds a task takes", entry.Name, s.Name)
-		}
-		q.add(s.Name, s.Tasks, time.Duration(s.Seconds*float64(time.Second)), s.After)
-		q.Stages[len(q.Stages)-1].Request = cluster.Resources{CPU: cluster.MilliCPU(s.CPU * 1000), Memory: cluster.Bytes(s.Memory * float64(cluster.MB))}
-	}
-	return q, nil
-}
-
-// oneLine folds an error of several lines, and leaves out what only we know.
-func oneLine(err error) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), " in type compute.jobsFile", "")), " ")
+		return true, err
+	})
+	return st, seconds, err
 }

@@ -32,15 +32,21 @@ func TestReadQueries(t *testing.T) {
 
 func TestReadQueriesSaysWhatIsWrong(t *testing.T) {
 	for spoil, want := range map[string]string{
-		"nightly=>":                     "jobs.yaml:2: a job needs a name",
-		"after: [map]=>after: [reduce]": `jobs.yaml:2: job "nightly": stage "reduce" comes after itself`,
-		"after: [map]=>after: [mop]":    `jobs.yaml:2: job "nightly": stage "reduce" comes after a stage that does not exist: mop`,
-		"cpu: 2,=>cpu: 20,":             `jobs.yaml:6: job "hourly": stage "all" asks for more than any server has: 20 cores a task`,
-		"tasks: 40=>tasks: 0":           `jobs.yaml:2: job "nightly": stage "map" has no tasks`,
-		"tasks: 40=>tasks: many":        "jobs.yaml:2: yaml: unmarshal errors: line 4: cannot unmarshal !!str `many` into int",
-		"seconds: 30=>second: 30":       `jobs.yaml:6: job "hourly": stage "all" does not say how many seconds a task takes`,
-		"seconds: 30=>seconds: .nan":    `jobs.yaml:6: job "hourly": stage "all": NaN is not between 0 and 1e+09`,
-		"jobs:=>work:":                  "jobs.yaml: yaml: unmarshal errors: line 1: field work not found",
+		"nightly=>":                     "jobs.yaml:2: name must be a text",
+		`nightly=>""`:                   "jobs.yaml:2: name must not be empty",
+		"after: [map]=>after: [reduce]": `jobs.yaml:5: job "nightly": stage "reduce" comes after itself`,
+		"after: [map]=>after: [mop]":    `jobs.yaml:5: job "nightly": stage "reduce" comes after a stage that does not exist: mop`,
+		"cpu: 2,=>cpu: 20,":             `jobs.yaml:8: job "hourly": stage "all" asks for more than any server has: 20 cores a task`,
+		"cpu: 2,=>":                     `jobs.yaml:8: the stage has no cpu`,
+		"tasks: 40=>tasks: 0":           `jobs.yaml:4: tasks is 0, not between 1 and 1000000`,
+		"tasks: 40=>tasks: many":        `jobs.yaml:4: tasks is "many", not a whole number`,
+		"memory_mb: 512=>memory: 512":   `jobs.yaml:5: the stage has no field "memory"`,
+		"seconds: 30=>seconds: 0":       `jobs.yaml:8: a task must take more than 0 seconds`,
+		"seconds: 30=>seconds: .nan":    `jobs.yaml:8: seconds is ".nan", not a number between 0 and 1e+09`,
+		"jobs:=>work:":                  `jobs.yaml:1: the file has no field "work"`,
+		goodJobs + "=>server,cpu":       "jobs.yaml:1: the file must be a list of fields with values",
+		goodJobs + "=>":                 "jobs.yaml: holds no jobs",
+		goodJobs + "=>jobs: []":         "jobs.yaml:1: jobs is empty",
 	} {
 		from, to, _ := strings.Cut(spoil, "=>")
 		text := strings.Replace(goodJobs, from, to, 1)

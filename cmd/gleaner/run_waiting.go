@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/cluster"
+	"gleaner/control/board"
+	"gleaner/web"
+)
+
+// patience is how long a job may wait before it is told why: between two
+// stages none of its tasks runs either.
+const patience = 2 * time.Second
+
+// A waiting tells, on stderr, what a job waits for, and each reason once: a
+// primary that is now above a whole core and now below would fill the screen.
+type waiting struct {
+	cmd    *cobra.Command
+	client *client
+
+	since, asked time.Time
+	told         map[string]bool
+}
+
+func (w *waiting) look(j *board.Job) {
+	now := time.Now()
+	if j.State != board.Waiting {
+		if len(w.told) > 0 {
+			w.tell(j, "runs")
+		}
+		w.since, w.told = time.Time{}, nil
+		return
+	}
+	if w.since.IsZero() {
+		w.since, w.told = now, map[string]bool{}
+	}
+	if now.Sub(w.since) < patience || now.Sub(w.asked) < time.Second {
+		return
+	}
+	w.asked = now
+	var s web.Status
+	if err := w.client.ask(w.cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
+		return // it is asked again
+	}
+	if why := waitsFor(j, s); why != "" && !w.told[why] {
+		w.told[why] = true
+		w.tell(j, "waits: "+why)
+	}
+}
+
+func (w *waiting) tell(j *board.Job, what string) {
+	if !wantJSON(w.cmd) {
+		fmt.Fprintf(w.cmd.ErrOrStderr(), "%s %s\n", j.ID, what)
+	}
+}
+
+// waitsFor says what the next task of a job needs and what there is. Memory is
+// told in whole gigabytes, for it changes all the time.
+func waitsFor(j *board.Job, s web.Status) string {
+	st := nextStage(j)
+	if st == nil {
+		return ""
+	}
+	need, free := st.Request, freeToHarvest(s)
+	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GB", r.Memory/cluster.GB) }
+	short := func(need string, figure func(cluster.Resources) string, unit string) string {
+		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: the primary uses %s, %s are its reserve, other tasks hold %s",
+			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Primary.RoundUp()), figure(s.Reserve), figure(s.Held))
+	}
+	switch {
+	case need.CPU > free.CPU:
+		return short(cores(need), cores, " cores")
+	case need.Memory > free.Memory:
+		return short(megabytes(need), whole, "")
+	}
+	return fmt.Sprintf("there is room for a task of %s now, which the policy does not give away yet: it must have stayed free for a while", st.Name)
+}
+
+// nextStage is the first stage of a job with tasks that could run; nil if
+// there is none.
+func nextStage(j *board.Job) *board.Stage {
+	done := map[string]bool{}
+	for _, st := range j.Stages {
+		done[st.Name] = st.Finished == st.Tasks
+	}
+	i := slices.IndexFunc(j.Stages, func(st board.Stage) bool {
+		return !done[st.Name] && !slices.ContainsFunc(st.After, func(name string) bool { return !done[name] })
+	})
+	if i < 0 {
+		return nil
+	}
+	return &j.Stages[i]
+}

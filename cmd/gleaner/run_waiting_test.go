@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+
+	"gleaner/cluster"
+	"gleaner/control/board"
+	"gleaner/web"
+)
+
+func TestWaitsFor(t *testing.T) {
+	small := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
+	s := web.Status{Status: board.Status{Size: cluster.Resources{CPU: 4 * cluster.Core, Memory: 16 * cluster.GB}, Reserve: small, Primary: cluster.Resources{CPU: 1200}}}
+	for _, tc := range []struct {
+		request cluster.Resources
+		want    string
+	}{
+		{cluster.Resources{CPU: 1500, Memory: cluster.GB}, "a task of merge needs 1.50 cores, and 1.00 of 4.00 cores are free: the primary uses 2.00, 1.00 are its reserve, other tasks hold 0.00"},
+		{cluster.Resources{CPU: cluster.Core, Memory: 20 * cluster.GB}, "a task of merge needs 20480 MB, and 15 GB of 16 GB are free: the primary uses 0 GB, 1 GB are its reserve, other tasks hold 0 GB"},
+		{small, "there is room for a task of merge now, which the policy does not give away yet: it must have stayed free for a while"},
+	} {
+		j := &board.Job{Stages: []board.Stage{
+			{Name: "report", After: []string{"merge"}, Tasks: 1},
+			{Name: "map", Tasks: 3, Finished: 3},
+			{Name: "merge", After: []string{"map"}, Tasks: 1, Request: tc.request},
+		}}
+		if got := waitsFor(j, s); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.request, got, tc.want)
+		}
+	}
+}
