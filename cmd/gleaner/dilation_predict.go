@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,15 +73,6 @@ func readMix(name string) (m *mixfile.Mix, loose []string, err error) {
 		}
 	}
 	return m, loose, nil
-}
-
-// readInput reads a file that the user has named.
-func readInput(name string) ([]byte, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, input.Errorf(name, "%v", errors.Unwrap(err))
-	}
-	return text, nil
 }
 
 // takeProfile gives a job the load that was found by profiling it. The file
