@@ -71,7 +71,7 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 }
 
 // largest is a scale that nobody will own for long.
-const largest = 100_000_000
+const largest = 10_000_000
 
 // invert is the smallest scale at which a formula that grows gives v; 0 for none.
 func invert(f program.Formula, v int) int {
