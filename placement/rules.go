@@ -39,7 +39,7 @@ func (set RuleSet) String() string {
 type Rules struct{ Hard, Soft RuleSet }
 
 // Paper are the rules of Algorithm 2. History adds a steady replica where there
-// is room for one, which Algorithm 2 has no notion of (docs/decisions/0004).
+// is room for one, which Algorithm 2 has no notion of (docs/decisions/0002).
 var (
 	Paper   = Rules{Hard: Cells | Environments}
 	History = Rules{Hard: Cells | Environments, Soft: Steady}
