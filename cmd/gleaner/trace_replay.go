@@ -110,9 +110,9 @@ func oneProgram(cmd *cobra.Command, args []string) error {
 }
 
 func readProgram(name string) (*program.Program, error) {
-	text, err := os.ReadFile(name)
+	text, err := readInput(name)
 	if err != nil {
-		return nil, input.Errorf(name, "cannot be read: %v", err)
+		return nil, err
 	}
 	return program.Read(name, text)
 }
