@@ -48,6 +48,12 @@ type traceMine struct {
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
+	if err := m.files.check(append(slices.Clone(args), m.check)); err != nil {
+		return err
+	}
+	if m.rows < 0 {
+		return input.Errorf("--rows", "%d is less than nothing", m.rows)
+	}
 	overrides, err := m.readOverrides()
 	if err != nil {
 		return err
@@ -79,11 +85,11 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		report.Check = model.Check(run)
 		report.CountsExact = report.Check.Exact()
-		if err := m.drawIntervals(model, run); err != nil {
+		if err := m.drawIntervals(cmd, model, run); err != nil {
 			return err
 		}
 	}
-	if err := m.save(model); err != nil {
+	if err := m.save(cmd, model); err != nil {
 		return err
 	}
 	if wantJSON(cmd) {
@@ -95,9 +101,9 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 }
 
 // save writes the program and the pictures the user asked for.
-func (m *traceMine) save(model *mine.Model) error {
+func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 	if m.plot != "" {
-		if err := plotTrace(m.plot, model); err != nil {
+		if err := plotTrace(cmd, m.plot, model); err != nil {
 			return err
 		}
 	}
@@ -114,20 +120,20 @@ func (m *traceMine) save(model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(model *mine.Model, run *corpus.Run) error {
+func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Run) error {
 	if m.plot == "" {
 		return nil
 	}
-	return plotIntervals(m.plot, model, run)
+	return plotIntervals(cmd, m.plot, model, run)
 }
 
 func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 	if m.override == "" {
 		return &mine.Overrides{}, nil
 	}
-	text, err := os.ReadFile(m.override)
+	text, err := readInput(m.override)
 	if err != nil {
-		return nil, input.Errorf(m.override, "cannot be read: %v", err)
+		return nil, err
 	}
 	return mine.ReadOverrides(m.override, text)
 }
@@ -146,10 +152,7 @@ func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (
 	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {
 		return nil, err
 	}
-	switch {
-	case len(run.Calls) == 0:
-		return nil, input.Errorf(path, "no calls")
-	case run.Scale == 0:
+	if run.Scale == 0 {
 		return nil, input.Errorf(path, "its scale is not known: not in its records, not in its name (n026...); give --scale %s=N", path)
 	}
 	return run, err
@@ -190,7 +193,7 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 
 // printDoubts lists the counts that are not sure, and those that no formula gives.
 func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
-	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled) > 0 {
+	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled)+len(r.Repeats) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, a := range r.Ambiguous {
@@ -203,6 +206,9 @@ func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
 	}
 	for _, t := range r.Throttled {
 		fmt.Fprintf(w, "throttled: %s %s %s: %g ms apart, from n = %d on\n", t.NodeType, t.Target, t.Method, t.Interval, t.From)
+	}
+	for _, p := range r.Repeats {
+		fmt.Fprintf(w, "repeated: %s and %s, both at n = %d, have %s of their intervals within 10%% of each other's\n", p.Files[0], p.Files[1], p.Scale, inPercent(p.Intervals))
 	}
 	for _, v := range r.Varying {
 		fmt.Fprintf(w, "varying: calls of %s %s %s: %s\n", v.NodeType, v.Target, v.Method, v.Why)
@@ -232,8 +238,8 @@ func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
 
 func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
-	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
-		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
+	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s (at best %s); counts exact: %v\n\n",
+		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), inPercent(c.AtBest), r.CountsExact)
 	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched", "why not")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {

@@ -21,6 +21,7 @@ type Check struct {
 	SequenceMatch  float64     `json:"sequence_match"`
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
+	AtBest         float64     `json:"intervals_at_best"` // if every call came at the one interval that suits the run best
 	ByType         []TypeCheck `json:"by_type"`
 }
 
@@ -52,7 +53,7 @@ func (m *Model) Check(r *corpus.Run) *Check {
 		row.Arguments += len(c.Request.Values)
 		row.ArgumentsMatched += matched
 	})
-	out := &Check{SequenceMatch: m.checkSequences(r), Intervals: m.checkIntervals(r)}
+	out := &Check{SequenceMatch: m.checkSequences(r), Intervals: m.checkIntervals(r), AtBest: shareOf(pace.Repeat(m.sites, r, r))}
 	var arguments, matched int
 	for _, row := range rows {
 		out.CallsExpected += row.Expected
@@ -81,6 +82,8 @@ func (c *Check) Exact() bool {
 func (t TypeCheck) miss() float64 {
 	return math.Abs(float64(t.Expected-t.Predicted)) / float64(max(t.Expected, t.Predicted, 1))
 }
+
+func shareOf(s pace.Share) float64 { return share(s.Part, s.Of) }
 
 func share(part, whole int) float64 {
 	if whole == 0 {

@@ -140,6 +140,7 @@ type Report struct {
 	Ambiguous   []Ambiguous    `json:"ambiguous"`
 	Varying     []Varying      `json:"varying"`
 	Throttled   []Throttled    `json:"throttled"`
+	Repeats     []Repeated     `json:"repeats"`
 	Check       *Check         `json:"check,omitempty"`
 }
 
@@ -195,6 +196,27 @@ type Throttled struct {
 	From     int     `json:"from_scale"`
 }
 
+// Repeated is how well one run of a scale foretells another of the same scale: a
+// measure of what mining can hope for.
+type Repeated struct {
+	Files     [2]string `json:"files"`
+	Scale     int       `json:"scale"`
+	Intervals float64   `json:"intervals_within_10pct"` // of one run, by the usual intervals of the other
+}
+
+func (m *Model) repeats() []Repeated {
+	out := []Repeated{}
+	for i, b := range m.runs {
+		for _, a := range m.runs[:i] {
+			if a.Scale == b.Scale {
+				ab, ba := pace.Repeat(m.sites, b, a), pace.Repeat(m.sites, a, b)
+				out = append(out, Repeated{[2]string{a.File, b.File}, a.Scale, share(ab.Part+ba.Part, ab.Of+ba.Of)})
+			}
+		}
+	}
+	return out
+}
+
 func (m *Model) throttled() []Throttled {
 	out := []Throttled{}
 	for _, st := range m.sites.All {
@@ -223,7 +245,7 @@ func (m *Model) Report() *Report {
 				Argument: u.Name, Example: shorten(u.Example), Generator: u.Generator})
 		}
 	}
-	out.Ambiguous, out.Varying, out.Throttled = m.Ambiguous(), m.varying(), m.throttled()
+	out.Ambiguous, out.Varying, out.Throttled, out.Repeats = m.Ambiguous(), m.varying(), m.throttled(), m.repeats()
 	counts := slices.ContainsFunc(out.Ambiguous, func(a Ambiguous) bool { return !strings.HasPrefix(a.What, argumentWord) })
 	out.CountsExact = !counts && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out

@@ -146,7 +146,7 @@ func perNode(c Count, nodes Count) Count {
 	}
 	each := ladder.Smooth(n, v)
 	if len(v) > 0 && slices.Max(v)-slices.Min(v) <= scatter(n, v) {
-		each = ladder.Smooth(n[:1], []float64{mean(v)}) // no more than chance does at one scale
+		each = ladder.Constant(mean(v)) // no more than chance does at one scale
 	}
 	f := product(each.String(), nodes.Formula)
 	if math.IsNaN(f.Eval(program.Vars{"n": 10})) {

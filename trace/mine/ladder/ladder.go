@@ -379,7 +379,7 @@ func Smooth(n []float64, v []float64) program.Formula {
 		c0, c1 := leastSquares(n, v, func(x float64) float64 { return x }, -1)
 		return smooth(c0, c1, 1, 0, slices.Max(v)) // two scales tell a line and nothing else
 	}
-	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
+	best, bestErr := Constant(mean(v)), looErr(n, v, nil)
 	for _, form := range smoothForms {
 		if form.i > 1 && scales < 5 {
 			break // Extra-P asks for five
@@ -394,6 +394,9 @@ func Smooth(n []float64, v []float64) program.Formula {
 	}
 	return best
 }
+
+// Constant is one number as a formula.
+func Constant(v float64) program.Formula { return program.MustFormula("%s", number(v)) }
 
 // smoothForms are n^i*log2(n)^j, the line first: every other form must earn its
 // place by an error that is smaller by so much, a steep one dearly.

@@ -50,18 +50,16 @@ func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 		})
 	}
 	for g, scales := range byScale {
-		var n, v []float64
-		for _, scale := range slices.Sorted(maps.Keys(scales)) {
-			slices.Sort(scales[scale])
-			n, v = append(n, float64(scale)), append(v, middle(scales[scale]))
+		var seen []intervals
+		for _, n := range slices.Sorted(maps.Keys(scales)) {
+			slices.Sort(scales[n])
+			seen = append(seen, intervals{n, scales[n]})
 		}
-		t.Gaps[g] = ladder.Smooth(n, v)
-		largest, last := n[len(n)-1], v[len(v)-1]
-		if t.Gaps[g].Eval(program.Vars{"n": 2 * largest}) <= 0 {
-			t.Gaps[g] = program.MustFormula("%.5g", max(last, 0)) // it falls, but not below nothing
-		}
+		t.Gaps[g] = foretell(seen)
 		if l, ok := findLimit(scales); ok {
-			l.beyond = program.MustFormula("%.4f+%.4f*min(1, max(0, n-%g))", max(last, 0), l.Millis-max(last, 0), largest)
+			largest := seen[len(seen)-1]
+			usual := max(middle(largest.ms), 0)
+			l.beyond = program.MustFormula("%.4f+%.4f*min(1, max(0, n-%d))", usual, l.Millis-usual, largest.scale)
 			t.Limits[g] = l
 		}
 	}
