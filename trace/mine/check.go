@@ -166,29 +166,40 @@ func (m *Model) doubts() map[count.CallType]string {
 
 // checkSequences compares, for every sender, the calls foretold and the calls
 // made, as far as they follow the program: the share of both that is common
-// and in the same order.
+// and in the same order. Which nodes of a type do what not all of them do is
+// chance: those that made most calls are compared with those foretold to.
 func (m *Model) checkSequences(r *corpus.Run) float64 {
-	foretold := map[int][]corpus.OpID{}
-	both, all := 0, 0
+	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
 		st := m.shapes[snd.Kind]
-		if len(st.Steps) == 0 {
-			continue
+		if len(st.Steps) > 0 {
+			made[snd.Kind] = append(made[snd.Kind], m.ops(st.Log(m.sites, r, snd)))
 		}
-		if foretold[snd.Kind] == nil {
-			foretold[snd.Kind] = []corpus.OpID{}
-			for _, site := range st.Expand(r.Scale) {
-				foretold[snd.Kind] = append(foretold[snd.Kind], m.sites.All[site].Op)
+	}
+	both, all := 0, 0
+	for k, logs := range made {
+		slices.SortStableFunc(logs, func(a, b []corpus.OpID) int { return cmp.Compare(len(b), len(a)) })
+		foretold := map[int][]corpus.OpID{} // by how many of the steps a node makes
+		for i, log := range logs {
+			share := (float64(i) + 0.5) / float64(len(logs))
+			steps := m.shapes[k].Reached(share)
+			if foretold[steps] == nil {
+				foretold[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
 			}
+			both += 2 * commonLength(foretold[steps], log)
+			all += len(foretold[steps]) + len(log)
 		}
-		var made []corpus.OpID
-		for _, sym := range order.Log(m.sites, r, snd, count.Logical) {
-			made = append(made, m.sites.All[sym].Op)
-		}
-		both += 2 * commonLength(foretold[snd.Kind], made)
-		all += len(foretold[snd.Kind]) + len(made)
 	}
 	return share(both, all)
+}
+
+// ops is what the calls of sites call.
+func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
+	out := make([]corpus.OpID, len(sites))
+	for i, site := range sites {
+		out[i] = m.sites.All[site].Op
+	}
+	return out
 }
 
 // commonLength is the length of the longest common subsequence; of very long
