@@ -66,6 +66,16 @@ Experiments:
 			if err != nil {
 				return err
 			}
+			if !slices.ContainsFunc(chosen, func(e lab.Experiment) bool { return e.Engine }) {
+				if flag, ok := given(cmd, "target", "traces"); ok {
+					return input.Errorf(flag, "is for extrapolate only, which is not among what is rerun")
+				}
+			}
+			if out != "" { // better known before anything runs
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					return input.Errorf("--out", "%v", err)
+				}
+			}
 			return reproduce(cmd, chosen, o, out)
 		},
 	}
@@ -100,6 +110,11 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 }
 
 func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
+	if dir != "" { // some experiments take an hour: a mistake is told before
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return input.Errorf("--out", "%v", err)
+		}
+	}
 	var all []lab.Table
 	for _, e := range chosen {
 		bar := newProgress(cmd, e.Name, 0)
@@ -132,7 +147,7 @@ func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir s
 
 func saveExperiment(dir string, tables []lab.Table, figures []chart.Figure) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return input.Errorf("--out", "%v", err)
+		return err
 	}
 	for _, t := range tables {
 		var buf bytes.Buffer

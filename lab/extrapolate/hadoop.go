@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gleaner/input"
@@ -23,7 +24,7 @@ func nameNode(o lab.Options) Target {
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
 		Override: hadoop.WordCount, Compress: 20,
 		Trace: recordedAt(o.Traces), Start: startNameNode,
-		Sweep: []int{100, 1000, 5000, 10000, 18000}, Time: 30 * time.Second, Pace: time.Millisecond,
+		Sweep: []int{100, 1000, 5000, 10000, 15000}, Time: 30 * time.Second, Pace: time.Millisecond,
 		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that is to register again was taken for dead.
 		Lost: func(c *trace.Call) bool {
@@ -36,7 +37,7 @@ func nameNode(o lab.Options) Target {
 	}
 	switch {
 	case o.Quick:
-		t.Time = 8 * time.Second
+		t.Time = 5 * time.Second
 	case o.Full:
 		t.Time = 0
 	}
@@ -59,7 +60,10 @@ func resourceManager(o lab.Options) Target {
 		return c.Method == "ApplicationMasterProtocol.allocate" && granted
 	}
 	t.StartUp = "the job's submission until containers are granted, on average over the replies that grant some"
-	t.Sweep = []int{100, 1000, 2000, 4000, 8000}
+	t.Sweep = []int{100, 1000, 2000, 5000, 10000}
+	if o.Quick {
+		t.Sweep, t.Time = []int{100, 1000, 10000}, 12*time.Second // the job asks in ten rounds, a second apart
+	}
 	return t
 }
 
@@ -69,13 +73,13 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 		if dir == "" {
 			return "", input.Errorf("--traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.jsonl*"))
+		files, err := os.ReadDir(dir)
 		if err != nil {
 			return "", input.Errorf("--traces", "%v", err)
 		}
 		for _, f := range files {
-			if trace.ScaleOf(f) == scale {
-				return f, nil
+			if name := filepath.Join(dir, f.Name()); strings.Contains(f.Name(), ".jsonl") && trace.ScaleOf(name) == scale {
+				return name, nil
 			}
 		}
 		return "", input.Errorf("--traces", "%s has no trace of scale %d", dir, scale)

@@ -61,19 +61,22 @@ func (e *experiment) knee() string {
 		text += fmt.Sprintf(" and gives in at %d: %s", r.GaveIn, r.Why)
 	}
 	if r.PlayerLimit > 0 {
-		text += fmt.Sprintf("; from %d on the players are the limit", r.PlayerLimit)
+		text += fmt.Sprintf("; from %d on the players are the limit: %s", r.PlayerLimit, e.at(r.PlayerLimit).Why)
 	}
 	return text + " (this machine plays, and runs the target)"
 }
 
 // held is the run at the largest scale that was held, or the first.
-func (e *experiment) held() replay.Verdict {
-	at := slices.IndexFunc(e.swept.Runs, func(v replay.Verdict) bool { return v.Scale == e.swept.Held })
-	return e.swept.Runs[max(at, 0)]
+func (e *experiment) held() replay.Verdict { return e.at(e.swept.Held) }
+
+// at is the run at a scale, or the first.
+func (e *experiment) at(scale int) replay.Verdict {
+	i := slices.IndexFunc(e.swept.Runs, func(v replay.Verdict) bool { return v.Scale == scale })
+	return e.swept.Runs[max(i, 0)]
 }
 
 func (e *experiment) slowest() string {
-	calls := slices.Clone(e.held().Calls)
+	calls := slices.DeleteFunc(slices.Clone(e.held().Calls), func(c replay.CallResult) bool { return c.Service.Mean == 0 })
 	slices.SortStableFunc(calls, func(a, b replay.CallResult) int { return int(1000 * (b.Service.Mean - a.Service.Mean)) })
 	var names []string
 	for _, c := range calls[:min(3, len(calls))] {
@@ -171,7 +174,7 @@ func (e *experiment) scaled() lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; of that the errors count, and not the times.", e.Pace))
 	}
 	if e.swept.PlayerLimit > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit: they send too late to say anything about the target.", e.swept.PlayerLimit, e.Unit))
+		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, and nothing is said about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
 		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
@@ -191,7 +194,11 @@ func (e *experiment) latencies() lab.Table {
 	for _, c := range e.callTypes() {
 		cells := []any{c.NodeType, short(c.Method)}
 		for _, v := range e.swept.Runs {
-			cells = append(cells, fmt.Sprintf("%.1f", find(v.Calls, c.NodeType, c.Method).Service.Mean))
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				cells = append(cells, fmt.Sprintf("%.1f", at.Service.Mean))
+			} else {
+				cells = append(cells, "-") // not called while it was measured
+			}
 		}
 		t.Add(cells...)
 	}
@@ -230,9 +237,13 @@ func (e *experiment) latencyFigure() chart.Figure {
 	for _, c := range e.callTypes() {
 		l := chart.Line{Name: c.NodeType + " " + short(c.Method)}
 		for _, v := range e.swept.Runs {
-			l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, find(v.Calls, c.NodeType, c.Method).Service.Mean)
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, at.Service.Mean)
+			}
 		}
-		p.Lines = append(p.Lines, l)
+		if len(l.X) > 0 {
+			p.Lines = append(p.Lines, l)
+		}
 	}
 	return chart.Figure{Name: "latency", Columns: 1, Height: 5, Panels: []chart.Panel{p}}
 }

@@ -43,6 +43,7 @@ type TypeCheck struct {
 // Check holds a recorded run against what was learned. Arguments are compared
 // by value: what comes from a reply is looked up in the replies of this run.
 func (m *Model) Check(r *corpus.Run) *Check {
+	m.c.WriteLists([]*corpus.Run{r})
 	r.Sort()
 	kind.Assign(m.c, r, m.types, m.rules)
 	m.sites.Sites.Place(r)

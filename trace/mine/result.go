@@ -14,6 +14,7 @@ import (
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/mine/ladder"
+	"gleaner/trace/mine/neighbour"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/mine/pace"
 	"gleaner/trace/mine/site"
@@ -42,6 +43,8 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 	m := &Model{c: c, runs: c.Runs, rules: rules}
 	for _, step := range []func(){
 		func() {
+			c.FindLists(m.runs)
+			c.WriteLists(m.runs)
 			for _, r := range m.runs {
 				r.Sort()
 			}
@@ -52,6 +55,12 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 		},
 		func() { m.sites = count.Learn(site.Find(c, m.runs), m.nodes, m.runs) },
 		func() { m.args = argument.Learn(m.sites.Sites, m.runs) },
+		func() {
+			if neighbour.Split(m.sites, m.args, m.runs) {
+				m.sites = count.Learn(m.sites.Sites, m.nodes, m.runs)
+				m.args = argument.Learn(m.sites.Sites, m.runs)
+			}
+		},
 		func() {
 			for _, st := range m.sites.All {
 				for users := range m.args.Users(st.Site, m.runs) {

@@ -20,7 +20,8 @@ import (
 //
 //	[TIME] SENDER[#ID][^PARENT]: [REPLY =] METHOD(ARG, ARG...)
 //
-// Calls are 10 ms apart unless a time in seconds stands before them.
+// Calls are 10 ms apart unless a time in seconds stands before them. A list is
+// [1 2 3], in a reply [1,2,3].
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		c := corpus.New()
@@ -78,14 +79,24 @@ func parseLog(t *testing.T, text string, scale int) []*trace.Call {
 		}
 		c := &trace.Call{Scale: scale, Start: int64(now * 1e9), End: int64((now + 0.005) * 1e9), Sender: m[2], ID: m[3], Parent: m[4], Method: m[6], Target: "server"}
 		if m[5] != "" {
-			c.Response = []trace.Leaf{leafOf("return", m[5])}
+			c.Response = leavesOf("return", strings.ReplaceAll(m[5], ",", " "))
 		}
 		if m[7] != "" {
 			for i, a := range strings.Split(m[7], ", ") {
-				c.Request = append(c.Request, leafOf(fmt.Sprintf("args%d", i), a))
+				c.Request = append(c.Request, leavesOf(fmt.Sprintf("args%d", i), a)...)
 			}
 		}
 		out = append(out, c)
+	}
+	return out
+}
+
+func leavesOf(path, text string) (out []trace.Leaf) {
+	if !strings.HasPrefix(text, "[") {
+		return []trace.Leaf{leafOf(path, text)}
+	}
+	for i, item := range strings.Fields(strings.Trim(text, "[]")) {
+		out = append(out, leafOf(fmt.Sprintf("%s[%d]", path, i), item))
 	}
 	return out
 }

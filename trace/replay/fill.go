@@ -20,6 +20,8 @@ type filling struct {
 	scene  value.Scene
 	given  []given         // by argument
 	listed map[place]given // those in lists
+	long   map[string]int  // how long lists are that hold others, or stand in them
+	outer  int             // which of the lists with the same name is filled
 	taken  []take          // from unordered sources, unless the call has to wait
 	wants  []want          // what may still come
 	lost   *source         // what will not come any more
@@ -30,7 +32,7 @@ type filling struct {
 
 // A place is an argument in an element of a list.
 type place struct {
-	arg, item int
+	arg, outer, item int
 }
 
 type given struct {
@@ -51,7 +53,7 @@ type take struct {
 }
 
 func newFilling(r *run) *filling {
-	f := &filling{r: r, listed: map[place]given{}}
+	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
@@ -66,6 +68,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	f.given = slices.Grow(f.given[:0], len(st.args))[:len(st.args)]
 	clear(f.given)
 	clear(f.listed)
+	clear(f.long)
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
@@ -79,7 +82,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 			}
 			continue
 		}
-		out = f.leaf(out, i, 0)
+		out = f.leaf(out, i, 0, a.Path)
 	}
 	if len(f.wants) > 0 || f.lost != nil {
 		return nil, false
@@ -88,22 +91,54 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	return out, true
 }
 
-// list fills the elements of a list, one after another.
+// list fills the elements of a list, one after another; of one that stands in
+// others, those of each.
 func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
-	for item := range f.elements(l) {
-		for _, i := range l.args {
-			out = f.leaf(out, i, item)
+	for outer, path := range f.lists(l.prefix) {
+		f.outer = outer
+		for item := range f.length(l, path) {
+			at := path + "[" + strconv.Itoa(item) + "]"
+			for _, i := range l.args {
+				out = f.leaf(out, i, item, at+f.st.args[i].Path[len(l.prefix)+len("[*]"):])
+			}
+		}
+	}
+	f.outer = 0
+	return out
+}
+
+// lists are the paths of the lists that a prefix stands for: a[0].b and a[1].b
+// for a[*].b.
+func (f *filling) lists(prefix string) []string {
+	at := strings.LastIndex(prefix, "[*]")
+	if at < 0 {
+		return []string{prefix}
+	}
+	holder := &list{prefix: prefix[:at]}
+	if i := slices.IndexFunc(f.st.lists, func(l list) bool { return l.prefix == holder.prefix }); i >= 0 {
+		holder = &f.st.lists[i]
+	}
+	var out []string
+	for _, path := range f.lists(holder.prefix) {
+		for item := range f.length(holder, path) {
+			out = append(out, path+"["+strconv.Itoa(item)+"]"+prefix[at+len("[*]"):])
 		}
 	}
 	return out
 }
 
-func (f *filling) leaf(out []trace.Leaf, i, item int) []trace.Leaf {
-	a := &f.st.args[i]
-	path := a.Path
-	if a.list >= 0 {
-		path = element(path, item)
+// length is how long a list is in this call: a call says so once.
+func (f *filling) length(l *list, path string) int {
+	n, ok := f.long[path]
+	if !ok {
+		n = f.elements(l)
+		f.long[path] = n
 	}
+	return n
+}
+
+func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
+	a := &f.st.args[i]
 	if a.fixed != nil {
 		l := *a.fixed
 		l.Path = path
@@ -116,18 +151,11 @@ func (f *filling) leaf(out []trace.Leaf, i, item int) []trace.Leaf {
 	return append(out, leaf(a, path, g.text))
 }
 
-// element is the path of an argument in one element: of the innermost list
-// whose length varies; of those around it, the first is meant.
-func element(path string, item int) string {
-	at := strings.LastIndex(path, "[*]")
-	return strings.ReplaceAll(path[:at], "[*]", "[0]") + "[" + strconv.Itoa(item) + "]" + path[at+3:]
-}
-
 // elements is how long a list is: as long as the one its values come from, or
 // as many as there are to be used up, or as the program says. A list of which
 // nothing is known has one.
 func (f *filling) elements(l *list) int {
-	if f.l.inbox != nil {
+	if f.l.inbox != nil && len(l.args) > 0 {
 		return len(f.l.inbox)
 	}
 	n := 1
@@ -191,7 +219,7 @@ func (f *filling) known(i, item int) given {
 	if f.st.args[i].list < 0 {
 		return f.given[i]
 	}
-	return f.listed[place{i, item}]
+	return f.listed[place{i, f.outer, item}]
 }
 
 func (f *filling) know(i, item int, g given) {
@@ -199,7 +227,7 @@ func (f *filling) know(i, item int, g given) {
 		f.given[i] = g
 		return
 	}
-	f.listed[place{i, item}] = g
+	f.listed[place{i, f.outer, item}] = g
 }
 
 // hole fills one hole. What nobody can give is made up; what may still come is

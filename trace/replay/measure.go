@@ -39,12 +39,13 @@ type Result struct {
 	// Memory is what the players held at the end, in bytes, where somebody looked.
 	Memory int64 `json:"memory_bytes,omitempty"`
 
-	Behind   int      `json:"behind"`              // nodes whose time to start had come, but not their turn
+	Behind   int      `json:"behind"`              // nodes that the run was too short to start
 	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
 	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
 	MadeUp   []MadeUp `json:"made_up,omitempty"`
 	Missing  []Said   `json:"missing,omitempty"` // replies that calls waited for in vain
 	Dead     []string `json:"dead,omitempty"`    // nodes that the target declared dead
+	Starved  int      `json:"starved"`           // calls without a reply because this machine had no file or port left for them
 	Silenced int      `json:"silenced"`          // nodes without an answer to their last call
 }
 
@@ -101,6 +102,7 @@ type gauge struct {
 	refused, failed       int
 	retries, skipped      int
 	missed, unsent        int
+	starved               int
 	latency, service, lag *hdr.Histogram
 	errors                map[string]*Said
 	missing               map[string]*Said
@@ -208,6 +210,7 @@ func (r *run) result(ended string) *Result {
 			m := &r.gauges[st.id]
 			m.mu.Lock()
 			row.add(m, st)
+			out.Starved += m.starved
 			merge(said, m.errors)
 			merge(missing, m.missing)
 			for path, n := range m.madeUp {
@@ -251,12 +254,12 @@ func (c *CallResult) measured() int64 {
 	return c.hist[1].TotalCount()
 }
 
-// behind is how many nodes of a type were to start, one after another, and had
-// not when the run ended.
+// behind is how many nodes of a type had not started when a run ended that was
+// too short for it.
 func (r *run) behind(k *kind) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if g := r.groups[k.at]; !g.started || g.givenUp {
+	if !r.groups[k.at].long {
 		return 0
 	}
 	return len(r.players[k.at]) - int(r.began[k.at].Load())

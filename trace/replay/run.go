@@ -51,7 +51,7 @@ type run struct {
 // A group is the nodes of a type on their way through the run.
 type group struct {
 	started bool
-	givenUp bool // its start never came
+	long    bool // to start all takes longer than the run
 	undone  int
 	reached map[*site]map[*player]bool // who has made a call that others wait for
 }
@@ -207,27 +207,34 @@ func (r *run) populate() {
 
 // launch starts the nodes of a type, from a time on.
 func (r *run) launch(k *kind, at int64) {
+	ramp := r.rampOf(k)
 	r.mu.Lock()
-	started := r.groups[k.at].started
-	r.groups[k.at].started = true
+	g := &r.groups[k.at]
+	started := g.started
+	g.started, g.long = true, r.For > 0 && ramp >= int64(r.For)
 	r.mu.Unlock()
 	if started {
 		return
 	}
-	ramp := int64(r.Ramp)
+	for _, p := range r.players[k.at] {
+		l := &lane{player: p}
+		l.timer.Of = l
+		r.schedule(l, at+ramp*int64(p.rank)/int64(k.count))
+	}
+}
+
+// rampOf is how long it takes to start all nodes of a type.
+func (r *run) rampOf(k *kind) int64 {
+	ramp := int64(max(r.Ramp, 0))
 	switch {
-	case !k.sends():
-		ramp = 0 // nobody is there to mind
-	case ramp == 0:
+	case !k.sent:
+		return 0 // nobody is there to mind
+	case r.Ramp == 0:
 		for _, b := range k.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
 	}
-	for _, p := range r.players[k.at] {
-		l := &lane{player: p}
-		l.timer.Of = l
-		r.schedule(l, at+max(ramp, 0)*int64(p.rank)/int64(k.count))
-	}
+	return ramp
 }
 
 // turn turns the wheel until the run ends, and says why it did.
@@ -240,9 +247,17 @@ func (r *run) turn(ctx context.Context) string {
 		defer timer.Stop()
 		limit = timer.C
 	}
+	var warm <-chan time.Time
+	if r.Warmup > 0 {
+		timer := time.NewTimer(r.Warmup)
+		defer timer.Stop()
+		warm = timer.C
+	}
 	done := r.done
 	for {
 		select {
+		case <-warm:
+			r.queue.forget()
 		case <-ticker.C:
 			r.clock.Lock()
 			r.wheel.Turn(r.now(), func(l *lane) {
@@ -270,6 +285,11 @@ func (r *run) schedule(l *lane, due int64) {
 		return // it was taken out of the run
 	}
 	l.due = due
+	if due <= r.now() { // it need not wait for the wheel to turn
+		l.state.Store(playing)
+		r.queue.push(l)
+		return
+	}
 	l.state.Store(scheduled)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, due)
@@ -460,7 +480,7 @@ func (r *run) closeGroup(k *kind) {
 		if g.started {
 			continue
 		}
-		g.started, g.givenUp = true, true
+		g.started = true
 		if w.count > 0 {
 			r.unstarted = append(r.unstarted, fmt.Sprintf("%s: of %d nodes of %s too few made %s", w.Name, k.count, k.Name, w.Start.After))
 			n := int64(g.undone)

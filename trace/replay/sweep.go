@@ -68,6 +68,8 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		missed += c.Missed
 	}
 	switch {
+	case float64(r.Starved) > l.Errors*float64(asked):
+		v.Verdict, v.Why = Player, fmt.Sprintf("%d calls found no file or port left on this machine (ulimit -n)", r.Starved)
 	case share > usual+l.Errors:
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%.1f%% of calls were refused or had no reply", 100*share)
 	case float64(len(r.Dead)) > l.Errors*float64(r.nodes()):
@@ -81,7 +83,7 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 	case r.Ended == "interrupted":
 		v.Verdict, v.Why = Cut, "it was interrupted"
 	case r.Behind > 0:
-		v.Verdict, v.Why = Cut, fmt.Sprintf("%d nodes had not started when it ended; play it longer, or --ramp it faster", r.Behind)
+		v.Verdict, v.Why = Cut, fmt.Sprintf("it was too short to start all nodes: %d had not when it ended", r.Behind)
 	case float64(missed) > 0.01*float64(r.Made+missed):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d beats passed before the one before was answered", missed)
 	}

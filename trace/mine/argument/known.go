@@ -1,6 +1,10 @@
 package argument
 
 import (
+	"slices"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/site"
 )
 
@@ -52,4 +56,42 @@ func (m *Rules) Unknown(st *site.Site) []unexplained {
 		}
 	}
 	return out
+}
+
+// Loose are the arguments of a site that nothing explains, or that now this and
+// now that does.
+func (m *Rules) Loose(st *site.Site) []*site.Arg {
+	var out []*site.Arg
+	for _, a := range m.of[st.ID] {
+		if a.class() == unknown || slices.ContainsFunc(a.slots(), (*slot).loose) {
+			out = append(out, a.Arg)
+		}
+	}
+	return out
+}
+
+func (s *slot) loose() bool {
+	sources := 0
+	for _, r := range s.rules {
+		src, ok := r.(taken)
+		if ok && src.AnyOrder() {
+			return true
+		}
+		if ok {
+			sources++
+		}
+	}
+	return sources > 1
+}
+
+// ByPlace reports whether the places of an argument's occurrences give its
+// values: which call of its sender each is in, of which node, at which scale.
+func ByPlace(c *corpus.Corpus, of *site.Arg, occs []flow.Occ) bool {
+	a := &arg{Arg: of, value: occs[0].Raw(), occs: occs, stride: 1}
+	a.whole = &slot{arg: a, word: -1}
+	if sure := a.whole.simple(c); sure || a.whole.placed {
+		return sure
+	}
+	a.split(c)
+	return len(a.words) > 0 && !slices.ContainsFunc(a.words, func(w *slot) bool { return !w.simple(c) })
 }

@@ -21,6 +21,7 @@ type Corpus struct {
 	ops    map[op]OpID
 	OpOf   []op
 	Runs   []*Run
+	lists  map[listOf]bool
 }
 
 // New returns an empty corpus.

@@ -510,7 +510,9 @@ func (se *Search) SeldomTwice() bool {
 	}
 	seen := map[used]bool{}
 	for _, o := range se.Occs {
-		seen[used{o.CallOf().Sender, o.Raw()}] = true
+		if v, ok := se.Value(o); ok {
+			seen[used{o.CallOf().Sender, v}] = true
+		}
 	}
 	return len(seen)*4 >= len(se.Occs)
 }

@@ -70,6 +70,9 @@ type Sites struct {
 	masks  map[intern.Symbol]intern.Symbol
 	known  map[form]bool    // what a masked text may look like
 	split  map[siteKey]bool // sites whose lists have so few lengths that they tell calls apart
+
+	standing map[siteKey]Standing
+	parts    map[siteKey]map[Context]*Site // forms whose calls are told apart by those around them
 }
 
 // A form is how a text at one path of a call looks once masked.
@@ -129,6 +132,7 @@ func (s *Sites) Place(r *corpus.Run) {
 			call.Site = st.ID
 		}
 	}
+	s.tellApart(r)
 	s.Number(r)
 }
 
