@@ -19,7 +19,7 @@ import (
 type Structure struct {
 	kind  int
 	Steps []*Step
-	// loose holds the sites whose order means nothing: those of a type whose
+	// Loose holds the sites whose order means nothing: those of a type whose
 	// logs share no order, and those that vary by themselves.
 	Loose []*count.Site
 	Beats []*count.Site
