@@ -20,7 +20,7 @@ type Timing struct {
 	Gaps   map[Gap]program.Formula // milliseconds since the sender's call before
 	Limits map[Gap]Limit
 	Starts []*Start // by type
-	Leaves []bool       // by type: its nodes beat no more when they make their last call
+	Leaves []bool   // by type: its nodes beat no more when they make their last call
 }
 
 // A Gap is before a call of a site; again, when the call is one more try.
