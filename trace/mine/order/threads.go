@@ -2,7 +2,6 @@ package order
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"gleaner/trace/mine/corpus"
@@ -28,8 +27,8 @@ const maxOpen = 64
 
 // findThreads finds the sites whose calls overlap in time now in this order and
 // now in that: nobody waits for the other. Sites that call the same things go
-// together. Where calls take something from the last call of another site, the
-// order matters after all.
+// together. Where the calls of one site take something from the last call of
+// another, the two have an order after all.
 func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b corpus.SiteID) bool) *threads {
 	overlap := map[pair]bool{}
 	var logs [][]fold.Symbol
@@ -41,19 +40,14 @@ func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b
 			}
 		}
 	}
-	t := &threads{group: map[corpus.SiteID]int{}, place: places(logs)}
-	byOp := map[corpus.OpID]corpus.SiteID{}
-	for _, p := range bothWays(overlap) {
-		t.join(p.first, p.second)
-		byOp[s.All[p.first].Op], byOp[s.All[p.second].Op] = p.first, p.second
-	}
-	for _, st := range s.All {
-		if like, ok := byOp[st.Op]; ok && st.Kind == kind {
-			t.join(like, st.ID)
+	t := &threads{place: places(logs)}
+	pairs := bothWays(overlap)
+	for ordered := map[corpus.SiteID]bool{}; ; {
+		t.gather(s, kind, pairs, ordered)
+		if !t.findOrdered(chained, ordered) {
+			return t
 		}
 	}
-	t.dissolve(chained)
-	return t
 }
 
 // underWay notes which calls of a sender were made while others were under way.
@@ -86,6 +80,24 @@ func bothWays(overlap map[pair]bool) []pair {
 	return out
 }
 
+// gather makes groups of the sites that overlap either way and of those that call
+// the same things, but for those that have an order.
+func (t *threads) gather(s *count.Sites, kind int, pairs []pair, ordered map[corpus.SiteID]bool) {
+	t.group = map[corpus.SiteID]int{}
+	byOp := map[corpus.OpID]corpus.SiteID{}
+	for _, p := range pairs {
+		if !ordered[p.first] && !ordered[p.second] {
+			t.join(p.first, p.second)
+			byOp[s.All[p.first].Op], byOp[s.All[p.second].Op] = p.first, p.second
+		}
+	}
+	for _, st := range s.All {
+		if like, ok := byOp[st.Op]; ok && st.Kind == kind && !ordered[st.ID] {
+			t.join(like, st.ID)
+		}
+	}
+}
+
 // join makes one group of two sites and of those that go with them.
 func (t *threads) join(a, b corpus.SiteID) {
 	for _, site := range []corpus.SiteID{a, b} {
@@ -101,15 +113,18 @@ func (t *threads) join(a, b corpus.SiteID) {
 	}
 }
 
-// dissolve gives up the groups in which the order matters.
-func (t *threads) dissolve(chained func(a, b corpus.SiteID) bool) {
-	matters := map[int]bool{}
+// findOrdered finds the sites of a group of which one takes something from the
+// last call of the other, and reports whether there are any.
+func (t *threads) findOrdered(chained func(a, b corpus.SiteID) bool, ordered map[corpus.SiteID]bool) bool {
+	before := len(ordered)
 	for a, g := range t.group {
 		for b, other := range t.group {
-			matters[g] = matters[g] || a != b && g == other && chained(a, b)
+			if a != b && g == other && chained(a, b) {
+				ordered[a], ordered[b] = true, true
+			}
 		}
 	}
-	maps.DeleteFunc(t.group, func(_ corpus.SiteID, g int) bool { return matters[g] })
+	return len(ordered) > before
 }
 
 // places is where in a log the calls of a site stand, from 0 to 1, on average.
