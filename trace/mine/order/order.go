@@ -24,6 +24,7 @@ type Structure struct {
 	Loose []*count.Site
 	Beats []*count.Site
 
+	nodes   count.Count
 	threads *threads
 }
 
@@ -65,7 +66,7 @@ func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run
 		explain(steps, nodes)
 	}
 	steps, ok = foldLogs(s, kind, runs, t, count.Logical)
-	st := &Structure{kind: kind, Steps: steps, threads: t}
+	st := &Structure{kind: kind, Steps: steps, nodes: nodes, threads: t}
 	for _, site := range s.All {
 		switch {
 		case site.Kind != kind:
@@ -394,6 +395,36 @@ func (st *Structure) Expand(n int, share float64) []corpus.SiteID {
 		}
 	}
 	walk(st.Steps)
+	return st.balance(out, n)
+}
+
+// balance has the only node of a type make its calls as often as their counts say:
+// those are better known than loops whose iterations vary. What is too much is
+// left out at the end, and what is missing follows the last of its kind.
+func (st *Structure) balance(calls []corpus.SiteID, n int) []corpus.SiteID {
+	if st.Certain() || st.nodes.At(n) != 1 {
+		return calls
+	}
+	left, last := map[corpus.SiteID]int{}, map[corpus.SiteID]int{}
+	EachCall(st.Steps, func(site *count.Site) {
+		if site.Nature == count.Logical && site.Count.Exact {
+			left[site.ID] = max(0, site.Count.At(n))
+		}
+	})
+	for i, site := range calls {
+		last[site] = i
+	}
+	var out []corpus.SiteID
+	for i, site := range calls {
+		times := 1
+		if more, counted := left[site]; counted {
+			if times = min(more, 1); i == last[site] {
+				times = more
+			}
+			left[site] -= times
+		}
+		out = append(out, slices.Repeat([]corpus.SiteID{site}, times)...)
+	}
 	return out
 }
 
