@@ -22,8 +22,21 @@ type Check struct {
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
 	AtBest         float64     `json:"intervals_at_best"` // if every call came at the one interval that suits the run best
+	Sequences      []Sequence  `json:"sequences"`         // by node type, worst first
 	ByType         []TypeCheck `json:"by_type"`
 }
+
+// A Sequence is how far the nodes of a type made their calls in the order that
+// was foretold: what both have in common, in the same order.
+type Sequence struct {
+	NodeType  string `json:"node_type"`
+	Nodes     int    `json:"nodes"`
+	Expected  int    `json:"expected"` // calls recorded
+	Predicted int    `json:"predicted"`
+	Common    int    `json:"common"`
+}
+
+func (q Sequence) missed() int { return q.Expected + q.Predicted - 2*q.Common }
 
 // A TypeCheck is one row of the check: a type of node and what it calls.
 type TypeCheck struct {
@@ -53,7 +66,8 @@ func (m *Model) Check(r *corpus.Run) *Check {
 		row.Arguments += len(c.Request.Values)
 		row.ArgumentsMatched += matched
 	})
-	out := &Check{SequenceMatch: m.checkSequences(r), Intervals: m.checkIntervals(r), AtBest: shareOf(pace.Repeat(m.sites, r, r))}
+	sequences := m.checkSequences(r)
+	out := &Check{SequenceMatch: match(sequences), Sequences: sequences, Intervals: m.checkIntervals(r), AtBest: shareOf(pace.Repeat(m.sites, r, r))}
 	var arguments, matched int
 	for _, row := range rows {
 		out.CallsExpected += row.Expected
@@ -166,30 +180,56 @@ func (m *Model) doubts() map[count.CallType]string {
 }
 
 // checkSequences compares, for every sender, the calls foretold and the calls
-// made, as far as they follow the program: the share of both that is common
-// and in the same order.
-func (m *Model) checkSequences(r *corpus.Run) float64 {
-	foretold := map[int][]corpus.OpID{}
-	both, all := 0, 0
+// made, as far as they follow the program. Which nodes of a type do what not all of them do is
+// chance: those that made most calls are compared with those foretold to.
+func (m *Model) checkSequences(r *corpus.Run) []Sequence {
+	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
 		st := m.shapes[snd.Kind]
-		if len(st.Steps) == 0 {
-			continue
+		if len(st.Steps) > 0 {
+			made[snd.Kind] = append(made[snd.Kind], m.ops(st.Log(m.sites, r, snd)))
 		}
-		if foretold[snd.Kind] == nil {
-			foretold[snd.Kind] = []corpus.OpID{}
-			for _, site := range st.Expand(r.Scale) {
-				foretold[snd.Kind] = append(foretold[snd.Kind], m.sites.All[site].Op)
-			}
-		}
-		var made []corpus.OpID
-		for _, sym := range order.Log(m.sites, r, snd, count.Logical) {
-			made = append(made, m.sites.All[sym].Op)
-		}
-		both += 2 * commonLength(foretold[snd.Kind], made)
-		all += len(foretold[snd.Kind]) + len(made)
 	}
-	return share(both, all)
+	out := []Sequence{}
+	for k, logs := range made {
+		slices.SortStableFunc(logs, func(a, b []corpus.OpID) int { return cmp.Compare(len(b), len(a)) })
+		q := Sequence{NodeType: m.types[k].Name, Nodes: len(logs)}
+		foretold := map[int][]corpus.OpID{} // by how many of the steps a node makes
+		for i, log := range logs {
+			share := (float64(i) + 0.5) / float64(len(logs))
+			steps := m.shapes[k].Reached(share)
+			if foretold[steps] == nil {
+				foretold[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
+			}
+			q.Common += commonLength(foretold[steps], log)
+			q.Predicted += len(foretold[steps])
+			q.Expected += len(log)
+		}
+		if len(logs) > 0 {
+			out = append(out, q)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Sequence) int { return cmp.Compare(b.missed(), a.missed()) })
+	return out
+}
+
+// match is the share of the calls foretold and made that they have in common.
+func match(all []Sequence) float64 {
+	both, sum := 0, 0
+	for _, q := range all {
+		both += 2 * q.Common
+		sum += q.Expected + q.Predicted
+	}
+	return share(both, sum)
+}
+
+// ops is what the calls of sites call.
+func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
+	out := make([]corpus.OpID, len(sites))
+	for i, site := range sites {
+		out[i] = m.sites.All[site].Op
+	}
+	return out
 }
 
 // commonLength is the length of the longest common subsequence; of very long

@@ -13,6 +13,8 @@
 //	          other arguments
 //	count     why a site is called as often as it is: program, clock, reply,
 //	          chance, or calls of others (ladder: the formulas)
+//	neighbour calls of one form told apart by the calls around them, where that
+//	          explains their arguments
 //	order     logs folded into loops (fold) and aligned across nodes and scales
 //	pace      intervals, rate limits and starts
 //

@@ -69,7 +69,7 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 					}
 				}
 			}
-			m.shapes = order.Find(m.sites, m.nodes, m.runs)
+			m.shapes = order.Find(m.sites, m.nodes, m.runs, m.args.Chained)
 			for _, st := range m.sites.All {
 				st.LearnReach()
 			}

@@ -12,6 +12,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/order"
 	"gleaner/trace/program"
 )
 
@@ -276,6 +277,51 @@ func TestThrottle(t *testing.T) {
 	}
 	if check.Intervals < 0.75 { // 84 of 104
 		t.Errorf("intervals %.2f", check.Intervals)
+	}
+}
+
+// TestThreads: what threads of one sender call at the same time has no order, and
+// is foretold all the same; what is called one after the other has.
+func TestThreads(t *testing.T) {
+	watches := []string{"watch pods", "watch nodes", "watch jobs", "watch leases", "watch events", "watch secrets"}
+	m, _, check := taught(t, func(tp *tape) {
+		for _, i := range tp.chance.Perm(len(watches)) {
+			tp.now += 1e6
+			tp.run.Add(&trace.Call{Scale: tp.n, Start: tp.now, End: tp.now + 1e10, Sender: "controller", Target: "server", Method: watches[i]})
+		}
+		for range 2 * tp.n {
+			tp.call("controller", "create", nil, nil)
+			tp.call("controller", "bind", nil, nil)
+		}
+	})
+	steps := m.Program.Types[0].Steps
+	if check.SequenceMatch != 1 || len(steps) != len(watches)+1 || len(steps[len(watches)].Steps) != 2 {
+		t.Errorf("sequence %.3f, %d steps", check.SequenceMatch, len(steps))
+	}
+}
+
+// TestThreadsThatDepend: the next file is opened while one is read, so that the
+// two overlap either way; but what is read is what the last reply said, and so
+// they stay in their order.
+func TestThreadsThatDepend(t *testing.T) {
+	m, _, check := taught(t, func(tp *tape) {
+		id := ""
+		open := func() {
+			next := []trace.Leaf{{Path: "id", Kind: trace.Int, Value: tp.id()}}
+			tp.run.Add(&trace.Call{Scale: tp.n, Start: tp.now, End: tp.now + 3e6, Sender: "client", Target: "server", Method: "open", Response: next})
+			id = next[0].Value
+			tp.now += 10e6
+		}
+		open()
+		for range 4 * tp.n {
+			last := []trace.Leaf{{Path: "id", Kind: trace.Int, Value: id}}
+			open()
+			tp.run.Add(&trace.Call{Scale: tp.n, Start: tp.now - 8e6, End: tp.now + 1e6, Sender: "client", Target: "server", Method: "read", Request: last})
+		}
+	})
+	together := slices.ContainsFunc(m.shapes[0].Steps, func(s *order.Step) bool { return len(s.Body) == 2 })
+	if check.ArgumentsMatch != 1 || check.SequenceMatch < 0.99 || !together {
+		t.Errorf("arguments %.3f, sequence %.3f, open and read in one loop: %v", check.ArgumentsMatch, check.SequenceMatch, together)
 	}
 }
 

@@ -76,3 +76,21 @@ func (s *Rules) From(st *site.Site) []corpus.SiteID {
 	}
 	return out
 }
+
+// Chained reports whether calls of one site take something from what is merely
+// the sender's last call of another, and not the same every time.
+func (s *Rules) Chained(a, b corpus.SiteID) bool {
+	for _, arg := range s.of[a] {
+		if arg.steady() {
+			continue
+		}
+		for _, sl := range arg.slots() {
+			for _, r := range sl.rules {
+				if src, ok := r.(taken); ok && src.LastOf(s.sites.All[b]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -5,6 +5,7 @@ package flow
 import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
 )
 
 // A Source is information flow (PatternMiner §III-B3): it says in which earlier
@@ -81,6 +82,12 @@ func (s Source) AnyOrder() bool { return s.sel == each }
 // before said.
 func (s Source) Chained() bool {
 	return s.part == corpus.Response && s.key == sameSender && s.sel == last
+}
+
+// LastOf reports whether the source is the sender's own last call of a site,
+// which the order of its calls decides.
+func (s Source) LastOf(st *site.Site) bool {
+	return s.key == sameSender && s.sel == last && s.from.holds(st.ID, st.Op)
 }
 
 // Told reports whether the source is the whole value of a reply that several
@@ -292,7 +299,7 @@ func (s Source) Produced(r *corpus.Run, c *corpus.Corpus) map[intern.Symbol]corp
 	out := map[intern.Symbol]corpus.SiteID{}
 	for i := range r.Calls {
 		call := &r.Calls[i]
-		if call.Site == corpus.NoSite || !s.from.holds(call) {
+		if call.Site == corpus.NoSite || !s.from.holds(call.Site, call.Op) {
 			continue
 		}
 		m := call.Message(s.part)
@@ -303,12 +310,12 @@ func (s Source) Produced(r *corpus.Run, c *corpus.Corpus) map[intern.Symbol]corp
 	return out
 }
 
-func (sc scope) holds(c *corpus.Call) bool {
+func (sc scope) holds(site corpus.SiteID, op corpus.OpID) bool {
 	switch sc.kind {
 	case siteScope:
-		return c.Site == corpus.SiteID(sc.id)
+		return site == corpus.SiteID(sc.id)
 	case opScope:
-		return c.Op == corpus.OpID(sc.id)
+		return op == corpus.OpID(sc.id)
 	}
 	return true
 }

@@ -19,7 +19,7 @@ import (
 type Structure struct {
 	kind  int
 	Steps []*Step
-	// loose holds the sites whose order means nothing: those of a type whose
+	// Loose holds the sites whose order means nothing: those of a type whose
 	// logs share no order, and those that vary by themselves.
 	Loose []*count.Site
 	Beats []*count.Site
@@ -28,6 +28,9 @@ type Structure struct {
 	// structure from being certain.
 	Firm  []*Step
 	Aside []*count.Site
+
+	nodes   count.Count
+	threads *threads
 }
 
 // A Step is a call or a loop, with how often each sender made it.
@@ -49,25 +52,26 @@ type tally struct {
 // maxSteps is how long a merged log may become before order means nothing.
 const maxSteps = 1500
 
-// Find folds the logs of all types.
-func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Run) []*Structure {
+// Find folds the logs of all types. Chained says of two sites whether calls of
+// the first take something from the sender's last call of the second.
+func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Run, chained func(a, b corpus.SiteID) bool) []*Structure {
 	out := make([]*Structure, len(nodes))
 	for k := range nodes {
-		out[k] = structureOf(s, k, nodes[k], runs)
+		out[k] = structureOf(s, k, nodes[k], runs, findThreads(s, k, runs, chained))
 	}
 	return out
 }
 
-// structure folds the logs of one type. Calls whose total follows no formula
+// structureOf folds the logs of one type. Calls whose total follows no formula
 // are folded along at first: a loop within a loop may explain them. Those that
 // stay unexplained are noise and are left out of a second attempt.
-func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run) *Structure {
-	steps, ok := foldLogs(s, kind, runs, count.Varying)
+func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run, t *threads) *Structure {
+	steps, ok := foldLogs(s, kind, runs, t, count.Varying)
 	if ok {
 		explain(steps, nodes)
 	}
-	steps, ok = foldLogs(s, kind, runs, count.Logical)
-	st := &Structure{kind: kind, Steps: steps}
+	steps, ok = foldLogs(s, kind, runs, t, count.Logical)
+	st := &Structure{kind: kind, Steps: steps, nodes: nodes, threads: t}
 	for _, site := range s.All {
 		switch {
 		case site.Kind != kind:
@@ -95,23 +99,23 @@ func (st *Structure) firm(s *count.Sites, runs []*corpus.Run) {
 	if slices.ContainsFunc(unsure, func(site *count.Site) bool { return site.Nature != count.Logical || !site.Count.Exact }) {
 		return
 	}
-	steps, ok := foldLogs(s, st.kind, runs, count.Logical, unsure...)
+	steps, ok := foldLogs(s, st.kind, runs, st.threads, count.Logical, unsure...)
 	if rest := (&Structure{Steps: steps}); ok && len(steps) > 0 && rest.Certain() {
 		slices.SortFunc(unsure, func(a, b *count.Site) int { return cmp.Compare(a.ID, b.ID) })
 		st.Firm, st.Aside = steps, slices.Compact(unsure)
 	}
 }
 
-// fold folds the logs of one type, with the calls that vary by themselves
+// foldLogs folds the logs of one type, with the calls that vary by themselves
 // (worst varying) or without, and without some sites.
-func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
+func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, t *threads, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
 	var logs [][]fold.Symbol
 	var owners []*corpus.Run
 	for _, r := range runs {
 		for _, snd := range r.Senders {
 			if snd.Kind == kind {
-				log := slices.DeleteFunc(Log(s, r, snd, worst), func(sym fold.Symbol) bool { return slices.Contains(without, s.All[sym]) })
-				logs = append(logs, log)
+				log := slices.DeleteFunc(log(s, r, snd, worst), func(sym fold.Symbol) bool { return slices.Contains(without, s.All[sym]) })
+				logs = append(logs, t.tidy(log))
 				owners = append(owners, r)
 			}
 		}
@@ -149,9 +153,18 @@ func explain(steps []*Step, nodes count.Count) {
 	}
 }
 
+// Log is a sender's calls as far as they follow the structure.
+func (st *Structure) Log(s *count.Sites, r *corpus.Run, snd *corpus.Sender) []corpus.SiteID {
+	var out []corpus.SiteID
+	for _, sym := range st.threads.tidy(log(s, r, snd, count.Logical)) {
+		out = append(out, corpus.SiteID(sym))
+	}
+	return out
+}
+
 // log is a sender's calls without what follows the clock or nothing at all,
 // and with repeated calls taken as one.
-func Log(s *count.Sites, r *corpus.Run, snd *corpus.Sender, worst count.Nature) []fold.Symbol {
+func log(s *count.Sites, r *corpus.Run, snd *corpus.Sender, worst count.Nature) []fold.Symbol {
 	var out []fold.Symbol
 	asked := map[uint64]bool{}
 	for _, i := range snd.Calls {
@@ -389,14 +402,16 @@ func Common[T comparable](a, b []T) [][2]int {
 	return out
 }
 
-// Expand is the sequence of sites a node is expected to call at a scale.
-func (st *Structure) Expand(n int) []corpus.SiteID {
+// Expand is the sequence of sites a node is expected to call at a scale. Share is
+// where the node stands among those of its type, from 0 for the one that does
+// most to 1: what a third of them do, those below 1/3 do.
+func (st *Structure) Expand(n int, share float64) []corpus.SiteID {
 	var out []corpus.SiteID
 	var walk func(steps []*Step)
 	walk = func(steps []*Step) {
 		for _, s := range steps {
-			if s.Made*2 < s.Of || len(out) > 1e6 {
-				continue // fewer than half of the nodes make it
+			if !s.reached(share) || len(out) > 1e6 {
+				continue
 			}
 			if s.Site != nil {
 				out = append(out, s.Site.ID)
@@ -408,8 +423,55 @@ func (st *Structure) Expand(n int) []corpus.SiteID {
 		}
 	}
 	walk(st.Steps)
+	return st.balance(out, n)
+}
+
+// balance has the only node of a type make its calls as often as their counts say:
+// those are better known than loops whose iterations vary. What is too much is
+// left out at the end, and what is missing follows the last of its kind.
+func (st *Structure) balance(calls []corpus.SiteID, n int) []corpus.SiteID {
+	if st.Certain() || st.nodes.At(n) != 1 {
+		return calls
+	}
+	left, last := map[corpus.SiteID]int{}, map[corpus.SiteID]int{}
+	EachCall(st.Steps, func(site *count.Site) {
+		if site.Nature == count.Logical && site.Count.Exact {
+			left[site.ID] = max(0, site.Count.At(n))
+		}
+	})
+	for i, site := range calls {
+		last[site] = i
+	}
+	var out []corpus.SiteID
+	for i, site := range calls {
+		times := 1
+		if more, counted := left[site]; counted {
+			if times = min(more, 1); i == last[site] {
+				times = more
+			}
+			left[site] -= times
+		}
+		out = append(out, slices.Repeat([]corpus.SiteID{site}, times)...)
+	}
 	return out
 }
+
+// Reached is how many of the steps a node makes that stands at a share.
+func (st *Structure) Reached(share float64) int {
+	n := 0
+	for _, s := range st.Steps {
+		if s.reached(share) {
+			n++
+		}
+	}
+	return n
+}
+
+// few is the share of nodes below which what they do is one of the ways in which
+// nodes differ, and not foretold of any.
+const few = 0.2
+
+func (s *Step) reached(share float64) bool { return float64(s.Made) >= max(few, share)*float64(s.Of) }
 
 // Loops is how many loops the structure has.
 func (st *Structure) Loops() int {

@@ -18,9 +18,9 @@ import (
 // a sender by the site of the second, and what a type's start waits for.
 type Timing struct {
 	Gaps   map[Gap]program.Formula // milliseconds since the sender's call before
-	Limits map[Gap]limit
-	Starts []*startRule // by type
-	Leaves []bool       // by type: its nodes beat no more when they make their last call
+	Limits map[Gap]Limit
+	Starts []*Start // by type
+	Leaves []bool   // by type: its nodes beat no more when they make their last call
 }
 
 // A Gap is before a call of a site; again, when the call is one more try.
@@ -29,9 +29,9 @@ type Gap struct {
 	Again bool
 }
 
-// A startRule: a type starts some time after a share of another type's nodes
-// made a call.
-type startRule struct {
+// A Start is what a type waits for: it starts some time after a share of another
+// type's nodes made a call.
+type Start struct {
 	Site  *count.Site
 	Share float64
 	Wait  program.Formula
@@ -39,7 +39,7 @@ type startRule struct {
 
 // Learn finds both.
 func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
-	t := &Timing{Gaps: map[Gap]program.Formula{}, Limits: map[Gap]limit{}}
+	t := &Timing{Gaps: map[Gap]program.Formula{}, Limits: map[Gap]Limit{}}
 	byScale := map[Gap]map[int][]float64{}
 	for _, r := range runs {
 		EachGap(s, r, func(g Gap, ms float64) {
@@ -91,8 +91,8 @@ func confirm(s *count.Sites, t *Timing, largest int) {
 
 func middle(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
-// A limit is the interval that a sender's rate limiter enforces.
-type limit struct {
+// A Limit is the interval that a sender's rate limiter enforces.
+type Limit struct {
 	Millis float64
 	From   int             // the scale at which it was first seen
 	beyond program.Formula // the interval, up to the largest scale and beyond
@@ -101,18 +101,18 @@ type limit struct {
 // findLimit recognises a rate limit: at the largest scale a good part of the
 // intervals is one and the same, at smaller ones less of them are. Beyond, it is
 // the limit that decides.
-func findLimit(scales map[int][]float64) (limit, bool) {
+func findLimit(scales map[int][]float64) (Limit, bool) {
 	const slowest, shortest = 3, 10 // as many intervals as that, as long as that in milliseconds
 	order := slices.Sorted(maps.Keys(scales))
 	if len(order) < 3 {
-		return limit{}, false
+		return Limit{}, false
 	}
 	gaps := scales[order[len(order)-1]]
 	part := (len(gaps) + 3) / 4
 	if part < slowest {
-		return limit{}, false
+		return Limit{}, false
 	}
-	best := limit{}
+	best := Limit{}
 	width := math.Inf(1)
 	for i := 0; i+part <= len(gaps); i++ {
 		if w := (gaps[i+part-1] - gaps[i]) / gaps[i+part-1]; w < width {
@@ -120,7 +120,7 @@ func findLimit(scales map[int][]float64) (limit, bool) {
 		}
 	}
 	if width > 0.03 || best.Millis < shortest {
-		return limit{}, false
+		return Limit{}, false
 	}
 	shares := make([]float64, len(order))
 	for i, n := range order {
@@ -193,7 +193,7 @@ var shares = []float64{0, 0.05, 0.25, 0.5, 0.75, 1}
 // comes before it in every run, with the steadiest time between. Where that was
 // always after all nodes of the other type, all are waited for, and for the last
 // thing that all had done: that less would do is not to be seen.
-func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
+func findStart(s *count.Sites, kind int, runs []*corpus.Run) *Start {
 	firsts := make([]map[corpus.SiteID][]int64, len(runs)) // when each sender first called a site
 	begin, n := make([]int64, len(runs)), make([]float64, len(runs))
 	for i, r := range runs {
@@ -202,8 +202,8 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
 			return nil
 		}
 	}
-	var best *startRule
-	latest := map[int]*startRule{} // of each type, what all had done
+	var best *Start
+	latest := map[int]*Start{} // of each type, what all had done
 	bestScore, leastSlack := math.Inf(1), map[int]float64{}
 	for _, st := range s.All {
 		if st.Kind == kind || st.Nature != count.Logical {
@@ -213,13 +213,13 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
 		if slack, all := slacks(st.ID, 1, firsts, begin); all && several(st.ID, firsts) {
 			candidates = []float64{1}
 			if least, seen := leastSlack[st.Kind]; !seen || total(slack) < least {
-				leastSlack[st.Kind], latest[st.Kind] = total(slack), &startRule{Site: st, Share: 1, Wait: ladder.Smooth(n, slack)}
+				leastSlack[st.Kind], latest[st.Kind] = total(slack), &Start{Site: st, Share: 1, Wait: ladder.Smooth(n, slack)}
 			}
 		}
 		for _, share := range candidates {
 			slack, ok := slacks(st.ID, share, firsts, begin)
 			if score := spreadOf(slack); ok && score < bestScore {
-				bestScore, best = score, &startRule{Site: st, Share: share, Wait: ladder.Smooth(n, slack)}
+				bestScore, best = score, &Start{Site: st, Share: share, Wait: ladder.Smooth(n, slack)}
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type Site struct {
 	Star   map[string]bool        // lists whose length varies, by their path up to the bracket
 	Args   []*Arg
 	byName map[string]*Arg
-	plans  map[intern.ShapeID][]place
+	plans  map[intern.ShapeID][]Leaf
 	Until  *Condition // what its calls are repeated for, where they are
 }
 
@@ -51,9 +51,9 @@ type siteKey struct {
 	hash uint64
 }
 
-// A place is where one leaf of a request belongs: its argument, and the index
+// A Leaf is where one leaf of a request belongs: its argument, and the index
 // in the list whose length varies.
-type place struct {
+type Leaf struct {
 	Arg  int32
 	Star int32
 }
@@ -323,7 +323,7 @@ func (st *Site) layOut(c *corpus.Corpus) {
 	for d := range depth {
 		st.findStars(c, shapes, d)
 	}
-	st.byName, st.plans = map[string]*Arg{}, map[intern.ShapeID][]place{}
+	st.byName, st.plans = map[string]*Arg{}, map[intern.ShapeID][]Leaf{}
 	for _, id := range shapes {
 		st.Plan(c, id)
 	}
@@ -382,11 +382,11 @@ func (st *Site) general(path string, steps []intern.ListStep) string {
 }
 
 // Plan says where each leaf of a shape belongs, making arguments as needed.
-func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []place {
+func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []Leaf {
 	if p, ok := st.plans[id]; ok {
 		return p
 	}
-	out := make([]place, len(c.Shapes.Paths[id]))
+	out := make([]Leaf, len(c.Shapes.Paths[id]))
 	for i, p := range c.Shapes.Paths[id] {
 		name := st.general(c.Paths.Text[p], c.Paths.Lists[p])
 		a := st.byName[name]
@@ -395,7 +395,7 @@ func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []place {
 			st.byName[name] = a
 			st.Args = append(st.Args, a)
 		}
-		out[i] = place{Arg: int32(a.Index), Star: starIndex(name, c.Paths.Lists[p])}
+		out[i] = Leaf{Arg: int32(a.Index), Star: starIndex(name, c.Paths.Lists[p])}
 	}
 	st.plans[id] = out
 	return out
