@@ -24,7 +24,7 @@ func TestRecordedSystems(t *testing.T) {
 		arguments, sequence float64
 	}{
 		{"hadoop", 8, 0.96, 0.99},
-		{"k8s", 21, 0.98, 0.75},
+		{"k8s", 21, 0.98, 0.95},
 	} {
 		t.Run(tc.system, func(t *testing.T) {
 			m, report, check := learnRecorded(t, tc.system, func(*trace.Call) {})
