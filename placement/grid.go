@@ -139,14 +139,18 @@ type search struct {
 const patience = 20_000
 
 // find looks for the rest of the replicas. If one of them is to be steady and none
-// is yet, the next one is, or, where that cannot be, none need be; then it returns
-// Steady.
+// is yet, the next one is: from a row of its own or, where there is none, from any,
+// for rows are there so that not all replicas are busy at once, and it never is. Where
+// that cannot be either, none need be steady; then find returns Steady.
 func (s *search) find(have []ServerIndex, steady RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
 	if steady != 0 && !slices.ContainsFunc(have, func(server ServerIndex) bool { return s.g.steady[server] }) {
 		if len(have) < s.n {
-			s.steps = 0
-			if placed, ok := s.extendFrom(have, true); ok {
-				return placed, 0, true
+			apart := s.allowed(have, true)
+			for _, cells := range [...]uint16{apart, s.allowed(have, false) &^ apart} {
+				s.steps = 0
+				if placed, ok := s.extendFrom(cells, have, true); ok {
+					return placed, 0, true
+				}
 			}
 		}
 		gaveUp = Steady
@@ -163,13 +167,13 @@ func (s *search) extend(have []ServerIndex) ([]ServerIndex, bool) {
 	if s.steps++; s.steps > patience {
 		return have, false
 	}
-	return s.extendFrom(have, false)
+	return s.extendFrom(s.allowed(have, true), have, false)
 }
 
-// extendFrom takes the next replica from any cell that is allowed, from steady
-// servers only or from all, and the rest after it.
-func (s *search) extendFrom(have []ServerIndex, only bool) ([]ServerIndex, bool) {
-	for cells := s.allowed(have); cells != 0; {
+// extendFrom takes the next replica from one of the cells, from steady servers
+// only or from all, and the rest after it.
+func (s *search) extendFrom(cells uint16, have []ServerIndex, only bool) ([]ServerIndex, bool) {
+	for cells != 0 {
 		c := s.drawBit(cells)
 		cells &^= 1 << c
 		s.only = only
@@ -180,9 +184,10 @@ func (s *search) extendFrom(have []ServerIndex, only bool) ([]ServerIndex, bool)
 	return have, false
 }
 
-// allowed are the cells that the next replica may come from: those of rows and
-// columns that hold fewer than a third, rounded up, of the replicas then.
-func (s *search) allowed(have []ServerIndex) uint16 {
+// allowed are the cells that the next replica may come from: those of columns,
+// and of rows if they count, that hold fewer than a third, rounded up, of the
+// replicas then.
+func (s *search) allowed(have []ServerIndex, rowsCount bool) uint16 {
 	const all = 1<<(side*side) - 1
 	if s.rules&Cells == 0 {
 		return all
@@ -199,7 +204,7 @@ func (s *search) allowed(have []ServerIndex) uint16 {
 	}
 	cells := uint16(all)
 	for i := range side {
-		if rows[i] >= most {
+		if rowsCount && rows[i] >= most {
 			cells &^= 0b001001001 << i
 		}
 		if columns[i] >= most {

@@ -15,7 +15,7 @@ const (
 	Functions                        // nor on servers that do the same thing
 	Cells                            // nor in one row or column of the grid (of each three replicas)
 	Environments                     // nor in one environment
-	Steady                           // one replica is on a steady server
+	Steady                           // one replica is on a steady server, in a row of its own or in any
 )
 
 var ruleNames = []string{"racks", "functions", "cells", "environments", "steady"}

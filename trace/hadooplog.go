@@ -1,18 +1,22 @@
 package trace
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // clientLine is a line of org.apache.hadoop.ipc.ProtobufRpcEngine(2) at level
-// TRACE: a time, then "<thread>: Call -> <server>: <method> {<message>}", or
-// Response or Exception with "<-".
-var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3}).*?ProtobufRpcEngine2?: (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)\}\s*$`)
+// TRACE: a time, whatever the layout says of level, class and place, then
+// "<thread>: Call -> <server>: <method> {<message>}", or Response or Exception
+// with "<-".
+var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}).*?ProtobufRpcEngine2?\b.*? (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)$`)
 
 // hadoopLog pairs the lines of a client's log by thread: a thread waits for
 // its reply before it calls again, and the log has no other id.
@@ -26,14 +30,20 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 	if m == nil {
 		return nil, nil // other loggers write into the same file
 	}
-	at, err := time.Parse("2006-01-02 15:04:05.000", strings.Replace(m[1], ",", ".", 1))
+	at, err := time.Parse("2006-01-02 15:04:05.000", strings.NewReplacer(",", ".", "T", " ").Replace(m[1]))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a time", m[1])
 	}
+	// An exception brings its stack along, which ends lines further down.
+	failed := strings.HasPrefix(m[3], "Exception")
+	message, whole := strings.CutSuffix(strings.TrimRight(m[6], " "), "}")
+	if !whole && !failed {
+		return nil, errShort
+	}
 	thread := m[2]
 	if m[3] == "Call ->" {
-		c := &Call{Start: at.UnixNano(), Sender: sender, Target: m[4], Method: m[5], Status: "open"}
-		if c.Request, err = textFormat(m[6]); err != nil {
+		c := &Call{Start: at.UnixNano(), Sender: sender, Target: server(m[4]), Method: m[5], Status: "open"}
+		if c.Request, err = textFormat(message); err != nil {
 			return nil, err
 		}
 		before := h.open[thread]
@@ -45,15 +55,29 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 		return nil, fmt.Errorf("a reply without its call: thread %s, %s", thread, m[5])
 	}
 	delete(h.open, thread)
-	c.End, c.Status = at.UnixNano(), "200"
-	if strings.HasPrefix(m[3], "Exception") {
+	c.End, c.Status, c.Target = at.UnixNano(), "200", server(m[4]) // by now it knows the name
+	if failed {
 		c.Status = "500"
 		return c, c.complete()
 	}
-	if c.Response, err = textFormat(m[6]); err != nil {
+	if c.Response, err = textFormat(message); err != nil {
 		return nil, err
 	}
 	return c, c.complete()
+}
+
+// server is a socket address of Java, "name/address:port", by its name where it
+// has one.
+func server(s string) string {
+	name, address, both := strings.Cut(s, "/")
+	port := strings.LastIndexByte(address, ':')
+	switch {
+	case both && name == "":
+		return address
+	case both && port >= 0:
+		return name + address[port:]
+	}
+	return s
 }
 
 // textFormat reads a protobuf message in its one-line text form. A field that
@@ -160,14 +184,27 @@ func (p *textScanner) quoted() (Leaf, error) {
 			end++
 		case '"':
 			text := p.s[p.at+1 : end]
-			if plain, err := strconv.Unquote(p.s[p.at : end+1]); err == nil {
-				text = plain
-			}
 			p.at = end + 1
-			return Leaf{Kind: String, Value: text}, nil
+			return Leaf{Kind: String, Value: unescape(text)}, nil
 		}
 	}
 	return Leaf{}, errShort
+}
+
+// unescape gives what stands in quotes: bytes that are no text as base64, like
+// everywhere else.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	plain, err := strconv.Unquote(`"` + strings.ReplaceAll(s, `\'`, `'`) + `"`)
+	switch {
+	case err != nil:
+		return s
+	case !utf8.ValidString(plain) || strings.ContainsFunc(plain, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) }):
+		return "base64:" + base64.StdEncoding.EncodeToString([]byte(plain))
+	}
+	return plain
 }
 
 func flattenText(into []Leaf, prefix string, fields []textField) []Leaf {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,20 +16,26 @@ import (
 	"gleaner/input/compressed"
 )
 
-// A Reader reads the calls of one file, in the file's order.
+// A Reader reads the calls of one file, in the file's order, or of all files
+// of a folder, one after another.
 type Reader struct {
-	name  string
 	run   string
 	scale int
-	in    *bufio.Reader
-	close func() error
-	line  int
+	rest  []string // files of a folder that are still to come
+	bad   []error  // what ended files before their end
 
-	scan    scanner
-	call    Call
+	name    string // of the file that is read
+	process string // what its name says of who wrote it
+	in      *bufio.Reader
+	close   func() error
+	line    int
 	format  format
+	strange int // the first line that is of no format, while none is known
 	log     hadoopLog
 	started map[string]bool // watches that were handed out when they started
+
+	scan scanner
+	call Call
 }
 
 type format uint8
@@ -40,10 +47,14 @@ const (
 	hadoopLogFormat
 )
 
-// Open opens the trace in the file at path: the common record, audit events,
-// or a Hadoop client's log, plain or compressed. The scale is the one of the
-// records, or of a file name like n026.jsonl.gz.
+// Open opens the trace at path: the common record, audit events, or a Hadoop
+// client's log, plain or compressed; or a folder of such files, one for each
+// process, that are one run. The scale is the one of the records, or of a name
+// like n026.jsonl.gz.
 func Open(path string) (*Reader, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return openFolder(path)
+	}
 	f, err := compressed.Open(path)
 	if err != nil {
 		return nil, err
@@ -55,12 +66,67 @@ func Open(path string) (*Reader, error) {
 
 // NewReader reads a trace from in; name is the file's, for the run, the scale and errors.
 func NewReader(name string, in io.Reader) *Reader {
-	run := filepath.Base(name)
-	for _, ending := range []string{".gz", ".zst", ".jsonl", ".json", ".log"} {
-		run = strings.TrimSuffix(run, ending)
+	r := &Reader{run: plainName(name), scale: ScaleOf(name)}
+	r.begin(name, in, func() error { return nil })
+	return r
+}
+
+// endings are those of files that a folder is read for.
+var endings = []string{".jsonl", ".json", ".log"}
+
+// openFolder reads the traces of a folder. Other files that stand beside them,
+// as those with what a process printed, are left alone.
+func openFolder(path string) (*Reader, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, input.Errorf(path, "cannot be read: %v", err)
 	}
-	return &Reader{name: name, run: run, scale: ScaleOf(name), in: bufio.NewReaderSize(in, 1<<18), close: func() error { return nil },
-		log: hadoopLog{open: map[string]*Call{}}, started: map[string]bool{}}
+	r := &Reader{run: plainName(path), scale: ScaleOf(path), close: func() error { return nil }}
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".zst")
+		if !e.IsDir() && slices.Contains(endings, filepath.Ext(name)) {
+			r.rest = append(r.rest, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(r.rest) == 0 {
+		return nil, input.Errorf(path, "no traces in this folder: no file ends in %s", strings.Join(endings, ", "))
+	}
+	r.begin(path, strings.NewReader(""), r.close)
+	return r, nil
+}
+
+func plainName(path string) string {
+	name := filepath.Base(path)
+	for _, ending := range append([]string{".gz", ".zst"}, endings...) {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name
+}
+
+// begin turns to a file.
+func (r *Reader) begin(name string, in io.Reader, close func() error) {
+	r.name, r.process, r.in, r.close = name, plainName(name), bufio.NewReaderSize(in, 1<<18), close
+	r.line, r.strange, r.format, r.log, r.started = 0, 0, unknownFormat, hadoopLog{open: map[string]*Call{}}, map[string]bool{}
+}
+
+// next turns to the next file of a folder; io.EOF when there is none, or what
+// was wrong with those before.
+func (r *Reader) next() error {
+	for len(r.rest) > 0 {
+		name := r.rest[0]
+		r.rest = r.rest[1:]
+		if err := r.close(); err != nil {
+			return err
+		}
+		r.close = func() error { return nil }
+		f, err := compressed.Open(name)
+		if err == nil {
+			r.begin(name, f, f.Close)
+			return nil
+		}
+		r.bad = append(r.bad, err)
+	}
+	return cmp.Or(errors.Join(r.bad...), io.EOF)
 }
 
 var scaleInName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])n0*([1-9]\d*)[a-z]?(?:[^A-Za-z0-9]|$)`)
@@ -81,8 +147,36 @@ func (r *Reader) Close() error { return r.close() }
 
 // Next returns the next call, or io.EOF. The call and its leaves are valid
 // until the next call of Next. A line that is not a call is an input.Error
-// that names it; nothing can be read behind it.
+// that names it; nothing can be read behind it in its file, and the error comes
+// when the other files of the folder have been read.
 func (r *Reader) Next() (*Call, error) {
+	for {
+		c, err := r.inFile()
+		switch {
+		case c != nil:
+			r.label(c)
+			return c, nil
+		case err == io.EOF:
+			err = r.next()
+		case input.Is(err):
+			r.abandon(err)
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// abandon leaves the rest of a file unread, for a reason that Next gives at its end.
+func (r *Reader) abandon(why error) {
+	r.bad = append(r.bad, why)
+	r.in.Reset(strings.NewReader(""))
+	r.strange = 0
+}
+
+// inFile returns the next call of the file that is read, or io.EOF.
+func (r *Reader) inFile() (*Call, error) {
 	for {
 		text, err := r.in.ReadString('\n')
 		if err != nil && err != io.EOF {
@@ -100,7 +194,6 @@ func (r *Reader) Next() (*Call, error) {
 			return nil, input.Linef(r.name, r.line, "%v", err)
 		}
 		if c != nil {
-			r.label(c)
 			return c, nil
 		}
 	}
@@ -118,6 +211,9 @@ func (r *Reader) label(c *Call) {
 
 // last hands out calls of a log that never got their replies.
 func (r *Reader) last() (*Call, error) {
+	if r.format == unknownFormat && r.strange > 0 {
+		return nil, input.Linef(r.name, r.strange, "%v", errNoTrace)
+	}
 	threads := make([]string, 0, len(r.log.open))
 	for thread := range r.log.open {
 		threads = append(threads, thread)
@@ -128,7 +224,6 @@ func (r *Reader) last() (*Call, error) {
 	first := slices.Min(threads)
 	c := r.log.open[first]
 	delete(r.log.open, first)
-	r.label(c)
 	return c, nil
 }
 
@@ -136,13 +231,13 @@ var errNoTrace = errors.New("neither a call in the common record, nor an audit e
 
 func (r *Reader) parse(text string) (*Call, error) {
 	if r.format == unknownFormat {
-		r.format = recognise(text)
+		r.format = r.recognise(text)
 	}
 	c := &r.call
 	*c = Call{Request: c.Request[:0], Response: c.Response[:0]}
 	switch r.format {
 	case hadoopLogFormat:
-		return r.log.line(text, r.run)
+		return r.log.line(text, r.process)
 	case commonFormat:
 		r.scan.reset(text)
 		return c, cmp.Or(c.record(&r.scan), r.scan.end())
@@ -152,9 +247,8 @@ func (r *Reader) parse(text string) (*Call, error) {
 		if err = cmp.Or(err, r.scan.end()); err != nil || !r.again(c.ID, stage) {
 			return c, err
 		}
-		return nil, nil
 	}
-	return nil, errNoTrace
+	return nil, nil
 }
 
 // again reports whether an event is the end of a call that was handed out at its start.
@@ -170,12 +264,14 @@ func (r *Reader) again(id, stage string) bool {
 	return true
 }
 
-func recognise(text string) format {
+// recognise tells a file's format by a line of it. A log may begin with lines
+// that no logger wrote.
+func (r *Reader) recognise(text string) format {
 	switch {
-	case !strings.HasPrefix(strings.TrimSpace(text), "{"):
-		if len(text) > 10 && text[4] == '-' && text[7] == '-' {
-			return hadoopLogFormat
-		}
+	case len(text) > 10 && text[4] == '-' && text[7] == '-':
+		return hadoopLogFormat
+	case r.strange > 0 || !strings.HasPrefix(strings.TrimSpace(text), "{"):
+		r.strange = cmp.Or(r.strange, r.line)
 		return unknownFormat
 	case strings.Contains(text, `"apiVersion":"audit.k8s.io/`) || strings.Contains(text, `"apiVersion":"hadoop-rpc/`):
 		return auditFormat

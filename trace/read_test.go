@@ -3,8 +3,10 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -62,6 +64,83 @@ func TestHadoopLog(t *testing.T) {
 		if got, _ := Get(c.Request, path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
+	}
+}
+
+// TestRealHadoopLog: lines as a real client wrote them: what the Java machine
+// says first, the level DEBUG that TRACE includes, an exception with its stack,
+// a list of two and bytes that are no text; then the layouts that others use.
+func TestRealHadoopLog(t *testing.T) {
+	log := `WARNING: An illegal reflective access operation has occurred
+2026-11-15 23:52:26,041 WARN org.apache.hadoop.util.NativeCodeLoader: Unable to load native-hadoop library for your platform
+2026-11-15 23:52:28,470 TRACE org.apache.hadoop.ipc.ProtobufRpcEngine2: 1: Call -> /127.0.0.1:8020: createSnapshot {snapshotRoot: "/a" snapshotName: "s1"}
+2026-11-15 23:52:28,475 TRACE org.apache.hadoop.ipc.ProtobufRpcEngine2: 1: Exception <- master/127.0.0.1:8020: createSnapshot {org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.hdfs.protocol.SnapshotException): Directory is not a snapshottable directory: /a
+	at org.apache.hadoop.hdfs.server.namenode.snapshot.SnapshotManager.getSnapshottableRoot(SnapshotManager.java:323)
+}
+2026-11-15 23:52:28,653 TRACE org.apache.hadoop.ipc.ProtobufRpcEngine2: 1: Call -> master/127.0.0.1:8020: setXAttr {src: "/a/\303\251t\303\251" xAttr { namespace: USER name: "x" value: "\000\377\'\"\\A" } flag: 3}
+2026-11-15 23:52:28,661 DEBUG org.apache.hadoop.ipc.ProtobufRpcEngine2: Call: setXAttr took 9ms
+2026-11-15 23:52:28,663 TRACE org.apache.hadoop.ipc.ProtobufRpcEngine2: 1: Response <- master/127.0.0.1:8020: setXAttr {}
+2026-11-15T23:52:28,670 TRACE [IPC] ipc.ProtobufRpcEngine (ProtobufRpcEngine.java:invoke(214)) - 20: Call -> master/127.0.0.1:8020: addBlock {src: "/a/it\'s" excludeNodes { id { xferPort: 9866 } } excludeNodes { id { xferPort: 9867 } }}
+`
+	calls, err := readAll(t, "client.log", log)
+	if err != nil || len(calls) != 3 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	var got strings.Builder
+	for _, c := range calls {
+		fmt.Fprintln(&got, c.Target, c.Method, c.Status, messageOf(c.Request))
+	}
+	want := `master:8020 createSnapshot 500 snapshotRoot=/a snapshotName=s1
+master:8020 setXAttr 200 src=/a/été xAttr.namespace=USER xAttr.name=x xAttr.value=base64:AP8nIlxB flag=3
+master:8020 addBlock open src=/a/it's excludeNodes[0].id.xferPort=9866 excludeNodes[1].id.xferPort=9867
+`
+	if got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}
+
+func messageOf(leaves []Leaf) string {
+	var out []string
+	for _, l := range leaves {
+		out = append(out, l.Path+"="+l.Value)
+	}
+	return strings.Join(out, " ")
+}
+
+// TestFolder: the logs of all processes are one run; the folder's name tells the
+// scale, a file's name the sender. A log that was cut off is named, and the
+// others are read all the same.
+func TestFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "n003")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	call := "2026-11-15 12:40:21,789 TRACE ipc.ProtobufRpcEngine2: 17: Call -> h: beat {n: 1}\n"
+	for name, text := range map[string]string{
+		"client.log":     call,
+		"datanode-0.log": call + call[:len(call)-4],
+		"datanode-1.log": call,
+		"datanode-1.out": "ulimit -a\n",
+		"namenode.log":   "2026-11-15 12:40:20,111 INFO namenode.NameNode: started\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, err := r.ReadAll()
+	if err == nil || !input.Is(err) || !strings.HasSuffix(err.Error(), "datanode-0.log:2: ends in the middle of a value") {
+		t.Errorf("a log that was cut off: %v", err)
+	}
+	var got []string
+	for _, c := range calls {
+		got = append(got, fmt.Sprintf("%s %d %s", c.Run, c.Scale, c.Sender))
+	}
+	if want := "n003 3 client, n003 3 datanode-0, n003 3 datanode-1"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

@@ -50,17 +50,20 @@ func runLabEtcd(cmd *cobra.Command, listen, data, descriptors string, flags []st
 			return input.Errorf("--descriptors", "%v", err)
 		}
 	}
-	if data == "" {
+	temporary := data == ""
+	if temporary {
 		if data, err = os.MkdirTemp("", "gleaner-etcd-"); err != nil {
 			return fmt.Errorf("lab etcd: %w", err)
 		}
-		defer os.RemoveAll(data)
 	} else if data, err = filepath.Abs(data); err != nil {
 		return input.Errorf("--data", "%v", err)
 	}
 	p, err := etcd.Start(ctx, listen, data, flags...)
 	if err != nil {
-		return err
+		return err // which names a log in the folder: that stays
+	}
+	if temporary {
+		defer os.RemoveAll(data)
 	}
 	defer p.Stop()
 	return attend(cmd, p, listen)

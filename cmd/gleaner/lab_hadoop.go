@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -20,16 +23,17 @@ import (
 type startHadoop func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error)
 
 func newLabNameNode() *cobra.Command {
-	return newLabHadoop(hadoop.StartNameNode, "namenode", 8020, `Start an HDFS NameNode of Hadoop `+hadoop.Version+`, formatted if its folder is new. It takes
+	return newLabHadoop(hadoop.StartNameNode, "namenode", 8020, 1, `Start an HDFS NameNode of Hadoop `+hadoop.Version+`, formatted if its folder is new. It takes
 blocks and files from anyone on this machine.`)
 }
 
 func newLabResourceManager() *cobra.Command {
-	return newLabHadoop(hadoop.StartResourceManager, "resourcemanager", 8030, `Start a YARN Resource Manager of Hadoop `+hadoop.Version+`. It has four ports in a row:
+	return newLabHadoop(hadoop.StartResourceManager, "resourcemanager", 8030, 4, `Start a YARN Resource Manager of Hadoop `+hadoop.Version+`. It has four ports in a row:
 application masters, nodes, clients, administration.`)
 }
 
-func newLabHadoop(start startHadoop, name string, port int, long string) *cobra.Command {
+// newLabHadoop is the command for a master with so many ports in a row.
+func newLabHadoop(start startHadoop, name string, port, ports int, long string) *cobra.Command {
 	var s hadoop.Setting
 	cmd := &cobra.Command{
 		Use:   name,
@@ -42,8 +46,8 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 		Example: fmt.Sprintf("  gleaner lab %s --data /tmp/%s --port 0", name, name),
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if s.Port < 0 || s.Port > 65531 {
-				return input.Errorf("--port", "%d is not a port", s.Port)
+			if err := freePorts(s.Port, ports); err != nil {
+				return err
 			}
 			if !heapSize.MatchString(s.Heap) {
 				return input.Errorf("--heap", "%q is not a size like 512m or 2g", s.Heap)
@@ -57,6 +61,26 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 	return cmd
 }
 
+// freePorts reports ports that cannot be listened on.
+func freePorts(first, n int) error {
+	switch {
+	case first == 0:
+		return nil // any
+	case first < 0 || first > 65535:
+		return input.Errorf("--port", "%d is not a port", first)
+	case first+n-1 > 65535:
+		return input.Errorf("--port", "it takes %d ports in a row, and from %d on there are but %d", n, first, 65536-first)
+	}
+	for port := first; port < first+n; port++ {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return input.Errorf("--port", "%v", err)
+		}
+		l.Close()
+	}
+	return nil
+}
+
 var heapSize = regexp.MustCompile(`^[1-9][0-9]*[mgMG]$`)
 
 func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error {
@@ -65,6 +89,9 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error
 		return input.Errorf("--data", "%v", err)
 	}
 	s.Data = data
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return input.Errorf("--data", "%v", err)
+	}
 	jars, err := hadoopJars(cmd)
 	if err != nil {
 		return err

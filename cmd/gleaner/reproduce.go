@@ -66,6 +66,16 @@ Experiments:
 			if err != nil {
 				return err
 			}
+			if !slices.ContainsFunc(chosen, func(e lab.Experiment) bool { return e.Engine }) {
+				if flag, ok := given(cmd, "target", "traces"); ok {
+					return input.Errorf(flag, "is for extrapolate only, which is not among what is rerun")
+				}
+			}
+			if out != "" { // better known before anything runs
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					return input.Errorf("--out", "%v", err)
+				}
+			}
 			return reproduce(cmd, chosen, o, out)
 		},
 	}

@@ -33,8 +33,9 @@ write the traffic of any larger scale.
 
 Every command reads the common record (one call a line), Kubernetes audit logs
 at level RequestResponse, the same events with Hadoop RPC inside, and a Hadoop
-client's log at TRACE; told apart by content, plain, .gz or .zst. The scale of
-a file comes from its records, from a name like n026.jsonl.gz, or from --scale.`,
+client's log at TRACE; told apart by content, plain, .gz or .zst. A folder of
+files, one for each process, is one run. The scale of a file or folder comes
+from its records, from a name like n026.jsonl.gz, or from --scale.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -14,6 +14,8 @@ import (
 	"gleaner/input"
 	"gleaner/trace"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/argument"
+	"gleaner/trace/mine/corpus"
 )
 
 func newTraceMine() *cobra.Command {
@@ -56,18 +58,17 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	corpus := mine.NewCorpus()
-	corpus.TypeRules = overrides.Types
+	logs := corpus.New()
 	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
-		run, err := m.read(cmd, corpus, path)
+		run, err := m.read(cmd, logs, path)
 		if run == nil {
 			return err
 		}
 		bad = append(bad, err)
-		corpus.Learn(run)
+		logs.Learn(run)
 	}
-	model, err := mine.Learn(cmd.Context(), corpus)
+	model, err := mine.Learn(cmd.Context(), logs, overrides.Types...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	}
 	report := model.Report()
 	if m.check != "" {
-		run, err := m.read(cmd, corpus, m.check)
+		run, err := m.read(cmd, logs, m.check)
 		if run == nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *mine.Run) error {
+func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Run) error {
 	if m.plot == "" {
 		return nil
 	}
@@ -139,8 +140,8 @@ func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 
 // read reads one run. A bad line ends it; what came before is kept, and the
 // run is nil only when nothing did.
-func (m *traceMine) read(cmd *cobra.Command, corpus *mine.Corpus, path string) (*mine.Run, error) {
-	run := corpus.Run(path)
+func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Run, error) {
+	run := logs.Run(path)
 	bar := newProgress(cmd, "reading "+path, 0)
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
@@ -148,7 +149,7 @@ func (m *traceMine) read(cmd *cobra.Command, corpus *mine.Corpus, path string) (
 		run.Add(c)
 		return nil
 	})
-	if err != nil && (!input.Is(err) || run.Calls() == 0) {
+	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {
 		return nil, err
 	}
 	if run.Scale == 0 {
@@ -192,7 +193,7 @@ func (m *traceMine) print(w io.Writer, r *mine.Report, model *mine.Model) error 
 
 // printDoubts lists the counts that are not sure, and those that no formula gives.
 func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
-	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled) > 0 {
+	if len(r.Ambiguous)+len(r.Varying)+len(r.Throttled)+len(r.Repeats) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, a := range r.Ambiguous {
@@ -206,12 +207,15 @@ func (m *traceMine) printDoubts(w io.Writer, r *mine.Report) {
 	for _, t := range r.Throttled {
 		fmt.Fprintf(w, "throttled: %s %s %s: %g ms apart, from n = %d on\n", t.NodeType, t.Target, t.Method, t.Interval, t.From)
 	}
+	for _, p := range r.Repeats {
+		fmt.Fprintf(w, "repeated: %s and %s, both at n = %d, have %s of their intervals within 10%% of each other's\n", p.Files[0], p.Files[1], p.Scale, inPercent(p.Intervals))
+	}
 	for _, v := range r.Varying {
 		fmt.Fprintf(w, "varying: calls of %s %s %s: %s\n", v.NodeType, v.Target, v.Method, v.Why)
 	}
 }
 
-func argumentsRow(t *table, name string, a mine.Arguments) {
+func argumentsRow(t *table, name string, a argument.Known) {
 	t.row(name, strconv.Itoa(a.Total), strconv.Itoa(a.Constant), strconv.Itoa(a.Regular), strconv.Itoa(a.Flow), strconv.Itoa(a.Unknown),
 		inPercent(float64(a.Total-a.Unknown)/float64(max(a.Total, 1))))
 }
@@ -234,8 +238,8 @@ func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
 
 func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
-	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s; counts exact: %v\n\n",
-		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), r.CountsExact)
+	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s (at best %s); counts exact: %v\n\n",
+		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), inPercent(c.AtBest), r.CountsExact)
 	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched", "why not")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {

@@ -11,6 +11,7 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 )
 
@@ -50,7 +51,7 @@ func countPanel(c mine.Curve) chart.Panel {
 
 // plotIntervals draws the foretold intervals of a checked run against the
 // recorded ones.
-func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *mine.Run) error {
+func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Run) error {
 	foretold, recorded := model.Intervals(run)
 	if len(recorded) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"gleaner/trace/replay/grpccall"
 	"gleaner/trace/replay/httpcall"
 	"gleaner/trace/replay/lean"
+	"gleaner/trace/value"
 )
 
 // protocols are those a target may speak, by the scheme of its address.
@@ -39,7 +41,8 @@ func protocols() map[string]replay.Opener {
 type replayFlags struct {
 	targets, nodes            []string
 	scale, workers            int
-	sweep                     []int
+	sweeps                    []string
+	sweep                     []int // what they say
 	compress                  float64
 	runFor, timeout, patience time.Duration
 	ramp                      time.Duration
@@ -85,7 +88,7 @@ from which scale on they were not.`,
 	cmd.Flags().StringVar(&f.connections, "connections", "own", "own: each node has its own; shared:N: all share N for a role")
 	cmd.Flags().IntVar(&f.workers, "workers", 4096, "calls under way at once")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "for what is made up")
-	cmd.Flags().IntSliceVar(&f.sweep, "sweep", nil, "play these scales, and look for the one at which the target gives in")
+	cmd.Flags().StringSliceVar(&f.sweeps, "sweep", nil, "play these scales, as `N,N...`, and look for the one at which the target gives in")
 	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
 	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale")
 	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
@@ -119,8 +122,14 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.readScales(); err != nil {
+		return err
+	}
 	st := &stage{flags: f, program: p}
 	if st.options, err = f.options(p); err != nil {
+		return err
+	}
+	if err := beatsOf(name, p, st.options.Setting.Scale); err != nil {
 		return err
 	}
 	if err := st.openTargets(cmd.Context()); err != nil {
@@ -130,6 +139,7 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 		return st.playPart(cmd)
 	}
 	st.name = name
+	f.tellNodes(cmd, p)
 	if f.out != "" {
 		if err := os.MkdirAll(f.out, 0o755); err != nil {
 			return input.Errorf("--out", "%v", err)
@@ -248,7 +258,47 @@ func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Com
 		return nil, err
 	}
 	out := counter.Compare(report.Runs[0].Result)
+	if !slices.ContainsFunc(out.Rows, func(r replay.CountRow) bool { return r.Recorded > 0 }) {
+		return nil, input.Errorf(st.flags.check, "holds no calls to compare with")
+	}
 	return &out, nil
+}
+
+// readScales reads the scales of a sweep.
+func (f *replayFlags) readScales() error {
+	for _, text := range f.sweeps {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n <= 0 {
+			return input.Errorf("--sweep", "%q is not a scale: a whole number from 1 on", text)
+		}
+		f.sweep = append(f.sweep, n)
+	}
+	return nil
+}
+
+// beatsOf reports beats without a time between them.
+func beatsOf(name string, p *program.Program, scale int) error {
+	for _, t := range p.Types {
+		for _, b := range t.Beats {
+			if value.Millis(b.Every.Formula, scale, 0) <= 0 {
+				return input.Errorf(name, "the beat %s of type %s is every %s ms: that must be above 0", b.Call, t.Name, b.Every.Formula.String())
+			}
+		}
+	}
+	return nil
+}
+
+// tellNodes says which types do not follow the scale, for it looks as if they did.
+func (f *replayFlags) tellNodes(cmd *cobra.Command, p *program.Program) {
+	fixed := map[string]int{}
+	if len(f.sweep) == 0 && f.scale == 0 || addNodes(fixed, f.nodes) != nil {
+		return
+	}
+	for _, t := range p.Types {
+		if n, ok := fixed[t.Name]; ok {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: --nodes keeps %s at %s, whatever the scale (%s in the program)\n", t.Name, counted(n, "node"), t.Nodes.String())
+		}
+	}
 }
 
 func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) {
@@ -272,8 +322,6 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--limit-errors", "%g is not a share from 0 to 1", f.limits.Errors)
 	case len(f.sweep) > 0 && f.scale > 0:
 		return o, input.Errorf("--sweep", "gives the scales; --scale says another")
-	case len(f.sweep) > 0 && slices.Min(f.sweep) <= 0:
-		return o, input.Errorf("--sweep", "a scale must be positive")
 	}
 	if o.OnError, err = replay.ParsePolicy(f.onError); err != nil {
 		return o, input.Errorf("--on-error", "%v", err)
@@ -330,6 +378,9 @@ func (st *stage) openTargets(ctx context.Context) error {
 		}
 		if role != "" && !slices.Contains(called, role) {
 			return input.Errorf("--target", "the program calls no %q; it calls %s", role, strings.Join(called, ", "))
+		}
+		if slices.Contains(st.roles, role) {
+			return input.Errorf("--target", "there are two for %s: name a role before each, as ROLE=PROTOCOL://HOST:PORT", cmp.Or(role, "every role"))
 		}
 		e, err := openTarget(ctx, address)
 		if err != nil {

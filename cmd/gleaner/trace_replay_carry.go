@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,11 +50,31 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	if open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
+	for host := range strings.SplitSeq(at.Host, ",") {
+		if err := hasPort(host, at.Scheme); err != nil {
+			return nil, input.Errorf("--target", "%s: %v", at.Redacted(), err)
+		}
+	}
 	e, err := open(ctx, at)
 	if err != nil && !input.Is(err) {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return e, err
+}
+
+// hasPort wants a port that there can be. Those of HTTP may be left out.
+func hasPort(host, scheme string) error {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil || port == "" {
+		if strings.HasPrefix(scheme, "http") {
+			return nil
+		}
+		return errors.New("which port?")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("%q is not a port", port)
+	}
+	return nil
 }
 
 // carriers are processes that keep connections.

@@ -38,7 +38,8 @@ func etcd(o lab.Options) Target {
 			key, _ := trace.Get(c.Request, "key")
 			return c.Method == "etcdserverpb.KV/Put" && strings.HasPrefix(key, "/nodes/")
 		},
-		Paper: otherFigures(),
+		StartUp: "a node's first call until it is registered, with the waits that were learned from small scales",
+		Paper:   otherFigures(),
 	}
 	// One machine plays and runs the target, and maybe does other things besides.
 	t.Limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}

@@ -26,6 +26,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/replay"
 )
 
@@ -47,13 +48,18 @@ type Target struct {
 	// Sweep are the scales to play, until the system gives in.
 	Sweep []int
 	// Time is how long each is played; 0: until all nodes are done.
-	Time   time.Duration
+	Time time.Duration
+	// Pace is the time between the starts of two nodes. Their starts are then no
+	// part of Time, and what is measured is what comes after. 0: all start within
+	// a third of Time.
+	Pace   time.Duration
 	Limits replay.Limits // of what counts as giving in
 
 	// Denied reports a reply that says no though its status is well; Lost one
 	// that tells a node that it was declared dead; Ready the one that ends the
-	// start of a node. Each may be nil.
-	Denied, Lost, Ready func(*trace.Call) bool
+	// start of a node, or of what Begins began. Each may be nil.
+	Denied, Lost, Ready, Begins func(*trace.Call) bool
+	StartUp                     string // what that is the start of
 
 	Paper []PaperFigure
 }
@@ -61,7 +67,9 @@ type Target struct {
 // A System runs, and can be played to.
 type System struct {
 	Targets map[string]replay.Executor // by role; see replay.Options
-	Stop    func()
+	// Says is what it says about itself, where it can be asked; it may be nil.
+	Says func(context.Context) (string, error)
+	Stop func()
 }
 
 // Targets are those there are, made for an experiment's options.
@@ -137,15 +145,15 @@ func (e *experiment) record(ctx context.Context) error {
 
 // learn mines the small scales, and checks the large one.
 func (e *experiment) learn(ctx context.Context) error {
-	corpus := mine.NewCorpus()
+	logs := corpus.New()
 	for _, scale := range e.Learn {
-		r, err := readRun(corpus, e.traces[scale])
+		r, err := readRun(logs, e.traces[scale])
 		if err != nil {
 			return err
 		}
-		corpus.Learn(r)
+		logs.Learn(r)
 	}
-	model, err := mine.Learn(ctx, corpus)
+	model, err := mine.Learn(ctx, logs)
 	if err != nil {
 		return err
 	}
@@ -156,7 +164,7 @@ func (e *experiment) learn(ctx context.Context) error {
 	if err := overrides.Apply(e.Name, model.Program); err != nil {
 		return err
 	}
-	check, err := readRun(corpus, e.traces[e.Check])
+	check, err := readRun(logs, e.traces[e.Check])
 	if err != nil {
 		return err
 	}
@@ -181,7 +189,7 @@ func near(foretold, recorded []float64) float64 {
 	return share(n, len(recorded))
 }
 
-func readRun(c *mine.Corpus, file string) (*mine.Run, error) {
+func readRun(c *corpus.Corpus, file string) (*corpus.Run, error) {
 	in, err := trace.Open(file)
 	if err != nil {
 		return nil, err
@@ -211,18 +219,28 @@ func (e *experiment) playBack(ctx context.Context) (err error) {
 // sweep plays larger and larger scales to a system that is new each time.
 func (e *experiment) sweep(ctx context.Context) (err error) {
 	e.swept, err = replay.Sweep(ctx, e.Sweep, e.Limits, func(ctx context.Context, scale int) (*replay.Result, error) {
-		return e.play(ctx, replay.Options{For: e.Time, Ramp: e.Time / 3, Compress: e.sweepCompress()}, scale)
+		return e.play(ctx, e.timed(scale), scale)
 	})
 	return err
 }
 
-// sweepCompress takes out the waits of a program that was learned on a machine
-// that slowed down with the scale: they would grow with it.
-func (e *experiment) sweepCompress() float64 {
-	if e.Compress == 0 {
-		return 0
+// timed is how one scale of the sweep is played. A program that was learned on a
+// machine that slowed down with the scale has waits that grow with it: they are
+// divided away.
+func (e *experiment) timed(scale int) replay.Options {
+	o := replay.Options{For: e.Time, Ramp: e.Time / 3}
+	if e.Compress > 0 {
+		o.Compress = 1e6
 	}
-	return 1000
+	if e.Pace > 0 {
+		const beat = 3 * time.Second
+		o.Ramp = max(beat, time.Duration(scale)*e.Pace)
+		o.Warmup = o.Ramp + beat
+		if e.Time > 0 { // some types start when all of another have
+			o.For = 2*o.Ramp + e.Time
+		}
+	}
+	return o
 }
 
 func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*replay.Result, error) {
@@ -245,6 +263,11 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 	if err == nil && result.Ended == "interrupted" {
 		err = ctx.Err()
 	}
+	if err == nil && system.Says != nil {
+		if x.says, err = system.Says(ctx); err != nil {
+			x.says, err = err.Error(), nil // it may have been too much for it
+		}
+	}
 	e.extra[scale] = x
 	return result, err
 }
@@ -252,8 +275,9 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 // extras are what only the target's own words tell.
 type extras struct {
 	mu      sync.Mutex
-	begun   map[string]int64 // when a node made its first call
-	lost    map[string]bool  // nodes that were declared dead
+	begun   map[string]int64 // when a node made its first call, or for "" what Begins says was begun
+	says    string
+	lost    map[string]bool // nodes that were declared dead
 	denied  int
 	ready   int
 	startup int64 // of all that are ready
@@ -262,8 +286,12 @@ type extras struct {
 func (x *extras) see(t *Target, c *trace.Call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.begun[c.Sender]; !ok {
-		x.begun[c.Sender] = c.Start
+	who := c.Sender
+	if t.Begins != nil {
+		who = ""
+	}
+	if _, ok := x.begun[who]; !ok && (t.Begins == nil || t.Begins(c)) {
+		x.begun[who] = c.Start
 	}
 	if t.Denied != nil && t.Denied(c) {
 		x.denied++
@@ -273,7 +301,7 @@ func (x *extras) see(t *Target, c *trace.Call) {
 	}
 	if t.Ready != nil && t.Ready(c) {
 		x.ready++
-		x.startup += c.End - x.begun[c.Sender]
+		x.startup += c.End - x.begun[who]
 	}
 }
 

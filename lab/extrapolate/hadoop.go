@@ -2,10 +2,12 @@ package extrapolate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gleaner/input"
@@ -22,19 +24,20 @@ func nameNode(o lab.Options) Target {
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
 		Override: hadoop.WordCount, Compress: 20,
 		Trace: recordedAt(o.Traces), Start: startNameNode,
-		Sweep: []int{100, 1000, 5000, 10000}, Time: 40 * time.Second,
+		Sweep: []int{100, 1000, 5000, 10000, 15000}, Time: 30 * time.Second, Pace: time.Millisecond,
 		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that is to register again was taken for dead.
 		Lost: func(c *trace.Call) bool {
 			order, _ := trace.Get(c.Response, "cmds[0].cmdType")
 			return c.Method == "DatanodeProtocol.sendHeartbeat" && order == "RegisterCommand"
 		},
-		Ready: func(c *trace.Call) bool { return c.Method == "DatanodeProtocol.blockReport" && c.End > 0 },
-		Paper: otherFigures(),
+		Ready:   func(c *trace.Call) bool { return c.Method == "DatanodeProtocol.blockReport" && c.End > 0 },
+		StartUp: "a data node's first call until its first block report is taken",
+		Paper:   nameNodeFigures(),
 	}
 	switch {
 	case o.Quick:
-		t.Sweep, t.Time = []int{100, 400}, 20*time.Second
+		t.Time = 5 * time.Second
 	case o.Full:
 		t.Time = 0
 	}
@@ -45,14 +48,21 @@ func nameNode(o lab.Options) Target {
 func resourceManager(o lab.Options) Target {
 	t := nameNode(o)
 	t.Name, t.Start, t.Compress = "resourcemanager", startResourceManager, 5
-	t.Limits.Lag = 100 * time.Millisecond
+	t.Limits.Lag = 100 * time.Millisecond // a tenth of a beat
+	t.Paper = resourceManagerFigures()
 	t.Lost = func(c *trace.Call) bool {
 		order, _ := trace.Get(c.Response, "nodeAction")
 		return c.Method == "ResourceTracker.nodeHeartbeat" && (order == "RESYNC" || order == "SHUTDOWN")
 	}
-	t.Ready = func(c *trace.Call) bool { return c.Method == "ResourceTracker.registerNodeManager" && c.End > 0 }
-	if !o.Quick {
-		t.Sweep = []int{100, 500, 1000, 2000}
+	t.Begins = func(c *trace.Call) bool { return c.Method == "ApplicationClientProtocol.submitApplication" }
+	t.Ready = func(c *trace.Call) bool {
+		_, granted := trace.Get(c.Response, "allocated_containers[0].id.id")
+		return c.Method == "ApplicationMasterProtocol.allocate" && granted
+	}
+	t.StartUp = "the job's submission until containers are granted, on average over the replies that grant some"
+	t.Sweep = []int{100, 1000, 4000, 8000}
+	if o.Quick {
+		t.Time = 15 * time.Second // the job asks in ten rounds, a second apart
 	}
 	return t
 }
@@ -63,13 +73,13 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 		if dir == "" {
 			return "", input.Errorf("--traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.jsonl*"))
+		files, err := os.ReadDir(dir)
 		if err != nil {
 			return "", input.Errorf("--traces", "%v", err)
 		}
 		for _, f := range files {
-			if trace.ScaleOf(f) == scale {
-				return f, nil
+			if name := filepath.Join(dir, f.Name()); strings.Contains(f.Name(), ".jsonl") && trace.ScaleOf(name) == scale {
+				return name, nil
 			}
 		}
 		return "", input.Errorf("--traces", "%s has no trace of scale %d", dir, scale)
@@ -78,16 +88,24 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 
 // startNameNode starts a fresh NameNode to play to.
 func startNameNode(ctx context.Context, dir string) (*System, error) {
-	return startHadoop(ctx, dir, hadoop.StartNameNode, nil)
+	return startHadoop(ctx, dir, hadoop.StartNameNode, nil, func(ctx context.Context, m *hadoop.Master) (string, error) {
+		is, err := m.Metrics(ctx, "Hadoop:service=NameNode,name=FSNamesystemState")
+		return fmt.Sprintf("%v live, %v dead, %v blocks, %v files and folders", is["NumLiveDataNodes"], is["NumDeadDataNodes"], is["BlocksTotal"], is["FilesTotal"]), err
+	})
 }
 
 // startResourceManager starts a fresh Resource Manager to play to. The nodes
 // answer where the overrides say they do.
 func startResourceManager(ctx context.Context, dir string) (*System, error) {
-	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}})
+	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}}, func(ctx context.Context, m *hadoop.Master) (string, error) {
+		nodes, err := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=ClusterMetrics")
+		queue, bad := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root")
+		return fmt.Sprintf("%v active, %v lost, %v containers granted", nodes["NumActiveNMs"], nodes["NumLostNMs"], queue["AggregateContainersAllocated"]), errors.Join(err, bad)
+	})
 }
 
-func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error), query url.Values) (*System, error) {
+func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error), query url.Values,
+	says func(context.Context, *hadoop.Master) (string, error)) (*System, error) {
 	cache, err := hadoop.Cache()
 	if err != nil {
 		return nil, err
@@ -117,5 +135,6 @@ func startHadoop(ctx context.Context, dir string, start func(context.Context, ha
 		stop()
 		return nil, err
 	}
-	return &System{Targets: map[string]replay.Executor{m.Name: executor}, Stop: stop}, nil
+	return &System{Targets: map[string]replay.Executor{m.Name: executor}, Stop: stop,
+		Says: func(ctx context.Context) (string, error) { return says(ctx, m) }}, nil
 }

@@ -19,18 +19,39 @@ type PaperFigure struct {
 	Ours                 func(*experiment) string
 }
 
+// eight is what stands beside the figures with eight containers a node.
+func eight(*experiment) string { return "not played: the recorded job has one container a node" }
+
+// nameNodeFigures are those of the NameNode (§V-C); the paper's job is TeraSort.
+func nameNodeFigures() []PaperFigure {
+	return []PaperFigure{
+		{"5", "throughput against scale, one container a node", "NameNode holds about 20,000 nodes (8 machines, 4 cores each)", (*experiment).knee},
+		{"6", "the same, eight containers a node", "NameNode peaks at about 11,000 nodes", eight},
+		{"7", "latency of each call, one container a node", "blockReceived, complete and heartbeat are the slowest", (*experiment).slowest},
+		{"8", "the same, eight containers a node", "the same three", eight},
+		{"9", "start-up latency against scale", "Resource Manager: see --target resourcemanager", (*experiment).startups},
+		{"10", "start-up latency against containers a node", "Resource Manager: more containers a node, longer start-up", eight},
+	}
+}
+
+// resourceManagerFigures are those of the Resource Manager (§V-D), and beside
+// the NameNode's what is alike.
+func resourceManagerFigures() []PaperFigure {
+	all := nameNodeFigures()
+	all[0].Paper, all[2].Paper = "of the NameNode: see --target namenode", "of the NameNode"
+	all[4].Paper = "grows steadily, 10 s at medium scale, and sharply from 60,000 containers on"
+	return all
+}
+
 // otherFigures are the paper's, for a target that the paper does not have: what
 // is alike stands beside each.
 func otherFigures() []PaperFigure {
-	none := func(*experiment) string { return "not for this target: a node has one task at a time" }
-	return []PaperFigure{
-		{"5", "throughput against scale, one container a node", "NameNode holds about 20,000 nodes (8 machines, 4 cores each)", (*experiment).knee},
-		{"6", "the same, eight containers a node", "NameNode peaks at about 11,000 nodes", none},
-		{"7", "latency of each call, one container a node", "blockReceived, complete and heartbeat are the slowest", (*experiment).slowest},
-		{"8", "the same, eight containers a node", "the same three", none},
-		{"9", "start-up latency against scale", "Resource Manager saturates at 60,000 containers", (*experiment).startups},
-		{"10", "start-up latency against containers a node", "more containers a node, longer start-up", none},
+	all := nameNodeFigures()
+	for _, i := range []int{1, 3, 5} {
+		all[i].Ours = func(*experiment) string { return "not for this target: a node has one task at a time" }
 	}
+	all[4].Paper = "Resource Manager saturates at 60,000 containers"
+	return all
 }
 
 func (e *experiment) knee() string {
@@ -52,7 +73,7 @@ func (e *experiment) held() replay.Verdict {
 }
 
 func (e *experiment) slowest() string {
-	calls := slices.Clone(e.held().Calls)
+	calls := slices.DeleteFunc(slices.Clone(e.held().Calls), func(c replay.CallResult) bool { return c.Service.Mean == 0 })
 	slices.SortStableFunc(calls, func(a, b replay.CallResult) int { return int(1000 * (b.Service.Mean - a.Service.Mean)) })
 	var names []string
 	for _, c := range calls[:min(3, len(calls))] {
@@ -100,7 +121,7 @@ func (e *experiment) playedBack() lab.Table {
 		}
 		c := find(e.played.Calls, row.NodeType, row.Method)
 		equal := yes(c.Made == row.Expected)
-		if row.Nature == "realtime" || row.Nature == "until" {
+		if row.Nature != "logical" {
 			equal = "-"
 		} else if c.Made != row.Expected {
 			unequal++
@@ -108,13 +129,17 @@ func (e *experiment) playedBack() lab.Table {
 		t.Add(row.NodeType, short(row.Method), decidedBy(row.Nature), row.Expected, c.Made, c.Refused, c.Failed, equal)
 	}
 	x := e.extra[e.Check]
-	t.Notes = []string{fmt.Sprintf("%d call types are not as often played as recorded; %d calls refused, %d without a reply, %d denied, %d nodes declared dead.",
-		unequal, e.played.Refused, e.played.Failed, x.denied, len(x.lost))}
+	t.Notes = []string{fmt.Sprintf("%d call types that the program decides are not as often played as recorded; %d calls refused, %d without a reply, %d denied, %d nodes declared dead.",
+		unequal, e.played.Refused, e.played.Failed, x.denied, len(x.lost)),
+		"Decided by chance: as often as recorded no two runs of the recorded system made them, for they follow where work happens to be put and what goes into one call."}
+	if x.says != "" {
+		t.Notes = append(t.Notes, fmt.Sprintf("What %s says at the end: %s.", e.Name, x.says))
+	}
 	return t
 }
 
 func decidedBy(nature string) string {
-	return map[string]string{"logical": "the program", "realtime": "the clock", "until": "a reply"}[nature]
+	return map[string]string{"logical": "the program", "realtime": "the clock", "until": "a reply", "varying": "chance"}[nature]
 }
 
 func find(calls []replay.CallResult, node, method string) replay.CallResult {
@@ -129,7 +154,7 @@ func find(calls []replay.CallResult, node, method string) replay.CallResult {
 // scaled is Figure 5 as a table: what the target does at every scale.
 func (e *experiment) scaled() lab.Table {
 	t := lab.Table{Name: "scaled", Title: fmt.Sprintf("%s against scale (Figures 5 and 9)", e.Name),
-		Columns: []string{e.Unit, "calls/s", "p50 ms", "p99 ms", "lag p99 ms", "refused", "no reply", "declared dead", "start-up ms", "verdict"}}
+		Columns: []string{e.Unit, "calls/s", "p50 ms", "p99 ms", "lag p99 ms", "refused", "no reply", "declared dead", "start-up ms", "it says", "verdict"}}
 	for _, v := range e.swept.Runs {
 		x := e.extra[v.Scale]
 		verdict := v.Verdict
@@ -137,14 +162,20 @@ func (e *experiment) scaled() lab.Table {
 			verdict += ": " + v.Why
 		}
 		t.Add(v.Scale, fmt.Sprintf("%.0f", v.PerSecond), fmt.Sprintf("%.1f", v.Service.P50), fmt.Sprintf("%.1f", v.Service.P99), fmt.Sprintf("%.1f", v.Lag.P99),
-			v.Refused, v.Failed, len(x.lost), fmt.Sprintf("%.0f", x.startupMillis()), verdict)
+			v.Refused, v.Failed, len(x.lost), fmt.Sprintf("%.0f", x.startupMillis()), x.says, verdict)
 	}
 	if e.Time > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
 	}
+	if e.Pace > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; of that the errors count, and not the times.", e.Pace))
+	}
+	if e.swept.PlayerLimit > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit: they send too late to say anything about the target.", e.swept.PlayerLimit, e.Unit))
+	}
 	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
 		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
-	t.Notes = append(t.Notes, "Start-up is from a node's first call until it is registered, with the waits that were learned from small scales.")
+	t.Notes = append(t.Notes, fmt.Sprintf("Start-up is from %s.", e.StartUp))
 	for _, said := range e.swept.Said {
 		t.Notes = append(t.Notes, "When it gave in: "+said)
 	}
@@ -160,7 +191,11 @@ func (e *experiment) latencies() lab.Table {
 	for _, c := range e.callTypes() {
 		cells := []any{c.NodeType, short(c.Method)}
 		for _, v := range e.swept.Runs {
-			cells = append(cells, fmt.Sprintf("%.1f", find(v.Calls, c.NodeType, c.Method).Service.Mean))
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				cells = append(cells, fmt.Sprintf("%.1f", at.Service.Mean))
+			} else {
+				cells = append(cells, "-") // not called while it was measured
+			}
 		}
 		t.Add(cells...)
 	}
@@ -199,9 +234,13 @@ func (e *experiment) latencyFigure() chart.Figure {
 	for _, c := range e.callTypes() {
 		l := chart.Line{Name: c.NodeType + " " + short(c.Method)}
 		for _, v := range e.swept.Runs {
-			l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, find(v.Calls, c.NodeType, c.Method).Service.Mean)
+			if at := find(v.Calls, c.NodeType, c.Method); at.Service.Mean > 0 {
+				l.X, l.Y = append(l.X, float64(v.Scale)), append(l.Y, at.Service.Mean)
+			}
 		}
-		p.Lines = append(p.Lines, l)
+		if len(l.X) > 0 {
+			p.Lines = append(p.Lines, l)
+		}
 	}
 	return chart.Figure{Name: "latency", Columns: 1, Height: 5, Panels: []chart.Panel{p}}
 }

@@ -12,6 +12,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/mine"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/hadooprpc"
@@ -117,13 +118,13 @@ func TestContainersAreGranted(t *testing.T) {
 // learned is the program of the small scales, with the overrides.
 func learned(t *testing.T) *program.Program {
 	t.Helper()
-	corpus := mine.NewCorpus()
+	logs := corpus.New()
 	for _, name := range []string{"n003", "n004", "n006a", "n008", "n012"} {
-		run := corpus.Run(name)
+		run := logs.Run(name)
 		each(t, name+".jsonl.gz", run.Add)
-		corpus.Learn(run)
+		logs.Learn(run)
 	}
-	model, err := mine.Learn(t.Context(), corpus)
+	model, err := mine.Learn(t.Context(), logs)
 	if err != nil {
 		t.Fatal(err)
 	}

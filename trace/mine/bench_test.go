@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // BenchmarkMine mines the traffic of uploading workers at five scales: files of
@@ -15,7 +16,7 @@ func BenchmarkMine(b *testing.B) {
 	for _, calls := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("%dcalls", calls), func(b *testing.B) {
 			for b.Loop() {
-				c := NewCorpus()
+				c := corpus.New()
 				for _, n := range []int{3, 4, 6, 8, 12} {
 					c.Learn(uploads(c, n, calls/33/6))
 				}
@@ -32,7 +33,7 @@ func BenchmarkMine(b *testing.B) {
 	}
 }
 
-func uploads(c *Corpus, n, files int) *Run {
+func uploads(c *corpus.Corpus, n, files int) *corpus.Run {
 	r := c.Run(fmt.Sprintf("n%03d", n))
 	chance := rand.New(rand.NewPCG(uint64(n), 0))
 	var call trace.Call

@@ -3,9 +3,10 @@ package mine
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/ladder"
 )
 
@@ -25,12 +26,12 @@ type Varying struct {
 func (m *Model) varying() []Varying {
 	out := []Varying{}
 	for _, t := range m.totals {
-		if t.nature != varying {
+		if t.Nature != count.Varying {
 			continue
 		}
-		op := m.c.opOf[t.op]
-		v := Varying{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method}
-		for _, p := range t.count.points {
+		op := m.c.OpOf[t.Op]
+		v := Varying{NodeType: m.types[t.Kind].Name, Target: op.Target, Method: op.Method}
+		for _, p := range t.Count.Points {
 			v.Counts = append(v.Counts, p.V)
 		}
 		v.Why, v.chance = m.whyVarying(t)
@@ -41,8 +42,8 @@ func (m *Model) varying() []Varying {
 
 // whyVarying says what shows that a count is not the scale's: runs at one scale
 // that differ, or nodes of one run.
-func (m *Model) whyVarying(t *total) (why string, chance bool) {
-	points := t.count.points
+func (m *Model) whyVarying(t *count.Total) (why string, chance bool) {
+	points := t.Count.Points
 	for i, p := range points {
 		for _, q := range points[:i] {
 			if p.N == q.N && p.V != q.V {
@@ -50,7 +51,7 @@ func (m *Model) whyVarying(t *total) (why string, chance bool) {
 			}
 		}
 	}
-	if f, at, ok := allButOne(points); ok {
+	if f, at, ok := count.AllButOne(points); ok {
 		odd := points[at]
 		if f.At(odd.N) == odd.V { // the largest scale
 			return fmt.Sprintf("%d at n = %d, the largest, where the other runs say otherwise: chance, or the first of many", odd.V, odd.N), false
@@ -58,7 +59,7 @@ func (m *Model) whyVarying(t *total) (why string, chance bool) {
 		return fmt.Sprintf("%s, but %d at n = %d", f, odd.V, odd.N), true
 	}
 	for _, r := range slices.Backward(m.runs) {
-		low, high := r.callsPerNode(t.callType)
+		low, high := callsPerNode(r, t.CallType)
 		if low != high {
 			return fmt.Sprintf("%d to %d calls a node at n = %d", low, high, r.Scale), true
 		}
@@ -67,13 +68,13 @@ func (m *Model) whyVarying(t *total) (why string, chance bool) {
 }
 
 // callsPerNode is how many calls of a type its nodes made at least and at most.
-func (r *Run) callsPerNode(ct callType) (low, high int) {
+func callsPerNode(r *corpus.Run, ct count.CallType) (low, high int) {
 	low = -1
-	for _, s := range r.senders {
-		if s.kind != ct.kind {
+	for _, s := range r.Senders {
+		if s.Kind != ct.Kind {
 			continue
 		}
-		n := r.made(s, ct.op)
+		n := made(r, s, ct.Op)
 		if high = max(high, n); low < 0 || n < low {
 			low = n
 		}
@@ -82,59 +83,34 @@ func (r *Run) callsPerNode(ct callType) (low, high int) {
 }
 
 // made is how often a sender calls something.
-func (r *Run) made(s *sender, op opID) int {
+func made(r *corpus.Run, s *corpus.Sender, op corpus.OpID) int {
 	n := 0
-	for _, i := range s.calls {
-		if r.calls[i].op == op {
+	for _, i := range s.Calls {
+		if r.Calls[i].Op == op {
 			n++
 		}
 	}
 	return n
 }
 
-// strayed recognises a call that every node makes as often, but for one node in
-// twenty at most: those few are noise (PatternMiner §III-B2, nondeterministic
-// calls by comparing logs of one type), and the count is that of the others.
-func (st *site) strayed(made map[*sender]int, nodes count) bool {
-	all := 0
-	for _, p := range nodes.points {
-		all += p.V
-	}
-	by := map[int]int{0: all - len(made)} // how many nodes made so many calls
-	for _, n := range made {
-		by[n]++
-	}
-	usual := 0
-	for n, k := range by {
-		if k > by[usual] || k == by[usual] && n < usual {
-			usual = n
-		}
-	}
-	if by[usual] == all || (all-by[usual])*20 > all {
-		return false
-	}
-	st.count.formula, st.count.exact, st.count.nearly = product(strconv.Itoa(usual), nodes.formula), false, true
-	return true
-}
-
 // strays are the nodes that made another number of calls than all the others,
 // where those are one in twenty at most: what single nodes do once is noise, as
 // a comparison of logs of one type shows (PatternMiner §III-B2).
-func (m *Model) strays(r *Run, t *total) string {
-	var nodes []*sender
-	for _, s := range r.senders {
-		if s.kind == t.kind {
+func (m *Model) strays(r *corpus.Run, t *count.Total) string {
+	var nodes []*corpus.Sender
+	for _, s := range r.Senders {
+		if s.Kind == t.Kind {
 			nodes = append(nodes, s)
 		}
 	}
-	expect := t.at(r.Scale)
+	expect := t.At(r.Scale)
 	if len(nodes) == 0 || expect%len(nodes) != 0 {
 		return ""
 	}
 	var odd []string
 	for _, s := range nodes {
-		if n := r.made(s, t.op); n != expect/len(nodes) {
-			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.syms.Text[s.name]))
+		if n := made(r, s, t.Op); n != expect/len(nodes) {
+			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.Syms.Text[s.Name]))
 		}
 	}
 	if len(odd) == 0 || len(odd)*20 > len(nodes) {
@@ -151,16 +127,16 @@ func (m *Model) doubtful() []Ambiguous {
 	growing := map[bend]string{} // a bend behind which some count still grows, by what
 	for _, grows := range []bool{true, false} {
 		for _, t := range m.totals {
-			before, after, bent := t.bend()
-			if !bent || t.growing() != grows {
+			before, after, bent := bendOf(t)
+			if !bent || stillGrows(t) != grows {
 				continue
 			}
-			a, at := m.doubt(t), bend{t.kind, before, after}
+			a, at := m.doubt(t), bend{t.Kind, before, after}
 			a.Why = fmt.Sprintf("it changed its course between n = %d and %d and may do so again", before, after)
 			switch {
 			case grows:
 				growing[at] = a.Method
-				a.Formulas = append(a.Formulas, fmt.Sprintf("min(%d, %s)", t.largest(), t.count.formula))
+				a.Formulas = append(a.Formulas, fmt.Sprintf("min(%d, %s)", largestOf(t), t.Count.Formula))
 			case growing[at] != "":
 				a.Why = fmt.Sprintf("it changed its course between n = %d and %d together with %s", before, after, growing[at])
 			default:
@@ -170,53 +146,47 @@ func (m *Model) doubtful() []Ambiguous {
 		}
 	}
 	for _, t := range m.totals {
-		if t.nature == logical && t.count.exact && len(m.Program.Scales) == 3 && !plain(t.count.formula) && !t.explained() {
+		if t.Nature == count.Logical && t.Count.Exact && len(m.Program.Scales) == 3 && !count.Plain(t.Count.Formula) && !t.Explained() {
 			a := m.doubt(t)
 			a.Why = "three scales prove no more than a line"
 			out = append(out, a)
 		}
-		i := slices.IndexFunc(t.sites, (*site).paced)
-		if t.nature == logical && i >= 0 {
+		i := slices.IndexFunc(t.Sites, (*count.Site).Paced)
+		if t.Nature == count.Logical && i >= 0 {
 			a := m.doubt(t)
-			a.Why = fmt.Sprintf("the calls keep time, %.1f s apart: it may be the clock that decides, and not the scale", float64(t.sites[i].period)/1e9)
+			a.Why = fmt.Sprintf("the calls keep time, %.1f s apart: it may be the clock that decides, and not the scale", float64(t.Sites[i].Period)/1e9)
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-func (m *Model) doubt(t *total) Ambiguous {
-	op := m.c.opOf[t.op]
-	return Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls",
-		Formulas: []string{t.count.formula.String()}, Next: 2 * m.largest(), of: t.callType}
+func (m *Model) doubt(t *count.Total) Ambiguous {
+	op := m.c.OpOf[t.Op]
+	return Ambiguous{NodeType: m.types[t.Kind].Name, Target: op.Target, Method: op.Method, What: "calls",
+		Formulas: []string{t.Count.Formula.String()}, Next: 2 * m.largest(), of: t.CallType}
 }
 
-// bend is where a count that the scale decides last changed its course.
-func (t *total) bend() (before, after int, ok bool) {
-	text := t.count.formula.String()
-	if t.nature != logical || !t.count.exact || !strings.Contains(text, "min(") && !strings.Contains(text, "max(") {
+// bendOf is where a count that the scale decides last changed its course.
+func bendOf(t *count.Total) (before, after int, ok bool) {
+	text := t.Count.Formula.String()
+	if t.Nature != count.Logical || !t.Count.Exact || !strings.Contains(text, "min(") && !strings.Contains(text, "max(") {
 		return 0, 0, false
 	}
-	return ladder.Break(t.count.points)
+	return ladder.Break(t.Count.Points)
 }
 
-// growing: the count is larger at the largest scale than at the one before.
-func (t *total) growing() bool {
+// stillGrows: the count is larger at the largest scale than at the one before.
+func stillGrows(t *count.Total) bool {
 	top, below := 0, 0
-	for i, p := range t.count.points {
-		if p.N > t.count.points[top].N {
+	for i, p := range t.Count.Points {
+		if p.N > t.Count.Points[top].N {
 			below, top = top, i
 		}
 	}
-	return t.count.points[top].V > t.count.points[below].V
+	return t.Count.Points[top].V > t.Count.Points[below].V
 }
 
-func (t *total) largest() int {
-	return slices.MaxFunc(t.count.points, func(a, b ladder.Point) int { return a.V - b.V }).V
-}
-
-// paced: as often at every scale, at regular intervals of a length that no
-// node's work takes by chance.
-func (st *site) paced() bool {
-	return st.nature == logical && st.period > 5e8 && st.count.formula.Constant()
+func largestOf(t *count.Total) int {
+	return slices.MaxFunc(t.Count.Points, func(a, b ladder.Point) int { return a.V - b.V }).V
 }

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/count"
+	"gleaner/trace/mine/kind"
+	"gleaner/trace/mine/order"
+	"gleaner/trace/mine/pace"
 	"gleaner/trace/program"
 )
 
@@ -17,6 +21,7 @@ type Check struct {
 	SequenceMatch  float64     `json:"sequence_match"`
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
+	AtBest         float64     `json:"intervals_at_best"` // if every call came at the one interval that suits the run best
 	ByType         []TypeCheck `json:"by_type"`
 }
 
@@ -37,13 +42,18 @@ type TypeCheck struct {
 
 // Check holds a recorded run against what was learned. Arguments are compared
 // by value: what comes from a reply is looked up in the replies of this run.
-func (m *Model) Check(r *Run) *Check {
-	r.sort()
-	m.c.assign(r, m.types)
-	m.sites.place(r)
+func (m *Model) Check(r *corpus.Run) *Check {
+	m.c.WriteLists([]*corpus.Run{r})
+	r.Sort()
+	kind.Assign(m.c, r, m.types, m.rules)
+	m.sites.Sites.Place(r)
 	rows := m.countRows(r)
-	m.checkArguments(r, rows)
-	out := &Check{SequenceMatch: m.checkSequences(r), Intervals: m.checkIntervals(r)}
+	m.args.Compare(r, func(c *corpus.Call, matched int) {
+		row := rows[count.CallType{Kind: c.Sender.Kind, Op: c.Op}]
+		row.Arguments += len(c.Request.Values)
+		row.ArgumentsMatched += matched
+	})
+	out := &Check{SequenceMatch: m.checkSequences(r), Intervals: m.checkIntervals(r), AtBest: shareOf(pace.Repeat(m.sites, r, r))}
 	var arguments, matched int
 	for _, row := range rows {
 		out.CallsExpected += row.Expected
@@ -64,7 +74,7 @@ func (m *Model) Check(r *Run) *Check {
 // a reply or chance, was foretold exactly or named as ambiguous.
 func (c *Check) Exact() bool {
 	return !slices.ContainsFunc(c.ByType, func(t TypeCheck) bool {
-		return t.Expected != t.Predicted && t.Nature == logical.String() && !t.named
+		return t.Expected != t.Predicted && t.Nature == count.Logical.String() && !t.named
 	})
 }
 
@@ -73,6 +83,8 @@ func (t TypeCheck) miss() float64 {
 	return math.Abs(float64(t.Expected-t.Predicted)) / float64(max(t.Expected, t.Predicted, 1))
 }
 
+func shareOf(s pace.Share) float64 { return share(s.Part, s.Of) }
+
 func share(part, whole int) float64 {
 	if whole == 0 {
 		return 1
@@ -80,21 +92,21 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-func (m *Model) countRows(r *Run) map[callType]*TypeCheck {
-	rows := map[callType]*TypeCheck{}
-	row := func(ct callType) *TypeCheck {
+func (m *Model) countRows(r *corpus.Run) map[count.CallType]*TypeCheck {
+	rows := map[count.CallType]*TypeCheck{}
+	row := func(ct count.CallType) *TypeCheck {
 		if rows[ct] == nil {
-			op := m.c.opOf[ct.op]
-			rows[ct] = &TypeCheck{NodeType: m.types[ct.kind].name, Target: op.target, Method: op.method, Nature: varying.String()}
+			op := m.c.OpOf[ct.Op]
+			rows[ct] = &TypeCheck{NodeType: m.types[ct.Kind].Name, Target: op.Target, Method: op.Method, Nature: count.Varying.String()}
 		}
 		return rows[ct]
 	}
 	for _, t := range m.totals {
-		w := row(t.callType)
-		w.Predicted, w.Nature = t.at(r.Scale), t.nature.String()
+		w := row(t.CallType)
+		w.Predicted, w.Nature = t.At(r.Scale), t.Nature.String()
 	}
-	for i := range r.calls {
-		row(callType{r.calls[i].sender.kind, r.calls[i].op}).Expected++
+	for i := range r.Calls {
+		row(count.CallType{Kind: r.Calls[i].Sender.Kind, Op: r.Calls[i].Op}).Expected++
 	}
 	for ct, w := range rows {
 		if w.Expected == 0 && w.Predicted == 0 {
@@ -106,20 +118,20 @@ func (m *Model) countRows(r *Run) map[callType]*TypeCheck {
 }
 
 // explainMisses says of every count that was foretold wrong what is known of it.
-func (m *Model) explainMisses(r *Run, rows map[callType]*TypeCheck) {
+func (m *Model) explainMisses(r *corpus.Run, rows map[count.CallType]*TypeCheck) {
 	doubts := m.doubts()
 	for _, t := range m.totals {
-		w := rows[t.callType]
+		w := rows[t.CallType]
 		if w == nil || w.Expected == w.Predicted {
 			continue
 		}
 		switch {
-		case t.nature == varying:
+		case t.Nature == count.Varying:
 			w.Why, _ = m.whyVarying(t)
-		case t.nature == logical:
-			w.Why, w.named = doubts[t.callType], doubts[t.callType] != ""
+		case t.Nature == count.Logical:
+			w.Why, w.named = doubts[t.CallType], doubts[t.CallType] != ""
 			if odd := m.strays(r, t); odd != "" {
-				w.Why, w.Nature = odd, varying.String()
+				w.Why, w.Nature = odd, count.Varying.String()
 			}
 		}
 	}
@@ -127,19 +139,21 @@ func (m *Model) explainMisses(r *Run, rows map[callType]*TypeCheck) {
 
 // doubts says of every call type why its count is not sure, if it is not: by
 // itself, by a loop it is in, or by the number of nodes.
-func (m *Model) doubts() map[callType]string {
-	out := map[callType]string{}
+func (m *Model) doubts() map[count.CallType]string {
+	out := map[count.CallType]string{}
 	for k := range m.types {
 		if len(m.others(m.nodes[k])) > 0 {
 			for _, t := range m.totals {
-				if t.kind == k {
-					out[t.callType] = "the number of nodes is ambiguous"
+				if t.Kind == k {
+					out[t.CallType] = "the number of nodes is ambiguous"
 				}
 			}
 		}
-		eachLoop(m.shapes[k].steps, func(loop *step) {
-			if len(m.others(loop.repeat)) > 0 {
-				eachCall(loop.body, func(st *site) { out[callType{k, st.op}] = "the iterations of a loop are ambiguous" })
+		order.EachLoop(m.shapes[k].Steps, func(loop *order.Step) {
+			if len(m.others(loop.Repeat)) > 0 {
+				order.EachCall(loop.Body, func(st *count.Site) {
+					out[count.CallType{Kind: k, Op: st.Op}] = "the iterations of a loop are ambiguous"
+				})
 			}
 		})
 	}
@@ -151,116 +165,40 @@ func (m *Model) doubts() map[callType]string {
 	return out
 }
 
-// checkArguments compares every argument of the run with its rule's value.
-func (m *Model) checkArguments(r *Run, rows map[callType]*TypeCheck) {
-	e := newEvaluator(m.sites)
-	for _, st := range m.sites.all {
-		for _, a := range st.args {
-			for _, s := range a.slots() {
-				for _, rule := range s.best() {
-					if src, ok := rule.(source); ok {
-						e.need(src)
-					}
-				}
-			}
-		}
-	}
-	e.walk(r, func(i int32) {
-		call := &r.calls[i]
-		row := rows[callType{call.sender.kind, call.op}]
-		row.Arguments += len(call.req.values)
-		if call.site == noSite {
-			return
-		}
-		st := m.sites.all[call.site]
-		for pos, p := range st.plan(m.c, call.req.shape) {
-			if st.args[p.arg].foretold(e, occ{r, i, int32(pos), p.star}) {
-				row.ArgumentsMatched++
-			}
-		}
-	})
-}
-
-// foretold reports whether the argument's rules give the value recorded.
-func (a *arg) foretold(e *evaluator, o occ) bool {
-	switch {
-	case a.constant:
-		return o.raw() == a.value
-	case a.whole == nil:
-		return false
-	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
-		return a.whole.foretold(e, o)
-	}
-	if intern.Separators(e.c.syms.Text[o.raw()]) != a.pattern {
-		return false
-	}
-	for _, s := range a.words {
-		if !s.foretold(e, o) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *slot) foretold(e *evaluator, o occ) bool {
-	want, ok := s.value(e.c, o)
-	if !ok {
-		return false
-	}
-	for _, r := range s.best() {
-		if t, isTime := r.(now); isTime {
-			return t.meets(e.c, o, want)
-		}
-		if set, isSet := r.(shuffled); isSet {
-			return set.set[want]
-		}
-		if src, isSource := r.(source); isSource && src.sel == each {
-			if src.among(e, o, want) {
-				return true
-			}
-			continue
-		}
-		if v, known := r.value(e, o); known {
-			return v == want
-		}
-	}
-	return false
-}
-
 // checkSequences compares, for every sender, the calls foretold and the calls
 // made, as far as they follow the program: the share of both that is common
 // and in the same order.
-func (m *Model) checkSequences(r *Run) float64 {
-	foretold := map[int][]opID{}
+func (m *Model) checkSequences(r *corpus.Run) float64 {
+	foretold := map[int][]corpus.OpID{}
 	both, all := 0, 0
-	for _, snd := range r.senders {
-		st := m.shapes[snd.kind]
-		if len(st.steps) == 0 {
+	for _, snd := range r.Senders {
+		st := m.shapes[snd.Kind]
+		if len(st.Steps) == 0 {
 			continue
 		}
-		if foretold[snd.kind] == nil {
-			foretold[snd.kind] = []opID{}
-			for _, site := range st.expand(r.Scale) {
-				foretold[snd.kind] = append(foretold[snd.kind], m.sites.all[site].op)
+		if foretold[snd.Kind] == nil {
+			foretold[snd.Kind] = []corpus.OpID{}
+			for _, site := range st.Expand(r.Scale) {
+				foretold[snd.Kind] = append(foretold[snd.Kind], m.sites.All[site].Op)
 			}
 		}
-		var made []opID
-		for _, sym := range m.sites.log(r, snd, logical) {
-			made = append(made, m.sites.all[sym].op)
+		var made []corpus.OpID
+		for _, sym := range order.Log(m.sites, r, snd, count.Logical) {
+			made = append(made, m.sites.All[sym].Op)
 		}
-		both += 2 * commonLength(foretold[snd.kind], made)
-		all += len(foretold[snd.kind]) + len(made)
+		both += 2 * commonLength(foretold[snd.Kind], made)
+		all += len(foretold[snd.Kind]) + len(made)
 	}
 	return share(both, all)
 }
 
 // commonLength is the length of the longest common subsequence; of very long
 // sequences, how much their counts have in common.
-func commonLength(a, b []opID) int {
+func commonLength(a, b []corpus.OpID) int {
 	if len(a)*len(b) < 4e7 {
-		return len(common2(a, b))
+		return len(order.Common(a, b))
 	}
-	counts := map[opID]int{}
+	counts := map[corpus.OpID]int{}
 	for _, op := range a {
 		counts[op]++
 	}
@@ -275,11 +213,11 @@ func commonLength(a, b []opID) int {
 }
 
 // checkIntervals is the share of intervals within 10% of the foretold ones.
-func (m *Model) checkIntervals(r *Run) float64 {
+func (m *Model) checkIntervals(r *corpus.Run) float64 {
 	near, all := 0, 0
-	m.sites.eachGap(r, func(g gap, ms float64) {
+	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		all++
-		f, ok := m.timing.gaps[g]
+		f, ok := m.timing.Gaps[g]
 		if !ok {
 			return
 		}

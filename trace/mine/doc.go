@@ -2,24 +2,23 @@
 // there are, the loops they run, how every count follows the scale, and where
 // every argument comes from (PatternMiner §III-B).
 //
-// A Corpus takes runs of several scales, call by call. Learn then goes through
-// these steps, each in a file of its own:
+// Learn goes through these steps, each a room of its own; none imports one below
+// it in this list:
 //
-//	types      senders that behave alike
-//	site       calls of a type that have one form: the contexts of all below
-//	count      why a site is called as often as it is: program, clock, reply, chance
-//	           (clock: how long nodes go on; chance: what shows that it is chance)
-//	rule       arguments known by their place: constant, regular, a time
-//	flow       arguments that earlier calls hold (source: where; the evaluator
-//	           walks through a run in time and knows what every source holds)
-//	table      arguments that other arguments decide
-//	reach      calls that others give rise to
-//	structure  logs folded into loops (fold) and aligned across nodes and scales
-//	times      intervals, rate limits and starts
-//	list       how long lists are whose length varies
-//	write      all of it as a program
+//	corpus    the runs to learn from: every sender's log (intern keeps each text once)
+//	kind      senders that behave alike
+//	site      calls of a kind that have one form: the contexts of all below
+//	flow      where in earlier calls a value is found
+//	argument  how the value of an argument is known: by its place, by flow, by
+//	          other arguments
+//	count     why a site is called as often as it is: program, clock, reply,
+//	          chance, or calls of others (ladder: the formulas)
+//	order     logs folded into loops (fold) and aligned across nodes and scales
+//	pace      intervals, rate limits and starts
 //
-// Check walks through another run with the same evaluator and compares every
-// value. No step knows the name of a method or a field; and nothing is decided
-// by chance or by the order of a map, so the same runs give the same program.
+// This package then writes all of it as a program, reports what is known and
+// what is not, and checks it: Check walks through another run and compares every
+// count, order, value and interval. No step knows the name of a method or a
+// field; and nothing is decided by chance or by the order of a map, so the same
+// runs give the same program.
 package mine

@@ -3,10 +3,8 @@ package mine
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"io"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,15 +12,16 @@ import (
 
 	"gleaner/input"
 	"gleaner/input/mapping"
+	"gleaner/trace/mine/kind"
 	"gleaner/trace/program"
 )
 
 // Overrides is what a user knows better (docs/trace.md): which senders are of
 // one type, and what an argument is that nothing explains.
 type Overrides struct {
-	Types     []TypeRule `yaml:"types"`
-	Arguments []ArgRule  `yaml:"arguments"`
-	Calls     []CallRule `yaml:"calls"`
+	Types     []kind.Rule `yaml:"types"`
+	Arguments []ArgRule   `yaml:"arguments"`
+	Calls     []CallRule  `yaml:"calls"`
 }
 
 // A CallRule says what a call waits for.
@@ -38,23 +37,6 @@ type ArgRule struct {
 	Method   string           `yaml:"method"`
 	Argument string           `yaml:"argument"`
 	Value    program.Template `yaml:"value"`
-}
-
-// UnmarshalYAML reads a type rule; senders is a regular expression.
-func (t *TypeRule) UnmarshalYAML(n *yaml.Node) error {
-	var plain struct {
-		Name    string `yaml:"type"`
-		Senders string `yaml:"senders"`
-	}
-	if err := n.Decode(&plain); err != nil {
-		return err
-	}
-	pattern, err := regexp.Compile("^(?:" + plain.Senders + ")$")
-	if err != nil || plain.Name == "" || plain.Senders == "" {
-		return fmt.Errorf("line %d: a type has a name and a regular expression of its senders", n.Line)
-	}
-	t.Name, t.Senders = plain.Name, pattern
-	return nil
 }
 
 // ReadOverrides reads overrides; name is the file's, for errors.

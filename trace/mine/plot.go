@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/pace"
 	"gleaner/trace/program"
 )
 
@@ -22,11 +24,11 @@ type Curve struct {
 func (m *Model) Curves() []Curve {
 	var out []Curve
 	for _, t := range m.totals {
-		if t.count.exact && t.count.formula.Constant() {
+		if t.Count.Exact && t.Count.Formula.Constant() {
 			continue
 		}
-		c := Curve{Name: m.types[t.kind].name + " " + m.c.opOf[t.op].method, Formula: t.count.formula, Exact: t.count.exact}
-		for _, p := range t.count.points {
+		c := Curve{Name: m.types[t.Kind].Name + " " + m.c.OpOf[t.Op].Method, Formula: t.Count.Formula, Exact: t.Count.Exact}
+		for _, p := range t.Count.Points {
 			c.N, c.V = append(c.N, float64(p.N)), append(c.V, float64(p.V))
 		}
 		out = append(out, c)
@@ -37,9 +39,9 @@ func (m *Model) Curves() []Curve {
 
 // Intervals pairs the intervals of a checked run with the foretold ones, in
 // milliseconds.
-func (m *Model) Intervals(r *Run) (foretold, recorded []float64) {
-	m.sites.eachGap(r, func(g gap, ms float64) {
-		if f, ok := m.timing.gaps[g]; ok {
+func (m *Model) Intervals(r *corpus.Run) (foretold, recorded []float64) {
+	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
+		if f, ok := m.timing.Gaps[g]; ok {
 			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
 		}
 	})
@@ -54,17 +56,13 @@ func (m *Model) Diagram() string {
 	type edge struct{ from, to, label string }
 	calls, flows := map[edge]int{}, map[edge]int{}
 	for k, t := range m.types {
-		fmt.Fprintf(&out, "  %q [label=%q];\n", t.name, fmt.Sprintf("%s\n%s nodes, %d loops", t.name, m.nodes[k].formula, m.shapes[k].loops()))
+		fmt.Fprintf(&out, "  %q [label=%q];\n", t.Name, fmt.Sprintf("%s\n%s nodes, %d loops", t.Name, m.nodes[k].Formula, m.shapes[k].Loops()))
 	}
-	for _, st := range m.sites.all {
-		calls[edge{m.types[st.kind].name, m.c.opOf[st.op].target, ""}]++
-		for _, a := range st.args {
-			for _, s := range a.slots() {
-				for _, r := range s.rules {
-					if src, ok := r.(source); ok && src.from.kind == siteScope && src.key >= sameSender && m.sites.all[src.from.id].kind != st.kind {
-						flows[edge{m.types[m.sites.all[src.from.id].kind].name, m.types[st.kind].name, ""}]++
-					}
-				}
+	for _, st := range m.sites.All {
+		calls[edge{m.types[st.Kind].Name, m.c.OpOf[st.Op].Target, ""}]++
+		for _, from := range m.args.From(st.Site) {
+			if kind := m.sites.All[from].Kind; kind != st.Kind {
+				flows[edge{m.types[kind].Name, m.types[st.Kind].Name, ""}]++
 			}
 		}
 	}

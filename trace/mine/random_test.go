@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // A script is a random program with known truth: it is run at five scales, and
@@ -83,7 +84,7 @@ func drawScript(t *rapid.T) script {
 }
 
 // run plays the script at a scale.
-func (s script) run(c *Corpus, n int, chance *rand.Rand) *Run {
+func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Run {
 	r := c.Run(fmt.Sprintf("n%03d", n))
 	now := int64(1e18)
 	for _, ty := range s.types {
@@ -124,7 +125,7 @@ func TestRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScript(t)
 		chance := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		c := NewCorpus()
+		c := corpus.New()
 		for _, n := range []int{3, 4, 6, 8, 12} {
 			c.Learn(s.run(c, n, chance))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 )
 
 // TestRecordedSystems mines recordings of real systems at n = 3 to 12 and holds
@@ -47,7 +48,7 @@ func TestRecordedSystems(t *testing.T) {
 }
 
 func learnRecorded(t *testing.T, system string, change func(*trace.Call)) (*Model, *Report, *Check) {
-	c := NewCorpus()
+	c := corpus.New()
 	for _, name := range []string{"n003", "n004", "n006a", "n006b", "n008", "n012"} {
 		c.Learn(recorded(t, c, system+"/"+name, change))
 	}
@@ -75,7 +76,7 @@ func knownBreaks(t *testing.T, r *Report) {
 	}
 }
 
-func recorded(t *testing.T, c *Corpus, name string, change func(*trace.Call)) *Run {
+func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Run {
 	r, err := trace.Open("../../../shared/data/traces/" + name + ".jsonl.gz")
 	if input.Is(err) {
 		t.Skipf("no recordings at hand: %v", err)

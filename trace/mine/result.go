@@ -9,53 +9,75 @@ import (
 	"strconv"
 
 	"gleaner/input"
-	"gleaner/trace"
+	"gleaner/trace/mine/argument"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/count"
+	"gleaner/trace/mine/kind"
 	"gleaner/trace/mine/ladder"
+	"gleaner/trace/mine/neighbour"
+	"gleaner/trace/mine/order"
+	"gleaner/trace/mine/pace"
+	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
 )
 
 // A Model is what was learned from the runs of a corpus.
 type Model struct {
-	c       *Corpus
-	runs    []*Run
-	types   []*nodeType
-	nodes   []count
-	sites   *sites
-	totals  []*total
-	shapes  []*structure
-	timing  *timing
-	lists   map[siteID]lengths
+	c       *corpus.Corpus
+	runs    []*corpus.Run
+	rules   []kind.Rule
+	types   []*kind.Kind
+	nodes   []count.Count
+	sites   *count.Sites
+	args    *argument.Rules
+	totals  []*count.Total
+	shapes  []*order.Structure
+	timing  *pace.Timing
+	lists   argument.Lists
 	Program *program.Program
 }
 
-// Learn mines the runs that were added to the corpus.
-func Learn(ctx context.Context, c *Corpus) (*Model, error) {
-	m := &Model{c: c, runs: c.runs}
+// Learn mines the runs that were added to the corpus. Rules are the user's word
+// on node types; without any, behaviour alone decides.
+func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, error) {
+	m := &Model{c: c, runs: c.Runs, rules: rules}
 	for _, step := range []func(){
 		func() {
+			c.FindLists(m.runs)
+			c.WriteLists(m.runs)
 			for _, r := range m.runs {
-				r.sort()
+				r.Sort()
 			}
-			m.types = c.findTypes(m.runs)
-			m.sites = c.findSites(m.runs)
-		},
-		m.learnCounts,
-		func() {
-			m.sites.solve(m.runs)
-			for _, st := range m.sites.all {
-				m.sites.findReach(st, m.runs)
+			m.types = kind.Find(c, m.runs, rules)
+			for k := range m.types {
+				m.nodes = append(m.nodes, count.Nodes(k, m.runs))
 			}
 		},
+		func() { m.sites = count.Learn(site.Find(c, m.runs), m.nodes, m.runs) },
+		func() { m.args = argument.Learn(m.sites.Sites, m.runs) },
 		func() {
-			m.shapes = m.sites.structures(m.nodes, m.runs)
-			for _, st := range m.sites.all {
-				st.learnReach()
+			if neighbour.Split(m.sites, m.args, m.runs) {
+				m.sites = count.Learn(m.sites.Sites, m.nodes, m.runs)
+				m.args = argument.Learn(m.sites.Sites, m.runs)
 			}
-			m.totals = m.sites.totals(m.runs)
 		},
 		func() {
-			m.timing = m.sites.times(m.runs, len(m.types))
-			m.lists = m.sites.listLengths(m.runs)
+			for _, st := range m.sites.All {
+				for users := range m.args.Users(st.Site, m.runs) {
+					if m.sites.FindReach(st, users, m.runs); len(st.Reach) > 0 {
+						break
+					}
+				}
+			}
+			m.shapes = order.Find(m.sites, m.nodes, m.runs)
+			for _, st := range m.sites.All {
+				st.LearnReach()
+			}
+			m.totals = m.sites.Totals(m.runs)
+		},
+		func() {
+			m.timing = pace.Learn(m.sites, m.runs, len(m.types))
+			m.lists = argument.ListLengths(m.sites.Sites, m.runs)
 		},
 		func() { m.Program = m.write() },
 	} {
@@ -84,12 +106,12 @@ func (m *Model) Conflicts() []error {
 	return out
 }
 
-func (m *Model) differ(a, b *Run) string {
-	of := func(r *Run) ([]int, map[opID]float64) {
-		nodes, all := make([]int, len(m.types)), map[opID]float64{}
-		for _, s := range r.senders {
-			nodes[s.kind]++
-			for op, v := range r.profile(s) {
+func (m *Model) differ(a, b *corpus.Run) string {
+	of := func(r *corpus.Run) ([]int, map[corpus.OpID]float64) {
+		nodes, all := make([]int, len(m.types)), map[corpus.OpID]float64{}
+		for _, s := range r.Senders {
+			nodes[s.Kind]++
+			for op, v := range kind.Profile(r, s) {
 				all[op] += v
 			}
 		}
@@ -99,44 +121,27 @@ func (m *Model) differ(a, b *Run) string {
 	nodesB, callsB := of(b)
 	for k := range m.types {
 		if nodesA[k] != nodesB[k] {
-			return fmt.Sprintf("has %d nodes of type %s and not %d", nodesA[k], m.types[k].name, nodesB[k])
+			return fmt.Sprintf("has %d nodes of type %s and not %d", nodesA[k], m.types[k].Name, nodesB[k])
 		}
 	}
-	if cosine(callsA, callsB) < alike {
+	if kind.Cosine(callsA, callsB) < kind.Alike {
 		return "makes other calls"
 	}
 	return ""
 }
 
-func (m *Model) learnCounts() {
-	for k := range m.types {
-		m.nodes = append(m.nodes, nodesOf(k, m.runs))
-	}
-	m.sites.counts(m.nodes, m.runs)
-	for _, st := range m.sites.all {
-		switch st.nature {
-		case realtime:
-			m.sites.keepTime(st, m.nodes[st.kind], m.runs)
-		case varying:
-			if st.count.nearly {
-				continue
-			}
-			st.count = perNode(st.count, m.nodes[st.kind])
-		}
-	}
-}
-
 // A Report is what mining and checking tell, as docs/trace.md describes it.
 type Report struct {
-	Runs        []RunReport  `json:"runs"`
-	NodeTypes   []TypeReport `json:"node_types"`
-	Arguments   Arguments    `json:"arguments"`
-	Unknown     []Unknown    `json:"unknown"`
-	CountsExact bool         `json:"counts_exact"`
-	Ambiguous   []Ambiguous  `json:"ambiguous"`
-	Varying     []Varying    `json:"varying"`
-	Throttled   []Throttled  `json:"throttled"`
-	Check       *Check       `json:"check,omitempty"`
+	Runs        []RunReport    `json:"runs"`
+	NodeTypes   []TypeReport   `json:"node_types"`
+	Arguments   argument.Known `json:"arguments"`
+	Unknown     []Unknown      `json:"unknown"`
+	CountsExact bool           `json:"counts_exact"`
+	Ambiguous   []Ambiguous    `json:"ambiguous"`
+	Varying     []Varying      `json:"varying"`
+	Throttled   []Throttled    `json:"throttled"`
+	Repeats     []Repeated     `json:"repeats"`
+	Check       *Check         `json:"check,omitempty"`
 }
 
 // A RunReport is one file that was read.
@@ -154,15 +159,6 @@ type TypeReport struct {
 	Calls        int            `json:"calls"` // different calls it makes
 	Loops        int            `json:"loops"`
 	Realtime     []string       `json:"realtime"`
-}
-
-// Arguments says how the arguments of all call sites are known (Table IV).
-type Arguments struct {
-	Total    int `json:"total"`
-	Constant int `json:"constant"`
-	Regular  int `json:"regular"`
-	Flow     int `json:"flow"`
-	Unknown  int `json:"unknown"`
 }
 
 // Unknown is an argument whose value nothing explains, and what fills it instead.
@@ -187,7 +183,7 @@ type Ambiguous struct {
 	Next     int      `json:"next_scale"` // the scale that would tell them apart
 	Why      string   `json:"why,omitempty"`
 
-	of callType
+	of count.CallType
 }
 
 // Throttled is a call that comes at the interval of a rate limit once there are
@@ -200,12 +196,33 @@ type Throttled struct {
 	From     int     `json:"from_scale"`
 }
 
+// Repeated is how well one run of a scale foretells another of the same scale: a
+// measure of what mining can hope for.
+type Repeated struct {
+	Files     [2]string `json:"files"`
+	Scale     int       `json:"scale"`
+	Intervals float64   `json:"intervals_within_10pct"` // of one run, by the usual intervals of the other
+}
+
+func (m *Model) repeats() []Repeated {
+	out := []Repeated{}
+	for i, b := range m.runs {
+		for _, a := range m.runs[:i] {
+			if a.Scale == b.Scale {
+				ab, ba := pace.Repeat(m.sites, b, a), pace.Repeat(m.sites, a, b)
+				out = append(out, Repeated{[2]string{a.File, b.File}, a.Scale, share(ab.Part+ba.Part, ab.Of+ba.Of)})
+			}
+		}
+	}
+	return out
+}
+
 func (m *Model) throttled() []Throttled {
 	out := []Throttled{}
-	for _, st := range m.sites.all {
-		if l, ok := m.timing.limits[gap{site: st.id}]; ok {
-			op := m.c.opOf[st.op]
-			out = append(out, Throttled{m.types[st.kind].name, op.target, op.method, math.Round(10*l.ms) / 10, l.from})
+	for _, st := range m.sites.All {
+		if l, ok := m.timing.Limits[pace.Gap{Site: st.ID}]; ok {
+			op := m.c.OpOf[st.Op]
+			out = append(out, Throttled{m.types[st.Kind].Name, op.Target, op.Method, math.Round(10*l.Millis) / 10, l.From})
 		}
 	}
 	return out
@@ -215,37 +232,37 @@ func (m *Model) throttled() []Throttled {
 func (m *Model) Report() *Report {
 	out := &Report{Unknown: []Unknown{}, Ambiguous: []Ambiguous{}, CountsExact: true}
 	for _, r := range m.runs {
-		out.Runs = append(out.Runs, RunReport{r.File, r.Scale, len(r.calls), len(r.senders)})
+		out.Runs = append(out.Runs, RunReport{r.File, r.Scale, len(r.Calls), len(r.Senders)})
 	}
 	for k := range m.types {
 		out.NodeTypes = append(out.NodeTypes, m.typeReport(k))
 	}
-	for _, st := range m.sites.all {
-		for _, a := range st.args {
-			out.Arguments.add(a.class())
-			if a.class() == unknown {
-				out.Unknown = append(out.Unknown, m.unknown(st, a))
-			}
+	for _, st := range m.sites.All {
+		out.Arguments.Add(m.args.Count(st.Site))
+		for _, u := range m.args.Unknown(st.Site) {
+			op := m.c.OpOf[st.Op]
+			out.Unknown = append(out.Unknown, Unknown{NodeType: m.types[st.Kind].Name, Target: op.Target, Method: op.Method, Call: st.Label,
+				Argument: u.Name, Example: shorten(u.Example), Generator: u.Generator})
 		}
 	}
-	out.Ambiguous, out.Varying, out.Throttled = m.Ambiguous(), m.varying(), m.throttled()
+	out.Ambiguous, out.Varying, out.Throttled, out.Repeats = m.Ambiguous(), m.varying(), m.throttled(), m.repeats()
 	out.CountsExact = len(out.Ambiguous) == 0 && !slices.ContainsFunc(out.Varying, func(v Varying) bool { return !v.chance })
 	return out
 }
 
 func (m *Model) largest() int {
-	return slices.MaxFunc(m.runs, func(a, b *Run) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
+	return slices.MaxFunc(m.runs, func(a, b *corpus.Run) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
 }
 
 func (m *Model) typeReport(k int) TypeReport {
-	t := TypeReport{Name: m.types[k].name, NodesByScale: map[string]int{}, Loops: m.shapes[k].loops(), Realtime: []string{}}
-	for _, p := range m.nodes[k].points {
+	t := TypeReport{Name: m.types[k].Name, NodesByScale: map[string]int{}, Loops: m.shapes[k].Loops(), Realtime: []string{}}
+	for _, p := range m.nodes[k].Points {
 		t.NodesByScale[strconv.Itoa(p.N)] = p.V
 	}
-	for _, st := range m.sites.all {
-		if st.kind == k {
+	for _, st := range m.sites.All {
+		if st.Kind == k {
 			t.Calls++
-			if method := m.c.opOf[st.op].method; st.nature == realtime && !slices.Contains(t.Realtime, method) {
+			if method := m.c.OpOf[st.Op].Method; st.Nature == count.Realtime && !slices.Contains(t.Realtime, method) {
 				t.Realtime = append(t.Realtime, method)
 			}
 		}
@@ -253,39 +270,17 @@ func (m *Model) typeReport(k int) TypeReport {
 	return t
 }
 
-func (a *Arguments) add(c class) {
-	a.Total++
-	switch c {
-	case constant:
-		a.Constant++
-	case regular:
-		a.Regular++
-	case flow:
-		a.Flow++
-	default:
-		a.Unknown++
-	}
-}
-
 // Targets is Table IV for each target by itself. As in the paper, a loop
 // counts once and a type of nodes counts once.
-func (m *Model) Targets() map[string]Arguments {
-	out := map[string]Arguments{}
-	for _, st := range m.sites.all {
-		target := m.c.opOf[st.op].target
+func (m *Model) Targets() map[string]argument.Known {
+	out := map[string]argument.Known{}
+	for _, st := range m.sites.All {
+		target := m.c.OpOf[st.Op].Target
 		t := out[target]
-		for _, a := range st.args {
-			t.add(a.class())
-		}
+		t.Add(m.args.Count(st.Site))
 		out[target] = t
 	}
 	return out
-}
-
-func (m *Model) unknown(st *site, a *arg) Unknown {
-	op := m.c.opOf[st.op]
-	return Unknown{NodeType: m.types[st.kind].name, Target: op.target, Method: op.method, Call: st.label, Argument: a.name,
-		Example: shorten(m.c.syms.Text[a.value]), Generator: m.template(a).String()}
 }
 
 func shorten(s string) string {
@@ -312,35 +307,32 @@ func (m *Model) Ambiguous() []Ambiguous {
 // alternatives lists the counts of which two formulas say different things at a scale.
 func (m *Model) alternatives(scale int) []Ambiguous {
 	out := []Ambiguous{}
-	add := func(a Ambiguous, c count) {
+	add := func(a Ambiguous, c count.Count) {
 		seen := map[int]bool{}
-		for _, f := range c.forms {
+		for _, f := range c.Forms {
 			if v := f.At(scale); !seen[v] {
 				seen[v] = true
 				a.Formulas = append(a.Formulas, f.String())
 			}
 		}
 		if len(a.Formulas) > 1 {
-			a.Next = ladder.Separating(c.forms, m.largest(), scale)
+			a.Next = ladder.Separating(c.Forms, m.largest(), scale)
 			out = append(out, a)
 		}
 	}
 	for k, t := range m.types {
-		add(Ambiguous{NodeType: t.name, What: "nodes"}, m.nodes[k])
+		add(Ambiguous{NodeType: t.Name, What: "nodes"}, m.nodes[k])
 	}
 	for k, st := range m.shapes {
-		eachLoop(st.steps, func(loop *step) {
-			add(Ambiguous{NodeType: m.types[k].name, Method: m.c.opOf[loop.first().op].method, What: "iterations"}, loop.repeat)
+		order.EachLoop(st.Steps, func(loop *order.Step) {
+			add(Ambiguous{NodeType: m.types[k].Name, Method: m.c.OpOf[loop.First().Op].Method, What: "iterations"}, loop.Repeat)
 		})
 	}
 	for _, t := range m.totals {
-		if t.nature == logical && !t.explained() {
-			op := m.c.opOf[t.op]
-			add(Ambiguous{NodeType: m.types[t.kind].name, Target: op.target, Method: op.method, What: "calls", of: t.callType}, t.count)
+		if t.Nature == count.Logical && !t.Explained() {
+			op := m.c.OpOf[t.Op]
+			add(Ambiguous{NodeType: m.types[t.Kind].Name, Target: op.Target, Method: op.Method, What: "calls", of: t.CallType}, t.Count)
 		}
 	}
 	return out
 }
-
-// isNumber reports whether leaves of a kind are written without quotes.
-func isNumber(k trace.Kind) bool { return k != trace.String }

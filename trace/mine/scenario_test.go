@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 )
 
@@ -19,35 +20,36 @@ import (
 //
 //	[TIME] SENDER[#ID][^PARENT]: [REPLY =] METHOD(ARG, ARG...)
 //
-// Calls are 10 ms apart unless a time in seconds stands before them.
+// Calls are 10 ms apart unless a time in seconds stands before them. A list is
+// [1 2 3], in a reply [1,2,3].
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
-		corpus := NewCorpus()
-		var check *Run
+		c := corpus.New()
+		var check *corpus.Run
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "run", "check":
 				var scale int
 				d.ScanArgs(t, "n", &scale)
-				r := corpus.Run(fmt.Sprintf("n%03d", scale))
-				for _, c := range parseLog(t, d.Input, scale) {
-					r.Add(c)
+				r := c.Run(fmt.Sprintf("n%03d", scale))
+				for _, in := range parseLog(t, d.Input, scale) {
+					r.Add(in)
 				}
 				if d.Cmd == "check" {
 					check = r
 				} else {
-					corpus.Learn(r)
+					c.Learn(r)
 				}
 				return ""
 			case "mine":
-				m, err := Learn(context.Background(), corpus)
+				m, err := Learn(context.Background(), c)
 				if err != nil {
 					return err.Error()
 				}
 				out := describe(m)
 				if check != nil {
-					c := m.Check(check)
-					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", c.CallsExpected, c.CallsPredicted, c.SequenceMatch, c.ArgumentsMatch)
+					got := m.Check(check)
+					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
 				}
 				return out
 			}
@@ -77,14 +79,24 @@ func parseLog(t *testing.T, text string, scale int) []*trace.Call {
 		}
 		c := &trace.Call{Scale: scale, Start: int64(now * 1e9), End: int64((now + 0.005) * 1e9), Sender: m[2], ID: m[3], Parent: m[4], Method: m[6], Target: "server"}
 		if m[5] != "" {
-			c.Response = []trace.Leaf{leafOf("return", m[5])}
+			c.Response = leavesOf("return", strings.ReplaceAll(m[5], ",", " "))
 		}
 		if m[7] != "" {
 			for i, a := range strings.Split(m[7], ", ") {
-				c.Request = append(c.Request, leafOf(fmt.Sprintf("args%d", i), a))
+				c.Request = append(c.Request, leavesOf(fmt.Sprintf("args%d", i), a)...)
 			}
 		}
 		out = append(out, c)
+	}
+	return out
+}
+
+func leavesOf(path, text string) (out []trace.Leaf) {
+	if !strings.HasPrefix(text, "[") {
+		return []trace.Leaf{leafOf(path, text)}
+	}
+	for i, item := range strings.Fields(strings.Trim(text, "[]")) {
+		out = append(out, leafOf(fmt.Sprintf("%s[%d]", path, i), item))
 	}
 	return out
 }

@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/program"
 )
 
 // A tape records what a synthetic program does at one scale.
 type tape struct {
-	run    *Run
+	run    *corpus.Run
 	n      int
 	now    int64
 	chance *rand.Rand
@@ -32,8 +33,8 @@ func (t *tape) id() string { return strconv.FormatInt(t.chance.Int64N(1e12), 10)
 // taught mines a synthetic program at five scales, and checks it at a sixth.
 func taught(t *testing.T, play func(*tape)) (*Model, *Report, *Check) {
 	t.Helper()
-	c := NewCorpus()
-	at := func(n int) *Run {
+	c := corpus.New()
+	at := func(n int) *corpus.Run {
 		tp := &tape{run: c.Run(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
 		play(tp)
 		return tp.run
@@ -94,7 +95,7 @@ func TestRandomInnerCounts(t *testing.T) {
 	if len(report.Varying) != 1 || report.Varying[0].Method != "read" || !check.Exact() {
 		t.Errorf("varying %+v, exact %v", report.Varying, check.Exact())
 	}
-	if steps := m.shapes[0].steps; len(steps) != 1 || steps[0].repeat.at(26) != 104 {
+	if steps := m.shapes[0].Steps; len(steps) != 1 || steps[0].Repeat.At(26) != 104 {
 		t.Errorf("not one loop of 4*n: %v", m.Program.Types[0].Steps)
 	}
 }
@@ -123,8 +124,8 @@ func TestNoise(t *testing.T) {
 			if len(report.Varying) != 1 || report.Varying[0].Method != "gc" || !check.Exact() {
 				t.Errorf("varying %+v, exact %v", report.Varying, check.Exact())
 			}
-			if check.SequenceMatch != 1 || check.ArgumentsMatch != 1 || len(m.shapes[0].steps) != 1 {
-				t.Errorf("sequence %.3f, arguments %.3f, %d steps", check.SequenceMatch, check.ArgumentsMatch, len(m.shapes[0].steps))
+			if check.SequenceMatch != 1 || check.ArgumentsMatch != 1 || len(m.shapes[0].Steps) != 1 {
+				t.Errorf("sequence %.3f, arguments %.3f, %d steps", check.SequenceMatch, check.ArgumentsMatch, len(m.shapes[0].Steps))
 			}
 		})
 	}
@@ -312,19 +313,19 @@ func TestNamesMeanNothing(t *testing.T) {
 // renameRun records a tape again with other names.
 func renameRun(tp *tape) {
 	old := tp.run
-	tp.run = old.corpus.Run(old.File)
-	for i := range old.calls {
-		c := &old.calls[i]
-		op := old.corpus.opOf[c.op]
-		leaves := func(m message) []trace.Leaf {
+	tp.run = old.Corpus.Run(old.File)
+	for i := range old.Calls {
+		c := &old.Calls[i]
+		op := old.Corpus.OpOf[c.Op]
+		leaves := func(m corpus.Message) []trace.Leaf {
 			var out []trace.Leaf
-			for k, p := range old.corpus.shapes.Paths[m.shape] {
-				out = append(out, trace.Leaf{Path: old.corpus.paths.Text[p], Kind: old.corpus.paths.Kind[p], Value: old.corpus.syms.Text[m.values[k]]})
+			for k, p := range old.Corpus.Shapes.Paths[m.Shape] {
+				out = append(out, trace.Leaf{Path: old.Corpus.Paths.Text[p], Kind: old.Corpus.Paths.Kind[p], Value: old.Corpus.Syms.Text[m.Values[k]]})
 			}
 			return out
 		}
-		call := trace.Call{Scale: old.Scale, Start: c.start, End: c.end, Sender: old.corpus.syms.Text[c.sender.name], Target: op.target, Method: op.method,
-			Request: leaves(c.req), Response: leaves(c.resp)}
+		call := trace.Call{Scale: old.Scale, Start: c.Start, End: c.End, Sender: old.Corpus.Syms.Text[c.Sender.Name], Target: op.Target, Method: op.Method,
+			Request: leaves(c.Request), Response: leaves(c.Response)}
 		rename(&call)
 		tp.run.Add(&call)
 	}

@@ -115,114 +115,87 @@ func TestTargetKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// A cutter is a proxy that cuts, or swallows, what a call says.
-type cutter struct {
-	to      string
-	swallow atomic.Bool
-	mu      sync.Mutex
-	open    []net.Conn
-}
-
-func (c *cutter) serve(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close(); c.cut() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", c.to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			c.mu.Lock()
-			c.open = append(c.open, in, out)
-			c.mu.Unlock()
-			go func() { _, _ = io.Copy(out, in); out.Close() }()
-			go func() { c.answer(in, out); in.Close() }()
-		}
-	}()
-	return l.Addr().String()
-}
-
-func (c *cutter) answer(to, from net.Conn) {
-	buf := make([]byte, 4096)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		if !c.swallow.Load() {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (c *cutter) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, x := range c.open {
-		x.Close()
-	}
-	c.open = nil
-}
-
 // TestConnectionsCut: they come back, and nothing is lost but calls that were
 // under way.
 func TestConnectionsCut(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
-	c := &cutter{to: at}
-	o := options(t, registered, 10, open(t, c.serve(t)))
+	proxy := newToxiproxy(t, at)
+	o := options(t, registered, 10, open(t, proxy.Address))
+	cut := func() {
+		end := proxy.suffer("reset_peer", map[string]any{"timeout": 0})
+		time.Sleep(100 * time.Millisecond)
+		end()
+	}
+	var cuts sync.WaitGroup
 	var calls atomic.Int64
 	o.Record = func(*trace.Call) {
-		if n := calls.Add(1); n == 60 || n == 200 {
-			go c.cut()
+		if n := calls.Add(1); n == 60 || n == 300 {
+			cuts.Go(cut)
 		}
 	}
 	r, err := replay.Play(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if work := made(r, "work"); r.Ended != "done" || work.Answered != 400 || r.Failed == 0 {
+	cuts.Wait()
+	if work := made(r, "work"); r.Ended != "done" || work.Answered != 400 || r.Failed == 0 || !strings.Contains(said(r), "connection reset by peer") {
 		t.Errorf("%s, %d failed, %+v", r.Ended, r.Failed, work)
 	}
+}
+
+// said is all that befell calls.
+func said(r *replay.Result) string {
+	var out []string
+	for _, call := range r.Calls {
+		for _, e := range call.Errors {
+			out = append(out, e.What)
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // TestRepliesThatNeverCome: the calls time out, and the run goes on.
 func TestRepliesThatNeverCome(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
-	c := &cutter{to: at}
-	o := options(t, registered, 5, open(t, c.serve(t)))
+	proxy := newToxiproxy(t, at)
+	o := options(t, registered, 5, open(t, proxy.Address))
 	o.Timeout, o.OnError = 200*time.Millisecond, replay.Skip
+	var silence sync.WaitGroup
 	var calls atomic.Int64
 	o.Record = func(*trace.Call) {
-		switch calls.Add(1) {
-		case 50:
-			c.swallow.Store(true)
-		case 80:
-			c.swallow.Store(false)
-			c.cut()
+		if calls.Add(1) == 50 {
+			silence.Go(func() {
+				end := proxy.suffer("timeout", map[string]any{"timeout": 0}) // never
+				time.Sleep(500 * time.Millisecond)
+				end()
+			})
 		}
 	}
 	r, err := replay.Play(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
-	for _, call := range r.Calls {
-		for _, e := range call.Errors {
-			said = append(said, e.What)
-		}
+	silence.Wait()
+	if work := made(r, "work"); r.Ended != "done" || work.Answered+work.Failed != 200 || work.Failed == 0 || !strings.Contains(said(r), "no reply in time") {
+		t.Errorf("%s, %+v, %q", r.Ended, work, said(r))
 	}
-	if r.Ended != "done" || !strings.Contains(strings.Join(said, "\n"), "no reply in time") {
-		t.Errorf("%s, %q", r.Ended, said)
+}
+
+// TestSlowReplies: that they are slow is told of the target, and not of the
+// players, and nothing is lost.
+func TestSlowReplies(t *testing.T) {
+	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
+	proxy := newToxiproxy(t, at)
+	proxy.suffer("latency", map[string]any{"latency": 25})
+	r, err := replay.Play(t.Context(), options(t, registered, 5, open(t, proxy.Address)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if work := made(r, "work"); work.Answered != 200 || r.Failed > 0 || work.Service.P50 < 25 {
+		t.Errorf("%+v", work)
+	}
+	if v := (replay.Limits{Latency: 20 * time.Millisecond, Lag: time.Minute}).Judge(r, 0); v.Verdict != replay.GaveIn {
+		t.Errorf("%s: %s", v.Verdict, v.Why)
 	}
 }
 

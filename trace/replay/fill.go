@@ -18,24 +18,27 @@ type filling struct {
 	l      *lane
 	st     *site
 	scene  value.Scene
-	given  map[place]given
-	taken  []take   // from unordered sources, unless the call has to wait
-	wants  []want   // what may still come
-	lost   *source  // what will not come any more
-	spare  bool     // what others have used may be used too
-	soon   bool     // it could be, had the node waited a little longer
-	madeUp []string // arguments that nobody could give
+	given  []given         // by argument
+	listed map[place]given // those in lists
+	long   map[string]int  // how long lists are that hold others, or stand in them
+	outer  int             // which of the lists with the same name is filled
+	taken  []take          // from unordered sources, unless the call has to wait
+	wants  []want          // what may still come
+	lost   *source         // what will not come any more
+	spare  bool            // what others have used may be used too
+	soon   bool            // it could be, had the node waited a little longer
+	madeUp []string        // arguments that nobody could give
 }
 
 // A place is an argument in an element of a list.
 type place struct {
-	arg, item int
+	arg, outer, item int
 }
 
 type given struct {
 	text  string
 	ok    bool
-	asked bool // being found; an argument cannot be taken from itself
+	asked bool // found, or being found: an argument cannot be taken from itself
 }
 
 // A want is a key of an index that holds nothing yet.
@@ -50,7 +53,7 @@ type take struct {
 }
 
 func newFilling(r *run) *filling {
-	f := &filling{r: r, given: map[place]given{}}
+	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
@@ -62,7 +65,10 @@ func newFilling(r *run) *filling {
 func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	p, st := l.player, l.site
 	f.p, f.l, f.st = p, l, st
+	f.given = slices.Grow(f.given[:0], len(st.args))[:len(st.args)]
 	clear(f.given)
+	clear(f.listed)
+	clear(f.long)
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
@@ -76,7 +82,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 			}
 			continue
 		}
-		out = f.leaf(out, i, 0)
+		out = f.leaf(out, i, 0, a.Path)
 	}
 	if len(f.wants) > 0 || f.lost != nil {
 		return nil, false
@@ -85,22 +91,54 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	return out, true
 }
 
-// list fills the elements of a list, one after another.
+// list fills the elements of a list, one after another; of one that stands in
+// others, those of each.
 func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
-	for item := range f.elements(l) {
-		for _, i := range l.args {
-			out = f.leaf(out, i, item)
+	for outer, path := range f.lists(l.prefix) {
+		f.outer = outer
+		for item := range f.length(l, path) {
+			at := path + "[" + strconv.Itoa(item) + "]"
+			for _, i := range l.args {
+				out = f.leaf(out, i, item, at+f.st.args[i].Path[len(l.prefix)+len("[*]"):])
+			}
+		}
+	}
+	f.outer = 0
+	return out
+}
+
+// lists are the paths of the lists that a prefix stands for: a[0].b and a[1].b
+// for a[*].b.
+func (f *filling) lists(prefix string) []string {
+	at := strings.LastIndex(prefix, "[*]")
+	if at < 0 {
+		return []string{prefix}
+	}
+	holder := &list{prefix: prefix[:at]}
+	if i := slices.IndexFunc(f.st.lists, func(l list) bool { return l.prefix == holder.prefix }); i >= 0 {
+		holder = &f.st.lists[i]
+	}
+	var out []string
+	for _, path := range f.lists(holder.prefix) {
+		for item := range f.length(holder, path) {
+			out = append(out, path+"["+strconv.Itoa(item)+"]"+prefix[at+len("[*]"):])
 		}
 	}
 	return out
 }
 
-func (f *filling) leaf(out []trace.Leaf, i, item int) []trace.Leaf {
-	a := &f.st.args[i]
-	path := a.Path
-	if a.list >= 0 {
-		path = element(path, item)
+// length is how long a list is in this call: a call says so once.
+func (f *filling) length(l *list, path string) int {
+	n, ok := f.long[path]
+	if !ok {
+		n = f.elements(l)
+		f.long[path] = n
 	}
+	return n
+}
+
+func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
+	a := &f.st.args[i]
 	if a.fixed != nil {
 		l := *a.fixed
 		l.Path = path
@@ -113,18 +151,11 @@ func (f *filling) leaf(out []trace.Leaf, i, item int) []trace.Leaf {
 	return append(out, leaf(a, path, g.text))
 }
 
-// element is the path of an argument in one element: of the innermost list
-// whose length varies; of those around it, the first is meant.
-func element(path string, item int) string {
-	at := strings.LastIndex(path, "[*]")
-	return strings.ReplaceAll(path[:at], "[*]", "[0]") + "[" + strconv.Itoa(item) + "]" + path[at+3:]
-}
-
 // elements is how long a list is: as long as the one its values come from, or
 // as many as there are to be used up, or as the program says. A list of which
 // nothing is known has one.
 func (f *filling) elements(l *list) int {
-	if f.l.inbox != nil {
+	if f.l.inbox != nil && len(l.args) > 0 {
 		return len(f.l.inbox)
 	}
 	n := 1
@@ -166,12 +197,11 @@ func (f *filling) get(i, item int) given {
 	if a.fixed != nil {
 		return given{text: a.fixed.Value, ok: true}
 	}
-	at := place{i, item}
-	g, ok := f.given[at]
-	if ok {
+	if g := f.known(i, item); g.asked {
 		return g
 	}
-	f.given[at] = given{asked: true}
+	g := given{asked: true}
+	f.know(i, item, g)
 	before := f.scene.Item
 	f.scene.Item = item
 	g.ok = true
@@ -181,8 +211,23 @@ func (f *filling) get(i, item int) given {
 		return text
 	})
 	f.scene.Item = before
-	f.given[at] = g
+	f.know(i, item, g)
 	return g
+}
+
+func (f *filling) known(i, item int) given {
+	if f.st.args[i].list < 0 {
+		return f.given[i]
+	}
+	return f.listed[place{i, f.outer, item}]
+}
+
+func (f *filling) know(i, item int, g given) {
+	if f.st.args[i].list < 0 {
+		f.given[i] = g
+		return
+	}
+	f.listed[place{i, f.outer, item}] = g
 }
 
 // hole fills one hole. What nobody can give is made up; what may still come is

@@ -24,7 +24,7 @@ type Result struct {
 	Calls []CallResult `json:"calls"`
 
 	Made      int     `json:"made"`       // calls sent
-	PerSecond float64 `json:"per_second"` // answered
+	PerSecond float64 `json:"per_second"` // answered, after the warm-up
 	Answered  int     `json:"answered"`
 	Refused   int     `json:"refused"`
 	Failed    int     `json:"failed"`
@@ -39,6 +39,7 @@ type Result struct {
 	// Memory is what the players held at the end, in bytes, where somebody looked.
 	Memory int64 `json:"memory_bytes,omitempty"`
 
+	Behind   int      `json:"behind"`              // nodes that the run was too short to start
 	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
 	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
 	MadeUp   []MadeUp `json:"made_up,omitempty"`
@@ -175,6 +176,7 @@ func summary(text string) string {
 // result sums up the gauges: one row for each call type.
 func (r *run) result(ended string) *Result {
 	seconds := time.Duration(r.now() - r.begun).Seconds()
+	warm := max(seconds-r.Warmup.Seconds(), 1e-9)
 	out := &Result{Scale: r.plan.scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
 		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
 	for _, k := range r.plan.kinds {
@@ -184,6 +186,7 @@ func (r *run) result(ended string) *Result {
 				out.Silenced++
 			}
 		}
+		out.Behind += r.behind(k)
 	}
 	type callType struct{ kind, target, method string }
 	rows := map[callType][]*site{}
@@ -218,16 +221,16 @@ func (r *run) result(ended string) *Result {
 		}
 		row.hist = [3]*hdr.Histogram{merged(l), merged(s), merged(g)}
 		row.Latency, row.Service, row.Lag, row.Errors = spread(l...), spread(s...), spread(g...), sorted(said)
-		row.PerSec = float64(row.Answered) / max(seconds, 1e-9)
+		row.PerSec = float64(row.measured()) / warm
 		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)
 		out.Calls = append(out.Calls, row)
 		if row.Nature == "push" {
 			continue // nobody called
 		}
+		out.PerSecond += row.PerSec
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+row.Made, out.Answered+row.Answered, out.Refused+row.Refused, out.Failed+row.Failed
 	}
 	out.Latency, out.Service, out.Lag = spread(latency...), spread(service...), spread(lag...)
-	out.PerSecond = float64(out.Answered) / max(seconds, 1e-9)
 	out.Missing = sorted(missing)
 	slices.SortFunc(out.MadeUp, func(a, b MadeUp) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Argument, b.Argument))
@@ -237,6 +240,26 @@ func (r *run) result(ended string) *Result {
 	out.Dial = spread(r.dials)
 	out.Unsent, out.Unstart = r.unsent(), slices.Clone(r.unstarted)
 	return out
+}
+
+// measured is how many calls were answered after the warm-up. What the target
+// says unasked has no times.
+func (c *CallResult) measured() int64 {
+	if c.Nature == "push" {
+		return int64(c.Answered)
+	}
+	return c.hist[1].TotalCount()
+}
+
+// behind is how many nodes of a type had not started when a run ended that was
+// too short for it.
+func (r *run) behind(k *kind) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.groups[k.at].long {
+		return 0
+	}
+	return len(r.players[k.at]) - int(r.began[k.at].Load())
 }
 
 func clone(h *hdr.Histogram) *hdr.Histogram {

@@ -77,6 +77,7 @@ func Merge(parts []*Result) *Result {
 	out := *parts[0]
 	out.Calls, out.Made, out.Answered, out.Refused, out.Failed = nil, 0, 0, 0, 0
 	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
+	out.Behind, out.PerSecond = 0, 0
 	type callType struct{ kind, target, method string }
 	rows := map[callType]*CallResult{}
 	var keys []callType
@@ -84,6 +85,7 @@ func Merge(parts []*Result) *Result {
 		out.Seconds = max(out.Seconds, part.Seconds)
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+part.Made, out.Answered+part.Answered, out.Refused+part.Refused, out.Failed+part.Failed
 		out.Busy, out.Workers, out.Silenced = out.Busy+part.Busy, out.Workers+part.Workers, out.Silenced+part.Silenced
+		out.Behind, out.PerSecond = out.Behind+part.Behind, out.PerSecond+part.PerSecond
 		out.Dead, out.Memory = append(out.Dead, part.Dead...), out.Memory+part.Memory
 		if part.Dial.Max > out.Dial.Max {
 			out.Dial = part.Dial
@@ -104,20 +106,19 @@ func Merge(parts []*Result) *Result {
 	for _, key := range keys {
 		row := rows[key]
 		row.Latency, row.Service, row.Lag = spread(row.hist[0]), spread(row.hist[1]), spread(row.hist[2])
-		row.PerSec = float64(row.Answered) / max(out.Seconds, 1e-9)
 		for j, h := range row.hist {
 			all[j] = append(all[j], h)
 		}
 		out.Calls = append(out.Calls, *row)
 	}
 	out.Latency, out.Service, out.Lag = spread(all[0]...), spread(all[1]...), spread(all[2]...)
-	out.PerSecond = float64(out.Answered) / max(out.Seconds, 1e-9)
 	return &out
 }
 
 func (c *CallResult) merge(o *CallResult) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+o.Made, c.Answered+o.Answered, c.Refused+o.Refused, c.Failed+o.Failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+o.Retries, c.Skipped+o.Skipped, c.Missed+o.Missed, c.Unsent+o.Unsent
+	c.PerSec += o.PerSec
 	for j, h := range o.hist {
 		c.hist[j] = merged([]*hdr.Histogram{c.hist[j], h})
 	}

@@ -249,6 +249,11 @@ func (st *site) arguments() {
 	}
 }
 
+// sends reports whether nodes of a type call anybody who is there.
+func (k *kind) sends() bool {
+	return slices.ContainsFunc(k.sites, func(st *site) bool { return st.sent })
+}
+
 func leaf(a *arg, path, text string) trace.Leaf {
 	l := trace.Leaf{Path: path, Kind: trace.String, Value: text}
 	if a.Value.Bare {

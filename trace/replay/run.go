@@ -35,6 +35,7 @@ type run struct {
 	wheel *wheel.Wheel[lane]
 
 	players [][]*player          // by kind
+	began   []atomic.Int64       // how many of them have, by kind
 	lots    *rand.Rand           // these two are guarded by the memory
 	names   []map[string]*player // by kind; made when asked for
 	left    atomic.Int64
@@ -50,6 +51,7 @@ type run struct {
 // A group is the nodes of a type on their way through the run.
 type group struct {
 	started bool
+	long    bool // to start all takes longer than the run
 	undone  int
 	reached map[*site]map[*player]bool // who has made a call that others wait for
 }
@@ -65,7 +67,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
-		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
+		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
 	if r.For == 0 {
@@ -205,24 +207,34 @@ func (r *run) populate() {
 
 // launch starts the nodes of a type, from a time on.
 func (r *run) launch(k *kind, at int64) {
+	ramp := r.rampOf(k)
 	r.mu.Lock()
-	started := r.groups[k.at].started
-	r.groups[k.at].started = true
+	g := &r.groups[k.at]
+	started := g.started
+	g.started, g.long = true, r.For > 0 && ramp >= int64(r.For)
 	r.mu.Unlock()
 	if started {
 		return
 	}
-	ramp := int64(r.Ramp)
-	if ramp == 0 {
+	for _, p := range r.players[k.at] {
+		l := &lane{player: p}
+		l.timer.Of = l
+		r.schedule(l, at+ramp*int64(p.rank)/int64(k.count))
+	}
+}
+
+// rampOf is how long it takes to start all nodes of a type.
+func (r *run) rampOf(k *kind) int64 {
+	ramp := int64(max(r.Ramp, 0))
+	switch {
+	case !k.sends():
+		return 0 // nobody is there to mind
+	case r.Ramp == 0:
 		for _, b := range k.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
 	}
-	for _, p := range r.players[k.at] {
-		l := &lane{player: p}
-		l.timer.Of = l
-		r.schedule(l, at+max(ramp, 0)*int64(p.rank)/int64(k.count))
-	}
+	return ramp
 }
 
 // turn turns the wheel until the run ends, and says why it did.
@@ -265,6 +277,11 @@ func (r *run) schedule(l *lane, due int64) {
 		return // it was taken out of the run
 	}
 	l.due = due
+	if due <= r.now() { // it need not wait for the wheel to turn
+		l.state.Store(playing)
+		r.queue.push(l)
+		return
+	}
 	l.state.Store(scheduled)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, due)
@@ -310,6 +327,7 @@ func (r *run) work(next func() *lane) {
 // begin connects a player and sets its lanes going.
 func (r *run) begin(p *player) {
 	r.connect(p)
+	r.began[p.kind.at].Add(1)
 	now, scale := r.now(), r.plan.scale
 	p.open.Store(1)
 	at := now
@@ -417,7 +435,7 @@ func (r *run) closed(p *player) {
 }
 
 func (r *run) playerDone(p *player) {
-	if p.kind.Leaves {
+	if k := p.kind; k.Leaves || len(k.beats)+len(k.reach) == 0 { // it has nothing more to say
 		p.hangUp()
 	}
 	r.mu.Lock()

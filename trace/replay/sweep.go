@@ -80,6 +80,8 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		v.Verdict, v.Why = Player, fmt.Sprintf("a hundredth of calls were sent %.0f ms late and more", r.Lag.P99)
 	case r.Ended == "interrupted":
 		v.Verdict, v.Why = Cut, "it was interrupted"
+	case r.Behind > 0:
+		v.Verdict, v.Why = Cut, fmt.Sprintf("it was too short to start all nodes: %d had not when it ended", r.Behind)
 	case float64(missed) > 0.01*float64(r.Made+missed):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d beats passed before the one before was answered", missed)
 	}

@@ -4,6 +4,7 @@
 package intern
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -111,4 +112,24 @@ func Separators(text string) string {
 	})
 	out.WriteString(text[last:])
 	return out.String()
+}
+
+// Natural compares texts so that node-2 comes before node-10.
+func Natural(a, b string) int {
+	for a != "" && b != "" {
+		na, nb := len(a)-len(strings.TrimLeft(a, "0123456789")), len(b)-len(strings.TrimLeft(b, "0123456789"))
+		if na > 0 && nb > 0 {
+			da, db := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if d := cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db)); d != 0 {
+				return d
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
 }

@@ -220,7 +220,8 @@ func text(basis string, a, b float64) string {
 }
 
 // bounded is a line that a bound cuts off. Three points lie on the line, or
-// two when the bound is seen at three scales.
+// two when the bound is seen at three scales, or one if the line is the scale
+// itself and ends there.
 func bounded(how string, points []Point) (program.Formula, bool) {
 	last := points[len(points)-1].V
 	cut := len(points)
@@ -239,8 +240,11 @@ func bounded(how string, points []Point) (program.Formula, bool) {
 }
 
 func bound(how string, limit int, on []Point, off int) (program.Formula, bool) {
-	if len(on) < 2 || len(on) == 2 && off < 3 {
+	if len(on) == 0 || len(on) < 3 && off < 3 || len(on) == 1 && how == "max" {
 		return program.Formula{}, false
+	}
+	if len(on) == 1 {
+		return program.MustFormula("min(%d, n)", limit), true
 	}
 	f, ok := line("n", on)
 	if !ok || !meets(f, on) {
@@ -369,12 +373,16 @@ func solve(m [3][4]float64) (out [3]float64, ok bool) {
 // Smooth is the form c0+c1*n^i*log2(n)^j (Extra-P's) with the least error
 // when each point is left out in turn.
 func Smooth(n []float64, v []float64) program.Formula {
-	if len(n) > 1 && slices.Min(n) < slices.Max(n) && len(slices.Compact(slices.Sorted(slices.Values(n)))) == 2 {
+	scales := len(slices.Compact(slices.Sorted(slices.Values(n))))
+	if scales == 2 {
 		c0, c1 := leastSquares(n, v, func(x float64) float64 { return x }, -1)
 		return smooth(c0, c1, 1, 0, slices.Max(v)) // two scales tell a line and nothing else
 	}
-	best, bestErr := program.MustFormula("%s", number(mean(v))), looErr(n, v, nil)
+	best, bestErr := Constant(mean(v)), looErr(n, v, nil)
 	for _, form := range smoothForms {
+		if form.i > 1 && scales < 5 {
+			break // Extra-P asks for five
+		}
 		basis := func(x float64) float64 { return math.Pow(x, form.i) * math.Pow(math.Log2(max(x, 1)), form.j) }
 		err := looErr(n, v, basis)
 		if err >= bestErr*form.earn {
@@ -385,6 +393,9 @@ func Smooth(n []float64, v []float64) program.Formula {
 	}
 	return best
 }
+
+// Constant is one number as a formula.
+func Constant(v float64) program.Formula { return program.MustFormula("%s", number(v)) }
 
 // smoothForms are n^i*log2(n)^j, the line first: every other form must earn its
 // place by an error that is smaller by so much, a steep one dearly.
@@ -492,5 +503,8 @@ func leastSquares(n, v []float64, basis func(float64) float64, skip int) (c0, c1
 		return sy / count, 0
 	}
 	c1 = (count*sxy - sx*sy) / det
-	return (sy - c1*sx) / count, c1
+	if c0 = (sy - c1*sx) / count; c0 < 0 && sxx > 0 {
+		return 0, sxy / sxx // nothing takes less than no time, however few there are
+	}
+	return c0, c1
 }

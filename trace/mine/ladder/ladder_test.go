@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gleaner/trace/program"
 )
 
 func at(scales []int, f func(n int) int) []Point {
@@ -77,6 +79,17 @@ func TestFewScales(t *testing.T) {
 	}
 }
 
+// TestBoundBetweenTheSmallestScales: two replicas on two nodes, three on all
+// others.
+func TestBoundBetweenTheSmallestScales(t *testing.T) {
+	if got := fmt.Sprint(Exact(at([]int{2, 3, 4, 6, 8}, func(n int) int { return min(3, n) }))); got != "[min(3, n)]" {
+		t.Errorf("min(3, n) became %s", got)
+	}
+	if got := Exact([]Point{{2, 2}, {3, 4}, {4, 4}, {6, 4}, {8, 4}}); len(got) > 0 {
+		t.Errorf("4 at n = 3 became %v", got)
+	}
+}
+
 func TestBreak(t *testing.T) {
 	scales := []int{3, 4, 6, 8, 12}
 	if before, after, ok := Break(at(scales, func(n int) int { return max(0, 2*n-10) })); !ok || before != 4 || after != 6 {
@@ -114,5 +127,33 @@ func TestSmoothFollowsALine(t *testing.T) {
 	f := Smooth(n, v)
 	if got := f.At(26); got != 98 {
 		t.Errorf("%v gives %d at 26, not 98", f, got)
+	}
+}
+
+// Times that grow faster than the line through nothing would foretell less than
+// nothing for fewer nodes.
+func TestSmoothIsNeverNegative(t *testing.T) {
+	f := Smooth([]float64{6, 8, 12, 26}, []float64{20, 31, 60, 142})
+	for n := 1.0; n < 6; n++ {
+		if v := f.Eval(program.Vars{"n": n}); v < 0 {
+			t.Errorf("%s is %g at n = %g", f, v, n)
+		}
+	}
+}
+
+func TestSteepFormsNeedFiveScales(t *testing.T) {
+	square := func(n ...float64) (program.Formula, float64) {
+		v := make([]float64, len(n))
+		for i := range n {
+			v[i] = 3 * n[i] * n[i]
+		}
+		f := Smooth(n, v)
+		return f, f.Eval(program.Vars{"n": 100})
+	}
+	if f, v := square(4, 8, 12); v > 10_000 {
+		t.Errorf("three scales: %s", f)
+	}
+	if f, v := square(3, 4, 6, 8, 12); math.Abs(v-30_000) > 300 {
+		t.Errorf("five scales: %s", f)
 	}
 }

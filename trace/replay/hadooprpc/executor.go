@@ -107,6 +107,9 @@ const (
 	statusFailed = "500"
 )
 
+// Check is an error for a method that the descriptors lack.
+func (e *Executor) Check(method string) error { return e.Schema.Knows(method) }
+
 // Multiplexed tells that calls may overlap.
 func (c *conn) Multiplexed() {}
 
@@ -116,20 +119,33 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if err != nil {
 		return replay.Reply{}, err
 	}
-	request, err := encode(m.in, call.Request)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	request, err := m.in.encode((*buf)[:0], call.Request)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
 	}
-	l, err := c.link(ctx, m.protocol)
-	if err != nil {
-		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
+	*buf = request
+	a, err := c.send(ctx, m, request)
+	if errors.Is(err, errIdle) { // it ended just now; the next is new
+		a, err = c.send(ctx, m, request)
 	}
-	a, err := l.call(ctx, methodHeader{m.name, m.protocol.java}, request)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
 	}
 	return reply(m, a)
 }
+
+func (c *conn) send(ctx context.Context, m method, request []byte) (answer, error) {
+	l, err := c.link(ctx, m.protocol)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.call(ctx, m.header, request)
+}
+
+// buffers hold what is sent, for as long as a call is under way.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 func reply(m method, a answer) (replay.Reply, error) {
 	if a.header.status != succeeded {
@@ -140,7 +156,7 @@ func reply(m method, a answer) (replay.Reply, error) {
 	if err != nil {
 		return replay.Reply{}, err
 	}
-	leaves, err := decode(m.out, body)
+	leaves, err := m.out.decode(body)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("hadoop: reply to %s: %w", m.name, err)
 	}

@@ -34,13 +34,17 @@ var (
 func preamble(auth byte) []byte { return []byte{'h', 'r', 'p', 'c', 9, 0, auth} }
 
 // frame puts messages into a frame, each behind its length.
-func frame(messages ...[]byte) []byte {
-	out := make([]byte, 4, 64)
+func frame(messages ...[]byte) []byte { return appendFrame(make([]byte, 0, 64), messages...) }
+
+// appendFrame appends a frame.
+func appendFrame(b []byte, messages ...[]byte) []byte {
+	at := len(b)
+	b = append(b, 0, 0, 0, 0)
 	for _, m := range messages {
-		out = protowire.AppendBytes(out, m)
+		b = protowire.AppendBytes(b, m)
 	}
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-	return out
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
 }
 
 // readFrame reads the next frame. It is allocated as it arrives: a length alone

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -21,6 +22,7 @@ type link struct {
 	mu      sync.Mutex
 	last    int32
 	waiting map[int32]chan<- answer
+	used    bool  // since somebody last looked
 	broken  error // why no call can be made any more
 }
 
@@ -76,15 +78,19 @@ func open(ctx context.Context, c net.Conn, user, protocol string, token *Token) 
 	return l, nil
 }
 
-// call sends a request and waits for its reply.
-func (l *link) call(ctx context.Context, m methodHeader, request []byte) (answer, error) {
+// call sends a request behind its method's header, and waits for its reply.
+func (l *link) call(ctx context.Context, method, request []byte) (answer, error) {
 	reply := make(chan answer, 1)
 	id, err := l.register(reply)
 	if err != nil {
 		return answer{}, err
 	}
-	header := requestHeader{call: id, client: l.client[:]}.append(nil)
-	if err := l.write(ctx, frame(header, m.append(nil), request)); err != nil {
+	buf := buffers.Get().(*[]byte)
+	header := requestHeader{call: id, client: l.client[:]}.append((*buf)[:0])
+	*buf = appendFrame(header, header, method, request)
+	err = l.write(ctx, (*buf)[len(header):])
+	buffers.Put(buf)
+	if err != nil {
 		l.fail(err)
 		return answer{}, err
 	}
@@ -106,7 +112,7 @@ func (l *link) register(reply chan<- answer) (int32, error) {
 		return 0, l.broken
 	}
 	l.last = (l.last + 1) & (1<<30 - 1)
-	l.waiting[l.last] = reply
+	l.waiting[l.last], l.used = reply, true
 	return l.last, nil
 }
 
@@ -119,10 +125,46 @@ func (l *link) write(ctx context.Context, frame []byte) error {
 	return err
 }
 
+// idle is how long a connection stays that nobody uses, as with Hadoop's own
+// clients (ipc.client.connection.maxidletime).
+const idle = 10 * time.Second
+
+var errIdle = errors.New("nobody used it")
+
+// await waits for something to read. A link that nobody uses ends.
+func (l *link) await(r *bufio.Reader) error {
+	for {
+		l.conn.SetReadDeadline(time.Now().Add(idle))
+		_, err := r.Peek(1)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			l.conn.SetReadDeadline(time.Time{})
+			return err
+		}
+		if l.unused() {
+			return errIdle
+		}
+	}
+}
+
+// unused ends a link that nobody has used since this was asked last.
+func (l *link) unused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.used && len(l.waiting) == 0 && l.broken == nil {
+		l.broken = errIdle
+	}
+	l.used = false
+	return l.broken != nil
+}
+
 // read hands every reply to the call that waits for it.
 func (l *link) read(r *bufio.Reader) {
 	for {
-		buf, err := readFrame(r)
+		var buf []byte
+		err := l.await(r)
+		if err == nil {
+			buf, err = readFrame(r)
+		}
 		var a answer
 		if err == nil {
 			a.body, err = a.header.take(buf)

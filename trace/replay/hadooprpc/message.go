@@ -1,151 +1,169 @@
 package hadooprpc
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"gleaner/trace"
 )
 
-// maxElements bounds a list's index, so that a path alone cannot ask for memory.
-const maxElements = 1 << 16
+// decode gives the leaves of a message.
+func (s *shapes) decode(b []byte) ([]trace.Leaf, error) { return decode(nil, "", s.kind, b) }
 
-// encode makes a message of leaves.
-func encode(kind protoreflect.MessageDescriptor, leaves []trace.Leaf) ([]byte, error) {
-	m := dynamicpb.NewMessage(kind)
-	for _, l := range leaves {
-		if err := setLeaf(m, l.Path, l); err != nil {
-			return nil, fmt.Errorf("%s: %w", l.Path, err)
+// decode appends the leaves of a message, in the form of the recordings and in
+// the order they came.
+func decode(into []trace.Leaf, prefix string, kind protoreflect.MessageDescriptor, b []byte) (_ []trace.Leaf, err error) {
+	var lists map[protoreflect.FieldNumber]int // how many elements came
+	for len(b) > 0 {
+		num, wire, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		b = b[n:]
+		n = protowire.ConsumeFieldValue(num, wire, b)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		value := b[:n]
+		b = b[n:]
+		f := kind.Fields().ByNumber(num)
+		if f == nil || f.IsMap() {
+			continue // of a newer version
+		}
+		path := prefix + string(f.Name())
+		if !f.IsList() {
+			if into, err = decodeValue(into, path, f, wire, value); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if lists == nil {
+			lists = map[protoreflect.FieldNumber]int{}
+		}
+		for _, element := range elements(f, wire, value) {
+			if into, err = decodeValue(into, path+"["+strconv.Itoa(lists[num])+"]", f, wireType(f), element); err != nil {
+				return nil, err
+			}
+			lists[num]++
 		}
 	}
-	complete(m)
-	return proto.Marshal(m)
+	return into, nil
 }
 
-// setLeaf puts a leaf where its path leads, and makes the messages on the way.
-func setLeaf(m protoreflect.Message, path string, l trace.Leaf) error {
-	name, rest, deeper := strings.Cut(path, ".")
-	name, index, err := splitIndex(name)
-	if err != nil {
-		return err
+// elements takes apart what came as one: numbers may be packed.
+func elements(f protoreflect.FieldDescriptor, wire protowire.Type, value []byte) [][]byte {
+	own := wireType(f)
+	if wire == own {
+		return [][]byte{value}
 	}
-	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
-	switch {
-	case f == nil:
-		return fmt.Errorf("%s has no field %q", m.Descriptor().FullName(), name)
-	case f.IsMap():
-		return fmt.Errorf("%s is a map, which no recording of this protocol has", name)
-	case f.IsList() != (index >= 0):
-		return fmt.Errorf("%s: a list has an index, and nothing else has", name)
-	case deeper != (f.Message() != nil):
-		return fmt.Errorf("%s: a value stands where the schema has none", name)
+	if wire != protowire.BytesType {
+		return nil
 	}
-	if f.IsList() {
-		return setElement(m.Mutable(f).List(), f, index, rest, l)
+	var out [][]byte
+	packed, _ := protowire.ConsumeBytes(value)
+	for len(packed) > 0 {
+		n := protowire.ConsumeFieldValue(f.Number(), own, packed)
+		if n < 0 {
+			break
+		}
+		out, packed = append(out, packed[:n]), packed[n:]
 	}
-	if deeper {
-		return setLeaf(m.Mutable(f).Message(), rest, l)
-	}
-	v, err := scalar(f, l)
-	if err == nil {
-		m.Set(f, v)
-	}
-	return err
+	return out
 }
 
-func setElement(list protoreflect.List, f protoreflect.FieldDescriptor, index int, rest string, l trace.Leaf) error {
-	for list.Len() <= index {
-		list.Append(list.NewElement())
+func wireType(f protoreflect.FieldDescriptor) protowire.Type {
+	switch f.Kind() {
+	case protoreflect.MessageKind, protoreflect.StringKind, protoreflect.BytesKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	case protoreflect.FloatKind, protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind:
+		return protowire.Fixed32Type
+	case protoreflect.DoubleKind, protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
+		return protowire.Fixed64Type
 	}
-	if f.Message() != nil {
-		return setLeaf(list.Get(index).Message(), rest, l)
-	}
-	v, err := scalar(f, l)
-	if err == nil {
-		list.Set(index, v)
-	}
-	return err
+	return protowire.VarintType
 }
 
-// splitIndex takes "ask[2]" apart; -1 stands for no index.
-func splitIndex(name string) (string, int, error) {
-	name, index, ok := strings.Cut(name, "[")
-	if !ok {
-		return name, -1, nil
+// decodeValue appends the leaf of a value, or the leaves of a message. value is
+// well formed.
+func decodeValue(into []trace.Leaf, path string, f protoreflect.FieldDescriptor, wire protowire.Type, value []byte) ([]trace.Leaf, error) {
+	if wire != wireType(f) || f.Kind() == protoreflect.GroupKind {
+		return into, nil // another version's
 	}
-	at, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
-	if err != nil || at < 0 || at > maxElements || !strings.HasSuffix(index, "]") {
-		return "", 0, fmt.Errorf("%q is not an index", "["+index)
+	leaf := trace.Leaf{Path: path}
+	switch wire {
+	case protowire.BytesType:
+		raw, _ := protowire.ConsumeBytes(value)
+		if f.Kind() == protoreflect.MessageKind {
+			return decode(into, path+".", f.Message(), raw)
+		}
+		leaf.Kind, leaf.Value = trace.String, string(raw)
+		if f.Kind() == protoreflect.BytesKind {
+			leaf.Value = bytesText(raw)
+		}
+	case protowire.Fixed32Type:
+		x, _ := protowire.ConsumeFixed32(value)
+		leaf.Kind, leaf.Value = fixed32(f.Kind(), x)
+	case protowire.Fixed64Type:
+		x, _ := protowire.ConsumeFixed64(value)
+		leaf.Kind, leaf.Value = fixed64(f.Kind(), x)
+	default:
+		x, _ := protowire.ConsumeVarint(value)
+		leaf.Kind, leaf.Value = varied(f, x)
 	}
-	return name, at, nil
+	return append(into, leaf), nil
 }
 
-func scalar(f protoreflect.FieldDescriptor, l trace.Leaf) (v protoreflect.Value, err error) {
+func fixed32(kind protoreflect.Kind, x uint32) (trace.Kind, string) {
+	switch kind {
+	case protoreflect.FloatKind:
+		return trace.Float, floatText(float64(math.Float32frombits(x)), 32)
+	case protoreflect.Sfixed32Kind:
+		return trace.Int, strconv.FormatInt(int64(int32(x)), 10)
+	}
+	return trace.Int, strconv.FormatUint(uint64(x), 10)
+}
+
+func fixed64(kind protoreflect.Kind, x uint64) (trace.Kind, string) {
+	switch kind {
+	case protoreflect.DoubleKind:
+		return trace.Float, floatText(math.Float64frombits(x), 64)
+	case protoreflect.Sfixed64Kind:
+		return trace.Int, strconv.FormatInt(int64(x), 10)
+	}
+	return trace.Int, strconv.FormatUint(x, 10)
+}
+
+// varied reads what was written as a varint.
+func varied(f protoreflect.FieldDescriptor, x uint64) (trace.Kind, string) {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
-		if l.Value != "true" && l.Value != "false" {
-			return v, fmt.Errorf("%q is neither true nor false", l.Value)
-		}
-		return protoreflect.ValueOfBool(l.Value == "true"), nil
-	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(strings.ToValidUTF8(l.Value, "\ufffd")), nil
-	case protoreflect.BytesKind:
-		b, err := rawBytes(l.Value)
-		return protoreflect.ValueOfBytes(b), err
+		return trace.Bool, strconv.FormatBool(protowire.DecodeBool(x))
 	case protoreflect.EnumKind:
-		return enum(f, l.Value)
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		x, err := strconv.ParseFloat(l.Value, 64)
-		if f.Kind() == protoreflect.FloatKind {
-			return protoreflect.ValueOfFloat32(float32(x)), number(err, l.Value)
+		n := protoreflect.EnumNumber(int32(x))
+		if known := f.Enum().Values().ByNumber(n); known != nil {
+			return trace.String, string(known.Name())
 		}
-		return protoreflect.ValueOfFloat64(x), number(err, l.Value)
+		return trace.Int, strconv.Itoa(int(n))
+	case protoreflect.Sint32Kind:
+		return trace.Int, strconv.FormatInt(int64(int32(protowire.DecodeZigZag(x&math.MaxUint32))), 10)
+	case protoreflect.Sint64Kind:
+		return trace.Int, strconv.FormatInt(protowire.DecodeZigZag(x), 10)
+	case protoreflect.Int32Kind:
+		return trace.Int, strconv.FormatInt(int64(int32(x)), 10)
+	case protoreflect.Uint32Kind:
+		return trace.Int, strconv.FormatUint(uint64(uint32(x)), 10)
+	case protoreflect.Uint64Kind:
+		return trace.Int, strconv.FormatUint(x, 10)
 	}
-	return integer(f.Kind(), l.Value)
-}
-
-func integer(kind protoreflect.Kind, s string) (protoreflect.Value, error) {
-	switch kind {
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		x, err := strconv.ParseInt(s, 10, 32)
-		return protoreflect.ValueOfInt32(int32(x)), number(err, s)
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		x, err := strconv.ParseUint(s, 10, 32)
-		return protoreflect.ValueOfUint32(uint32(x)), number(err, s)
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		x, err := strconv.ParseUint(s, 10, 64)
-		if y, signed := strconv.ParseInt(s, 10, 64); err != nil && signed == nil {
-			x, err = uint64(y), nil // Java has no unsigned numbers
-		}
-		return protoreflect.ValueOfUint64(x), number(err, s)
-	}
-	x, err := strconv.ParseInt(s, 10, 64)
-	return protoreflect.ValueOfInt64(x), number(err, s)
-}
-
-func number(err error, s string) error {
-	if err != nil {
-		return fmt.Errorf("%q is not a number that fits", s)
-	}
-	return nil
-}
-
-func enum(f protoreflect.FieldDescriptor, name string) (protoreflect.Value, error) {
-	if known := f.Enum().Values().ByName(protoreflect.Name(name)); known != nil {
-		return protoreflect.ValueOfEnum(known.Number()), nil
-	}
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
-		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(n)), nil
-	}
-	return protoreflect.Value{}, fmt.Errorf("%s has no value %q", f.Enum().FullName(), name)
+	return trace.Int, strconv.FormatInt(int64(x), 10)
 }
 
 func rawBytes(s string) ([]byte, error) {
@@ -158,81 +176,6 @@ func rawBytes(s string) ([]byte, error) {
 		return nil, fmt.Errorf("%q is not base64", coded)
 	}
 	return b, nil
-}
-
-// complete makes the messages that must be there and hold nothing: leaves
-// cannot tell them from those that are not there.
-func complete(m protoreflect.Message) {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
-		if f.Message() == nil || f.IsMap() {
-			continue
-		}
-		switch {
-		case f.IsList():
-			for k, list := 0, m.Get(f).List(); k < list.Len(); k++ {
-				complete(list.Get(k).Message())
-			}
-		case m.Has(f) || f.Cardinality() == protoreflect.Required:
-			complete(m.Mutable(f).Message())
-		}
-	}
-}
-
-// decode gives the leaves of a message in the form of the recordings.
-func decode(kind protoreflect.MessageDescriptor, message []byte) ([]trace.Leaf, error) {
-	m := dynamicpb.NewMessage(kind)
-	if err := (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(message, m); err != nil {
-		return nil, err
-	}
-	return appendLeaves(nil, "", m), nil
-}
-
-func appendLeaves(into []trace.Leaf, prefix string, m protoreflect.Message) []trace.Leaf {
-	var set []protoreflect.FieldDescriptor
-	m.Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		set = append(set, f)
-		return true
-	})
-	slices.SortFunc(set, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
-	for _, f := range set {
-		path, v := prefix+string(f.Name()), m.Get(f)
-		if !f.IsList() {
-			into = appendValue(into, path, f, v)
-			continue
-		}
-		for i := range v.List().Len() {
-			into = appendValue(into, path+"["+strconv.Itoa(i)+"]", f, v.List().Get(i))
-		}
-	}
-	return into
-}
-
-func appendValue(into []trace.Leaf, path string, f protoreflect.FieldDescriptor, v protoreflect.Value) []trace.Leaf {
-	leaf := trace.Leaf{Path: path, Kind: trace.Int}
-	switch f.Kind() {
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return appendLeaves(into, path+".", v.Message())
-	case protoreflect.BytesKind:
-		leaf.Kind, leaf.Value = trace.String, bytesText(v.Bytes())
-	case protoreflect.StringKind:
-		leaf.Kind, leaf.Value = trace.String, v.String()
-	case protoreflect.BoolKind:
-		leaf.Kind, leaf.Value = trace.Bool, v.String()
-	case protoreflect.FloatKind:
-		leaf.Kind, leaf.Value = trace.Float, floatText(v.Float(), 32)
-	case protoreflect.DoubleKind:
-		leaf.Kind, leaf.Value = trace.Float, floatText(v.Float(), 64)
-	case protoreflect.EnumKind:
-		leaf.Value = strconv.Itoa(int(v.Enum()))
-		if known := f.Enum().Values().ByNumber(v.Enum()); known != nil {
-			leaf.Kind, leaf.Value = trace.String, string(known.Name())
-		}
-	default:
-		leaf.Value = v.String()
-	}
-	return append(into, leaf)
 }
 
 // bytesText shows bytes as text if all are printable ASCII.

@@ -38,7 +38,8 @@ type Schema struct {
 type method struct {
 	protocol protocol
 	name     string
-	in, out  protoreflect.MessageDescriptor
+	header   []byte // as every call of it has it
+	in, out  *shapes
 }
 
 // ReadSchema reads a serialised FileDescriptorSet.
@@ -111,7 +112,8 @@ func (s *Schema) add(name string, p protocol, set *descriptorpb.FileDescriptorSe
 	}
 	for i := range service.Methods().Len() {
 		m := service.Methods().Get(i)
-		s.methods[name+"."+string(m.Name())] = method{protocol: p, name: string(m.Name()), in: m.Input(), out: m.Output()}
+		s.methods[name+"."+string(m.Name())] = method{protocol: p, name: string(m.Name()), header: methodHeader{string(m.Name()), p.java}.append(nil),
+			in: &shapes{kind: m.Input()}, out: &shapes{kind: m.Output()}}
 	}
 	return nil
 }
@@ -138,7 +140,7 @@ func (s *Schema) Encode(name string, answer bool, leaves []trace.Leaf) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return encode(m.message(answer), leaves)
+	return m.message(answer).encode(nil, leaves)
 }
 
 // Decode gives the leaves of a message.
@@ -147,10 +149,10 @@ func (s *Schema) Decode(name string, answer bool, message []byte) ([]trace.Leaf,
 	if err != nil {
 		return nil, err
 	}
-	return decode(m.message(answer), message)
+	return m.message(answer).decode(message)
 }
 
-func (m method) message(answer bool) protoreflect.MessageDescriptor {
+func (m method) message(answer bool) *shapes {
 	if answer {
 		return m.out
 	}

@@ -141,7 +141,7 @@ type refusal struct{ class, message string }
 func (r refusal) Error() string { return r.class + ": " + r.message }
 
 func (s *Server) answer(c net.Conn, name string, m method, request []byte) ([]byte, error) {
-	leaves, err := decode(m.in, request)
+	leaves, err := m.in.decode(request)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Server) answer(c net.Conn, name string, m method, request []byte) ([]by
 	if reply.Status == statusFailed {
 		return nil, refusal{"java.io.IOException", reply.Message}
 	}
-	return encode(m.out, reply.Leaves)
+	return m.out.encode(nil, reply.Leaves)
 }
 
 // served finds a method by how a caller names it.

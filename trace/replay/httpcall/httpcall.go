@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,7 +161,16 @@ func (c *conn) Close() error {
 
 // verbs are those of an audit log.
 var verbs = map[string]string{"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "post": "POST", "update": "PUT", "put": "PUT",
-	"patch": "PATCH", "apply": "PATCH", "delete": "DELETE", "deletecollection": "DELETE", "head": "HEAD"}
+	"patch": "PATCH", "apply": "PATCH", "delete": "DELETE", "deletecollection": "DELETE", "head": "HEAD", "options": "OPTIONS"}
+
+// Check is an error for a method that begins with no verb.
+func (e *executor) Check(method string) error {
+	verb, _, _ := strings.Cut(method, " ")
+	if verbs[verb] == "" {
+		return input.Errorf("--target", "%q cannot be called by HTTP: %q is none of %s", method, verb, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+	}
+	return nil
+}
 
 // Call makes a request. The reply to one that watches is that it has begun.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
@@ -182,7 +193,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if watches {
 		under = c.life
 	}
-	req, err := c.e.request(under, cmp.Or(verbs[verb], strings.ToUpper(verb)), path, body)
+	req, err := c.e.request(under, verbs[verb], path, body)
 	if err != nil {
 		return replay.Reply{}, err
 	}

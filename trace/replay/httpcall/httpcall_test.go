@@ -43,6 +43,11 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for method, ok := range map[string]bool{"create leases": true, "get": true, "register nodes": false, "beat": false} {
+		if err := e.(replay.Checker).Check(method); ok != (err == nil) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
 	c, err := e.Dial(t.Context(), replay.Identity{})
 	if err != nil {
 		t.Fatal(err)

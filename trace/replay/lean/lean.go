@@ -28,13 +28,7 @@ var magic = []byte("lean1\n")
 // Open makes an executor for lean://host:port[,host:port...]; nodes are spread
 // over several addresses, because between two there are but 28,000 ports.
 func Open(_ context.Context, at *url.URL) (replay.Executor, error) {
-	e := &executor{hosts: strings.Split(at.Host, ",")}
-	for _, h := range e.hosts {
-		if _, _, err := net.SplitHostPort(h); err != nil {
-			return nil, fmt.Errorf("lean: %w", err)
-		}
-	}
-	return e, nil
+	return &executor{hosts: strings.Split(at.Host, ",")}, nil
 }
 
 type executor struct {

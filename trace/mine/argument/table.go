@@ -1,4 +1,4 @@
-package mine
+package argument
 
 import (
 	"maps"
@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
 
 // late finds rules for slots that neither their place nor a flow explains.
-func (s *slot) late(c *Corpus, e *evaluator) {
-	for _, try := range []func(*Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
+func (s *slot) late(c *corpus.Corpus, e *flow.Evaluator) {
+	for _, try := range []func(*corpus.Corpus, *flow.Evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
 		if r := try(c, e); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			return
@@ -26,12 +29,12 @@ func (s *slot) late(c *Corpus, e *evaluator) {
 // feature of the place, or another argument.
 type table struct {
 	by   int // an argument's index, or -1-feature
-	rows map[symbol]symbol
-	rest symbol // what goes with everything else, where there is such a thing
+	rows map[intern.Symbol]intern.Symbol
+	rest intern.Symbol // what goes with everything else, where there is such a thing
 	open bool
 }
 
-func (t table) value(e *evaluator, o occ) (symbol, bool) {
+func (t table) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 	key, ok := t.key(e, o)
 	if !ok {
 		return 0, false
@@ -44,27 +47,27 @@ func (t table) value(e *evaluator, o occ) (symbol, bool) {
 }
 func (t table) class() class { return regular }
 
-func (t table) key(e *evaluator, o occ) (symbol, bool) {
+func (t table) key(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 	if t.by < 0 {
-		return e.number(feature(-1 - t.by).of(o)), true
+		return e.Number(feature(-1 - t.by).of(o)), true
 	}
-	return e.given(o.callOf(), int32(t.by), o.star), true
+	return e.Given(o.CallOf(), int32(t.by), o.Star), true
 }
 
 // maxRows is how many cases a table may tell apart.
 const maxRows = 24
 
 // tableRule finds something small that decides the value in all runs.
-func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
+func (s *slot) tableRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	by := []int{-1 - int(nth), -1 - int(item)}
-	for _, a := range s.arg.site.args {
+	for _, a := range s.arg.peers {
 		varies := !a.constant && a.whole != nil || a.constant && a.count < s.arg.total
-		if a != s.arg && varies && (a.index < s.arg.index || a.early()) {
-			by = append(by, a.index)
+		if a != s.arg && varies && (a.Index < s.arg.Index || a.early()) {
+			by = append(by, a.Index)
 		}
 	}
 	for _, b := range by {
-		if t := (table{by: b, rows: map[symbol]symbol{}}); s.fits(t, c, e) {
+		if t := (table{by: b, rows: map[intern.Symbol]intern.Symbol{}}); s.fits(t, c, e) {
 			return t
 		}
 	}
@@ -80,24 +83,24 @@ func (s *slot) tableRule(c *Corpus, e *evaluator) rule {
 // is nobody's choice (a hash table's). What the program says is the usual order.
 type shuffled struct {
 	always
-	set map[symbol]bool
+	set map[intern.Symbol]bool
 }
 
 func (r shuffled) class() class { return regular }
 
 // shuffledRule: the values at one place of all elements are the same set.
-func (s *slot) shuffledRule(c *Corpus, _ *evaluator) rule {
-	if s.word >= 0 || len(s.arg.occs) == 0 || strings.Contains(s.arg.name, "[*]") {
+func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
+	if s.word >= 0 || len(s.arg.occs) == 0 || strings.Contains(s.arg.Name, "[*]") {
 		return nil
 	}
 	r := shuffled{always: always{s.commonest(c)}}
 	for _, o := range s.arg.occs {
-		m := &o.callOf().req
-		paths := c.shapes.Paths[m.shape]
-		set := map[symbol]bool{}
+		m := &o.CallOf().Request
+		paths := c.Shapes.Paths[m.Shape]
+		set := map[intern.Symbol]bool{}
 		for pos, p := range paths {
-			if c.paths.Class[p] == c.paths.Class[paths[o.pos]] {
-				set[m.values[pos]] = true
+			if c.Paths.Class[p] == c.Paths.Class[paths[o.Pos]] {
+				set[m.Values[pos]] = true
 			}
 		}
 		if r.set == nil {
@@ -111,14 +114,14 @@ func (s *slot) shuffledRule(c *Corpus, _ *evaluator) rule {
 }
 
 // recentRule: a time that the sender took some time before, in the same run.
-func (s *slot) recentRule(c *Corpus, _ *evaluator) rule {
+func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	for _, unit := range []int64{1e3, 1e6, 1e9} {
 		r, ok := now{unit}, true
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
-			at, isTime := r.read(c.syms.Text[v])
-			began := o.run.calls[0].start - int64(time.Minute)
-			if !found || !isTime || at < began || at > o.callOf().start+int64(near) {
+			at, isTime := r.read(c.Syms.Text[v])
+			began := o.Run.Calls[0].Start - int64(time.Minute)
+			if !found || !isTime || at < began || at > o.CallOf().Start+int64(near) {
 				ok = false
 				break
 			}
@@ -132,17 +135,17 @@ func (s *slot) recentRule(c *Corpus, _ *evaluator) rule {
 
 // exceptions makes a table of the few cases in which the value is usually not
 // the commonest one. Nearly all values must come out right.
-func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
-	t.rest, t.open, t.rows = s.commonest(c), true, map[symbol]symbol{}
-	counts, runs := map[symbol]map[symbol]int{}, map[symbol]map[*Run]bool{}
+func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, bool) {
+	t.rest, t.open, t.rows = s.commonest(c), true, map[intern.Symbol]intern.Symbol{}
+	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Run]bool{}
 	for _, o := range s.arg.occs {
 		key, _ := t.key(e, o)
 		v, _ := s.value(c, o)
 		if counts[key] == nil {
-			counts[key], runs[key] = map[symbol]int{}, map[*Run]bool{}
+			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Run]bool{}
 		}
 		counts[key][v]++
-		runs[key][o.run] = true
+		runs[key][o.Run] = true
 	}
 	misses := 0
 	for key, seen := range counts {
@@ -164,10 +167,10 @@ func (s *slot) exceptions(t table, c *Corpus, e *evaluator) (table, bool) {
 	return t, len(t.rows) > 0 && (misses == 0 || len(s.arg.occs) >= 20 && s.arg.rarely(misses, len(s.arg.occs)))
 }
 
-// fits fills a table; no two occurrences may disagree, and every row must be
+// fits fills a table; no two flow.Occurrences may disagree, and every row must be
 // there in a third of the runs: cases that come with the scale are no table.
-func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
-	runs, all := map[symbol]map[*Run]bool{}, map[*Run]bool{}
+func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
+	runs, all := map[intern.Symbol]map[*corpus.Run]bool{}, map[*corpus.Run]bool{}
 	for _, o := range s.arg.occs {
 		key, ok := t.key(e, o)
 		v, found := s.value(c, o)
@@ -179,10 +182,10 @@ func (s *slot) fits(t table, c *Corpus, e *evaluator) bool {
 		}
 		t.rows[key] = v
 		if runs[key] == nil {
-			runs[key] = map[*Run]bool{}
+			runs[key] = map[*corpus.Run]bool{}
 		}
-		runs[key][o.run] = true
-		all[o.run] = true
+		runs[key][o.Run] = true
+		all[o.Run] = true
 		if len(t.rows) > maxRows {
 			return false
 		}
@@ -202,17 +205,17 @@ type cycle struct {
 	length program.Formula
 }
 
-func (r cycle) value(e *evaluator, o occ) (symbol, bool) {
-	length := int64(r.length.At(o.run.Scale))
+func (r cycle) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	length := int64(r.length.At(o.Run.Scale))
 	if length == 0 {
 		return 0, false
 	}
-	return e.number(r.a*(r.x.of(o)%length) + r.b), true
+	return e.Number(r.a*(r.x.of(o)%length) + r.b), true
 }
 
 // cycleRule: numbers that rise from call to call and fall back after as many
 // calls as the scale says.
-func (s *slot) cycleRule(c *Corpus) rule {
+func (s *slot) cycleRule(c *corpus.Corpus) rule {
 	if s.arg.stride != 1 {
 		return nil
 	}
@@ -220,15 +223,15 @@ func (s *slot) cycleRule(c *Corpus) rule {
 	var first int64
 	for i, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		n, ok := c.syms.Number(v)
+		n, ok := c.Syms.Number(v)
 		if !ok {
 			return nil
 		}
 		if i == 0 {
 			first = n
 		}
-		if at := int64(o.callOf().nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.run.Scale }) {
-			points = append(points, ladder.Point{N: o.run.Scale, V: int(at)})
+		if at := int64(o.CallOf().Nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.Run.Scale }) {
+			points = append(points, ladder.Point{N: o.Run.Scale, V: int(at)})
 		}
 	}
 	forms := ladder.Exact(points)
@@ -238,9 +241,9 @@ func (s *slot) cycleRule(c *Corpus) rule {
 	r := cycle{affine: affine{x: nth, div: 1, a: 1, b: first}, length: forms[0]}
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		n, _ := c.syms.Number(v)
-		length := int64(r.length.At(o.run.Scale))
-		if length == 0 || int64(o.callOf().nth)%length+first != n {
+		n, _ := c.Syms.Number(v)
+		length := int64(r.length.At(o.Run.Scale))
+		if length == 0 || int64(o.CallOf().Nth)%length+first != n {
 			return nil
 		}
 	}
@@ -251,7 +254,7 @@ func (s *slot) cycleRule(c *Corpus) rule {
 type usual struct{ always }
 
 // usualRule: one value, but for a few calls in a hundred.
-func (s *slot) usualRule(c *Corpus, _ *evaluator) rule {
+func (s *slot) usualRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	best, count := s.commonest(c), 0
 	for _, o := range s.arg.occs {
 		if v, _ := s.value(c, o); v == best {
@@ -268,9 +271,9 @@ func (s *slot) usualRule(c *Corpus, _ *evaluator) rule {
 }
 
 // commonest is the value the slot had most often.
-func (s *slot) commonest(c *Corpus) symbol {
-	counts := map[symbol]int{}
-	best := empty
+func (s *slot) commonest(c *corpus.Corpus) intern.Symbol {
+	counts := map[intern.Symbol]int{}
+	best := intern.Empty
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		counts[v]++
@@ -289,29 +292,29 @@ type sum struct {
 	a, b  int64
 }
 
-func (r sum) value(e *evaluator, o occ) (symbol, bool) {
+func (r sum) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 	v, ok := r.of(e, o)
-	return e.number(r.total + v), ok
+	return e.Number(r.total + v), ok
 }
-func (r sum) class() class { return flow }
+func (r sum) class() class { return fromFlow }
 
-func (r sum) of(e *evaluator, o occ) (int64, bool) {
-	vx, okX := e.argument(o.callOf(), r.x, o.star)
-	vy, okY := e.argument(o.callOf(), r.y, o.star)
-	x, isX := e.c.syms.Number(vx)
-	y, isY := e.c.syms.Number(vy)
+func (r sum) of(e *flow.Evaluator, o flow.Occ) (int64, bool) {
+	vx, okX := e.Argument(o.CallOf(), r.x, o.Star)
+	vy, okY := e.Argument(o.CallOf(), r.y, o.Star)
+	x, isX := e.Corpus.Syms.Number(vx)
+	y, isY := e.Corpus.Syms.Number(vy)
 	return r.a*x + r.b*y, okX && okY && isX && isY
 }
 
 // sumRule: arguments of one call that add up.
-func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
-	if s.word >= 0 || s.arg.kind != trace.Int || len(s.arg.occs) < 8 {
+func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
+	if s.word >= 0 || s.arg.Kind != trace.Int || len(s.arg.occs) < 8 {
 		return nil
 	}
 	var terms []int32
-	for _, a := range s.arg.site.args[:s.arg.index] {
-		if !a.constant && a.whole != nil && a.kind == trace.Int {
-			terms = append(terms, int32(a.index))
+	for _, a := range s.arg.peers[:s.arg.Index] {
+		if !a.constant && a.whole != nil && a.Kind == trace.Int {
+			terms = append(terms, int32(a.Index))
 		}
 	}
 	for i, x := range terms {
@@ -328,13 +331,13 @@ func (s *slot) sumRule(c *Corpus, e *evaluator) rule {
 }
 
 // settle takes for the total what comes out most often in a few occurrences.
-func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
+func (r *sum) settle(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
 	counts := map[int64]int{}
 	few := s.arg.spread(3)
 	varies, first := false, int64(0)
 	for i, o := range few {
 		v, _ := s.value(c, o)
-		n, isNumber := c.syms.Number(v)
+		n, isNumber := c.Syms.Number(v)
 		at, known := r.of(e, o)
 		if !isNumber || !known {
 			return false
@@ -352,7 +355,7 @@ func (r *sum) settle(s *slot, c *Corpus, e *evaluator) bool {
 
 // holds reports whether a rule gives nearly every value. One that is right
 // more often than not is kept as a guess.
-func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
+func (s *slot) holds(r rule, c *corpus.Corpus, e *flow.Evaluator) bool {
 	misses := 0
 	for _, o := range s.arg.occs {
 		want, _ := s.value(c, o)
@@ -372,28 +375,28 @@ func (s *slot) holds(r rule, c *Corpus, e *evaluator) bool {
 // A duration spells another argument, a number of seconds, as 7m30s.
 type duration struct{ arg int32 }
 
-func (r duration) value(e *evaluator, o occ) (symbol, bool) {
-	v, ok := e.argument(o.callOf(), r.arg, o.star)
+func (r duration) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	v, ok := e.Argument(o.CallOf(), r.arg, o.Star)
 	if !ok {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(e.c.syms.Text[v], 10, 32)
+	n, err := strconv.ParseInt(e.Corpus.Syms.Text[v], 10, 32)
 	if err != nil {
 		return 0, false
 	}
-	return e.c.syms.ID((time.Duration(n) * time.Second).String()), true
+	return e.Corpus.Syms.ID((time.Duration(n) * time.Second).String()), true
 }
-func (r duration) class() class { return flow }
+func (r duration) class() class { return fromFlow }
 
-func (s *slot) durationRule(c *Corpus, e *evaluator) rule {
+func (s *slot) durationRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	if s.word >= 0 {
 		return nil
 	}
-	for _, a := range s.arg.site.args {
-		if a == s.arg || a.index > s.arg.index && a.class() != unknown {
+	for _, a := range s.arg.peers {
+		if a == s.arg || a.Index > s.arg.Index && a.class() != unknown {
 			continue
 		}
-		r, ok := duration{int32(a.index)}, true
+		r, ok := duration{int32(a.Index)}, true
 		for _, o := range s.arg.occs {
 			want, _ := s.value(c, o)
 			if got, known := r.value(e, o); !known || got != want {

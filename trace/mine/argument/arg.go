@@ -1,28 +1,27 @@
-package mine
+package argument
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
 )
 
-// An arg is one argument of a site.
+// An arg is one argument of a site and how it is known.
 type arg struct {
-	site  *site
-	index int
-	name  string
-	kind  trace.Kind
+	*site.Arg
+	peers []*arg // all arguments of the site
 
-	count    int    // how often it was given, in the pass that counts
-	total    int    // in all
-	value    symbol // the first value
-	constant bool   // there was no other
-	stride   int    // every how many occurrences one is kept
-	occs     []occ
+	count    int           // how often it was given, in the pass that counts
+	total    int           // in all
+	value    intern.Symbol // the first value
+	constant bool          // there was no other
+	stride   int           // every how many occurrences one is kept
+	occs     []flow.Occ
 	whole    *slot
 	words    []*slot // set when the values differ only in their words
 	pattern  string  // then: what stands between the words
@@ -37,14 +36,6 @@ const (
 	yes
 	no
 )
-
-// An occ is one occurrence of an argument in a run.
-type occ struct {
-	run  *Run
-	call int32
-	pos  int32 // of the leaf in the request
-	star int32
-}
 
 // maxOccs bounds what is kept of an argument; what is kept is spread evenly.
 const maxOccs = 1024
@@ -84,14 +75,14 @@ const (
 	unknown class = iota
 	constant
 	regular
-	flow
+	fromFlow
 )
 
 // occurrences counts the arguments of all calls, and keeps a sample of those
 // that vary.
-func (s *sites) occurrences(runs []*Run) {
-	s.eachArg(runs, func(a *arg, o occ) {
-		v := o.raw()
+func (s *Rules) occurrences(runs []*corpus.Run) {
+	s.eachArg(runs, func(a *arg, o flow.Occ) {
+		v := o.Raw()
 		if a.count == 0 {
 			a.value, a.constant = v, true
 		}
@@ -99,7 +90,7 @@ func (s *sites) occurrences(runs []*Run) {
 		a.count++
 		a.total++
 	})
-	s.eachArg(runs, func(a *arg, o occ) {
+	s.eachArg(runs, func(a *arg, o flow.Occ) {
 		if a.constant {
 			return
 		}
@@ -117,59 +108,53 @@ func (s *sites) occurrences(runs []*Run) {
 	})
 }
 
-func (s *sites) eachArg(runs []*Run, visit func(*arg, occ)) {
+func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, flow.Occ)) {
 	for _, r := range runs {
-		for i := range r.calls {
-			call := &r.calls[i]
-			if call.site == noSite {
+		for i := range r.Calls {
+			call := &r.Calls[i]
+			if call.Site == corpus.NoSite {
 				continue
 			}
-			st := s.all[call.site]
-			for pos, p := range st.plan(s.c, call.req.shape) {
-				visit(st.args[p.arg], occ{r, int32(i), int32(pos), p.star})
+			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
+				visit(s.of[call.Site][p.Arg], flow.Occ{Run: r, Call: int32(i), Pos: int32(pos), Star: p.Star})
 			}
 		}
 	}
 }
 
-func (o occ) callOf() *call { return &o.run.calls[o.call] }
-
-// raw is the value that was given.
-func (o occ) raw() symbol { return o.run.calls[o.call].req.values[o.pos] }
-
 // value is what a slot held at an occurrence; not ok when the text has no such word.
-func (s *slot) value(c *Corpus, o occ) (symbol, bool) {
-	v := o.raw()
+func (s *slot) value(c *corpus.Corpus, o flow.Occ) (intern.Symbol, bool) {
+	v := o.Raw()
 	if s.word >= 0 {
-		words := c.syms.Words(v)
+		words := c.Syms.Words(v)
 		if s.word >= len(words) {
 			return 0, false
 		}
 		v = words[s.word]
 	}
 	if s.prefix != "" {
-		rest, ok := strings.CutPrefix(c.syms.Text[v], s.prefix)
+		rest, ok := strings.CutPrefix(c.Syms.Text[v], s.prefix)
 		if !ok || !intern.AllDigits(rest) {
 			return 0, false
 		}
-		v = c.syms.ID(rest)
+		v = c.Syms.ID(rest)
 	}
-	return c.syms.Canonical(v), true
+	return c.Syms.Canonical(v), true
 }
 
 // split makes a slot of each word, when the values of an argument differ in
 // nothing else.
-func (a *arg) split(c *Corpus) {
-	if a.kind != trace.String {
+func (a *arg) split(c *corpus.Corpus) {
+	if a.Kind != trace.String {
 		return
 	}
-	pattern := intern.Separators(c.syms.Text[a.value])
-	count := len(c.syms.Words(a.value))
-	if count == 0 || count > 24 || len(c.syms.Text[a.value]) > 4*maxText {
+	pattern := intern.Separators(c.Syms.Text[a.value])
+	count := len(c.Syms.Words(a.value))
+	if count == 0 || count > 24 || len(c.Syms.Text[a.value]) > 4*site.MaxText {
 		return
 	}
 	for _, o := range a.occs {
-		if intern.Separators(c.syms.Text[o.raw()]) != pattern {
+		if intern.Separators(c.Syms.Text[o.Raw()]) != pattern {
 			return
 		}
 	}
@@ -186,10 +171,10 @@ func (a *arg) split(c *Corpus) {
 
 // shape finds what the words of a slot have in common: letters before a
 // number, and a number filled up with zeros to one width.
-func (s *slot) shape(c *Corpus) {
+func (s *slot) shape(c *corpus.Corpus) {
 	texts := make([]string, len(s.arg.occs))
 	for i, o := range s.arg.occs {
-		texts[i] = c.syms.Text[c.syms.Words(o.raw())[s.word]]
+		texts[i] = c.Syms.Text[c.Syms.Words(o.Raw())[s.word]]
 	}
 	prefix := strings.TrimRight(texts[0], "0123456789")
 	width, padded := len(texts[0])-len(prefix), false
@@ -247,7 +232,7 @@ func (a *arg) steady() bool {
 	if a.steadiness == unasked {
 		a.steadiness = yes
 		for i := 1; i < len(a.occs); i++ {
-			if a.occs[i].run == a.occs[i-1].run && a.occs[i].raw() != a.occs[i-1].raw() {
+			if a.occs[i].Run == a.occs[i-1].Run && a.occs[i].Raw() != a.occs[i-1].Raw() {
 				a.steadiness = no
 				break
 			}
@@ -276,11 +261,11 @@ func (s *slot) best() []rule {
 }
 
 // spread picks up to n occurrences of each run, the first and the last among them.
-func (a *arg) spread(n int) []occ {
-	var out []occ
+func (a *arg) spread(n int) []flow.Occ {
+	var out []flow.Occ
 	for start := 0; start < len(a.occs); {
 		end := start
-		for end < len(a.occs) && a.occs[end].run == a.occs[start].run {
+		for end < len(a.occs) && a.occs[end].Run == a.occs[start].Run {
 			end++
 		}
 		picked := min(n, end-start)
@@ -295,8 +280,3 @@ func (a *arg) spread(n int) []occ {
 	}
 	return out
 }
-
-// byCall sorts occurrences of one run in the order of the calls.
-func byCall(a, b probeOcc) int { return cmp.Compare(a.call, b.call) }
-
-func sortOccs(occs []probeOcc) { slices.SortStableFunc(occs, byCall) }

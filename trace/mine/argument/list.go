@@ -1,36 +1,42 @@
-package mine
+package argument
 
 import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
+	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
 )
 
 // lengths are how long the lists of a site were, by run: how many lists had
 // which length.
-type lengths map[string]map[*Run]map[int]int
+type lengths map[string]map[*corpus.Run]map[int]int
 
-// listLengths measures the lists whose length varies, of all sites.
-func (s *sites) listLengths(runs []*Run) map[siteID]lengths {
+// Lists are the lengths of the lists of all sites.
+type Lists map[corpus.SiteID]lengths
+
+// ListLengths measures the lists whose length varies, of all sites.
+func ListLengths(s *site.Sites, runs []*corpus.Run) Lists {
 	type form struct {
-		site  siteID
-		shape shapeID
+		site  corpus.SiteID
+		shape intern.ShapeID
 	}
-	out := map[siteID]lengths{}
+	out := Lists{}
 	for _, r := range runs {
 		calls := map[form]int{}
-		for i := range r.calls {
-			if c := &r.calls[i]; c.site != noSite && len(s.all[c.site].star) > 0 {
-				calls[form{c.site, c.req.shape}]++
+		for i := range r.Calls {
+			if c := &r.Calls[i]; c.Site != corpus.NoSite && len(s.All[c.Site].Star) > 0 {
+				calls[form{c.Site, c.Request.Shape}]++
 			}
 		}
 		for f, n := range calls {
 			if out[f.site] == nil {
 				out[f.site] = lengths{}
 			}
-			s.all[f.site].measure(s.c, f.shape, func(list string, length int) {
+			s.All[f.site].Measure(s.Corpus, f.shape, func(list string, length int) {
 				out[f.site].note(list, r, length, n)
 			})
 		}
@@ -38,9 +44,9 @@ func (s *sites) listLengths(runs []*Run) map[siteID]lengths {
 	return out
 }
 
-func (l lengths) note(list string, r *Run, length, times int) {
+func (l lengths) note(list string, r *corpus.Run, length, times int) {
 	if l[list] == nil {
-		l[list] = map[*Run]map[int]int{}
+		l[list] = map[*corpus.Run]map[int]int{}
 	}
 	if l[list][r] == nil {
 		l[list][r] = map[int]int{}
@@ -48,40 +54,16 @@ func (l lengths) note(list string, r *Run, length, times int) {
 	l[list][r][length] += times
 }
 
-// measure visits the lists of a shape whose length varies, those that are not
-// there included where they stand in no other list.
-func (st *site) measure(c *Corpus, id shapeID, visit func(list string, length int)) {
-	longest, general := map[string]int{}, map[string]string{}
-	for _, p := range c.shapes.Paths[id] {
-		steps := c.paths.Lists[p]
-		for depth, step := range steps {
-			if g := st.general(step.Prefix, steps[:depth]); st.star[g] {
-				longest[step.Prefix] = max(longest[step.Prefix], step.Index+1)
-				general[step.Prefix] = g
-			}
-		}
-	}
-	seen := map[string]bool{}
-	for list, n := range longest {
-		visit(general[list], n)
-		seen[general[list]] = true
-	}
-	for g := range st.star {
-		if !seen[g] && !strings.Contains(g, "[*]") {
-			visit(g, 0)
-		}
-	}
-}
-
-// writeLists says how long the lists of a site are: by a formula where all of a
+// Write says how long the lists of a site are: by a formula where all of a
 // run are as long and the scale decides, else by what was seen.
-func (m *Model) writeLists(st *site, found lengths) program.Lists {
+func (l Lists) Write(st *site.Site, runs []*corpus.Run) program.Lists {
+	found := l[st.ID]
 	var out program.Lists
-	for _, a := range st.args {
-		for at := strings.Index(a.name, "[*]"); at >= 0; at = nextStar(a.name, at) {
-			list := a.name[:at]
+	for _, a := range st.Args {
+		for at := strings.Index(a.Name, "[*]"); at >= 0; at = nextStar(a.Name, at) {
+			list := a.Name[:at]
 			if !slices.ContainsFunc(out, func(l program.List) bool { return l.Path == list }) && found[list] != nil {
-				out = append(out, program.List{Path: list, Lengths: m.lengthsOf(found[list])})
+				out = append(out, program.List{Path: list, Lengths: lengthsOf(found[list], runs)})
 			}
 		}
 	}
@@ -96,11 +78,11 @@ func nextStar(name string, at int) int {
 	return at + 1 + next
 }
 
-func (m *Model) lengthsOf(byRun map[*Run]map[int]int) []program.Formula {
+func lengthsOf(byRun map[*corpus.Run]map[int]int, runs []*corpus.Run) []program.Formula {
 	var points []ladder.Point
 	same := true
 	all := map[int]int{}
-	for _, r := range m.runs {
+	for _, r := range runs {
 		for n, times := range byRun[r] {
 			all[n] += times
 			points = append(points, ladder.Point{N: r.Scale, V: n})

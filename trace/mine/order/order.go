@@ -1,4 +1,6 @@
-package mine
+// Package order finds the order in which the nodes of a type make their calls:
+// logs folded into loops and aligned across nodes and scales.
+package order
 
 import (
 	"cmp"
@@ -6,45 +8,47 @@ import (
 	"slices"
 	"strings"
 
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/fold"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
 
-// A structure is the order in which the nodes of one type make their calls.
-type structure struct {
+// A Structure is the order in which the nodes of one type make their calls.
+type Structure struct {
 	kind  int
-	steps []*step
+	Steps []*Step
 	// loose holds the sites whose order means nothing: those of a type whose
 	// logs share no order, and those that vary by themselves.
-	loose []*site
-	beats []*site
+	Loose []*count.Site
+	Beats []*count.Site
 }
 
-// A step is a call or a loop, with how often each sender made it.
-type step struct {
+// A Step is a call or a loop, with how often each sender made it.
+type Step struct {
 	symbol fold.Symbol
-	site   *site
-	body   []*step
+	Site   *count.Site
+	Body   []*Step
 	counts []tally // of a loop: iterations
-	made   int     // by how many senders
-	of     int
-	repeat count // of a loop
+	Made   int     // by how many senders
+	Of     int
+	Repeat count.Count // of a loop
 }
 
 type tally struct {
-	run *Run
+	run *corpus.Run
 	n   int
 }
 
 // maxSteps is how long a merged log may become before order means nothing.
 const maxSteps = 1500
 
-// structures folds the logs of all types.
-func (s *sites) structures(nodes []count, runs []*Run) []*structure {
-	out := make([]*structure, len(nodes))
+// Find folds the logs of all types.
+func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Run) []*Structure {
+	out := make([]*Structure, len(nodes))
 	for k := range nodes {
-		out[k] = s.structure(k, nodes[k], runs)
+		out[k] = structureOf(s, k, nodes[k], runs)
 	}
 	return out
 }
@@ -52,20 +56,20 @@ func (s *sites) structures(nodes []count, runs []*Run) []*structure {
 // structure folds the logs of one type. Calls whose total follows no formula
 // are folded along at first: a loop within a loop may explain them. Those that
 // stay unexplained are noise and are left out of a second attempt.
-func (s *sites) structure(kind int, nodes count, runs []*Run) *structure {
-	steps, ok := s.fold(kind, runs, varying)
+func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run) *Structure {
+	steps, ok := foldLogs(s, kind, runs, count.Varying)
 	if ok {
-		s.explain(kind, steps, nodes)
+		explain(steps, nodes)
 	}
-	steps, ok = s.fold(kind, runs, logical)
-	st := &structure{kind: kind, steps: steps}
-	for _, site := range s.all {
+	steps, ok = foldLogs(s, kind, runs, count.Logical)
+	st := &Structure{kind: kind, Steps: steps}
+	for _, site := range s.All {
 		switch {
-		case site.kind != kind:
-		case site.nature == realtime:
-			st.beats = append(st.beats, site)
-		case site.nature == varying || !ok:
-			st.loose = append(st.loose, site)
+		case site.Kind != kind:
+		case site.Nature == count.Realtime:
+			st.Beats = append(st.Beats, site)
+		case site.Nature == count.Varying || !ok:
+			st.Loose = append(st.Loose, site)
 		}
 	}
 	return st
@@ -73,79 +77,79 @@ func (s *sites) structure(kind int, nodes count, runs []*Run) *structure {
 
 // fold folds the logs of one type, with the calls that vary by themselves
 // (worst varying) or without.
-func (s *sites) fold(kind int, runs []*Run, worst nature) ([]*step, bool) {
+func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, worst count.Nature) ([]*Step, bool) {
 	var logs [][]fold.Symbol
-	var owners []*Run
+	var owners []*corpus.Run
 	for _, r := range runs {
-		for _, snd := range r.senders {
-			if snd.kind == kind {
-				logs = append(logs, s.log(r, snd, worst))
+		for _, snd := range r.Senders {
+			if snd.Kind == kind {
+				logs = append(logs, Log(s, r, snd, worst))
 				owners = append(owners, r)
 			}
 		}
 	}
 	folded, loops := fold.Sequences(logs)
-	return s.merge(folded, owners, loops)
+	return merge(s, folded, owners, loops)
 }
 
 // explain finds the sites that every node calls in loops whose counts are
 // exact: their total is the product, and no formula fitted to the total alone
 // says as much.
-func (s *sites) explain(kind int, steps []*step, nodes count) {
-	found := map[*site][]string{}
-	var walk func(steps []*step, factor string, sure bool)
-	walk = func(steps []*step, factor string, sure bool) {
+func explain(steps []*Step, nodes count.Count) {
+	found := map[*count.Site][]string{}
+	var walk func(steps []*Step, factor string, sure bool)
+	walk = func(steps []*Step, factor string, sure bool) {
 		for _, st := range steps {
-			if st.site == nil {
-				walk(st.body, factor+"*("+st.repeat.formula.String()+")", sure && st.repeat.exact && st.made == st.of)
-			} else if sure && st.made == st.of {
-				found[st.site] = append(found[st.site], factor)
+			if st.Site == nil {
+				walk(st.Body, factor+"*("+st.Repeat.Formula.String()+")", sure && st.Repeat.Exact && st.Made == st.Of)
+			} else if sure && st.Made == st.Of {
+				found[st.Site] = append(found[st.Site], factor)
 			} else {
-				found[st.site] = append(found[st.site], "")
+				found[st.Site] = append(found[st.Site], "")
 			}
 		}
 	}
-	walk(steps, "("+nodes.formula.String()+")", nodes.exact)
+	walk(steps, "("+nodes.Formula.String()+")", nodes.Exact)
 	for site, factors := range found {
-		if site.nature != varying && site.nature != logical || slices.Contains(factors, "") {
+		if site.Nature != count.Varying && site.Nature != count.Logical || slices.Contains(factors, "") {
 			continue
 		}
 		f := program.MustFormula("%s", strings.Join(factors, "+"))
-		if !slices.ContainsFunc(site.count.points, func(p ladder.Point) bool { return f.At(p.N) != p.V }) {
-			site.nature, site.count.formula, site.count.exact, site.explained = logical, f, true, true
+		if !slices.ContainsFunc(site.Count.Points, func(p ladder.Point) bool { return f.At(p.N) != p.V }) {
+			site.Nature, site.Count.Formula, site.Count.Exact, site.Explained = count.Logical, f, true, true
 		}
 	}
 }
 
 // log is a sender's calls without what follows the clock or nothing at all,
 // and with repeated calls taken as one.
-func (s *sites) log(r *Run, snd *sender, worst nature) []fold.Symbol {
+func Log(s *count.Sites, r *corpus.Run, snd *corpus.Sender, worst count.Nature) []fold.Symbol {
 	var out []fold.Symbol
 	asked := map[uint64]bool{}
-	for _, i := range snd.calls {
-		call := &r.calls[i]
-		if call.site == noSite {
+	for _, i := range snd.Calls {
+		call := &r.Calls[i]
+		if call.Site == corpus.NoSite {
 			continue
 		}
-		site := s.all[call.site]
-		if site.nature == realtime || site.nature == varying && worst != varying {
+		site := s.All[call.Site]
+		if site.Nature == count.Realtime || site.Nature == count.Varying && worst != count.Varying {
 			continue
 		}
-		if site.nature == until {
-			h := call.req.hash() ^ uint64(call.site)<<48
+		if site.Nature == count.Until {
+			h := call.Request.Hash() ^ uint64(call.Site)<<48
 			if asked[h] {
 				continue
 			}
 			asked[h] = true
 		}
-		out = append(out, fold.Symbol(call.site))
+		out = append(out, fold.Symbol(call.Site))
 	}
 	return out
 }
 
 // merge brings the logs of all nodes of a type together: the commonest first,
 // then the others aligned to it. Not ok when they have no order in common.
-func (s *sites) merge(logs [][]fold.Item, owners []*Run, loops *fold.Loops) ([]*step, bool) {
+func merge(s *count.Sites, logs [][]fold.Item, owners []*corpus.Run, loops *fold.Loops) ([]*Step, bool) {
 	type variant struct {
 		tokens []fold.Symbol
 		logs   []int
@@ -167,14 +171,14 @@ func (s *sites) merge(logs [][]fold.Item, owners []*Run, loops *fold.Loops) ([]*
 	slices.SortStableFunc(variants, func(a, b *variant) int {
 		return cmp.Or(cmp.Compare(len(b.logs), len(a.logs)), cmp.Compare(len(b.tokens), len(a.tokens)))
 	})
-	var merged []*step
+	var merged []*Step
 	sites := map[fold.Symbol]bool{}
 	for _, v := range variants {
 		if len(v.tokens) > maxSteps {
 			return nil, false
 		}
 		var at []int
-		merged, at = s.align(merged, v.tokens, loops)
+		merged, at = align(s, merged, v.tokens, loops)
 		for _, t := range v.tokens {
 			sites[t] = true
 		}
@@ -187,7 +191,7 @@ func (s *sites) merge(logs [][]fold.Item, owners []*Run, loops *fold.Loops) ([]*
 			}
 		}
 	}
-	total := map[*Run]int{}
+	total := map[*corpus.Run]int{}
 	for _, r := range owners {
 		total[r]++
 	}
@@ -199,13 +203,13 @@ func (s *sites) merge(logs [][]fold.Item, owners []*Run, loops *fold.Loops) ([]*
 
 // align puts tokens beside the merged steps, along their longest common
 // subsequence, and says where each token went.
-func (s *sites) align(merged []*step, tokens []fold.Symbol, loops *fold.Loops) ([]*step, []int) {
+func align(s *count.Sites, merged []*Step, tokens []fold.Symbol, loops *fold.Loops) ([]*Step, []int) {
 	old := make([]fold.Symbol, len(merged))
 	for i, st := range merged {
 		old[i] = st.symbol
 	}
-	pairs := common2(old, tokens)
-	var out []*step
+	pairs := Common(old, tokens)
+	var out []*Step
 	at := make([]int, len(tokens))
 	i, j := 0, 0
 	flush := func(toI, toJ int) {
@@ -214,7 +218,7 @@ func (s *sites) align(merged []*step, tokens []fold.Symbol, loops *fold.Loops) (
 		}
 		for ; j < toJ; j++ {
 			at[j] = len(out)
-			out = append(out, s.newStep(tokens[j], loops))
+			out = append(out, newStep(s, tokens[j], loops))
 		}
 	}
 	for _, p := range pairs {
@@ -227,50 +231,50 @@ func (s *sites) align(merged []*step, tokens []fold.Symbol, loops *fold.Loops) (
 	return out, at
 }
 
-func (s *sites) newStep(sym fold.Symbol, loops *fold.Loops) *step {
-	st := &step{symbol: sym}
+func newStep(s *count.Sites, sym fold.Symbol, loops *fold.Loops) *Step {
+	st := &Step{symbol: sym}
 	if !sym.IsLoop() {
-		st.site = s.all[sym]
+		st.Site = s.All[sym]
 		return st
 	}
 	for _, b := range loops.Body(sym) {
-		st.body = append(st.body, s.newStep(b, loops))
+		st.Body = append(st.Body, newStep(s, b, loops))
 	}
 	return st
 }
 
 // note counts one sender's (or iteration's) pass through a step.
-func (st *step) note(r *Run, it fold.Item) {
-	st.made++
-	if st.site != nil {
+func (st *Step) note(r *corpus.Run, it fold.Item) {
+	st.Made++
+	if st.Site != nil {
 		return
 	}
 	st.counts = append(st.counts, tally{r, len(it.Iters)})
 	for _, iter := range it.Iters {
 		for i, inner := range iter {
-			st.body[i].note(r, inner)
+			st.Body[i].note(r, inner)
 		}
 	}
 }
 
 // settle finds how the iterations of loops follow the scale.
-func (st *step) settle(senders map[*Run]int) {
+func (st *Step) settle(senders map[*corpus.Run]int) {
 	for _, n := range senders {
-		st.of += n
+		st.Of += n
 	}
-	if st.site != nil {
+	if st.Site != nil {
 		return
 	}
-	st.repeat = iterations(st.counts)
-	for _, b := range st.body {
+	st.Repeat = iterations(st.counts)
+	for _, b := range st.Body {
 		b.settle(senders)
-		b.of = b.made
+		b.Of = b.Made
 	}
 }
 
 // iterations is exact when all loops of a run have the same count.
-func iterations(counts []tally) count {
-	byRun := map[*Run]int{}
+func iterations(counts []tally) count.Count {
+	byRun := map[*corpus.Run]int{}
 	same := true
 	var points []ladder.Point
 	sums, times := map[int]float64{}, map[int]float64{}
@@ -285,7 +289,7 @@ func iterations(counts []tally) count {
 		times[c.run.Scale]++
 	}
 	if same {
-		return countOf(points)
+		return count.Of(points)
 	}
 	scales := make([]int, 0, len(sums))
 	for n := range sums {
@@ -296,11 +300,11 @@ func iterations(counts []tally) count {
 	for _, scale := range scales {
 		n, v = append(n, float64(scale)), append(v, sums[scale]/times[scale])
 	}
-	return count{formula: ladder.Smooth(n, v)}
+	return count.Count{Formula: ladder.Smooth(n, v)}
 }
 
-// common2 is the longest common subsequence of two sequences, as pairs of places.
-func common2[T comparable](a, b []T) [][2]int {
+// Common is the longest common subsequence of two sequences, as pairs of places.
+func Common[T comparable](a, b []T) [][2]int {
 	start := 0
 	var out [][2]int
 	for start < len(a) && start < len(b) && a[start] == b[start] {
@@ -340,79 +344,68 @@ func common2[T comparable](a, b []T) [][2]int {
 	return out
 }
 
-// expand is the sequence of sites a node is expected to call at a scale.
-func (st *structure) expand(n int) []siteID {
-	var out []siteID
-	var walk func(steps []*step)
-	walk = func(steps []*step) {
+// Expand is the sequence of sites a node is expected to call at a scale.
+func (st *Structure) Expand(n int) []corpus.SiteID {
+	var out []corpus.SiteID
+	var walk func(steps []*Step)
+	walk = func(steps []*Step) {
 		for _, s := range steps {
-			if s.made*2 < s.of || len(out) > 1e6 {
+			if s.Made*2 < s.Of || len(out) > 1e6 {
 				continue // fewer than half of the nodes make it
 			}
-			if s.site != nil {
-				out = append(out, s.site.id)
+			if s.Site != nil {
+				out = append(out, s.Site.ID)
 				continue
 			}
-			for range s.repeat.at(n) {
-				walk(s.body)
+			for range s.Repeat.At(n) {
+				walk(s.Body)
 			}
 		}
 	}
-	walk(st.steps)
+	walk(st.Steps)
 	return out
 }
 
-// loops is how many loops the structure has.
-func (st *structure) loops() int {
+// Loops is how many loops the structure has.
+func (st *Structure) Loops() int {
 	n := 0
-	eachLoop(st.steps, func(*step) { n++ })
+	EachLoop(st.Steps, func(*Step) { n++ })
 	return n
 }
 
-// certain reports whether all loops have exact counts and all nodes make every
+// Certain reports whether all loops have exact counts and all nodes make every
 // step: then the steps give the right number of calls at any scale.
-func (st *structure) certain() bool {
-	sure := !slices.ContainsFunc(st.steps, func(s *step) bool { return s.made != s.of })
-	eachLoop(st.steps, func(s *step) { sure = sure && s.repeat.exact })
+func (st *Structure) Certain() bool {
+	sure := !slices.ContainsFunc(st.Steps, func(s *Step) bool { return s.Made != s.Of })
+	EachLoop(st.Steps, func(s *Step) { sure = sure && s.Repeat.Exact })
 	return sure
 }
 
-func eachLoop(steps []*step, visit func(*step)) {
+// EachLoop visits the loops, inner ones after those they are in.
+func EachLoop(steps []*Step, visit func(*Step)) {
 	for _, s := range steps {
-		if s.site == nil {
+		if s.Site == nil {
 			visit(s)
-			eachLoop(s.body, visit)
+			EachLoop(s.Body, visit)
 		}
 	}
 }
 
-func eachCall(steps []*step, visit func(*site)) {
+// EachCall visits the sites that steps call.
+func EachCall(steps []*Step, visit func(*count.Site)) {
 	for _, s := range steps {
-		if s.site != nil {
-			visit(s.site)
+		if s.Site != nil {
+			visit(s.Site)
 		} else {
-			eachCall(s.body, visit)
+			EachCall(s.Body, visit)
 		}
 	}
 }
 
-// first is the first call in a loop.
-func (s *step) first() *site {
-	for s.site == nil {
-		s = s.body[0]
+// First is the first call in a loop.
+func (s *Step) First() *count.Site {
+	for s.Site == nil {
+		s = s.Body[0]
 	}
-	return s.site
-}
-
-// nodesOf is how many nodes a type has as the scale changes.
-func nodesOf(kind int, runs []*Run) count {
-	return countOf(pointsOf(runs, func(i int) int {
-		n := 0
-		for _, s := range runs[i].senders {
-			if s.kind == kind {
-				n++
-			}
-		}
-		return n
-	}))
+	return s.Site
 }

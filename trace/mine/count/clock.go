@@ -1,4 +1,4 @@
-package mine
+package count
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
@@ -13,30 +14,30 @@ import (
 // A follow ties the count of a site to that of another by the same type: twice
 // as many status calls as polls, and four more.
 type follow struct {
-	site        *site
+	site        *Site
 	times, plus int
 }
 
 // findFollowers ties counts that no formula gives to others that vary in step
 // with them in all runs, best to one that keeps time.
-func (s *sites) findFollowers() {
-	for _, st := range s.all {
-		if st.nature != varying {
+func (s *Sites) findFollowers() {
+	for _, st := range s.All {
+		if st.Nature != Varying {
 			continue
 		}
-		for _, want := range []nature{realtime, varying} {
-			for _, other := range s.all {
-				if other.kind != st.kind || other == st || other.nature != want || other.follows.site != nil || st.follows.site != nil {
+		for _, want := range []Nature{Realtime, Varying} {
+			for _, other := range s.All {
+				if other.Kind != st.Kind || other == st || other.Nature != want || other.follows.site != nil || st.follows.site != nil {
 					continue
 				}
-				if f, ok := inStep(st.count.points, other.count.points); ok && (want == realtime || other.id < st.id) {
+				if f, ok := inStep(st.Count.Points, other.Count.Points); ok && (want == Realtime || other.ID < st.ID) {
 					f.site = other
 					st.follows = f
 				}
 			}
 		}
-		if f := st.follows; f.site != nil && f.site.nature == realtime {
-			st.nature, st.period = realtime, f.site.period/int64(f.times)
+		if f := st.follows; f.site != nil && f.site.Nature == Realtime {
+			st.Nature, st.Period = Realtime, f.site.Period/int64(f.times)
 		}
 	}
 }
@@ -72,12 +73,12 @@ func inStep(v, w []ladder.Point) (follow, bool) {
 // keepTime foretells a call that follows the clock: a node makes it again and
 // again for as long as it goes on. How long that is follows the scale, and is a
 // measure where the count itself would be rounded.
-func (s *sites) keepTime(st *site, nodes count, runs []*Run) {
+func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
 	var n, ms []float64
 	var makers, all, repeats, total int64
 	for i, r := range runs {
-		all += int64(nodes.points[i].V)
-		if beats := r.beating(st); beats.makers > 0 {
+		all += int64(nodes.Points[i].V)
+		if beats := beatsOf(r, st); beats.makers > 0 {
 			makers += beats.makers
 			repeats += beats.repeats
 			total += beats.between
@@ -85,14 +86,14 @@ func (s *sites) keepTime(st *site, nodes count, runs []*Run) {
 		}
 	}
 	if repeats == 0 || total == 0 {
-		st.count = perNode(st.count, nodes)
+		st.Count = perNode(st.Count, nodes)
 		return
 	}
 	each := fmt.Sprintf("0.5+(%s)/%.5g", ladder.Smooth(n, ms), float64(total)/float64(repeats)/1e6)
 	if makers < all {
 		each = fmt.Sprintf("(%s)*%.3f", each, float64(makers)/float64(all))
 	}
-	st.count.formula = product(each, nodes.formula)
+	st.Count.Formula = product(each, nodes.Formula)
 }
 
 // beating is how the senders of a run kept the time of a site, in all.
@@ -102,27 +103,27 @@ type beating struct {
 	lived           int64 // the same, and on to the end of the run where only that ended it
 }
 
-func (r *Run) beating(st *site) beating {
-	first, last := map[*sender]int64{}, map[*sender]int64{}
+func beatsOf(r *corpus.Run, st *Site) beating {
+	first, last := map[*corpus.Sender]int64{}, map[*corpus.Sender]int64{}
 	var out beating
-	for k := range r.calls {
-		c := &r.calls[k]
-		if c.site != st.id {
+	for k := range r.Calls {
+		c := &r.Calls[k]
+		if c.Site != st.ID {
 			continue
 		}
-		if _, ok := first[c.sender]; !ok {
-			first[c.sender] = c.start
+		if _, ok := first[c.Sender]; !ok {
+			first[c.Sender] = c.Start
 			out.makers++
 			out.repeats--
 		}
-		last[c.sender] = c.start
+		last[c.Sender] = c.Start
 		out.repeats++
 	}
-	end := r.calls[len(r.calls)-1].start
+	end := r.Calls[len(r.Calls)-1].Start
 	for s, at := range last {
 		out.between += at - first[s]
-		rest := st.period / 2
-		if end-at < 2*st.period {
+		rest := st.Period / 2
+		if end-at < 2*st.Period {
 			rest = end - at
 		}
 		out.lived += at - first[s] + rest
@@ -132,26 +133,26 @@ func (r *Run) beating(st *site) beating {
 
 // perNode fits counts that no formula meets as so many a node, because the
 // number of nodes is what grows.
-func perNode(c count, nodes count) count {
-	if f, _, ok := allButOne(c.points); ok {
-		c.formula, c.nearly = f, true
+func perNode(c Count, nodes Count) Count {
+	if f, _, ok := AllButOne(c.Points); ok {
+		c.Formula, c.nearly = f, true
 		return c
 	}
 	var n, v []float64
-	for i, p := range c.points {
-		if d := nodes.points[i].V; d > 0 {
+	for i, p := range c.Points {
+		if d := nodes.Points[i].V; d > 0 {
 			n, v = append(n, float64(p.N)), append(v, float64(p.V)/float64(d))
 		}
 	}
 	each := ladder.Smooth(n, v)
 	if len(v) > 0 && slices.Max(v)-slices.Min(v) <= scatter(n, v) {
-		each = ladder.Smooth(n[:1], []float64{mean(v)}) // no more than chance does at one scale
+		each = ladder.Constant(mean(v)) // no more than chance does at one scale
 	}
-	f := product(each.String(), nodes.formula)
+	f := product(each.String(), nodes.Formula)
 	if math.IsNaN(f.Eval(program.Vars{"n": 10})) {
-		return countOf(c.points)
+		return Of(c.Points)
 	}
-	c.formula = f
+	c.Formula = f
 	return c
 }
 
@@ -176,17 +177,17 @@ func scatter(n, v []float64) float64 {
 	return out
 }
 
-// allButOne is a plain formula that meets all runs but one: chance made a
+// AllButOne is a plain formula that meets all runs but one: chance made a
 // difference once. Where the odd one is the largest, it may as well be the first
 // of many, and what it has more is kept.
-func allButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
+func AllButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
 	if len(points) < 5 {
 		return f, 0, false
 	}
 	for odd := range points {
 		rest := slices.Delete(slices.Clone(points), odd, odd+1)
 		forms := ladder.Exact(rest)
-		if len(forms) == 0 || !plain(forms[0]) {
+		if len(forms) == 0 || !Plain(forms[0]) {
 			continue
 		}
 		f := forms[0]

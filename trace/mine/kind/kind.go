@@ -1,4 +1,6 @@
-package mine
+// Package kind sorts senders into types of nodes, by behaviour alone
+// (PatternMiner §III-B1), and gives every sender its rank in its type.
+package kind
 
 import (
 	"cmp"
@@ -8,30 +10,35 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
 )
 
-// alike is how similar the histograms of two senders must be for one type
+// Alike is how similar the histograms of two senders must be for one type
 // (PatternMiner §III-B1): the cosine of the roots of their counts. The root
 // keeps a heartbeat from drowning everything else, and a node that got no work
 // is still like its neighbours by its heartbeat.
-const alike = 0.7
+const Alike = 0.7
 
-// A nodeType is a group of senders that behave alike.
-type nodeType struct {
-	name    string
-	profile map[opID]float64 // mean root count of a call by one of its nodes
+// A Kind is a group of senders that behave alike.
+type Kind struct {
+	Name    string
+	profile map[corpus.OpID]float64 // mean root count of a call by one of its nodes
 }
 
 // A crowd is the senders that call the same set of things.
 type crowd struct {
-	ops     []opID
-	sum     map[opID]float64
-	members []*sender
-	runs    map[*Run]bool // that have some of them
+	ops     []corpus.OpID
+	sum     map[corpus.OpID]float64
+	members []*corpus.Sender
+	runs    map[*corpus.Run]bool // that have some of them
 }
 
-// findTypes sorts the senders of all runs into types, by behaviour alone.
-func (c *Corpus) findTypes(runs []*Run) []*nodeType {
+// Find sorts the senders of all runs into types, by behaviour alone.
+func Find(c *corpus.Corpus, runs []*corpus.Run, rules []Rule) []*Kind {
 	crowds := gather(runs)
 	parent := make([]int, len(crowds))
 	for i := range parent {
@@ -45,32 +52,32 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 	}
 	for i := range crowds {
 		for j := range i {
-			if find(i) != find(j) && cosine(crowds[i].sum, crowds[j].sum) >= alike {
+			if find(i) != find(j) && Cosine(crowds[i].sum, crowds[j].sum) >= Alike {
 				parent[find(i)] = find(j)
 			}
 		}
 	}
 	takeTurns(crowds, parent, find)
-	var types []*nodeType
+	var types []*Kind
 	kinds := map[int]int{}
 	for i, cr := range crowds {
 		root := find(i)
 		if _, ok := kinds[root]; !ok {
 			kinds[root] = len(types)
-			types = append(types, &nodeType{profile: map[opID]float64{}})
+			types = append(types, &Kind{profile: map[corpus.OpID]float64{}})
 		}
 		t := types[kinds[root]]
 		for op, v := range cr.sum {
 			t.profile[op] += v
 		}
 		for _, s := range cr.members {
-			s.kind = kinds[root]
+			s.Kind = kinds[root]
 		}
 	}
-	c.nameTypes(types, runs)
-	types = c.override(types, runs)
+	nameTypes(c, types, runs)
+	types = override(c, types, runs, rules)
 	for _, r := range runs {
-		c.rank(r, len(types))
+		rank(c, r, len(types))
 	}
 	return types
 }
@@ -78,12 +85,12 @@ func (c *Corpus) findTypes(runs []*Run) []*nodeType {
 // takeTurns joins types of which no run has both, where one does nothing that
 // the other does not: at small scales a node may have little to do.
 func takeTurns(crowds []*crowd, parent []int, find func(int) int) {
-	ops, runs := map[int]map[opID]bool{}, map[int]map[*Run]bool{}
+	ops, runs := map[int]map[corpus.OpID]bool{}, map[int]map[*corpus.Run]bool{}
 	var roots []int
 	for i, cr := range crowds {
 		root := find(i)
 		if ops[root] == nil {
-			ops[root], runs[root] = map[opID]bool{}, map[*Run]bool{}
+			ops[root], runs[root] = map[corpus.OpID]bool{}, map[*corpus.Run]bool{}
 			roots = append(roots, root)
 		}
 		for _, op := range cr.ops {
@@ -122,32 +129,32 @@ func meet[K comparable](a, b map[K]bool) bool {
 	return false
 }
 
-// A TypeRule says which senders are of one type, where behaviour alone is not
+// A Rule says which senders are of one type, where behaviour alone is not
 // to decide.
-type TypeRule struct {
+type Rule struct {
 	Name    string         `yaml:"type"`
 	Senders *regexp.Regexp `yaml:"senders"`
 }
 
 // override puts senders into the types the user named, and drops types that
 // have nobody left.
-func (c *Corpus) override(types []*nodeType, runs []*Run) []*nodeType {
-	for i := range c.TypeRules {
-		types = append(types, &nodeType{name: c.TypeRules[i].Name, profile: map[opID]float64{}})
+func override(c *corpus.Corpus, types []*Kind, runs []*corpus.Run, rules []Rule) []*Kind {
+	for i := range rules {
+		types = append(types, &Kind{Name: rules[i].Name, profile: map[corpus.OpID]float64{}})
 	}
 	used := make([]int, len(types))
 	for _, r := range runs {
-		for _, s := range r.senders {
-			if k, ok := c.ruled(s); ok {
-				s.kind = len(types) - len(c.TypeRules) + k
-				for op, v := range r.profile(s) {
-					types[s.kind].profile[op] += v
+		for _, s := range r.Senders {
+			if k, ok := ruled(c, s, rules); ok {
+				s.Kind = len(types) - len(rules) + k
+				for op, v := range Profile(r, s) {
+					types[s.Kind].profile[op] += v
 				}
 			}
-			used[s.kind]++
+			used[s.Kind]++
 		}
 	}
-	var out []*nodeType
+	var out []*Kind
 	to := make([]int, len(types))
 	for k, t := range types {
 		if used[k] > 0 {
@@ -156,17 +163,17 @@ func (c *Corpus) override(types []*nodeType, runs []*Run) []*nodeType {
 		}
 	}
 	for _, r := range runs {
-		for _, s := range r.senders {
-			s.kind = to[s.kind]
+		for _, s := range r.Senders {
+			s.Kind = to[s.Kind]
 		}
 	}
 	return out
 }
 
 // ruled is the first rule that names a sender.
-func (c *Corpus) ruled(s *sender) (int, bool) {
-	for i := range c.TypeRules {
-		if c.TypeRules[i].Senders.MatchString(c.syms.Text[s.name]) {
+func ruled(c *corpus.Corpus, s *corpus.Sender, rules []Rule) (int, bool) {
+	for i := range rules {
+		if rules[i].Senders.MatchString(c.Syms.Text[s.Name]) {
 			return i, true
 		}
 	}
@@ -176,24 +183,24 @@ func (c *Corpus) ruled(s *sender) (int, bool) {
 // gather puts senders that call the same set of things together, the largest
 // first, so that what follows is quadratic in the ways to behave and not in
 // the number of nodes.
-func gather(runs []*Run) []*crowd {
+func gather(runs []*corpus.Run) []*crowd {
 	byKey := map[string]*crowd{}
 	for _, r := range runs {
-		for _, s := range r.senders {
-			profile := r.profile(s)
-			ops := make([]opID, 0, len(profile))
-			for op := range profile {
+		for _, s := range r.Senders {
+			calls := Profile(r, s)
+			ops := make([]corpus.OpID, 0, len(calls))
+			for op := range calls {
 				ops = append(ops, op)
 			}
 			slices.Sort(ops)
 			key := fmt.Sprint(ops)
 			if byKey[key] == nil {
-				byKey[key] = &crowd{ops: ops, sum: map[opID]float64{}, runs: map[*Run]bool{}}
+				byKey[key] = &crowd{ops: ops, sum: map[corpus.OpID]float64{}, runs: map[*corpus.Run]bool{}}
 			}
 			cr := byKey[key]
 			cr.runs[r] = true
 			cr.members = append(cr.members, s)
-			for op, v := range profile {
+			for op, v := range calls {
 				cr.sum[op] += v
 			}
 		}
@@ -208,11 +215,11 @@ func gather(runs []*Run) []*crowd {
 	return out
 }
 
-// profile is how often a sender calls what, as roots.
-func (r *Run) profile(s *sender) map[opID]float64 {
-	out := map[opID]float64{}
-	for _, i := range s.calls {
-		out[r.calls[i].op]++
+// Profile is how often a sender calls what, as roots.
+func Profile(r *corpus.Run, s *corpus.Sender) map[corpus.OpID]float64 {
+	out := map[corpus.OpID]float64{}
+	for _, i := range s.Calls {
+		out[r.Calls[i].Op]++
 	}
 	for op, v := range out {
 		out[op] = math.Sqrt(v)
@@ -220,7 +227,8 @@ func (r *Run) profile(s *sender) map[opID]float64 {
 	return out
 }
 
-func cosine(a, b map[opID]float64) float64 {
+// Cosine is how similar two histograms are.
+func Cosine(a, b map[corpus.OpID]float64) float64 {
 	if len(b) < len(a) {
 		a, b = b, a
 	}
@@ -231,7 +239,7 @@ func cosine(a, b map[opID]float64) float64 {
 	return dot / (norm(a)*norm(b) + 1e-12)
 }
 
-func norm(v map[opID]float64) float64 {
+func norm(v map[corpus.OpID]float64) float64 {
 	sum := 0.0
 	for _, x := range v {
 		sum += x * x
@@ -239,95 +247,75 @@ func norm(v map[opID]float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// assign gives every sender of a run the learned type it is most like.
-func (c *Corpus) assign(r *Run, types []*nodeType) {
-	for _, s := range r.senders {
-		profile, best := r.profile(s), -1.0
-		rule, ruled := c.ruled(s)
+// Assign gives every sender of a run the learned type it is most like.
+func Assign(c *corpus.Corpus, r *corpus.Run, types []*Kind, rules []Rule) {
+	for _, s := range r.Senders {
+		calls, best := Profile(r, s), -1.0
+		rule, ruled := ruled(c, s, rules)
 		for k, t := range types {
-			if ruled && t.name == c.TypeRules[rule].Name {
-				s.kind = k
+			if ruled && t.Name == rules[rule].Name {
+				s.Kind = k
 				break
 			}
-			if like := cosine(profile, t.profile); like > best {
-				s.kind, best = k, like
+			if like := Cosine(calls, t.profile); like > best {
+				s.Kind, best = k, like
 			}
 		}
 	}
-	c.rank(r, len(types))
+	rank(c, r, len(types))
 }
 
 // rank numbers the senders of each type: by the numbers in their names where
 // the names differ in nothing else, by the order in which they began where not.
-func (c *Corpus) rank(r *Run, types int) {
-	byType := make([][]*sender, types)
-	for _, s := range r.senders {
-		byType[s.kind] = append(byType[s.kind], s)
+func rank(c *corpus.Corpus, r *corpus.Run, types int) {
+	byType := make([][]*corpus.Sender, types)
+	for _, s := range r.Senders {
+		byType[s.Kind] = append(byType[s.Kind], s)
 	}
 	for _, group := range byType {
-		if c.numbered(group) {
-			slices.SortFunc(group, func(a, b *sender) int { return natural(c.syms.Text[a.name], c.syms.Text[b.name]) })
+		if numbered(c, group) {
+			slices.SortFunc(group, func(a, b *corpus.Sender) int { return intern.Natural(c.Syms.Text[a.Name], c.Syms.Text[b.Name]) })
 		} else {
-			slices.SortStableFunc(group, func(a, b *sender) int { return cmp.Compare(r.began(a), r.began(b)) })
+			slices.SortStableFunc(group, func(a, b *corpus.Sender) int { return cmp.Compare(began(r, a), began(r, b)) })
 		}
 		for i, s := range group {
-			s.rank = i
+			s.Rank = i
 		}
 	}
 }
 
 // numbered reports whether names differ in their numbers only.
-func (c *Corpus) numbered(group []*sender) bool {
-	return !slices.ContainsFunc(group, func(s *sender) bool {
-		return maskDigits(c.syms.Text[s.name]) != maskDigits(c.syms.Text[group[0].name])
+func numbered(c *corpus.Corpus, group []*corpus.Sender) bool {
+	return !slices.ContainsFunc(group, func(s *corpus.Sender) bool {
+		return maskDigits(c.Syms.Text[s.Name]) != maskDigits(c.Syms.Text[group[0].Name])
 	})
 }
 
 // began is when a sender made its first call; one whose calls all belong to
 // others never did.
-func (r *Run) began(s *sender) int64 {
-	if len(s.calls) == 0 {
+func began(r *corpus.Run, s *corpus.Sender) int64 {
+	if len(s.Calls) == 0 {
 		return math.MaxInt64
 	}
-	return r.calls[s.calls[0]].start
-}
-
-// natural compares texts so that node-2 comes before node-10.
-func natural(a, b string) int {
-	for a != "" && b != "" {
-		na, nb := len(a)-len(strings.TrimLeft(a, "0123456789")), len(b)-len(strings.TrimLeft(b, "0123456789"))
-		if na > 0 && nb > 0 {
-			da, db := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
-			if d := cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db)); d != 0 {
-				return d
-			}
-			a, b = a[na:], b[nb:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Compare(len(a), len(b))
+	return r.Calls[s.Calls[0]].Start
 }
 
 // nameTypes calls each type what its senders' names have in common.
-func (c *Corpus) nameTypes(types []*nodeType, runs []*Run) {
+func nameTypes(c *corpus.Corpus, types []*Kind, runs []*corpus.Run) {
 	names := make([][]string, len(types))
 	for _, r := range runs {
-		for _, s := range r.senders {
-			names[s.kind] = append(names[s.kind], c.syms.Text[s.name])
+		for _, s := range r.Senders {
+			names[s.Kind] = append(names[s.Kind], c.Syms.Text[s.Name])
 		}
 	}
 	used := map[string]int{}
 	for k, t := range types {
-		t.name = common(names[k])
-		if t.name == "" {
-			t.name = "node"
+		t.Name = common(names[k])
+		if t.Name == "" {
+			t.Name = "node"
 		}
-		if used[t.name]++; used[t.name] > 1 {
-			t.name = fmt.Sprintf("%s~%d", t.name, used[t.name])
+		if used[t.Name]++; used[t.Name] > 1 {
+			t.Name = fmt.Sprintf("%s~%d", t.Name, used[t.Name])
 		}
 	}
 }
@@ -364,4 +352,21 @@ func maskDigits(s string) string {
 		}
 	}
 	return out.String()
+}
+
+// UnmarshalYAML reads a type rule; senders is a regular expression.
+func (t *Rule) UnmarshalYAML(n *yaml.Node) error {
+	var plain struct {
+		Name    string `yaml:"type"`
+		Senders string `yaml:"senders"`
+	}
+	if err := n.Decode(&plain); err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile("^(?:" + plain.Senders + ")$")
+	if err != nil || plain.Name == "" || plain.Senders == "" {
+		return fmt.Errorf("line %d: a type has a name and a regular expression of its senders", n.Line)
+	}
+	t.Name, t.Senders = plain.Name, pattern
+	return nil
 }

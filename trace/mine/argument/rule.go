@@ -1,4 +1,4 @@
-package mine
+package argument
 
 import (
 	"math"
@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
+	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
@@ -13,21 +16,21 @@ import (
 // A rule gives the value of a slot at an occurrence.
 type rule interface {
 	// value is not ok where the rule has nothing to say: a source that is not there yet.
-	value(e *evaluator, o occ) (v symbol, ok bool)
+	value(e *flow.Evaluator, o flow.Occ) (v intern.Symbol, ok bool)
 	class() class
 }
 
 // always gives one value.
-type always struct{ v symbol }
+type always struct{ v intern.Symbol }
 
-func (r always) value(*evaluator, occ) (symbol, bool) { return r.v, true }
-func (r always) class() class                         { return constant }
+func (r always) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return r.v, true }
+func (r always) class() class                                          { return constant }
 
 // firstThen gives one value in a sender's first call of the site, another later.
-type firstThen struct{ first, then symbol }
+type firstThen struct{ first, then intern.Symbol }
 
-func (r firstThen) value(_ *evaluator, o occ) (symbol, bool) {
-	if o.callOf().nth == 0 {
+func (r firstThen) value(_ *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	if o.CallOf().Nth == 0 {
 		return r.first, true
 	}
 	return r.then, true
@@ -37,8 +40,8 @@ func (r firstThen) class() class { return regular }
 // scaled gives a formula of the scale.
 type scaled struct{ f program.Formula }
 
-func (r scaled) value(e *evaluator, o occ) (symbol, bool) {
-	return e.number(int64(r.f.Eval(program.Vars{"n": float64(o.run.Scale)}))), true
+func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.Run.Scale)}))), true
 }
 func (r scaled) class() class { return regular }
 
@@ -53,14 +56,14 @@ const (
 
 var featureNames = [...]string{"i", "node", "item"}
 
-func (f feature) of(o occ) int64 {
+func (f feature) of(o flow.Occ) int64 {
 	switch f {
 	case nth:
-		return int64(o.callOf().nth)
+		return int64(o.CallOf().Nth)
 	case node:
-		return int64(o.callOf().sender.rank)
+		return int64(o.CallOf().Sender.Rank)
 	}
-	return int64(o.star)
+	return int64(o.Star)
 }
 
 // affine gives a*floor(x/div)+b of a feature.
@@ -70,8 +73,8 @@ type affine struct {
 	a, b int64
 }
 
-func (r affine) value(e *evaluator, o occ) (symbol, bool) {
-	return e.number(r.a*(r.x.of(o)/r.div) + r.b), true
+func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
+	return e.Number(r.a*(r.x.of(o)/r.div) + r.b), true
 }
 func (r affine) class() class { return regular }
 
@@ -80,17 +83,17 @@ type now struct {
 	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
 }
 
-func (r now) value(*evaluator, occ) (symbol, bool) { return 0, false }
-func (r now) class() class                         { return regular }
+func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
+func (r now) class() class                                          { return regular }
 
 // near is how far from its call a time may lie and still be called now: clocks
 // and queues are that unlike.
 const near = 2 * time.Second
 
 // meets reports whether a value is the time of its call.
-func (r now) meets(c *Corpus, o occ, v symbol) bool {
-	at, ok := r.read(c.syms.Text[v])
-	return ok && math.Abs(float64(at-o.callOf().start)) <= float64(near)
+func (r now) meets(c *corpus.Corpus, o flow.Occ, v intern.Symbol) bool {
+	at, ok := r.read(c.Syms.Text[v])
+	return ok && math.Abs(float64(at-o.CallOf().Start)) <= float64(near)
 }
 
 func (r now) read(text string) (int64, bool) {
@@ -116,8 +119,8 @@ func (r now) read(text string) (int64, bool) {
 // not sure of one that counts from a large number: such a number was handed
 // out by somebody, and where it came from is the better rule. Nor of a plain
 // number that counts calls: the reply before may have said it.
-func (s *slot) simple(c *Corpus) (sure bool) {
-	for _, try := range []func(*Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.timeRule} {
+func (s *slot) simple(c *corpus.Corpus) (sure bool) {
+	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.timeRule} {
 		if r := try(c); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			s.placed = true
@@ -130,7 +133,7 @@ func (s *slot) simple(c *Corpus) (sure bool) {
 // echo reports whether a rule counts calls in a plain number.
 func (s *slot) echo(r rule) bool {
 	a, ok := r.(affine)
-	return ok && a.x == nth && s.word < 0 && s.arg.kind == trace.Int
+	return ok && a.x == nth && s.word < 0 && s.arg.Kind == trace.Int
 }
 
 // counter reports whether a rule counts from a large number.
@@ -145,7 +148,7 @@ func counter(r rule) bool {
 	return false
 }
 
-func (s *slot) constantRule(c *Corpus) rule {
+func (s *slot) constantRule(c *corpus.Corpus) rule {
 	first, ok := s.value(c, s.arg.occs[0])
 	for _, o := range s.arg.occs {
 		if v, found := s.value(c, o); !found || v != first {
@@ -160,22 +163,22 @@ func (s *slot) constantRule(c *Corpus) rule {
 }
 
 // scaleRule: one number in each run, which follows the scale.
-func (s *slot) scaleRule(c *Corpus) rule {
-	seen := map[*Run]symbol{}
+func (s *slot) scaleRule(c *corpus.Corpus) rule {
+	seen := map[*corpus.Run]intern.Symbol{}
 	var points []ladder.Point
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		before, ok := seen[o.run]
+		before, ok := seen[o.Run]
 		if ok && before != v {
 			return nil
 		}
 		if !ok {
-			n, isNumber := c.syms.Number(v)
-			if !isNumber || o.run.Scale == 0 || n > 1<<40 || n < -1<<40 {
+			n, isNumber := c.Syms.Number(v)
+			if !isNumber || o.Run.Scale == 0 || n > 1<<40 || n < -1<<40 {
 				return nil
 			}
-			seen[o.run] = v
-			points = append(points, ladder.Point{N: o.run.Scale, V: int(n)})
+			seen[o.Run] = v
+			points = append(points, ladder.Point{N: o.Run.Scale, V: int(n)})
 		}
 	}
 	if forms := ladder.Exact(points); len(forms) > 0 {
@@ -184,13 +187,13 @@ func (s *slot) scaleRule(c *Corpus) rule {
 	return nil
 }
 
-func (s *slot) firstRule(c *Corpus) rule {
+func (s *slot) firstRule(c *corpus.Corpus) rule {
 	var r firstThen
 	var firsts, thens int
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		kept, n := &r.then, &thens
-		if o.callOf().nth == 0 {
+		if o.CallOf().Nth == 0 {
 			kept, n = &r.first, &firsts
 		}
 		if *n > 0 && *kept != v {
@@ -205,14 +208,14 @@ func (s *slot) firstRule(c *Corpus) rule {
 	return r
 }
 
-func (s *slot) affineRule(c *Corpus) rule {
+func (s *slot) affineRule(c *corpus.Corpus) rule {
 	values := make([]int64, len(s.arg.occs))
 	for i, o := range s.arg.occs {
 		v, ok := s.value(c, o)
 		if !ok {
 			return nil
 		}
-		if values[i], ok = c.syms.Number(v); !ok {
+		if values[i], ok = c.Syms.Number(v); !ok {
 			return nil
 		}
 	}
@@ -226,9 +229,9 @@ func (s *slot) affineRule(c *Corpus) rule {
 	return nil
 }
 
-// fitAffine solves from two occurrences and holds the answer against all. A
+// fitAffine solves from two flow.Occurrences and holds the answer against all. A
 // line through two places proves nothing, so a third has to lie on it.
-func fitAffine(x feature, div int64, occs []occ, values []int64) (affine, bool) {
+func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, bool) {
 	first := x.of(occs[0]) / div
 	for i, o := range occs {
 		dx := x.of(o)/div - first
@@ -251,9 +254,9 @@ func fitAffine(x feature, div int64, occs []occ, values []int64) (affine, bool) 
 }
 
 // timeRule: the time of the call, as a number or as a text.
-func (s *slot) timeRule(c *Corpus) rule {
+func (s *slot) timeRule(c *corpus.Corpus) rule {
 	units := []int64{1, 1e3, 1e6, 1e9, -1}
-	if s.arg.kind == trace.String && s.word < 0 {
+	if s.arg.Kind == trace.String && s.word < 0 {
 		units = append(units, 0)
 	}
 	for _, unit := range units {

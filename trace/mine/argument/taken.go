@@ -1,0 +1,102 @@
+package argument
+
+import (
+	"slices"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/flow"
+	"gleaner/trace/mine/intern"
+)
+
+// taken is a value that an earlier call holds.
+type taken struct{ flow.Source }
+
+func (r taken) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) { return r.Value(e, o) }
+
+func (r taken) class() class {
+	if r.Own() {
+		return regular
+	}
+	return fromFlow
+}
+
+// samplesPerRun is how many occurrences of each run candidates come from.
+const samplesPerRun = 5
+
+// findFlows looks for the sources of the slots that are not known by place.
+func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
+	questions := make([]*flow.Question, len(slots))
+	for i, sl := range slots {
+		questions[i] = sl.question(s.c)
+	}
+	var open, left []*slot
+	searches := map[*slot]*flow.Search{}
+	for i, se := range flow.Find(s.sites, questions, runs) {
+		if searches[slots[i]] = se; !slots[i].settle(se.Answer()) {
+			open = append(open, slots[i])
+		}
+	}
+	for _, sl := range slots {
+		sl.arg.preferWords()
+	}
+	var again []*flow.Search
+	for _, sl := range open {
+		// A text whose every word is known is known better than one of many.
+		if sl.arg.class() == unknown && searches[sl].SeldomTwice() {
+			left, again = append(left, sl), append(again, searches[sl])
+		}
+	}
+	flow.AnyOrder(s.sites, again, runs)
+	for i, sl := range left {
+		sl.settle(again[i].Answer())
+	}
+}
+
+// question asks where a slot's values come from.
+func (s *slot) question(c *corpus.Corpus) *flow.Question {
+	return &flow.Question{
+		Occs: s.arg.occs, Samples: s.arg.spread(samplesPerRun),
+		Value: func(o flow.Occ) (intern.Symbol, bool) { return s.value(c, o) },
+		Key: func(arg int32, later bool) bool {
+			a := s.arg.peers[arg]
+			return !a.constant && !a.steady() && a != s.arg && (!later || a.early())
+		},
+	}
+}
+
+// preferWords gives up a text that now this and now that could have given, when
+// one rule for each of its words says as much.
+func (a *arg) preferWords() {
+	if len(a.words) == 0 || len(a.whole.rules) < 2 || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 }) {
+		return
+	}
+	a.whole.rules, a.whole.solved = nil, unknown
+}
+
+// settle takes an answer, and reports whether it explains the slot.
+func (s *slot) settle(a flow.Answer) bool {
+	total := len(s.arg.occs)
+	if a.Hits*2 < total {
+		return false
+	}
+	var rules []rule
+	for _, src := range a.Sources {
+		rules = append(rules, taken{src})
+	}
+	if a.Closed {
+		rules = append(rules, always{a.Rest})
+	}
+	s.guess = rules
+	firsts := map[*corpus.Sender]bool{}
+	for _, o := range s.arg.occs {
+		firsts[o.CallOf().Sender] = true
+	}
+	if !s.arg.rarely(a.Misses, a.Hits+a.Misses) || a.Hits*10 < total*9 && (a.Left > len(firsts) || total < 3*len(firsts)) {
+		return false
+	}
+	if s.placed && !counter(s.rules[0]) && !(a.Sources[0].Chained() && a.Misses == 0) {
+		return true // it is known better by its place
+	}
+	s.rules, s.solved = rules, rules[0].class()
+	return true
+}

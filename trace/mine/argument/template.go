@@ -1,0 +1,235 @@
+package argument
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
+)
+
+// template says what an argument is.
+func (m *Rules) template(a *arg) program.Template {
+	bare := isNumber(a.Kind)
+	if a.constant || a.whole == nil {
+		return program.Text(m.c.Syms.Text[a.value], bare)
+	}
+	if a.whole.solved == unknown && len(a.words) > 0 && (a.whole.guess == nil || a.class() != unknown) && !m.oneWord(a) {
+		return m.wordTemplate(a)
+	}
+	t := program.Template{Bare: bare}
+	t.Append("", m.hole(a.whole))
+	return t
+}
+
+// oneWord reports whether an argument's texts are made up in one piece.
+func (m *Rules) oneWord(a *arg) bool {
+	for _, o := range a.occs {
+		if !isUUID(m.c.Syms.Text[o.Raw()]) {
+			return false
+		}
+	}
+	return a.class() == unknown
+}
+
+// wordTemplate is a text with a hole for each word that varies.
+func (m *Rules) wordTemplate(a *arg) program.Template {
+	var t program.Template
+	text := a.pattern
+	for _, s := range a.words {
+		before, rest, _ := strings.Cut(text, "\x00")
+		text = rest
+		if v, ok := s.fixed(); ok {
+			t.Append(before+s.prefix+m.pad(v, s.width), nil)
+		} else {
+			t.Append(before+s.prefix, m.hole(s))
+		}
+	}
+	t.Append(text, nil)
+	return t
+}
+
+func (m *Rules) pad(v intern.Symbol, width int) string {
+	text := m.c.Syms.Text[v]
+	return strings.Repeat("0", max(0, width-len(text))) + text
+}
+
+// fixed is the one value of a slot.
+func (s *slot) fixed() (intern.Symbol, bool) {
+	if len(s.rules) == 1 {
+		if r, ok := s.rules[0].(always); ok {
+			return r.v, true
+		}
+	}
+	return 0, false
+}
+
+func (m *Rules) hole(s *slot) *program.Hole {
+	h := &program.Hole{Width: s.width}
+	for _, r := range s.best() {
+		h.Alts = append(h.Alts, m.alt(s.arg, r))
+	}
+	if len(h.Alts) == 0 {
+		return m.slotGenerator(s)
+	}
+	return h
+}
+
+func (m *Rules) alt(a *arg, r rule) program.Alt {
+	out := program.Alt{Word: -1, Pick: "last", By: "me"}
+	switch r := r.(type) {
+	case always:
+		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
+	case firstThen:
+		out.Kind, out.Texts = program.First, []string{m.c.Syms.Text[r.first], m.c.Syms.Text[r.then]}
+	case shuffled:
+		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
+	case usual:
+		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
+	case table:
+		out = m.tableAlt(a, r)
+	case cycle:
+		out.Kind, out.Formula = program.Number, r.formula()
+	case sum:
+		out.Kind, out.Is = program.Sum, fmt.Sprint(r.total)
+		out.Texts = []string{sign(r.a), a.peers[r.x].Name, sign(r.b), a.peers[r.y].Name}
+	case duration:
+		out.Kind, out.Path = program.Span, a.peers[r.arg].Name
+	case scaled:
+		out.Kind, out.Formula = program.Number, r.f
+	case affine:
+		out.Kind, out.Formula = program.Number, r.formula()
+	case now:
+		out.Kind, out.Unit = program.Now, map[int64]string{0: "rfc3339", 1: "ns", 1e3: "us", 1e6: "ms", 1e9: "s", -1: "hexns"}[r.unit]
+	case taken:
+		out = r.Alt(m.sites, a.Site.Args)
+	default:
+		panic(fmt.Sprintf("mine: no way to write the rule %T", r))
+	}
+	return out
+}
+
+// tableAlt writes a table as a case for each row.
+func (m *Rules) tableAlt(a *arg, t table) program.Alt {
+	out := program.Alt{Kind: program.Case, Word: -1, Pick: "last", By: "me"}
+	if t.by < 0 {
+		out.Path = featureNames[-1-t.by]
+	} else {
+		out.Path = a.peers[t.by].Name
+		out.Is = "arg"
+	}
+	keys := make([]intern.Symbol, 0, len(t.rows))
+	for k := range t.rows {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b intern.Symbol) int { return intern.Natural(m.c.Syms.Text[a], m.c.Syms.Text[b]) })
+	for _, k := range keys {
+		out.Texts = append(out.Texts, m.c.Syms.Text[k], m.c.Syms.Text[t.rows[k]])
+	}
+	if t.open {
+		out.Where, out.Any = m.c.Syms.Text[t.rest], true
+	}
+	return out
+}
+
+func sign(v int64) string {
+	if v < 0 {
+		return "-"
+	}
+	return "+"
+}
+
+func (r cycle) formula() program.Formula {
+	f := fmt.Sprintf("%s%%(%s)", featureNames[r.x], r.length)
+	if r.b != 0 {
+		f += fmt.Sprintf("%+d", r.b)
+	}
+	return program.MustFormula("%s", f)
+}
+
+func (r affine) formula() program.Formula {
+	x := featureNames[r.x]
+	if r.div > 1 {
+		x = fmt.Sprintf("floor(%s/%d)", x, r.div)
+	}
+	switch {
+	case r.a == -1:
+		x = "-" + x
+	case r.a != 1:
+		x = fmt.Sprintf("%d*%s", r.a, x)
+	}
+	if r.b != 0 {
+		x += fmt.Sprintf("%+d", r.b)
+	}
+	return program.MustFormula("%s", x)
+}
+
+// slotGenerator proposes a stand-in by what the values look like.
+func (m *Rules) slotGenerator(s *slot) *program.Hole {
+	seen := map[string]int{}
+	var values []string
+	for _, o := range s.arg.occs {
+		v := o.Raw()
+		if s.word >= 0 {
+			v = m.c.Syms.Words(v)[s.word]
+		}
+		text := m.c.Syms.Text[v]
+		if seen[text]++; seen[text] == 1 {
+			values = append(values, text)
+		}
+	}
+	alt := program.Alt{Kind: program.Unknown, Word: -1, Pick: "last", By: "me", Unit: looks(values)}
+	if len(values) <= 12 && len(s.arg.occs) > 2*len(values) || alt.Unit == "" {
+		slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(seen[b], seen[a]), cmp.Compare(a, b)) })
+		alt.Kind, alt.Texts = program.Draw, values[:min(len(values), 20)]
+	}
+	return &program.Hole{Alts: []program.Alt{alt}}
+}
+
+// looks names what values look like: uuid, int, port, time, hex, bytes or word;
+// nothing for numbers with a point and other measures, which are drawn from
+// what was seen.
+func looks(values []string) string {
+	all := func(is func(string) bool) bool {
+		return len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !is(v) })
+	}
+	switch {
+	case all(isUUID):
+		return "uuid"
+	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 5 && s >= "10000" && s <= "65535" }):
+		return "port"
+	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 13 && s[0] == '1' }):
+		return "time"
+	case all(func(s string) bool { return intern.AllDigits(strings.TrimPrefix(s, "-")) && len(s) >= 8 }):
+		return "int"
+	case all(func(s string) bool { return len(s) >= 6 && strings.Trim(s, "0123456789abcdef") == "" }):
+		return "hex"
+	case all(func(s string) bool { return strings.HasPrefix(s, "base64:") }):
+		return "bytes"
+	case all(func(s string) bool {
+		return intern.AllLetters(s) || len(s) == 5 && strings.Trim(s, "0123456789.") != ""
+	}):
+		return "word"
+	}
+	return ""
+}
+
+func isUUID(s string) bool {
+	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-'
+}
+
+// isNumber reports whether leaves of a kind are written without quotes.
+func isNumber(k trace.Kind) bool { return k != trace.String }
+
+// Write is the arguments of a site as a program says them.
+func (m *Rules) Write(st *site.Site) []program.Arg {
+	var out []program.Arg
+	for _, a := range m.of[st.ID] {
+		out = append(out, program.Arg{Path: a.Name, Value: m.template(a)})
+	}
+	return out
+}

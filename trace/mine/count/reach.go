@@ -1,0 +1,58 @@
+package count
+
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/ladder"
+)
+
+// A reach is how many nodes make a call for each call of another site: a block
+// that is added is reported by as many nodes as hold it.
+type reach struct {
+	From  *Site
+	Nodes Count
+}
+
+// FindReach finds how many nodes call a site for each call of those it is made
+// for, where that is exact: it foretells a call whose number follows nothing by
+// itself. users are how many senders use each value, by run and by the site that
+// gave it.
+func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Run) {
+	points := map[corpus.SiteID][]ladder.Point{}
+	uneven := map[corpus.SiteID]bool{}
+	for i, r := range runs {
+		for by, n := range users[i] {
+			uneven[by] = uneven[by] || slices.Min(n) != slices.Max(n)
+			points[by] = append(points[by], ladder.Point{N: r.Scale, V: n[0]})
+		}
+	}
+	for by, p := range points {
+		if c := Of(p); c.Exact && !uneven[by] && c.At(1000) > 0 && s.All[by].Count.Exact && s.All[by].Kind != st.Kind {
+			st.Reach = append(st.Reach, reach{s.All[by], c})
+		}
+	}
+	slices.SortFunc(st.Reach, func(a, b reach) int { return cmp.Compare(a.From.ID, b.From.ID) })
+}
+
+// reached is how often a site is called for what reaches it, at a scale.
+func (st *Site) reached(n int) float64 {
+	sum := 0.0
+	for _, r := range st.Reach {
+		sum += float64(r.From.Count.At(n) * r.Nodes.At(n))
+	}
+	return sum
+}
+
+// LearnReach fits how many calls one reach takes: messages are merged, or split.
+func (st *Site) LearnReach() {
+	calls, sum := 0.0, 0.0
+	for _, p := range st.Count.Points {
+		calls += float64(p.V)
+		sum += st.reached(p.N)
+	}
+	if sum > 0 {
+		st.perReach = calls / sum
+	}
+}

@@ -1,0 +1,239 @@
+package flow
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/site"
+)
+
+// An Evaluator walks through a run in time and knows at each moment what every
+// source holds.
+type Evaluator struct {
+	Corpus  *corpus.Corpus
+	sites   *site.Sites
+	run     *corpus.Run
+	indexes map[spec]*index
+	bySite  map[int32][]*index
+	byOp    map[int32][]*index
+	byAny   []*index
+	where   map[leafClass][]int32
+	numbers map[int64]intern.Symbol
+	spent   map[spent]int
+}
+
+type leafClass struct {
+	shape intern.ShapeID
+	class intern.ClassID
+}
+
+type index struct {
+	spec
+	postings map[intern.Symbol]*posting
+	all      bool      // somebody asks for more than the first and the last
+	room     []posting // postings are cut from here
+}
+
+// A posting is the calls found under one key.
+type posting struct {
+	first, last ref
+	refs        []ref // all of them, where somebody asks
+}
+
+// New knows nothing yet.
+func New(s *site.Sites) *Evaluator {
+	return &Evaluator{Corpus: s.Corpus, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
+		where: map[leafClass][]int32{}, numbers: map[int64]intern.Symbol{}, spent: map[spent]int{}}
+}
+
+// Number is the symbol of a number.
+func (e *Evaluator) Number(n int64) intern.Symbol {
+	v, ok := e.numbers[n]
+	if !ok {
+		v = e.Corpus.Syms.ID(strconv.FormatInt(n, 10))
+		e.numbers[n] = v
+	}
+	return v
+}
+
+// Need makes sure that what a source asks about is indexed.
+func (e *Evaluator) Need(s Source) {
+	if s.key < sameSender {
+		return
+	}
+	sp := s.spec()
+	wantsAll := s.sel != last && s.sel != firstOne
+	if ix := e.indexes[sp]; ix != nil {
+		ix.all = ix.all || wantsAll
+		return
+	}
+	ix := &index{spec: sp, postings: map[intern.Symbol]*posting{}, all: wantsAll}
+	e.indexes[sp] = ix
+	switch sp.from.kind {
+	case siteScope:
+		e.bySite[sp.from.id] = append(e.bySite[sp.from.id], ix)
+	case opScope:
+		e.byOp[sp.from.id] = append(e.byOp[sp.from.id], ix)
+	default:
+		e.byAny = append(e.byAny, ix)
+	}
+}
+
+// Walk goes through a run in time; visit is called for each call as it is
+// made, when all that went before is known and itself is not.
+func (e *Evaluator) Walk(r *corpus.Run, visit func(i int32)) {
+	e.run = r
+	clear(e.spent)
+	for _, ix := range e.indexes {
+		clear(ix.postings)
+	}
+	type event struct {
+		at   int64
+		call int32
+		late bool
+	}
+	events := make([]event, 0, 2*len(r.Calls))
+	for i := range r.Calls {
+		events = append(events, event{r.Calls[i].Start, int32(i), false})
+		if end := r.Calls[i].End; end != 0 {
+			events = append(events, event{end, int32(i), true})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		if a.late != b.late && a.call != b.call {
+			if a.late {
+				return -1
+			}
+			return 1
+		}
+		if a.call != b.call {
+			return cmp.Compare(a.call, b.call)
+		}
+		if a.late {
+			return 1
+		}
+		return -1
+	})
+	for _, ev := range events {
+		if !ev.late {
+			visit(ev.call)
+		}
+		e.publish(ev.call, ev.late)
+	}
+}
+
+func (e *Evaluator) publish(i int32, late bool) {
+	call := &e.run.Calls[i]
+	for _, list := range [][]*index{e.bySite[int32(call.Site)], e.byOp[int32(call.Op)], e.byAny} {
+		for _, ix := range list {
+			if ix.late == late {
+				e.enter(ix, call, i)
+			}
+		}
+	}
+}
+
+func (e *Evaluator) enter(ix *index, call *corpus.Call, i int32) {
+	switch ix.key {
+	case anyCall:
+		ix.add(intern.Empty, ref{i, 0})
+	case sameSender:
+		ix.add(call.Sender.Name, ref{i, 0})
+	case sameAddress:
+		if call.Sender.Address != intern.Empty {
+			ix.add(call.Sender.Address, ref{i, 0})
+		}
+	case sameArg:
+		m := call.Message(ix.qPart)
+		for _, pos := range e.positions(m.Shape, ix.q) {
+			ix.add(e.Corpus.Syms.Canonical(m.Values[pos]), ref{i, pos})
+		}
+	}
+}
+
+// keep is how many entries under one key are remembered.
+const keep = 4096
+
+func (ix *index) add(key intern.Symbol, r ref) {
+	p := ix.postings[key]
+	if p == nil {
+		if len(ix.room) == 0 {
+			ix.room = make([]posting, 256)
+		}
+		p, ix.room = &ix.room[0], ix.room[1:]
+		p.first = r
+		ix.postings[key] = p
+	}
+	p.last = r
+	if !ix.all {
+		return
+	}
+	if len(p.refs) < keep {
+		p.refs = append(p.refs, r)
+	} else {
+		p.refs[keep-1] = r // the first ones and the last stay
+	}
+}
+
+// positions are where leaves of a class stand in a shape.
+func (e *Evaluator) positions(shape intern.ShapeID, class intern.ClassID) []int32 {
+	key := leafClass{shape, class}
+	out, ok := e.where[key]
+	if !ok {
+		for i, p := range e.Corpus.Shapes.Paths[shape] {
+			if e.Corpus.Paths.Class[p] == class {
+				out = append(out, int32(i))
+			}
+		}
+		e.where[key] = out
+	}
+	return out
+}
+
+func (e *Evaluator) wordOf(v intern.Symbol, word int16) (intern.Symbol, bool) {
+	if word >= 0 {
+		words := e.Corpus.Syms.Words(v)
+		if int(word) >= len(words) {
+			return 0, false
+		}
+		v = words[word]
+	}
+	return e.Corpus.Syms.Canonical(v), true
+}
+
+// Argument is the value of one of a call's own arguments, in the same element
+// of a list where it stands in one.
+func (e *Evaluator) Argument(call *corpus.Call, arg, star int32) (intern.Symbol, bool) {
+	st := e.sites.All[call.Site]
+	found, value := false, intern.Empty
+	for pos, p := range st.Plan(e.Corpus, call.Request.Shape) {
+		if p.Arg != arg {
+			continue
+		}
+		if p.Star == star {
+			return call.Request.Values[pos], true
+		}
+		found, value = true, call.Request.Values[pos]
+	}
+	return value, found
+}
+
+// Given is the value of one of a call's own arguments, of the same element of a
+// list where it stands in one; nothing when it is not given.
+func (e *Evaluator) Given(call *corpus.Call, arg, star int32) intern.Symbol {
+	st := e.sites.All[call.Site]
+	inList := strings.Contains(st.Args[arg].Name, "[*]")
+	for pos, p := range st.Plan(e.Corpus, call.Request.Shape) {
+		if p.Arg == arg && (p.Star == star || !inList) {
+			return call.Request.Values[pos]
+		}
+	}
+	return intern.Empty
+}

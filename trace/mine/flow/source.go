@@ -1,0 +1,310 @@
+// Package flow finds information flow (PatternMiner §III-B3): the earlier calls,
+// and the places in them, that the values of arguments are taken from.
+package flow
+
+import (
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+)
+
+// A Source is information flow (PatternMiner §III-B3): it says in which earlier
+// call, and where in it, a value is found. It covers the paper's four cases,
+// because a site's place in loops and nodes does not matter to it, and adds
+// joins: "the last reply that names what I name".
+type Source struct {
+	from  scope
+	key   keyKind
+	sel   selector
+	part  corpus.Part   // of the earlier call the value is in
+	path  intern.PathID // with index 0 at level when an index is not fixed
+	level int8          // of the index that is not fixed
+	index indexBy       // what gives that index
+	word  int16         // of the text; -1: the whole value
+	qPart corpus.Part   // where the earlier call holds the key
+	q     intern.ClassID
+	arg   int32 // which of the own arguments the key must equal
+}
+
+// A scope is the calls a source may be in.
+type scope struct {
+	kind scopeKind
+	id   int32
+}
+
+type (
+	scopeKind uint8
+	keyKind   uint8
+	selector  uint8
+	indexBy   uint8
+)
+
+const (
+	siteScope scopeKind = iota
+	opScope
+	anyScope
+)
+
+const (
+	ownCall    keyKind = iota // not an earlier call: another argument of this one
+	ownName                   // not a call: the sender's name
+	ownAddress                // or its address
+	sameSender                // an earlier call of the same sender
+	sameArg                   // one that holds the value of one of the own arguments
+	anyCall
+	sameAddress
+)
+
+const (
+	last selector = iota
+	nthOne
+	nodeOne
+	firstOne
+	each // any of them: in which order they are used is nobody's choice
+)
+
+const (
+	fixed indexBy = iota
+	byItem
+	byRow // the row of the list that holds the key
+	byNode
+	byNth
+)
+
+// Own reports whether the source is the sender's own name or address.
+func (s Source) Own() bool { return s.key == ownName || s.key == ownAddress }
+
+// AnyOrder reports whether any of the calls may be meant: then Among says
+// whether they hold a value, and Value does not know.
+func (s Source) AnyOrder() bool { return s.sel == each }
+
+// Chained reports whether every call repeats what the reply to the sender's one
+// before said.
+func (s Source) Chained() bool {
+	return s.part == corpus.Response && s.key == sameSender && s.sel == last
+}
+
+// InNoOrder reports whether the source is any reply that was not used up, and
+// its whole value.
+func (s Source) InNoOrder() bool {
+	return s.sel == each && s.part == corpus.Response && s.index == fixed && s.word < 0
+}
+
+// Site is the site whose calls the source is in, where it is one.
+func (s Source) Site() (corpus.SiteID, bool) {
+	return corpus.SiteID(s.from.id), s.from.kind == siteScope && s.key >= sameSender
+}
+
+// cost is how far-fetched a source is; of those that are as often right, the
+// least is taken.
+func (s Source) cost() int {
+	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
+	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
+	if s.part == corpus.Request && s.key != sameSender {
+		n += 5 // of what others said and what they were told, the second is for all to see
+	}
+	if s.word >= 0 {
+		n++
+	}
+	return n + int(s.index)
+}
+
+// A spec is one index over earlier calls.
+type spec struct {
+	from  scope
+	key   keyKind
+	qPart corpus.Part
+	q     intern.ClassID
+	late  bool // entered when the reply is there, not when the call is made
+}
+
+func (s Source) spec() spec {
+	sp := spec{from: s.from, key: s.key, late: s.part == corpus.Response}
+	if s.key == sameArg {
+		sp.qPart, sp.q = s.qPart, s.q
+		sp.late = sp.late || s.qPart == corpus.Response
+	}
+	return sp
+}
+
+type ref struct {
+	call int32
+	pos  int32 // of the key, where it is a leaf
+}
+
+// Value is what the source holds for an occurrence.
+func (s Source) Value(e *Evaluator, o Occ) (intern.Symbol, bool) {
+	call := o.CallOf()
+	switch s.key {
+	case ownCall:
+		return s.own(e, o)
+	case ownName:
+		return e.wordOf(call.Sender.Name, s.word)
+	case ownAddress:
+		return e.wordOf(call.Sender.Address, s.word)
+	}
+	p := s.posting(e, o)
+	if p == nil {
+		return 0, false
+	}
+	r, ok := s.pick(p, o)
+	if !ok {
+		return 0, false
+	}
+	return s.read(e, o, r)
+}
+
+func (s Source) posting(e *Evaluator, o Occ) *posting {
+	ix := e.indexes[s.spec()]
+	if ix == nil {
+		return nil
+	}
+	key, call := intern.Empty, o.CallOf()
+	switch s.key {
+	case sameSender:
+		key = call.Sender.Name
+	case sameAddress:
+		key = call.Sender.Address
+	case sameArg:
+		v, ok := e.Argument(call, s.arg, o.Star)
+		if !ok {
+			return nil
+		}
+		key = e.Corpus.Syms.Canonical(v)
+	}
+	return ix.postings[key]
+}
+
+func (s Source) pick(p *posting, o Occ) (ref, bool) {
+	at := 0
+	switch s.sel {
+	case last:
+		return p.last, true
+	case firstOne:
+		return p.first, true
+	case nthOne:
+		at = int(o.CallOf().Nth)
+	case nodeOne:
+		at = o.CallOf().Sender.Rank
+	}
+	if at >= len(p.refs) {
+		return ref{}, false
+	}
+	return p.refs[at], true
+}
+
+// Among reports whether any of the calls the source may mean holds v, anywhere
+// in the list the path leads to, and the sender has not used it up: each is
+// used once.
+func (s Source) Among(e *Evaluator, o Occ, v intern.Symbol) bool {
+	p := s.posting(e, o)
+	if p == nil {
+		return false
+	}
+	held, class := 0, e.Corpus.Paths.Class[s.path]
+	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-256); i-- {
+		m := e.run.Calls[p.refs[i].call].Message(s.part)
+		for _, pos := range e.positions(m.Shape, class) {
+			if got, ok := e.wordOf(m.Values[pos], s.word); ok && got == v {
+				held++
+			}
+		}
+	}
+	if held == 0 {
+		return false
+	}
+	key := spent{s, o.CallOf().Sender, o.CallOf().Site, v}
+	if e.spent[key] >= held {
+		return false
+	}
+	e.spent[key]++
+	return true
+}
+
+// spent is what a sender has taken from an unordered source.
+type spent struct {
+	from Source
+	by   *corpus.Sender
+	site corpus.SiteID
+	v    intern.Symbol
+}
+
+// read takes the value out of the earlier call.
+func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
+	call := &e.run.Calls[r.call]
+	m := call.Message(s.part)
+	path := s.path
+	switch s.index {
+	case byItem:
+		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
+	case byNode:
+		path = e.Corpus.Paths.At(path, int(s.level), o.CallOf().Sender.Rank)
+	case byNth:
+		path = e.Corpus.Paths.At(path, int(s.level), int(o.CallOf().Nth))
+	case byRow:
+		key := call.Message(s.qPart)
+		steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
+		if int(s.level) >= len(steps) {
+			return 0, false
+		}
+		path = e.Corpus.Paths.At(path, int(s.level), steps[s.level].Index)
+	}
+	pos := e.Corpus.Shapes.Find(m.Shape, path)
+	if pos < 0 {
+		return 0, false
+	}
+	return e.wordOf(m.Values[pos], s.word)
+}
+
+// own takes the value from another argument of the same call.
+func (s Source) own(e *Evaluator, o Occ) (intern.Symbol, bool) {
+	m := &o.CallOf().Request
+	path := s.path
+	if s.index == byItem {
+		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
+	}
+	pos := e.Corpus.Shapes.Find(m.Shape, path)
+	if pos < 0 {
+		return 0, false
+	}
+	return e.wordOf(m.Values[pos], s.word)
+}
+
+// An Occ is one occurrence of an argument in a run.
+type Occ struct {
+	Run  *corpus.Run
+	Call int32
+	Pos  int32 // of the leaf in the request
+	Star int32
+}
+
+// CallOf is the call it is an argument of.
+func (o Occ) CallOf() *corpus.Call { return &o.Run.Calls[o.Call] }
+
+// Raw is the value that was given.
+func (o Occ) Raw() intern.Symbol { return o.Run.Calls[o.Call].Request.Values[o.Pos] }
+
+// Produced are the values a source gives in a run, by the site that gave them.
+func (s Source) Produced(r *corpus.Run, c *corpus.Corpus) map[intern.Symbol]corpus.SiteID {
+	out := map[intern.Symbol]corpus.SiteID{}
+	for i := range r.Calls {
+		call := &r.Calls[i]
+		if call.Site == corpus.NoSite || !s.from.holds(call) {
+			continue
+		}
+		m := call.Message(s.part)
+		if pos := c.Shapes.Find(m.Shape, s.path); pos >= 0 {
+			out[m.Values[pos]] = call.Site
+		}
+	}
+	return out
+}
+
+func (sc scope) holds(c *corpus.Call) bool {
+	switch sc.kind {
+	case siteScope:
+		return c.Site == corpus.SiteID(sc.id)
+	case opScope:
+		return c.Op == corpus.OpID(sc.id)
+	}
+	return true
+}

@@ -1,0 +1,128 @@
+package site
+
+import (
+	"maps"
+	"slices"
+
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+)
+
+// A Context is the forms of the calls before and after a call in the log of its
+// sender.
+type Context struct{ before, after siteKey }
+
+// A Standing is what the place of a site's calls in a log is worth.
+type Standing uint8
+
+const (
+	Nowhere Standing = iota // they come when they come
+	InOrder
+	Retried // in order, and made again until the reply is the one waited for
+)
+
+// Contexts visits the calls of a run that have their place in a log.
+func (s *Sites) Contexts(r *corpus.Run, visit func(call int32, at Context)) {
+	for _, snd := range r.Senders {
+		var log []int32              // the first try of each call
+		tries := map[int32][]int32{} // and those after it
+		first := map[uint64]int32{}  // where a call that is retried began
+		for _, i := range snd.Calls {
+			call := &r.Calls[i]
+			if call.Site == corpus.NoSite {
+				continue
+			}
+			key := s.All[call.Site].key
+			switch s.standing[key] {
+			case Nowhere:
+				continue
+			case Retried:
+				h := call.Request.Hash() ^ key.hash
+				if at, again := first[h]; again {
+					tries[at] = append(tries[at], i)
+					continue
+				}
+				first[h] = i
+			}
+			log = append(log, i)
+		}
+		key := func(at int) siteKey {
+			if at < 0 || at == len(log) {
+				return siteKey{}
+			}
+			return s.All[r.Calls[log[at]].Site].key
+		}
+		for at, i := range log {
+			around := Context{key(at - 1), key(at + 1)}
+			visit(i, around)
+			for _, again := range tries[i] {
+				visit(again, around)
+			}
+		}
+	}
+}
+
+// Stand says which calls have their place in a log.
+func (s *Sites) Stand(of func(*Site) Standing) {
+	s.standing = map[siteKey]Standing{}
+	for _, st := range s.All {
+		s.standing[st.key] = of(st)
+	}
+}
+
+// TellApart makes several sites of one: parts says which contexts of its calls
+// belong together. What was learned of sites is void.
+func (s *Sites) TellApart(parts map[corpus.SiteID]map[Context]int, runs []*corpus.Run) {
+	old := s.All
+	s.All, s.parts = nil, map[siteKey]map[Context]*Site{}
+	add := func(st *Site) *Site {
+		fresh := &Site{ID: corpus.SiteID(len(s.All)), Kind: st.Kind, Op: st.Op, key: st.key, shapes: map[intern.ShapeID]int{}}
+		s.All = append(s.All, fresh)
+		return fresh
+	}
+	for _, st := range old {
+		made := []*Site{add(st)}
+		s.byKey[st.key] = made[0]
+		if len(parts[st.ID]) == 0 {
+			continue
+		}
+		for last := slices.Max(slices.Collect(maps.Values(parts[st.ID]))); len(made) <= last; {
+			made = append(made, add(st))
+		}
+		s.parts[st.key] = map[Context]*Site{}
+		for at, part := range parts[st.ID] {
+			s.parts[st.key][at] = made[part]
+		}
+	}
+	for _, r := range runs {
+		s.Place(r)
+		for i := range r.Calls {
+			st := s.All[r.Calls[i].Site]
+			st.Calls++
+			st.shapes[r.Calls[i].Request.Shape]++
+		}
+	}
+	for _, st := range s.All {
+		if st.Calls > s.byKey[st.key].Calls {
+			s.byKey[st.key] = st // where a context is new
+		}
+		st.layOut(s.Corpus)
+	}
+	s.label()
+}
+
+// tellApart moves the calls of a run to the sites that their contexts say.
+func (s *Sites) tellApart(r *corpus.Run) {
+	if len(s.parts) == 0 {
+		return
+	}
+	to := map[int32]*Site{}
+	s.Contexts(r, func(i int32, at Context) {
+		if st := s.parts[s.All[r.Calls[i].Site].key][at]; st != nil {
+			to[i] = st
+		}
+	})
+	for i, st := range to {
+		r.Calls[i].Site = st.ID
+	}
+}

@@ -1,0 +1,461 @@
+// Package site finds the places in a program that make calls: calls of one type
+// of node that have one form. They are the contexts (PatternMiner §III-B3) in
+// which counts and arguments are learned.
+package site
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/intern"
+	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
+)
+
+// A Site is a place in the program that makes a call: a node type, what it
+// calls, and the form of the request. Telling calls apart by form and not by
+// position alone keeps the contexts of PatternMiner §III-B3 whole when threads
+// interleave or a call comes late.
+type Site struct {
+	ID     corpus.SiteID
+	Kind   int
+	Op     corpus.OpID
+	key    siteKey
+	Label  string
+	Calls  int
+	shapes map[intern.ShapeID]int // how many of its requests have which shape
+	Star   map[string]bool        // lists whose length varies, by their path up to the bracket
+	Args   []*Arg
+	byName map[string]*Arg
+	plans  map[intern.ShapeID][]place
+	Until  *Condition // what its calls are repeated for, where they are
+}
+
+// An Arg is one argument of a site: a leaf of its requests, or the leaves at
+// one place of all elements of a list whose length varies.
+type Arg struct {
+	Site  *Site
+	Index int
+	Name  string
+	Kind  trace.Kind
+}
+
+// A siteKey tells the requests of one type and op apart: the paths outside
+// lists, and the texts there with everything that varies masked.
+type siteKey struct {
+	kind int
+	op   corpus.OpID
+	hash uint64
+}
+
+// A place is where one leaf of a request belongs: its argument, and the index
+// in the list whose length varies.
+type place struct {
+	Arg  int32
+	Star int32
+}
+
+// MaxText is the length above which a text is data and not a name.
+const MaxText = 120
+
+// Sites knows all call sites and how to find a call's.
+type Sites struct {
+	Corpus *corpus.Corpus
+	byKey  map[siteKey]*Site
+	All    []*Site
+	vocab  map[intern.Symbol]bool // words that every run knows
+	masks  map[intern.Symbol]intern.Symbol
+	known  map[form]bool    // what a masked text may look like
+	split  map[siteKey]bool // sites whose lists have so few lengths that they tell calls apart
+
+	standing map[siteKey]Standing
+	parts    map[siteKey]map[Context]*Site // forms whose calls are told apart by those around them
+}
+
+// A form is how a text at one path of a call looks once masked.
+type form struct {
+	kind int
+	op   corpus.OpID
+	path intern.PathID
+	mask intern.Symbol
+}
+
+// Find sorts the calls of all runs into sites.
+func Find(c *corpus.Corpus, runs []*corpus.Run) *Sites {
+	s := &Sites{Corpus: c, byKey: map[siteKey]*Site{}, vocab: vocabulary(c, runs), masks: map[intern.Symbol]intern.Symbol{}}
+	s.known = s.forms(runs)
+	s.split = s.tellingShapes(runs)
+	for _, r := range runs {
+		for i := range r.Calls {
+			call := &r.Calls[i]
+			key := s.key(call)
+			st := s.byKey[key]
+			if st == nil {
+				st = &Site{ID: corpus.SiteID(len(s.All)), Kind: call.Sender.Kind, Op: call.Op, key: key, shapes: map[intern.ShapeID]int{}}
+				s.byKey[key] = st
+				s.All = append(s.All, st)
+			}
+			call.Site = st.ID
+			st.Calls++
+			st.shapes[call.Request.Shape]++
+		}
+		s.Number(r)
+	}
+	for _, st := range s.All {
+		st.layOut(c)
+	}
+	s.label()
+	return s
+}
+
+// Place finds the sites of a run that was not learned from; a call of a form
+// never seen goes to the site of its type and op that most calls came from.
+func (s *Sites) Place(r *corpus.Run) {
+	fallback := map[siteKey]*Site{}
+	for _, st := range s.All {
+		key := siteKey{kind: st.Kind, op: st.Op}
+		if fallback[key] == nil || fallback[key].Calls < st.Calls {
+			fallback[key] = st
+		}
+	}
+	for i := range r.Calls {
+		call := &r.Calls[i]
+		call.Site = corpus.NoSite
+		st := s.byKey[s.key(call)]
+		if st == nil {
+			st = fallback[siteKey{kind: call.Sender.Kind, op: call.Op}]
+		}
+		if st != nil {
+			call.Site = st.ID
+		}
+	}
+	s.tellApart(r)
+	s.Number(r)
+}
+
+// Number counts each sender's calls of each site. Where a call is repeated
+// until its reply is the one waited for, all tries are one call.
+func (s *Sites) Number(r *corpus.Run) {
+	type key struct {
+		s    *corpus.Sender
+		site corpus.SiteID
+	}
+	seen := map[key]int32{}
+	for i := range r.Calls {
+		call := &r.Calls[i]
+		k := key{call.Sender, call.Site}
+		call.Nth = seen[k]
+		if call.Site == corpus.NoSite || s.All[call.Site].Until == nil || s.Met(*s.All[call.Site].Until, call) {
+			seen[k]++
+		}
+	}
+}
+
+// vocabulary is the words without digits that occur in the requests of every
+// run: names the program knows, as against names somebody made up.
+func vocabulary(c *corpus.Corpus, runs []*corpus.Run) map[intern.Symbol]bool {
+	seen := map[intern.Symbol]int{}
+	for i, r := range runs {
+		for k := range r.Calls {
+			m := &r.Calls[k].Request
+			for pos, p := range c.Shapes.Paths[m.Shape] {
+				if c.Paths.Kind[p] != trace.String || len(c.Paths.Lists[p]) > 0 || len(c.Syms.Text[m.Values[pos]]) > MaxText {
+					continue
+				}
+				for _, w := range c.Syms.Words(m.Values[pos]) {
+					if seen[w] == i && intern.AllLetters(c.Syms.Text[w]) {
+						seen[w] = i + 1
+					}
+				}
+			}
+		}
+	}
+	out := map[intern.Symbol]bool{}
+	for w, n := range seen {
+		if n == len(runs) {
+			out[w] = true
+		}
+	}
+	return out
+}
+
+// forms are those that more than one run has; a form of a single run is data,
+// not a name.
+func (s *Sites) forms(runs []*corpus.Run) map[form]bool {
+	first, out := map[form]int{}, map[form]bool{}
+	for i, r := range runs {
+		for k := range r.Calls {
+			call := &r.Calls[k]
+			for pos, p := range s.Corpus.Shapes.Paths[call.Request.Shape] {
+				if s.Corpus.Paths.Kind[p] != trace.String || len(s.Corpus.Paths.Lists[p]) > 0 {
+					continue
+				}
+				f := form{call.Sender.Kind, call.Op, p, s.mask(call.Request.Values[pos])}
+				if at, seen := first[f]; !seen {
+					first[f] = i
+				} else if at != i {
+					out[f] = true
+				}
+			}
+		}
+	}
+	if len(runs) == 1 {
+		for f := range first {
+			out[f] = true
+		}
+	}
+	return out
+}
+
+func (s *Sites) key(call *corpus.Call) siteKey {
+	h := uint64(14695981039346656037)
+	mix := func(v uint64) { h = (h ^ v) * 1099511628211 }
+	m := &call.Request
+	for pos, p := range s.Corpus.Shapes.Paths[m.Shape] {
+		if len(s.Corpus.Paths.Lists[p]) > 0 {
+			continue
+		}
+		mix(uint64(p) + 1)
+		if s.Corpus.Paths.Kind[p] == trace.String {
+			mask := s.mask(m.Values[pos])
+			if s.known[form{call.Sender.Kind, call.Op, p, mask}] {
+				mix(uint64(mask+1) << 20)
+			}
+		}
+	}
+	key := siteKey{call.Sender.Kind, call.Op, h}
+	if s.split[key] {
+		mix(uint64(m.Shape) << 40)
+		key.hash = h
+	}
+	return key
+}
+
+// tellingShapes finds the sites whose requests have a few shapes that every
+// run knows, and as often as the scale says: their lists are written out in the
+// program. Where chance decides what goes into one message, the list is one
+// whose length varies.
+func (s *Sites) tellingShapes(runs []*corpus.Run) map[siteKey]bool {
+	seen := map[siteKey]map[intern.ShapeID][]int{}
+	for i, r := range runs {
+		for k := range r.Calls {
+			call := &r.Calls[k]
+			key := s.key(call)
+			if seen[key] == nil {
+				seen[key] = map[intern.ShapeID][]int{}
+			}
+			if seen[key][call.Request.Shape] == nil {
+				seen[key][call.Request.Shape] = make([]int, len(runs))
+			}
+			seen[key][call.Request.Shape][i]++
+		}
+	}
+	out := map[siteKey]bool{}
+	for key, shapes := range seen {
+		out[key] = len(runs) > 1 && len(shapes) > 1 && len(shapes) <= 6
+		for _, calls := range shapes {
+			out[key] = out[key] && !slices.Contains(calls, 0) && len(ladder.Exact(Points(runs, func(i int) int { return calls[i] }))) > 0
+		}
+	}
+	return out
+}
+
+// mask replaces all words of a text that are not known to every run. A text
+// that is data and not a name is masked as a whole.
+func (s *Sites) mask(v intern.Symbol) intern.Symbol {
+	if m, ok := s.masks[v]; ok {
+		return m
+	}
+	text := s.Corpus.Syms.Text[v]
+	var b strings.Builder
+	last, data := 0, len(text) > MaxText
+	program.EachWord(text, func(start, end int) {
+		b.WriteString(text[last:start])
+		if word := text[start:end]; s.vocab[s.Corpus.Syms.ID(word)] {
+			b.WriteString(word)
+		} else {
+			b.WriteByte('*')
+			data = data || encoded(word)
+		}
+		last = end
+	})
+	b.WriteString(text[last:])
+	out := b.String()
+	if data {
+		out = "**"
+	}
+	m := s.Corpus.Syms.ID(out)
+	s.masks[v] = m
+	return m
+}
+
+// encoded reports whether a word nobody knows looks like bytes in disguise.
+func encoded(word string) bool {
+	return len(word) >= 20 || strings.ToLower(word) != word && strings.ToUpper(word) != word
+}
+
+// label names the sites: the method, and a number where one method has several.
+func (s *Sites) label() {
+	used := map[string]int{}
+	for _, st := range s.All {
+		method := s.Corpus.OpOf[st.Op].Method
+		used[method]++
+		st.Label = fmt.Sprintf("%s#%d", method, used[method])
+	}
+}
+
+// layOut finds the arguments of a site: one for each leaf, where the elements
+// of a list whose length varies share theirs.
+func (st *Site) layOut(c *corpus.Corpus) {
+	st.Star = map[string]bool{}
+	shapes := make([]intern.ShapeID, 0, len(st.shapes))
+	depth := 0
+	for id := range st.shapes {
+		shapes = append(shapes, id)
+		for _, p := range c.Shapes.Paths[id] {
+			depth = max(depth, len(c.Paths.Lists[p]))
+		}
+	}
+	slices.Sort(shapes)
+	for d := range depth {
+		st.findStars(c, shapes, d)
+	}
+	st.byName, st.plans = map[string]*Arg{}, map[intern.ShapeID][]place{}
+	for _, id := range shapes {
+		st.Plan(c, id)
+	}
+}
+
+// findStars finds the lists at one depth whose length varies between calls.
+func (st *Site) findStars(c *corpus.Corpus, shapes []intern.ShapeID, depth int) {
+	length := map[string]int{}   // of a list, by its general path
+	present := map[string]bool{} // in this shape
+	calls := map[string]int{}    // how many calls have it
+	for _, id := range shapes {
+		longest := map[string]int{} // of each single list in this shape
+		general := map[string]string{}
+		for _, p := range c.Shapes.Paths[id] {
+			steps := c.Paths.Lists[p]
+			if len(steps) <= depth {
+				continue
+			}
+			prefix := steps[depth].Prefix
+			longest[prefix] = max(longest[prefix], steps[depth].Index+1)
+			general[prefix] = st.general(prefix, steps[:depth])
+		}
+		clear(present)
+		for prefix, n := range longest {
+			g := general[prefix]
+			if before, ok := length[g]; ok && before != n {
+				st.Star[g] = true
+			}
+			length[g] = n
+			present[g] = true
+		}
+		for g := range present {
+			calls[g] += st.shapes[id]
+		}
+	}
+	for g, n := range calls {
+		if n != st.Calls && !strings.Contains(g, "[*]") {
+			st.Star[g] = true
+		}
+	}
+}
+
+// general is a path with the indices of lists whose length varies taken out.
+func (st *Site) general(path string, steps []intern.ListStep) string {
+	var out strings.Builder
+	last := 0
+	for _, step := range steps {
+		if st.Star[out.String()+path[last:step.Start-1]] {
+			out.WriteString(path[last:step.Start])
+			out.WriteByte('*')
+			last = step.End
+		}
+	}
+	out.WriteString(path[last:])
+	return out.String()
+}
+
+// Plan says where each leaf of a shape belongs, making arguments as needed.
+func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []place {
+	if p, ok := st.plans[id]; ok {
+		return p
+	}
+	out := make([]place, len(c.Shapes.Paths[id]))
+	for i, p := range c.Shapes.Paths[id] {
+		name := st.general(c.Paths.Text[p], c.Paths.Lists[p])
+		a := st.byName[name]
+		if a == nil {
+			a = &Arg{Site: st, Index: len(st.Args), Name: name, Kind: c.Paths.Kind[p]}
+			st.byName[name] = a
+			st.Args = append(st.Args, a)
+		}
+		out[i] = place{Arg: int32(a.Index), Star: starIndex(name, c.Paths.Lists[p])}
+	}
+	st.plans[id] = out
+	return out
+}
+
+// starIndex is the index of the innermost list whose length varies.
+func starIndex(name string, steps []intern.ListStep) int32 {
+	at := strings.LastIndex(name, "[*]")
+	if at < 0 {
+		return 0
+	}
+	depth := strings.Count(name[:at], "[") - strings.Count(name[:at], `\[`)
+	if depth < len(steps) {
+		return int32(steps[depth].Index)
+	}
+	return 0
+}
+
+// A Condition is what a repeated call waits for: a leaf of the reply with a value.
+type Condition struct {
+	Path  intern.PathID
+	Value intern.Symbol
+}
+
+// Met reports whether the reply to a call is the one waited for.
+func (s *Sites) Met(cond Condition, c *corpus.Call) bool {
+	pos := s.Corpus.Shapes.Find(c.Response.Shape, cond.Path)
+	return pos >= 0 && c.Response.Values[pos] == cond.Value
+}
+
+// Points is a number of every run against its scale.
+func Points(runs []*corpus.Run, count func(i int) int) []ladder.Point {
+	points := make([]ladder.Point, len(runs))
+	for i, r := range runs {
+		points[i] = ladder.Point{N: r.Scale, V: count(i)}
+	}
+	return points
+}
+
+// Measure visits the lists of a shape whose length varies, those that are not
+// there included where they stand in no other list.
+func (st *Site) Measure(c *corpus.Corpus, id intern.ShapeID, visit func(list string, length int)) {
+	longest, general := map[string]int{}, map[string]string{}
+	for _, p := range c.Shapes.Paths[id] {
+		steps := c.Paths.Lists[p]
+		for depth, step := range steps {
+			if g := st.general(step.Prefix, steps[:depth]); st.Star[g] {
+				longest[step.Prefix] = max(longest[step.Prefix], step.Index+1)
+				general[step.Prefix] = g
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for list, n := range longest {
+		visit(general[list], n)
+		seen[general[list]] = true
+	}
+	for g := range st.Star {
+		if !seen[g] && !strings.Contains(g, "[*]") {
+			visit(g, 0)
+		}
+	}
+}
