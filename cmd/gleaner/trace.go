@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -178,8 +177,6 @@ func convertTraces(cmd *cobra.Command, files *traceFiles, paths []string, out st
 var errNothing = errors.New("nothing to write")
 
 // saveTrace writes a trace to a file, compressed by its ending, or to stdout.
-// The file is written whole or not at all, and only then takes the place of
-// one that is there.
 func saveTrace(cmd *cobra.Command, flag, path string, write func(*trace.Writer) error) error {
 	fill := func(to io.Writer) error {
 		w := trace.NewWriter(to)
@@ -188,25 +185,16 @@ func saveTrace(cmd *cobra.Command, flag, path string, write func(*trace.Writer) 
 		}
 		return w.Flush()
 	}
-	if st, err := os.Stat(path); path == "" || path == "-" || err == nil && !st.Mode().IsRegular() {
-		to, err := createTrace(cmd, flag, path) // a pipe or a device
-		if err != nil {
-			return err
-		}
-		return cmp.Or(fill(to), to.Close())
+	if path == "" || path == "-" {
+		return fill(cmd.OutOrStdout())
 	}
-	err := writeFile(path, func(to io.Writer) error {
+	return saveTo(flag, path, func(to io.Writer) error {
 		z, err := compressFor(path, to)
 		if err != nil {
 			return err
 		}
 		return cmp.Or(fill(z), z.Close())
 	})
-	var wrong *fs.PathError
-	if errors.As(err, &wrong) {
-		return input.Errorf(flag, "%s cannot be written: %v", path, wrong.Err)
-	}
-	return err
 }
 
 // createTrace opens where a trace goes: a file, compressed by its ending, or stdout.
