@@ -111,6 +111,7 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	bar.finish()
 	return printCompute(cmd, res, computeOut{
 		Policy: f.run.Policy, Utilisation: cmp.Or(f.utilisation, res.Primary), Servers: len(d.Servers), Jobs: res.Jobs,
 		MeanJobSeconds: res.MeanJob.Seconds(), P95JobSeconds: res.P95Job.Seconds(),
