@@ -60,9 +60,9 @@ func resourceManager(o lab.Options) Target {
 		return c.Method == "ApplicationMasterProtocol.allocate" && granted
 	}
 	t.StartUp = "the job's submission until containers are granted, on average over the replies that grant some"
-	t.Sweep = []int{100, 1000, 4000, 8000}
+	t.Sweep = []int{100, 1000, 2000, 5000, 10000}
 	if o.Quick {
-		t.Time = 15 * time.Second // the job asks in ten rounds, a second apart
+		t.Sweep, t.Time = []int{100, 1000, 10000}, 12*time.Second // the job asks in ten rounds, a second apart
 	}
 	return t
 }

@@ -61,15 +61,18 @@ func (e *experiment) knee() string {
 		text += fmt.Sprintf(" and gives in at %d: %s", r.GaveIn, r.Why)
 	}
 	if r.PlayerLimit > 0 {
-		text += fmt.Sprintf("; from %d on the players are the limit", r.PlayerLimit)
+		text += fmt.Sprintf("; from %d on the players are the limit: %s", r.PlayerLimit, e.at(r.PlayerLimit).Why)
 	}
 	return text + " (this machine plays, and runs the target)"
 }
 
 // held is the run at the largest scale that was held, or the first.
-func (e *experiment) held() replay.Verdict {
-	at := slices.IndexFunc(e.swept.Runs, func(v replay.Verdict) bool { return v.Scale == e.swept.Held })
-	return e.swept.Runs[max(at, 0)]
+func (e *experiment) held() replay.Verdict { return e.at(e.swept.Held) }
+
+// at is the run at a scale, or the first.
+func (e *experiment) at(scale int) replay.Verdict {
+	i := slices.IndexFunc(e.swept.Runs, func(v replay.Verdict) bool { return v.Scale == scale })
+	return e.swept.Runs[max(i, 0)]
 }
 
 func (e *experiment) slowest() string {
@@ -171,7 +174,7 @@ func (e *experiment) scaled() lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; of that the errors count, and not the times.", e.Pace))
 	}
 	if e.swept.PlayerLimit > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit: they send too late to say anything about the target.", e.swept.PlayerLimit, e.Unit))
+		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, and nothing is said about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
 		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))

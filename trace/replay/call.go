@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"gleaner/trace"
@@ -58,7 +59,9 @@ func (r *run) play(f *filling, l *lane) {
 	rec.parts[inRequest] = st.kept(inRequest, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	r.noteMadeUp(f, st)
+	if st.sent {
+		r.noteMadeUp(f, st)
+	}
 	if first {
 		r.reached(st, p)
 	}
@@ -288,6 +291,9 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.failed++
+	if starved(err) {
+		g.starved++
+	}
 	note(&g.errors, complaint(err), r.into(now))
 	if again {
 		g.retries++
@@ -306,6 +312,12 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 		l.retry, l.since, l.inbox = nil, 0, nil
 		r.goOn(l, call.Start, now)
 	}
+}
+
+// starved reports an error of this machine, and not of the target: no more
+// files may be opened, or no port is left to call from.
+func starved(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // tryAgain makes a call again after a wait, a little different for each player.

@@ -45,6 +45,7 @@ type Result struct {
 	MadeUp   []MadeUp `json:"made_up,omitempty"`
 	Missing  []Said   `json:"missing,omitempty"` // replies that calls waited for in vain
 	Dead     []string `json:"dead,omitempty"`    // nodes that the target declared dead
+	Starved  int      `json:"starved"`           // calls without a reply because this machine had no file or port left for them
 	Silenced int      `json:"silenced"`          // nodes without an answer to their last call
 }
 
@@ -101,6 +102,7 @@ type gauge struct {
 	refused, failed       int
 	retries, skipped      int
 	missed, unsent        int
+	starved               int
 	latency, service, lag *hdr.Histogram
 	errors                map[string]*Said
 	missing               map[string]*Said
@@ -208,6 +210,7 @@ func (r *run) result(ended string) *Result {
 			m := &r.gauges[st.id]
 			m.mu.Lock()
 			row.add(m, st)
+			out.Starved += m.starved
 			merge(said, m.errors)
 			merge(missing, m.missing)
 			for path, n := range m.madeUp {

@@ -77,7 +77,7 @@ func Merge(parts []*Result) *Result {
 	out := *parts[0]
 	out.Calls, out.Made, out.Answered, out.Refused, out.Failed = nil, 0, 0, 0, 0
 	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
-	out.Behind, out.PerSecond = 0, 0
+	out.Behind, out.Starved, out.PerSecond = 0, 0, 0
 	type callType struct{ kind, target, method string }
 	rows := map[callType]*CallResult{}
 	var keys []callType
@@ -85,7 +85,7 @@ func Merge(parts []*Result) *Result {
 		out.Seconds = max(out.Seconds, part.Seconds)
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+part.Made, out.Answered+part.Answered, out.Refused+part.Refused, out.Failed+part.Failed
 		out.Busy, out.Workers, out.Silenced = out.Busy+part.Busy, out.Workers+part.Workers, out.Silenced+part.Silenced
-		out.Behind, out.PerSecond = out.Behind+part.Behind, out.PerSecond+part.PerSecond
+		out.Behind, out.Starved, out.PerSecond = out.Behind+part.Behind, out.Starved+part.Starved, out.PerSecond+part.PerSecond
 		out.Dead, out.Memory = append(out.Dead, part.Dead...), out.Memory+part.Memory
 		if part.Dial.Max > out.Dial.Max {
 			out.Dial = part.Dial

@@ -32,6 +32,7 @@ type kind struct {
 	beats  []beat
 	reach  []*site  // made for what others did
 	roles  []string // that it calls
+	sent   bool     // one of them has a target
 	own    []*index // what its nodes remember of themselves
 	pools  int      // how many unordered sources of their own they have
 	starts []*kind  // that may start because of it
@@ -188,6 +189,7 @@ func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
 		st.role = len(k.roles)
 		k.roles = append(k.roles, c.Target)
 	}
+	k.sent = k.sent || st.sent
 	pl.sites = append(pl.sites, st)
 	pl.byName[c.Name] = st
 	k.sites = append(k.sites, st)
@@ -247,11 +249,6 @@ func (st *site) arguments() {
 		}
 		st.args = append(st.args, a)
 	}
-}
-
-// sends reports whether nodes of a type call anybody who is there.
-func (k *kind) sends() bool {
-	return slices.ContainsFunc(k.sites, func(st *site) bool { return st.sent })
 }
 
 func leaf(a *arg, path, text string) trace.Leaf {

@@ -227,7 +227,7 @@ func (r *run) launch(k *kind, at int64) {
 func (r *run) rampOf(k *kind) int64 {
 	ramp := int64(max(r.Ramp, 0))
 	switch {
-	case !k.sends():
+	case !k.sent:
 		return 0 // nobody is there to mind
 	case r.Ramp == 0:
 		for _, b := range k.beats {
@@ -247,9 +247,17 @@ func (r *run) turn(ctx context.Context) string {
 		defer timer.Stop()
 		limit = timer.C
 	}
+	var warm <-chan time.Time
+	if r.Warmup > 0 {
+		timer := time.NewTimer(r.Warmup)
+		defer timer.Stop()
+		warm = timer.C
+	}
 	done := r.done
 	for {
 		select {
+		case <-warm:
+			r.queue.forget()
 		case <-ticker.C:
 			r.clock.Lock()
 			r.wheel.Turn(r.now(), func(l *lane) {

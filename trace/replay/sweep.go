@@ -68,6 +68,8 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		missed += c.Missed
 	}
 	switch {
+	case float64(r.Starved) > l.Errors*float64(asked):
+		v.Verdict, v.Why = Player, fmt.Sprintf("%d calls found no file or port left on this machine (ulimit -n)", r.Starved)
 	case share > usual+l.Errors:
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%.1f%% of calls were refused or had no reply", 100*share)
 	case float64(len(r.Dead)) > l.Errors*float64(r.nodes()):

@@ -43,6 +43,12 @@ func TestKnee(t *testing.T) {
 			"held 10000, gave in 0, player 0; played 100 1000 10000 : "},
 		{"interrupted", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1, Ended: "interrupted"} },
 			"held 0, gave in 0, player 0; played 100 : "},
+		{"too few files", func(n int) *replay.Result {
+			return &replay.Result{Made: n, Answered: n - n/100, Failed: n / 50, Starved: n / 50}
+		},
+			"held 0, gave in 0, player 100; played 100 : "},
+		{"too short to start all", func(n int) *replay.Result { return &replay.Result{Made: 1, Answered: 1, Behind: n / 2} },
+			"held 0, gave in 0, player 0; played 100 : "},
 		{"gives nodes up", func(n int) *replay.Result {
 			return &replay.Result{Made: 9, Answered: 9, Nodes: map[string]int{"worker": n}, Dead: make([]string, max(0, n-110))}
 		}, "held 100, gave in 114, player 0; played 100 114 128 156 212 325 550 1000 : 4 of 114 nodes were declared dead"},

@@ -22,7 +22,6 @@ type link struct {
 	mu      sync.Mutex
 	last    int32
 	waiting map[int32]chan<- answer
-	used    bool  // since somebody last looked
 	broken  error // why no call can be made any more
 }
 
@@ -112,7 +111,7 @@ func (l *link) register(reply chan<- answer) (int32, error) {
 		return 0, l.broken
 	}
 	l.last = (l.last + 1) & (1<<30 - 1)
-	l.waiting[l.last], l.used = reply, true
+	l.waiting[l.last] = reply
 	return l.last, nil
 }
 
@@ -146,14 +145,13 @@ func (l *link) await(r *bufio.Reader) error {
 	}
 }
 
-// unused ends a link that nobody has used since this was asked last.
+// unused ends a link that nobody waits for.
 func (l *link) unused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.used && len(l.waiting) == 0 && l.broken == nil {
+	if len(l.waiting) == 0 && l.broken == nil {
 		l.broken = errIdle
 	}
-	l.used = false
 	return l.broken != nil
 }
 

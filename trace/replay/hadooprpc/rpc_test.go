@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -131,6 +132,34 @@ func TestACallAndItsReply(t *testing.T) {
 	if !strings.HasPrefix(from, "127.0.1.5:") {
 		t.Errorf("called from %s, not from the node's address", from)
 	}
+}
+
+// TestAnIdleLinkEnds: one that is used now and then stays, one that nobody uses
+// does not.
+func TestAnIdleLinkEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		schema := toy(t)
+		here, there := net.Pipe()
+		go func() {
+			defer there.Close()
+			(&Server{Schema: schema, Answer: func(*trace.Call) replay.Reply { return replay.Reply{} }}).session(there)
+		}()
+		m := schema.methods["DatanodeProtocol.echo"]
+		l, err := open(t.Context(), here, "hadoop", m.protocol.java, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if _, err := l.call(t.Context(), m.header, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(9 * time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := l.call(t.Context(), m.header, nil); !errors.Is(err, errIdle) {
+			t.Errorf("after 11 s without a call: %v", err)
+		}
+	})
 }
 
 func TestARefusalIsAReply(t *testing.T) {

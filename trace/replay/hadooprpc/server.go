@@ -64,6 +64,9 @@ func (s *Server) session(c net.Conn) {
 		if err != nil {
 			return
 		}
+		if len(out) == 0 {
+			continue
+		}
 		if _, err := c.Write(out); err != nil {
 			return
 		}
