@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 )
@@ -18,7 +16,7 @@ type event struct {
 // watch is logged when it starts and once more when it ends.
 func (c *Call) audit(p *scanner) (stage string, err error) {
 	var e event
-	err = p.members(func(key string) (err error) {
+	err = p.fields(func(key string) (err error) {
 		switch key {
 		case "apiVersion":
 			e.version, err = p.str()
@@ -56,9 +54,6 @@ func (c *Call) audit(p *scanner) (stage string, err error) {
 			c.End, err = p.instant()
 		default:
 			err = p.skip()
-		}
-		if err != nil && !errors.Is(err, errShort) {
-			return fmt.Errorf("%s: %w", key, err)
 		}
 		return err
 	})

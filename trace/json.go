@@ -78,6 +78,18 @@ func (p *scanner) members(visit func(key string) error) error {
 	})
 }
 
+// fields is members, with the field named where a mistake stands. A line that
+// ends too early is no mistake of a field.
+func (p *scanner) fields(visit func(key string) error) error {
+	return p.members(func(key string) error {
+		err := visit(key)
+		if err != nil && !errors.Is(err, errShort) {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		return err
+	})
+}
+
 func (p *scanner) items(open, end byte, visit func(i int) error) error {
 	if err := p.expect(open); err != nil {
 		return err

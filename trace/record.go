@@ -12,7 +12,7 @@ import (
 
 // record reads the common record from p into c.
 func (c *Call) record(p *scanner) error {
-	err := p.members(func(key string) (err error) {
+	err := p.fields(func(key string) (err error) {
 		switch key {
 		case "run":
 			c.Run, err = p.str()
@@ -42,9 +42,6 @@ func (c *Call) record(p *scanner) error {
 			c.Response, err = p.flat(c.Response)
 		default:
 			err = p.skip()
-		}
-		if err != nil && !errors.Is(err, errShort) {
-			return fmt.Errorf("%s: %w", key, err)
 		}
 		return err
 	})

@@ -177,6 +177,29 @@ func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure, others 
 	return nil
 }
 
+// saveTo writes the file that a flag names: whole or not at all, and only then
+// in the place of one that is there. A pipe or a device is written to.
+func saveTo(flag, path string, write func(io.Writer) error) error {
+	err := writeAny(path, write)
+	var wrong *fs.PathError
+	if errors.As(err, &wrong) && wrong.Op == "open" {
+		return input.Errorf(flag, "%s cannot be written: %v", path, wrong.Err)
+	}
+	return err
+}
+
+func writeAny(path string, write func(io.Writer) error) error {
+	st, err := os.Stat(path)
+	if err != nil || st.Mode().IsRegular() {
+		return writeFile(path, write)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(write(f), f.Close())
+}
+
 // writeFile writes path whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

@@ -25,6 +25,8 @@ func newLab() *cobra.Command {
 		Long: `Lab starts targets, the masters of real systems among them, each as a process with
 its data in a folder and on loopback addresses only. They have no workers: those
 are played ('gleaner trace replay').`,
+		Example: `  gleaner lab echo --listen 127.0.0.1:7000
+  gleaner lab etcd --help`,
 		Args: noArgs,
 		RunE: help,
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +111,7 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	bar.finish()
 	return printCompute(cmd, res, computeOut{
 		Policy: f.run.Policy, Utilisation: cmp.Or(f.utilisation, res.Primary), Servers: len(d.Servers), Jobs: res.Jobs,
 		MeanJobSeconds: res.MeanJob.Seconds(), P95JobSeconds: res.P95Job.Seconds(),
@@ -253,13 +254,11 @@ func (f *computeFlags) recorded(do func() error) error {
 	if f.record == "" {
 		return do()
 	}
-	file, err := os.Create(f.record)
-	if err != nil {
-		return input.Errorf("--record", "%v", err)
-	}
-	rec := control.NewRecording(file)
-	f.run.Record = rec
-	return cmp.Or(do(), rec.Flush(), file.Close())
+	return saveTo("--record", f.record, func(w io.Writer) error {
+		rec := control.NewRecording(w)
+		f.run.Record = rec
+		return cmp.Or(do(), rec.Flush())
+	})
 }
 
 func printCompute(cmd *cobra.Command, res compute.Result, r computeOut) error {

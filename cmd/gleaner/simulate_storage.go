@@ -102,6 +102,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	bar.finish()
 	if result.Refused > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules, and went on an hour later\n", counted(result.Refused, "rebuild"))
 	}

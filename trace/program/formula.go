@@ -22,7 +22,7 @@ type term interface{ eval(Vars) float64 }
 
 // ParseFormula reads a formula.
 func ParseFormula(s string) (Formula, error) {
-	p := formulaParser{s: s}
+	p := formulaParser{cursor{s: s}}
 	root, err := p.sum(0)
 	if err == nil && p.peek() != 0 {
 		err = fmt.Errorf("unexpected %q", p.s[p.at:])
@@ -140,12 +140,14 @@ func (c call) eval(in Vars) float64 {
 	return math.Sqrt(x)
 }
 
-type formulaParser struct {
+// A cursor is how far a text has been read.
+type cursor struct {
 	s  string
 	at int
 }
 
-func (p *formulaParser) peek() byte {
+// peek gives the next byte that is not a space; 0 at the end.
+func (p *cursor) peek() byte {
 	for p.at < len(p.s) && p.s[p.at] == ' ' {
 		p.at++
 	}
@@ -154,6 +156,8 @@ func (p *formulaParser) peek() byte {
 	}
 	return p.s[p.at]
 }
+
+type formulaParser struct{ cursor }
 
 func (p *formulaParser) chain(depth int, ops string, next func(int) (term, error)) (term, error) {
 	left, err := next(depth)

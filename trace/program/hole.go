@@ -9,20 +9,7 @@ import (
 )
 
 // A holeParser reads what stands between braces.
-type holeParser struct {
-	s  string
-	at int
-}
-
-func (p *holeParser) peek() byte {
-	for p.at < len(p.s) && p.s[p.at] == ' ' {
-		p.at++
-	}
-	if p.at >= len(p.s) {
-		return 0
-	}
-	return p.s[p.at]
-}
+type holeParser struct{ cursor }
 
 // hole reads up to and with the closing brace.
 func (p *holeParser) hole() (*Hole, error) {

@@ -292,7 +292,7 @@ func ParseTemplate(s string) (t Template, err error) {
 			text.WriteByte('=')
 			i += 3
 		default:
-			p := holeParser{s: s, at: i + 1}
+			p := holeParser{cursor{s: s, at: i + 1}}
 			h, err := p.hole()
 			if err != nil {
 				return Template{}, fmt.Errorf("%q: %w", s, err)
