@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -76,15 +75,6 @@ func readMix(name string) (m *mixfile.Mix, loose []string, err error) {
 	return m, loose, nil
 }
 
-// readInput reads a file that the user has named.
-func readInput(name string) ([]byte, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, input.Errorf(name, "%v", errors.Unwrap(err))
-	}
-	return text, nil
-}
-
 // takeProfile gives a job the load that was found by profiling it. The file
 // stands beside the mix file unless its name says otherwise.
 func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
@@ -103,16 +93,22 @@ func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
 	j.Load = make(dilation.Vector, len(mixfile.Resources()))
 	for _, s := range p.Load {
 		i := slices.Index(mixfile.Resources(), s.Resource)
-		if i < 0 {
+		switch {
+		case i < 0:
 			return nil, input.Linef(mix, j.Line, "%s tells of a resource %q", name, s.Resource)
+		case !(s.Share >= 0 && s.Share <= 1):
+			return nil, input.Linef(mix, j.Line, "%s: the share of %s is %g, not between 0 and 1", name, s.Resource, s.Share)
 		}
 		j.Load[i] = s.Share
 	}
 	if j.Alone == 0 {
 		j.Alone = time.Duration(float64(p.Alone) * float64(time.Second))
 	}
-	if err := (dilation.Machine{1, 1, 1, 1}).Check(j.Load); err != nil || j.Alone <= 0 {
-		return nil, input.Linef(mix, j.Line, "%s: takes %v alone: %v", name, j.Alone, err)
+	if err := (dilation.Machine{1, 1, 1, 1}).Check(j.Load); err != nil {
+		return nil, input.Linef(mix, j.Line, "%s: %v", name, err)
+	}
+	if j.Alone <= 0 {
+		return nil, input.Linef(mix, j.Line, "%s does not say how long the job takes alone", name)
 	}
 	return &p, nil
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -110,6 +113,15 @@ func totalSize(paths []string) int64 {
 	return total
 }
 
+// readInput reads a file that the user has named.
+func readInput(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, input.Errorf(name, "%v", errors.Unwrap(err))
+	}
+	return text, nil
+}
+
 // readServers reads servers files that together describe one cluster.
 func readServers(paths []string) ([]cluster.Server, error) {
 	var inventory history.Inventory
@@ -146,8 +158,9 @@ func readReimages(cmd *cobra.Command, paths []string, o history.ReadOptions) ([]
 	return all, nil
 }
 
-// saveFigures writes figures into the directory that --plot names and tells where.
-func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure) error {
+// saveFigures writes figures into the directory that --plot names and tells
+// where, and of what else was written there.
+func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure, others ...string) error {
 	var paths []string
 	for _, f := range figures {
 		saved, err := f.Save(dir)
@@ -160,6 +173,42 @@ func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure) error {
 		}
 		paths = append(paths, saved...)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", strings.Join(paths, ", "))
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", strings.Join(append(paths, others...), ", "))
 	return nil
+}
+
+// writeFile writes path whole or not at all.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed, which is fine
+	buffered := bufio.NewWriterSize(f, 1<<18)
+	if err := write(buffered); err != nil {
+		f.Close()
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// sameFile tells whether two names are of one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }

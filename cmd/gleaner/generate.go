@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -108,32 +107,6 @@ func generate(cmd *cobra.Command, p datacenter.Profile, o datacenter.Options, di
 		fmt.Fprintln(cmd.OutOrStdout(), path)
 	}
 	return nil
-}
-
-// writeFile writes path whole or not at all.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed, which is fine
-	buffered := bufio.NewWriterSize(f, 1<<18)
-	if err := write(buffered); err != nil {
-		f.Close()
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func writeServers(w io.Writer, d *datacenter.Datacenter) error {

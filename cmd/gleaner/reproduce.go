@@ -110,6 +110,11 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 }
 
 func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
+	if dir != "" { // some experiments take an hour: a mistake is told before
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return input.Errorf("--out", "%v", err)
+		}
+	}
 	var all []lab.Table
 	for _, e := range chosen {
 		bar := newProgress(cmd, e.Name, 0)
@@ -142,7 +147,7 @@ func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir s
 
 func saveExperiment(dir string, tables []lab.Table, figures []chart.Figure) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return input.Errorf("--out", "%v", err)
+		return err
 	}
 	for _, t := range tables {
 		var buf bytes.Buffer

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/control/board"
-	"gleaner/input"
 	"gleaner/web"
 )
 
@@ -39,9 +37,9 @@ all there is to say in a job file.`,
 }
 
 func runJob(cmd *cobra.Command, name string, wait bool) error {
-	text, err := os.ReadFile(name)
+	text, err := readInput(name)
 	if err != nil {
-		return input.Errorf(name, "%v", errors.Unwrap(err))
+		return err
 	}
 	c, err := newClient(cmd)
 	if err != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,6 +52,19 @@ func (t *traceFiles) flags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&t.scales, "scale", nil, "the scale of a file, as FILE=N")
 }
 
+// check refuses a scale of a file that is not read.
+func (t *traceFiles) check(paths []string) error {
+	for _, s := range t.scales {
+		name := s[:max(strings.LastIndexByte(s, '='), 0)]
+		if name != "" && !slices.ContainsFunc(paths, func(path string) bool { return isNamed(path, name) }) {
+			return input.Errorf("--scale", "%q: no file that is read is called %q", s, name)
+		}
+	}
+	return nil
+}
+
+func isNamed(path, name string) bool { return name == path || name == filepath.Base(path) }
+
 // scaleOf is the scale the user gave a file, 0 for none.
 func (t *traceFiles) scaleOf(path string) (int, error) {
 	for _, s := range t.scales {
@@ -60,7 +76,7 @@ func (t *traceFiles) scaleOf(path string) (int, error) {
 		if err != nil || n <= 0 {
 			return 0, input.Errorf("--scale", "%q: the scale must be a positive number", s)
 		}
-		if s[:at] == path || s[:at] == filepath.Base(path) {
+		if isNamed(path, s[:at]) {
 			return n, nil
 		}
 	}
@@ -84,6 +100,9 @@ func (t *traceFiles) each(ctx context.Context, path string, visit func(*trace.Ca
 			return ctx.Err()
 		}
 		c, err := r.Next()
+		if err == io.EOF && i == 0 {
+			return input.Errorf(path, "holds no calls")
+		}
 		if err == io.EOF {
 			return nil
 		}
@@ -116,27 +135,78 @@ func newTraceConvert() *cobra.Command {
 		Example: `  gleaner trace convert audit.log.gz > trace.jsonl
   gleaner trace convert n003.jsonl.gz n004.jsonl.gz --out all.jsonl.zst`,
 		Args: needFiles,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			to, err := createTrace(cmd, "--out", out)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := files.check(args); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, to.Close()) }()
-			w := trace.NewWriter(to)
-			var bad []error
-			for _, path := range args {
-				err := files.each(cmd.Context(), path, w.Write)
-				if err != nil && !input.Is(err) {
-					return err
-				}
-				bad = append(bad, err)
-			}
-			return errors.Join(errors.Join(bad...), w.Flush())
+			return convertTraces(cmd, &files, args, out)
 		},
 	}
 	files.flags(cmd)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, .gz or .zst to compress (default: standard output)")
 	return cmd
+}
+
+// convertTraces writes the calls of all files. A bad line ends its file; what
+// came before it is kept, and where nothing did, no file is written.
+func convertTraces(cmd *cobra.Command, files *traceFiles, paths []string, out string) error {
+	var bad []error
+	err := saveTrace(cmd, "--out", out, func(w *trace.Writer) error {
+		written := 0
+		for _, path := range paths {
+			err := files.each(cmd.Context(), path, func(c *trace.Call) error {
+				written++
+				return w.Write(c)
+			})
+			if err != nil && !input.Is(err) {
+				return err
+			}
+			bad = append(bad, err)
+		}
+		if written == 0 {
+			return errNothing
+		}
+		return nil
+	})
+	if errors.Is(err, errNothing) {
+		err = nil // bad tells why
+	}
+	return errors.Join(errors.Join(bad...), err)
+}
+
+// errNothing says that there is nothing to write.
+var errNothing = errors.New("nothing to write")
+
+// saveTrace writes a trace to a file, compressed by its ending, or to stdout.
+// The file is written whole or not at all, and only then takes the place of
+// one that is there.
+func saveTrace(cmd *cobra.Command, flag, path string, write func(*trace.Writer) error) error {
+	fill := func(to io.Writer) error {
+		w := trace.NewWriter(to)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	if st, err := os.Stat(path); path == "" || path == "-" || err == nil && !st.Mode().IsRegular() {
+		to, err := createTrace(cmd, flag, path) // a pipe or a device
+		if err != nil {
+			return err
+		}
+		return cmp.Or(fill(to), to.Close())
+	}
+	err := writeFile(path, func(to io.Writer) error {
+		z, err := compressFor(path, to)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(fill(z), z.Close())
+	})
+	var wrong *fs.PathError
+	if errors.As(err, &wrong) {
+		return input.Errorf(flag, "%s cannot be written: %v", path, wrong.Err)
+	}
+	return err
 }
 
 // createTrace opens where a trace goes: a file, compressed by its ending, or stdout.
@@ -148,18 +218,22 @@ func createTrace(cmd *cobra.Command, flag, path string) (io.WriteCloser, error) 
 	if err != nil {
 		return nil, input.Errorf(flag, "%v", err)
 	}
+	z, err := compressFor(path, f)
+	if err != nil {
+		return nil, err
+	}
+	return stacked{z, []io.Closer{z, f}}, nil
+}
+
+// compressFor compresses what goes to w as the ending of path says.
+func compressFor(path string, w io.Writer) (io.WriteCloser, error) {
 	switch filepath.Ext(path) {
 	case ".gz":
-		z := gzip.NewWriter(f)
-		return stacked{z, []io.Closer{z, f}}, nil
+		return gzip.NewWriter(w), nil
 	case ".zst":
-		z, err := zstd.NewWriter(f)
-		if err != nil {
-			return nil, err
-		}
-		return stacked{z, []io.Closer{z, f}}, nil
+		return zstd.NewWriter(w)
 	}
-	return stacked{f, []io.Closer{f}}, nil
+	return stacked{w, nil}, nil
 }
 
 // stacked is a writer with everything below it that wants closing.
@@ -202,6 +276,12 @@ func newTraceShow() *cobra.Command {
   gleaner trace show n003.jsonl.gz --sender client --limit 40`,
 		Args: needFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := files.check(args); err != nil {
+				return err
+			}
+			if limit < 0 {
+				return input.Errorf("--limit", "%d is less than nothing", limit)
+			}
 			if sender != "" {
 				return showSender(cmd, &files, args, sender, limit)
 			}
@@ -210,7 +290,7 @@ func newTraceShow() *cobra.Command {
 	}
 	files.flags(cmd)
 	cmd.Flags().StringVar(&sender, "sender", "", "print the calls of this sender")
-	cmd.Flags().IntVar(&limit, "limit", 100, "print at most this many calls of each file")
+	cmd.Flags().IntVar(&limit, "limit", 100, "print at most this many calls of each file; 0 for all")
 	return cmd
 }
 
@@ -251,6 +331,9 @@ func showCounts(cmd *cobra.Command, files *traceFiles, paths []string) error {
 	slices.SortFunc(sorted, func(a, b traceCount) int {
 		return cmp.Or(cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Method, b.Method))
 	})
+	if len(sorted) == 0 {
+		return errors.Join(bad...)
+	}
 	return errors.Join(printCounts(cmd, runs, sorted), errors.Join(bad...))
 }
 
@@ -260,7 +343,7 @@ func printCounts(cmd *cobra.Command, runs []traceRun, rows []traceCount) error {
 	}
 	header := []string{"sender", "target", "call"}
 	for _, r := range runs {
-		header = append(header, fmt.Sprintf(">n=%d", r.Scale))
+		header = append(header, ">"+scaleText(r.Scale))
 	}
 	t := newTable(header...)
 	for _, row := range rows {
@@ -279,20 +362,33 @@ func printCounts(cmd *cobra.Command, runs []traceRun, rows []traceCount) error {
 	return t.print(cmd.OutOrStdout())
 }
 
+// scaleText writes a scale; 0 is one that nothing tells.
+func scaleText(scale int) string {
+	if scale == 0 {
+		return "n=?"
+	}
+	return fmt.Sprintf("n=%d", scale)
+}
+
 func showSender(cmd *cobra.Command, files *traceFiles, paths []string, sender string, limit int) error {
 	var bad []error
+	found := []json.RawMessage{}
 	for _, path := range paths {
 		var first int64
 		shown := 0
-		err := files.each(cmd.Context(), path, func(c *trace.Call) error {
-			if c.Sender != sender || shown == limit {
+		err := files.each(cmd.Context(), path, func(c *trace.Call) (err error) {
+			if c.Sender != sender || limit > 0 && shown == limit {
 				return nil
 			}
-			if first == 0 {
+			if shown == 0 {
 				first = c.Start
 			}
 			shown++
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%9.3fs  %s %s(%s) = %s\n", float64(c.Start-first)/1e9, c.Target, c.Method,
+			if wantJSON(cmd) {
+				found, err = appendCall(found, c)
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%9.3fs  %s %s(%s) = %s\n", float64(c.Start-first)/1e9, c.Target, c.Method,
 				messageText(c.Request), messageText(c.Response))
 			return err
 		})
@@ -304,7 +400,21 @@ func showSender(cmd *cobra.Command, files *traceFiles, paths []string, sender st
 		}
 		bad = append(bad, err)
 	}
+	if wantJSON(cmd) && len(found) > 0 {
+		bad = append(bad, printJSON(cmd, map[string]any{"calls": found}))
+	}
 	return errors.Join(bad...)
+}
+
+// appendCall adds a call in the common record.
+func appendCall(all []json.RawMessage, c *trace.Call) ([]json.RawMessage, error) {
+	var line bytes.Buffer
+	w := trace.NewWriter(&line)
+	if err := w.Write(c); err != nil {
+		return all, err
+	}
+	err := w.Flush()
+	return append(all, line.Bytes()), err
 }
 
 func messageText(leaves []trace.Leaf) string {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,7 +31,7 @@ left as a placeholder in braces.`,
 		Example: `  gleaner trace grow wordcount.yaml --scale 500 --out n500.jsonl.gz
   gleaner trace grow wordcount.yaml --nodes datanode=60000 | head`,
 		Args: oneProgram,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := readProgram(args[0])
 			if err != nil {
 				return err
@@ -44,13 +43,11 @@ left as a placeholder in braces.`,
 			if setting, err = grow.Resolve(p, setting); err != nil {
 				return err
 			}
-			sayDoubts(cmd, p, setting.Scale)
-			to, err := createTrace(cmd, "--out", out)
-			if err != nil {
-				return err
+			if sameFile(args[0], out) {
+				return input.Errorf("--out", "%s is the program itself", out)
 			}
-			defer func() { err = errors.Join(err, to.Close()) }()
-			return writeGrown(cmd, p, setting, seed, trace.NewWriter(to))
+			sayDoubts(cmd, p, setting.Scale)
+			return saveTrace(cmd, "--out", out, func(w *trace.Writer) error { return writeGrown(cmd, p, setting, seed, w) })
 		},
 	}
 	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
@@ -71,7 +68,7 @@ func sayDoubts(cmd *cobra.Command, p *program.Program, scale int) {
 			says[i] = fmt.Sprintf("%s = %d", f, d.Values[i])
 		}
 		next := largest + 1
-		for next < scale && len(p.Doubts(next)) == 0 {
+		for next < min(scale, 100*largest) && len(p.Doubts(next)) == 0 {
 			next++
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: not sure of the %s at n = %d: %s; record n = %d to tell\n", d.What, scale, strings.Join(says, " or "), next)
@@ -87,6 +84,9 @@ func addNodes(to map[string]int, nodes []string) error {
 		n, err := strconv.Atoi(s[at+1:])
 		if err != nil {
 			return input.Errorf("--nodes", "%q: %q is not a number", s, s[at+1:])
+		}
+		if before, twice := to[s[:at]]; twice {
+			return input.Errorf("--nodes", "%q: there are %d of them already", s, before)
 		}
 		to[s[:at]] = n
 	}
@@ -106,5 +106,5 @@ func writeGrown(cmd *cobra.Command, p *program.Program, setting grow.Setting, se
 			return err
 		}
 	}
-	return w.Flush()
+	return nil
 }

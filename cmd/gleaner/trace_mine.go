@@ -48,6 +48,12 @@ type traceMine struct {
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
+	if err := m.files.check(append(slices.Clone(args), m.check)); err != nil {
+		return err
+	}
+	if m.rows < 0 {
+		return input.Errorf("--rows", "%d is less than nothing", m.rows)
+	}
 	overrides, err := m.readOverrides()
 	if err != nil {
 		return err
@@ -79,11 +85,11 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		report.Check = model.Check(run)
 		report.CountsExact = report.Check.Exact()
-		if err := m.drawIntervals(model, run); err != nil {
+		if err := m.drawIntervals(cmd, model, run); err != nil {
 			return err
 		}
 	}
-	if err := m.save(model); err != nil {
+	if err := m.save(cmd, model); err != nil {
 		return err
 	}
 	if wantJSON(cmd) {
@@ -95,9 +101,9 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 }
 
 // save writes the program and the pictures the user asked for.
-func (m *traceMine) save(model *mine.Model) error {
+func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 	if m.plot != "" {
-		if err := plotTrace(m.plot, model); err != nil {
+		if err := plotTrace(cmd, m.plot, model); err != nil {
 			return err
 		}
 	}
@@ -114,20 +120,20 @@ func (m *traceMine) save(model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(model *mine.Model, run *corpus.Run) error {
+func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Run) error {
 	if m.plot == "" {
 		return nil
 	}
-	return plotIntervals(m.plot, model, run)
+	return plotIntervals(cmd, m.plot, model, run)
 }
 
 func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 	if m.override == "" {
 		return &mine.Overrides{}, nil
 	}
-	text, err := os.ReadFile(m.override)
+	text, err := readInput(m.override)
 	if err != nil {
-		return nil, input.Errorf(m.override, "cannot be read: %v", err)
+		return nil, err
 	}
 	return mine.ReadOverrides(m.override, text)
 }
@@ -146,10 +152,7 @@ func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (
 	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {
 		return nil, err
 	}
-	switch {
-	case len(run.Calls) == 0:
-		return nil, input.Errorf(path, "no calls")
-	case run.Scale == 0:
+	if run.Scale == 0 {
 		return nil, input.Errorf(path, "its scale is not known: not in its records, not in its name (n026...); give --scale %s=N", path)
 	}
 	return run, err

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/cobra"
 
 	"gleaner/chart"
 	"gleaner/input"
@@ -14,7 +17,7 @@ import (
 
 // plotTrace draws what was learned: counts against scale with their formulas,
 // and the program as a diagram (DOT) of node types, calls and flows.
-func plotTrace(dir string, model *mine.Model) error {
+func plotTrace(cmd *cobra.Command, dir string, model *mine.Model) error {
 	fig := chart.Figure{Name: "counts", Columns: 3, Width: 4.5, Height: 2.6}
 	for i, c := range model.Curves() {
 		if i == 12 {
@@ -22,17 +25,15 @@ func plotTrace(dir string, model *mine.Model) error {
 		}
 		fig.Panels = append(fig.Panels, countPanel(c))
 	}
+	var figures []chart.Figure
 	if len(fig.Panels) > 0 {
-		if _, err := fig.Save(dir); err != nil {
-			return input.Errorf("--plot", "%v", err)
-		}
-	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		figures = append(figures, fig)
+	}
+	diagram := filepath.Join(dir, "program.dot")
+	if err := cmp.Or(os.MkdirAll(dir, 0o755), os.WriteFile(diagram, []byte(model.Diagram()), 0o644)); err != nil {
 		return input.Errorf("--plot", "%v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "program.dot"), []byte(model.Diagram()), 0o644); err != nil {
-		return input.Errorf("--plot", "%v", err)
-	}
-	return nil
+	return saveFigures(cmd, dir, figures, diagram)
 }
 
 func countPanel(c mine.Curve) chart.Panel {
@@ -50,7 +51,7 @@ func countPanel(c mine.Curve) chart.Panel {
 
 // plotIntervals draws the foretold intervals of a checked run against the
 // recorded ones.
-func plotIntervals(dir string, model *mine.Model, run *corpus.Run) error {
+func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Run) error {
 	foretold, recorded := model.Intervals(run)
 	if len(recorded) == 0 {
 		return nil
@@ -59,8 +60,5 @@ func plotIntervals(dir string, model *mine.Model, run *corpus.Run) error {
 		Title: "intervals between calls of a sender", X: "foretold, ms", Y: "recorded, ms", LogX: true, LogY: true,
 		Lines: []chart.Line{{X: foretold, Y: recorded, Dots: true}, {Name: "as foretold", X: []float64{0.1, 1e5}, Y: []float64{0.1, 1e5}, Dashed: true}},
 	}}}
-	if _, err := fig.Save(dir); err != nil {
-		return input.Errorf("--plot", "%v", err)
-	}
-	return nil
+	return saveFigures(cmd, dir, []chart.Figure{fig})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -47,7 +48,7 @@ or fails goes on, and is counted. Stop with Ctrl-C.`,
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7071", "where the clients connect")
 	cmd.Flags().StringVar(&f.target, "target", "", "the server, as host:port")
-	cmd.Flags().StringVar(&f.out, "out", "recording.jsonl", "the trace to write")
+	cmd.Flags().StringVar(&f.out, "out", "recording.jsonl", "the trace to write, .gz or .zst to compress")
 	cmd.Flags().StringVar(&f.descriptors, "descriptors", "", "a file with the server's descriptors, instead of reflection")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "do without descriptors and keep messages as bytes")
 	cmd.Flags().StringVar(&f.sender, "sender", "", "the metadata key that names the sender (default: a sender is a connection)")
@@ -59,6 +60,9 @@ or fails goes on, and is counted. Stop with Ctrl-C.`,
 func runRecord(cmd *cobra.Command, f recordFlags) error {
 	if f.target == "" {
 		return input.Errorf("--target", "name the server to pass the calls on to, as host:port")
+	}
+	if _, _, err := net.SplitHostPort(f.target); err != nil {
+		return input.Errorf("--target", "%q is not an address and a port", f.target)
 	}
 	if f.scale < 0 {
 		return input.Errorf("--scale", "must be positive, got %d", f.scale)
@@ -76,11 +80,11 @@ func runRecord(cmd *cobra.Command, f recordFlags) error {
 		return input.Errorf("--listen", "%v", err)
 	}
 	defer l.Close()
-	file, err := os.Create(f.out)
+	to, err := createTrace(cmd, "--out", f.out)
 	if err != nil {
-		return input.Errorf("--out", "%v", err)
+		return err
 	}
-	tape := newScribe(file)
+	tape := newScribe(to)
 	listener := &record.Listener{Decode: known.Decode, Emit: tape.take, Sender: f.sender, Run: f.run, Scale: f.scale}
 	proxy := &record.Proxy{Hear: listener.Hear, Dial: func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", f.target)
@@ -104,6 +108,9 @@ func learnMessages(ctx context.Context, f recordFlags) (*record.Descriptors, err
 		if err != nil {
 			return nil, input.Errorf(f.descriptors, "%v", err)
 		}
+		if known.Methods() == 0 {
+			return nil, input.Errorf(f.descriptors, "describes no method; give --raw to do without")
+		}
 		return known, nil
 	}
 	conn, err := grpc.NewClient("passthrough:///"+f.target, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -125,7 +132,7 @@ func reportRecording(cmd *cobra.Command, p *record.Proxy, l *record.Listener, s 
 		return printJSON(cmd, map[string]int64{"calls": s.calls, "connections": p.Connections.Load(), "lost": p.Lost.Load(),
 			"undecoded": l.Undecoded.Load(), "refused": p.Refused.Load()})
 	}
-	t := newTable("", ">count")
+	t := newTable("", ">")
 	t.row("calls recorded", fmt.Sprint(s.calls))
 	t.row("connections", fmt.Sprint(p.Connections.Load()))
 	t.row("whose recording fell behind or failed", fmt.Sprint(p.Lost.Load()))
@@ -138,13 +145,13 @@ func reportRecording(cmd *cobra.Command, p *record.Proxy, l *record.Listener, s 
 // it is lost, and the traffic goes on.
 type scribe struct {
 	mu    sync.Mutex
-	file  *os.File
+	to    io.WriteCloser
 	w     *trace.Writer
 	calls int64
 	err   error
 }
 
-func newScribe(file *os.File) *scribe { return &scribe{file: file, w: trace.NewWriter(file)} }
+func newScribe(to io.WriteCloser) *scribe { return &scribe{to: to, w: trace.NewWriter(to)} }
 
 func (s *scribe) take(c *trace.Call) {
 	s.mu.Lock()
@@ -160,5 +167,5 @@ func (s *scribe) take(c *trace.Call) {
 func (s *scribe) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.err, s.w.Flush(), s.file.Close())
+	return errors.Join(s.err, s.w.Flush(), s.to.Close())
 }

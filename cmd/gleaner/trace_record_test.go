@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func TestTraceRecord(t *testing.T) {
 	defer server.Stop()
 
 	front := freeAddress(t)
-	out := filepath.Join(t.TempDir(), "n003.jsonl")
+	out := filepath.Join(t.TempDir(), "n003.jsonl.gz")
 	ctx, stop := context.WithCancel(t.Context())
 	var stdout, stderr bytes.Buffer
 	code := make(chan int, 1)
@@ -58,9 +57,10 @@ func TestTraceRecord(t *testing.T) {
 	if !strings.Contains(stdout.String(), "calls recorded") || !strings.Contains(stdout.String(), "3") {
 		t.Errorf("report:\n%s", stdout.String())
 	}
-	recorded, err := os.ReadFile(out)
-	if err != nil || strings.Count(string(recorded), `"method":"grpc.health.v1.Health/Check"`) != 3 || !strings.Contains(string(recorded), `"status":"SERVING"`) {
-		t.Errorf("recorded (%v):\n%s", err, recorded)
+	stdout.Reset()
+	got := run(t.Context(), []string{"trace", "convert", out}, nil, &stdout, &stderr)
+	if recorded := stdout.String(); got != exitOK || strings.Count(recorded, `"method":"grpc.health.v1.Health/Check"`) != 3 || !strings.Contains(recorded, `"status":"SERVING"`) {
+		t.Errorf("recorded (%d):\n%s%s", got, recorded, stderr.String())
 	}
 	stdout.Reset()
 	if got := run(t.Context(), []string{"trace", "show", out}, nil, &stdout, &stderr); got != exitOK || !strings.Contains(stdout.String(), "Health/Check") {

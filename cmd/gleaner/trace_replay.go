@@ -110,9 +110,9 @@ func oneProgram(cmd *cobra.Command, args []string) error {
 }
 
 func readProgram(name string) (*program.Program, error) {
-	text, err := os.ReadFile(name)
+	text, err := readInput(name)
 	if err != nil {
-		return nil, input.Errorf(name, "cannot be read: %v", err)
+		return nil, err
 	}
 	return program.Read(name, text)
 }
@@ -259,7 +259,7 @@ func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Com
 	}
 	out := counter.Compare(report.Runs[0].Result)
 	if !slices.ContainsFunc(out.Rows, func(r replay.CountRow) bool { return r.Recorded > 0 }) {
-		return nil, input.Errorf(st.flags.check, "holds no calls to compare with")
+		return nil, input.Errorf(st.flags.check, "holds no calls of this program")
 	}
 	return &out, nil
 }

@@ -138,12 +138,9 @@ func (f file) load(n *yaml.Node) (dilation.Vector, error) {
 	err := f.Fields(n, "load", nil, func(field string, value *yaml.Node) (bool, error) {
 		for i, name := range Resources() {
 			if name == field {
-				share, err := strconv.ParseFloat(value.Value, 64)
-				if value.Kind != yaml.ScalarNode || err != nil {
-					return true, f.Wrong(value, "%s is %q, not a share between 0 and 1", field, value.Value)
-				}
+				share, err := f.Number(value, field, 0, 1)
 				load[i] = share
-				return true, nil
+				return true, err
 			}
 		}
 		return false, nil

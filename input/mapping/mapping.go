@@ -6,6 +6,7 @@ package mapping
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -23,12 +24,12 @@ func Document(file string, text []byte) (*yaml.Node, error) {
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, syntaxError(file, err)
+		return nil, Mistake(file, err)
 	}
 	if err := d.Decode(&second); err == nil {
 		return nil, input.Linef(file, second.Line, "a second document; a file holds one")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxError(file, err)
+		return nil, Mistake(file, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil
@@ -36,16 +37,55 @@ func Document(file string, text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-var yamlLine = regexp.MustCompile(`line (\d+): `)
+var (
+	yamlLine  = regexp.MustCompile(`line (\d+): `)
+	wrongKind = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)$")
+	noField   = regexp.MustCompile(`^field (.*) not found in type .+$`)
+)
 
-// syntaxError takes the line out of the parser's message.
-func syntaxError(file string, err error) error {
-	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+// Mistake turns what the YAML library says of a file into a mistake in our
+// words, on its line. Of several it tells the first.
+func Mistake(file string, err error) error {
+	var kinds *yaml.TypeError
+	if errors.As(err, &kinds) && len(kinds.Errors) > 0 {
+		err = errors.New(kinds.Errors[0])
+	}
+	msg, syntax := strings.CutPrefix(err.Error(), "yaml: ")
+	line := 0
 	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
 		line, _ = strconv.Atoi(msg[m[2]:m[3]])
 		msg = msg[:m[0]] + msg[m[1]:]
 	}
-	return input.Linef(file, line, "not YAML: %s", msg)
+	if m := wrongKind.FindStringSubmatch(msg); m != nil {
+		msg = wants(m[1], m[2], m[3])
+	} else if m := noField.FindStringSubmatch(msg); m != nil {
+		msg = fmt.Sprintf("no field %q is known here", m[1])
+	} else if syntax {
+		msg = "not YAML: " + msg
+	}
+	return input.Linef(file, line, "%s", msg)
+}
+
+// wants says that a value is not of the kind that belongs where it stands.
+func wants(tag, value, kind string) string {
+	found := map[string]string{"seq": "a list", "map": "a list of fields with values"}[tag]
+	if found == "" {
+		found = strconv.Quote(value)
+	}
+	want := "a list of fields with values"
+	switch {
+	case strings.HasPrefix(kind, "[]"):
+		want = "a list"
+	case kind == "string":
+		want = "a text"
+	case kind == "bool":
+		want = "true or false"
+	case strings.HasPrefix(kind, "float"):
+		want = "a number"
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		want = "a whole number"
+	}
+	return found + " stands where " + want + " belongs"
 }
 
 // A File is the name of a file that is being read, as errors tell it.

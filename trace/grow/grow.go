@@ -55,6 +55,12 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 			s.Scale = invert(f, s.Nodes[name])
 		}
 	}
+	if s.Scale < 0 || s.Scale > largest {
+		return s, input.Errorf("--scale", "%d is not between 1 and %d", s.Scale, largest)
+	}
+	if s.Beats < 0 {
+		return s, input.Errorf("--beats", "%v is less than nothing", s.Beats)
+	}
 	if s.Scale == 0 {
 		return s, input.Errorf("--scale", "the scale follows from none of the nodes given; give it")
 	}
@@ -64,11 +70,13 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 	return s, nil
 }
 
+// largest is a scale that nobody will own for long.
+const largest = 10_000_000
+
 // invert is the smallest scale at which a formula that grows gives v; 0 for none.
 func invert(f program.Formula, v int) int {
-	const limit = 1 << 31
-	n := sort.Search(limit, func(n int) bool { return f.At(n) >= v })
-	if n == limit {
+	n := sort.Search(largest+1, func(n int) bool { return f.At(n) >= v })
+	if n > largest {
 		return 0
 	}
 	return n
@@ -114,10 +122,7 @@ func lastCall(p *program.Program, s Setting, starts map[string]int64) int64 {
 			continue
 		}
 		n := newNode(t, byName(t), s, 0, rand.New(rand.NewPCG(0, 0)))
-		n.at, n.yield = starts[t.Name], func(*trace.Call) bool { return true }
-		n.steps(t.Steps)
-		n.steps(t.Aside)
-		end = max(end, n.at)
+		end = max(end, starts[t.Name]+n.span(t.Steps)+n.span(t.Aside))
 	}
 	return end
 }
@@ -218,6 +223,26 @@ func (n *node) steps(steps []program.Step) bool {
 		}
 	}
 	return true
+}
+
+// span is how long the steps take, without making their calls: at a large
+// scale one node may have very many.
+func (n *node) span(steps []program.Step) (sum int64) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Share > 0 && n.scene.Chance.Float64() >= s.Share {
+			continue
+		}
+		times := value.Times(s.Repeat, n.setting.Scale, n.rank, n.scene.Chance)
+		if s.Call != "" {
+			sum += int64(times) * value.Millis(n.calls[s.Call].Wait.Formula, n.setting.Scale, n.rank)
+			continue
+		}
+		for range times {
+			sum += n.span(s.Steps)
+		}
+	}
+	return sum
 }
 
 func (n *node) call(c *program.Call, wait int64) bool {

@@ -6,12 +6,12 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"gleaner/input"
+	"gleaner/input/mapping"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/program"
 )
@@ -45,14 +45,7 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 	dec.KnownFields(true)
 	out := &Overrides{}
 	if err := dec.Decode(out); err != nil && err != io.EOF {
-		msg := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
-		if rest, ok := strings.CutPrefix(msg, "line "); ok {
-			at, rest, _ := strings.Cut(rest, ": ")
-			if line, err := strconv.Atoi(at); err == nil {
-				return nil, input.Linef(name, line, "%s", rest)
-			}
-		}
-		return nil, input.Errorf(name, "%s", msg)
+		return nil, mapping.Mistake(name, err)
 	}
 	return out, nil
 }

@@ -11,14 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"gleaner/input"
+	"gleaner/input/mapping"
 )
 
 // A Program is what nodes of all types do, at any scale n.
@@ -181,28 +180,12 @@ func Read(name string, text []byte) (p *Program, err error) {
 	if err := dec.Decode(p); errors.Is(err, io.EOF) {
 		return nil, input.Errorf(name, "is empty")
 	} else if err != nil {
-		return nil, located(name, err)
+		return nil, mapping.Mistake(name, err)
 	}
 	if err := p.check(); err != nil {
 		return nil, named(name, text, err)
 	}
 	return p, nil
-}
-
-var atLine = regexp.MustCompile(`line (\d+): `)
-
-// located turns what the YAML library says into an error with a line.
-func located(name string, err error) error {
-	var several *yaml.TypeError
-	if errors.As(err, &several) && len(several.Errors) > 0 {
-		err = errors.New(several.Errors[0])
-	}
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := atLine.FindStringSubmatchIndex(text); m != nil {
-		line, _ := strconv.Atoi(text[m[2]:m[3]])
-		return input.Linef(name, line, "%s", text[:m[0]]+text[m[1]:])
-	}
-	return input.Errorf(name, "%s", text)
 }
 
 // A Doubt is a count of which two formulas say different things at a scale.

@@ -90,7 +90,7 @@ func TestBadPrograms(t *testing.T) {
 	for _, tc := range []struct{ old, new, want string }{
 		{"min(10, n)", "min(10 n)", "p.yaml:29: formula"},
 		{"min(10, n)", "10*m", `p.yaml:29: type client: formula "10*m": "m" is not known here`},
-		{"repeat: ceil", "repaet: ceil", "p.yaml:33: field repaet not found"},
+		{"repeat: ceil", "repaet: ceil", "p.yaml:33: no field \"repaet\" is known here"},
 		{"          - call: create#1\n          - call: write#1", "          - call: create#9\n          - call: write#1", `p.yaml:31: type client: step "create#9": this type has no such call`},
 		{`reply "create#1"`, `reply "create#7"`, `p.yaml:23: type client: call "write#1", argument id: taken from the call "create#7", which does not exist`},
 		{"{i:05}", "{i:05", "p.yaml:12: "},

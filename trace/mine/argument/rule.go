@@ -120,7 +120,7 @@ func (r now) read(text string) (int64, bool) {
 // out by somebody, and where it came from is the better rule. Nor of a plain
 // number that counts calls: the reply before may have said it.
 func (s *slot) simple(c *corpus.Corpus) (sure bool) {
-	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.timeRule} {
+	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.ringRule, s.timeRule} {
 		if r := try(c); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			s.placed = true

@@ -94,6 +94,8 @@ func (m *Rules) alt(a *arg, r rule) program.Alt {
 		out = m.tableAlt(a, r)
 	case cycle:
 		out.Kind, out.Formula = program.Number, r.formula()
+	case ring:
+		out.Kind, out.Formula = program.Number, r.formula()
 	case sum:
 		out.Kind, out.Is = program.Sum, fmt.Sprint(r.total)
 		out.Texts = []string{sign(r.a), a.peers[r.x].Name, sign(r.b), a.peers[r.y].Name}

@@ -9,15 +9,15 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// Users follows the values that the nodes of a site take from others in no
-// order: how many senders use each value, by run and by the site that gave it.
+// Users follows the values that the nodes of a site take from what others were
+// told: how many senders use each value, by run and by the site that gave it.
 // One answer for each source of such values.
 func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.SiteID][]int] {
 	return func(yield func([]map[corpus.SiteID][]int) bool) {
 		for _, a := range s.of[st.ID] {
 			for _, sl := range a.slots() {
 				for _, r := range sl.best() {
-					if src, ok := r.(taken); ok && src.InNoOrder() && sl.word < 0 && !yield(s.follow(a, src.Source, runs)) {
+					if src, ok := r.(taken); ok && src.Told() && sl.word < 0 && !yield(s.follow(a, src.Source, runs)) {
 						return
 					}
 				}

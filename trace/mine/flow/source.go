@@ -83,10 +83,10 @@ func (s Source) Chained() bool {
 	return s.part == corpus.Response && s.key == sameSender && s.sel == last
 }
 
-// InNoOrder reports whether the source is any reply that was not used up, and
-// its whole value.
-func (s Source) InNoOrder() bool {
-	return s.sel == each && s.part == corpus.Response && s.index == fixed && s.word < 0
+// Told reports whether the source is the whole value of a reply that several
+// nodes may have a use for: one that was not used up, or that names the node.
+func (s Source) Told() bool {
+	return (s.sel == each || s.key == sameArg) && s.part == corpus.Response && s.index == fixed && s.word < 0
 }
 
 // Site is the site whose calls the source is in, where it is one.

@@ -64,6 +64,7 @@ func Exact(points []Point) []program.Formula {
 		return out
 	}
 	add(plane("n*n", "n", points))
+	add(plane("n*(n-1)/2", "n", points))
 	for d := 2; d <= 4; d++ {
 		add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
 	}
@@ -156,7 +157,7 @@ func bases() []string {
 	for d := 2; d <= 4; d++ {
 		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
 	}
-	out = append(out, "n*(n-1)", "n*n", "ceil(log2(n))", "floor(log2(n))", "ceil(sqrt(n))", "floor(sqrt(n))")
+	out = append(out, "n*(n-1)", "n*n", "n*(n-1)/2", "n*(n+1)/2", "ceil(log2(n))", "floor(log2(n))", "ceil(sqrt(n))", "floor(sqrt(n))")
 	for d := 5; d <= 10; d++ {
 		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
 	}

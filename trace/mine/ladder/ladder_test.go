@@ -26,6 +26,8 @@ func TestKnownTruths(t *testing.T) {
 		"ceil(n/4)":          func(n int) int { return (n + 3) / 4 },
 		"floor(n/2)":         func(n int) int { return n / 2 },
 		"n*(n-1)":            func(n int) int { return n * (n - 1) },
+		"n*(n+1)/2":          func(n int) int { return n * (n + 1) / 2 },
+		"n*(n-1)/2+3*n":      func(n int) int { return n*(n-1)/2 + 3*n }, // what is there is listed each time something is added
 		"5*n+floor(n/2)+16":  func(n int) int { return 5*n + n/2 + 16 },
 		"min(4*n+5, 2*n+12)": func(n int) int { return min(4*n+5, 2*n+12) },
 		"a step":             func(n int) int { return 1 + min(1, max(0, n-5)) },

@@ -198,7 +198,7 @@ func merge(s *count.Sites, logs [][]fold.Item, owners []*corpus.Run, loops *fold
 	for _, st := range merged {
 		st.settle(total)
 	}
-	return merged, true
+	return unroll(merged), true
 }
 
 // align puts tokens beside the merged steps, along their longest common
@@ -241,6 +241,23 @@ func newStep(s *count.Sites, sym fold.Symbol, loops *fold.Loops) *Step {
 		st.Body = append(st.Body, newStep(s, b, loops))
 	}
 	return st
+}
+
+// unroll takes loops that are run once for what they are.
+func unroll(steps []*Step) []*Step {
+	var out []*Step
+	for _, st := range steps {
+		st.Body = unroll(st.Body)
+		if st.Site != nil || !st.Repeat.Exact || st.Repeat.Formula.String() != "1" || len(st.Repeat.Forms) > 1 {
+			out = append(out, st)
+			continue
+		}
+		for _, b := range st.Body {
+			b.Of = st.Of
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // note counts one sender's (or iteration's) pass through a step.

@@ -190,7 +190,9 @@ func leaves(s *count.Sites, kind int, runs []*corpus.Run) bool {
 var shares = []float64{0, 0.05, 0.25, 0.5, 0.75, 1}
 
 // findStart looks for what the first call of a type waits for: an event that
-// comes before it in every run, with the steadiest time between.
+// comes before it in every run, with the steadiest time between. Where that was
+// always after all nodes of the other type, all are waited for: that some would
+// do is not to be seen.
 func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
 	var best *startRule
 	bestScore := math.Inf(1)
@@ -207,7 +209,11 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
 		if st.Kind == kind || st.Nature != count.Logical {
 			continue
 		}
-		for _, share := range shares {
+		candidates := shares
+		if _, all := slacks(st.ID, 1, firsts, begin); all && several(st.ID, firsts) {
+			candidates = []float64{1}
+		}
+		for _, share := range candidates {
 			slack, ok := slacks(st.ID, share, firsts, begin)
 			if !ok {
 				continue
@@ -224,6 +230,11 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *startRule {
 		}
 	}
 	return best
+}
+
+// several reports whether more than one node calls a site in some run.
+func several(site corpus.SiteID, firsts []map[corpus.SiteID][]int64) bool {
+	return slices.ContainsFunc(firsts, func(times map[corpus.SiteID][]int64) bool { return len(times[site]) > 1 })
 }
 
 func firstCalls(r *corpus.Run) map[corpus.SiteID][]int64 {
