@@ -3,13 +3,12 @@ package replay
 import "sync"
 
 // A queue hands lanes that are due to workers. Workers are started as needed,
-// up to a limit: one is busy as long as its call is under way. Calls that are
-// not sent come after those that are: nobody measures how late they were.
+// up to a limit: one is busy as long as its call is under way.
 type queue struct {
 	mu      sync.Mutex
 	more    sync.Cond
-	sent    fifo
-	unsent  fifo
+	lanes   []*lane
+	head    int
 	limit   int
 	idle    int
 	workers int
@@ -31,12 +30,8 @@ func (q *queue) push(l *lane) {
 	if q.closed {
 		return
 	}
-	if l.sends() {
-		q.sent.push(l)
-	} else {
-		q.unsent.push(l)
-	}
-	if q.idle >= q.sent.len()+q.unsent.len() || q.workers == q.limit {
+	q.lanes = append(q.lanes, l)
+	if q.idle >= len(q.lanes)-q.head || q.workers == q.limit {
 		q.more.Signal()
 		return
 	}
@@ -44,31 +39,29 @@ func (q *queue) push(l *lane) {
 	q.done.Go(func() { q.work(q.next) })
 }
 
-// sends reports whether playing a lane speaks to a target.
-func (l *lane) sends() bool {
-	if l.site == nil { // it begins
-		return l.player.kind.sent
-	}
-	return l.site.sent
-}
-
 // next waits for a lane; nil when there will be no more.
 func (q *queue) next() *lane {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.idle++
-	for q.sent.len()+q.unsent.len() == 0 && !q.closed {
+	for q.head == len(q.lanes) && !q.closed {
 		q.more.Wait()
 	}
 	q.idle--
 	if q.closed {
 		return nil
 	}
-	q.most = max(q.most, q.workers-q.idle)
-	if q.sent.len() > 0 {
-		return q.sent.pop()
+	l := q.lanes[q.head]
+	q.lanes[q.head] = nil
+	if q.head++; q.head == len(q.lanes) {
+		q.lanes, q.head = q.lanes[:0], 0
+	} else if q.head > 1024 && q.head > len(q.lanes)/2 {
+		n := copy(q.lanes, q.lanes[q.head:])
+		clear(q.lanes[n:])
+		q.lanes, q.head = q.lanes[:n], 0
 	}
-	return q.unsent.pop()
+	q.most = max(q.most, q.workers-q.idle)
+	return l
 }
 
 // forget counts the busy workers anew.
@@ -85,27 +78,4 @@ func (q *queue) close() {
 	q.more.Broadcast()
 	q.mu.Unlock()
 	q.done.Wait()
-}
-
-// A fifo gives lanes in the order they came.
-type fifo struct {
-	lanes []*lane
-	head  int
-}
-
-func (f *fifo) len() int { return len(f.lanes) - f.head }
-
-func (f *fifo) push(l *lane) { f.lanes = append(f.lanes, l) }
-
-func (f *fifo) pop() *lane {
-	l := f.lanes[f.head]
-	f.lanes[f.head] = nil
-	if f.head++; f.head == len(f.lanes) {
-		f.lanes, f.head = f.lanes[:0], 0
-	} else if f.head > 1024 && f.head > len(f.lanes)/2 {
-		n := copy(f.lanes, f.lanes[f.head:])
-		clear(f.lanes[n:])
-		f.lanes, f.head = f.lanes[:n], 0
-	}
-	return l
 }

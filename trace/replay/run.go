@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,8 @@ type run struct {
 	Options
 	plan   *plan
 	memory *memory
-	queue  *queue
+	queue  *queue  // of calls that are sent
+	quiet  *queue  // and of those that are not
 	gauges []gauge // by site
 	ctx    context.Context
 	start  time.Time
@@ -70,6 +72,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
+	r.quiet = newQueue(max(1, runtime.GOMAXPROCS(0)/2), r.work)
 	if r.For == 0 {
 		r.For = pl.beatsOnly()
 	}
@@ -87,6 +90,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	cancel()
 	r.hangUp() // lets calls go that are still under way
 	r.queue.close()
+	r.quiet.close()
 	out := r.result(ended)
 	out.Dead = dead
 	return out, nil
@@ -262,7 +266,7 @@ func (r *run) turn(ctx context.Context) string {
 			r.clock.Lock()
 			r.wheel.Turn(r.now(), func(l *lane) {
 				if l.state.CompareAndSwap(scheduled, playing) || l.state.CompareAndSwap(waiting, playing) {
-					r.queue.push(l)
+					r.push(l)
 				}
 			})
 			r.clock.Unlock()
@@ -287,13 +291,27 @@ func (r *run) schedule(l *lane, due int64) {
 	l.due = due
 	if due <= r.now() { // it need not wait for the wheel to turn
 		l.state.Store(playing)
-		r.queue.push(l)
+		r.push(l)
 		return
 	}
 	l.state.Store(scheduled)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, due)
 	r.clock.Unlock()
+}
+
+// push has a lane played. Calls that are not sent have workers of their own, and
+// few: a thousand at once, whom nobody sees, would make others late.
+func (r *run) push(l *lane) {
+	sends := l.player.kind.sent
+	if l.site != nil { // it does not only begin
+		sends = l.site.sent
+	}
+	if sends {
+		r.queue.push(l)
+	} else {
+		r.quiet.push(l)
+	}
 }
 
 // wake plays a lane that waited for a value.
@@ -305,7 +323,7 @@ func (r *run) wake(l *lane) {
 	r.wheel.Stop(&l.timer)
 	r.clock.Unlock()
 	l.due = r.now()
-	r.queue.push(l)
+	r.push(l)
 }
 
 // finish counts things that were left to do.
