@@ -461,8 +461,8 @@ func (r *run) closed(p *player) {
 }
 
 func (r *run) playerDone(p *player) {
-	if k := p.kind; k.Leaves || len(k.beats)+len(k.reach) == 0 { // it has nothing more to say
-		p.hangUp()
+	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
+		p.hangUp() // it has nothing more to say, and nobody else says it there
 	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]
