@@ -54,6 +54,9 @@ type Target struct {
 	// a third of Time.
 	Pace   time.Duration
 	Limits replay.Limits // of what counts as giving in
+	// Above Own nodes, all share Share connections, because a process may not
+	// have so many open. 0: each node has its own at any scale.
+	Own, Share int
 
 	// Denied reports a reply that says no though its status is well; Lost one
 	// that tells a node that it was declared dead; Ready the one that ends the
@@ -231,6 +234,9 @@ func (e *experiment) timed(scale int) replay.Options {
 	o := replay.Options{For: e.Time, Ramp: e.Time / 3}
 	if e.Compress > 0 {
 		o.Compress = 1e6
+	}
+	if e.Own > 0 && scale > e.Own {
+		o.Share = e.Share
 	}
 	if e.Pace > 0 {
 		const beat = 3 * time.Second

@@ -24,7 +24,8 @@ func nameNode(o lab.Options) Target {
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
 		Override: hadoop.WordCount, Compress: 20,
 		Trace: recordedAt(o.Traces), Start: startNameNode,
-		Sweep: []int{100, 1000, 5000, 10000, 15000}, Time: 30 * time.Second, Pace: time.Millisecond,
+		Sweep: []int{100, 1000, 5000, 10000, 20000, 40000}, Time: 30 * time.Second, Pace: time.Millisecond,
+		Own: 10000, Share: 2000,
 		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that is to register again was taken for dead.
 		Lost: func(c *trace.Call) bool {
@@ -48,6 +49,7 @@ func nameNode(o lab.Options) Target {
 func resourceManager(o lab.Options) Target {
 	t := nameNode(o)
 	t.Name, t.Start, t.Compress = "resourcemanager", startResourceManager, 5
+	t.Own = 0                             // it tells nodes apart by their addresses
 	t.Limits.Lag = 100 * time.Millisecond // a tenth of a beat
 	t.Paper = resourceManagerFigures()
 	t.Lost = func(c *trace.Call) bool {

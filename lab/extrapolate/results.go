@@ -173,6 +173,9 @@ func (e *experiment) scaled() lab.Table {
 	if e.Pace > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; of that the errors count, and not the times.", e.Pace))
 	}
+	if e.Own > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Up to %d %s have connections of their own; more share %d, for a process may not have so many open.", e.Own, e.Unit, e.Share))
+	}
 	if e.swept.PlayerLimit > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, and nothing is said about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
 	}

@@ -72,7 +72,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
-	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, p.address, p.chance()
+	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, f.r.from(p), p.chance()
 	out := make([]trace.Leaf, 0, len(st.args))
 	for i := range st.args {
 		a := &st.args[i]

@@ -48,6 +48,15 @@ func (r *run) newLinkOf(p *player, role string) *link {
 	return links[at]
 }
 
+// from is where a player's calls come from: its own address, or where
+// connections begin that are bound to none.
+func (r *run) from(p *player) string {
+	if r.Share > 0 && p.address != "" {
+		return "127.0.0.1"
+	}
+	return p.address
+}
+
 func (r *run) dialled(took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
