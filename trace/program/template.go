@@ -243,7 +243,10 @@ func (a Alt) flowWords() []string {
 // MarshalYAML writes a plain number or truth value as such, all else as text.
 func (t Template) MarshalYAML() (any, error) {
 	if t.Bare && len(t.parts) == 1 && t.parts[0].hole == nil && t.parts[0].text != "" {
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.parts[0].text}, nil
+		// What YAML takes for text is not plain.
+		if plain := (&yaml.Node{Kind: yaml.ScalarNode, Value: t.parts[0].text}); plain.ShortTag() != "!!str" {
+			return plain, nil
+		}
 	}
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t.String()}
 	if plain := (yaml.Node{}); plain.Encode(t.String()) == nil {
