@@ -90,7 +90,7 @@ from which scale on they were not.`,
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "for what is made up")
 	cmd.Flags().StringSliceVar(&f.sweeps, "sweep", nil, "play these scales, as `N,N...`, and look for the one at which the target gives in")
 	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
-	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale")
+	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale, or of beats is missed")
 	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
 	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
 	cmd.Flags().StringVar(&f.part, "part", "", "play every N-th node from the K-th on, as K/N, for a process that plays all")

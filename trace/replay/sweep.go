@@ -84,7 +84,7 @@ func (l Limits) Judge(r *Result, usual float64) Verdict {
 		v.Verdict, v.Why = Cut, "it was interrupted"
 	case r.Behind > 0:
 		v.Verdict, v.Why = Cut, fmt.Sprintf("it was too short to start all nodes: %d had not when it ended", r.Behind)
-	case float64(missed) > 0.01*float64(r.Made+missed):
+	case float64(missed) > l.Errors*float64(r.Made+missed):
 		v.Verdict, v.Why = GaveIn, fmt.Sprintf("%d beats passed before the one before was answered", missed)
 	}
 	return v
