@@ -252,6 +252,9 @@ func (t Template) MarshalYAML() (any, error) {
 	if plain := (yaml.Node{}); plain.Encode(t.String()) == nil {
 		n.Style = plain.Style
 	}
+	if t.String() == "<<" { // a key that merges, which the encoder leaves as it is
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	return n, nil
 }
 

@@ -40,7 +40,7 @@ func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*cor
 func (st *Site) reached(n int) float64 {
 	sum := 0.0
 	for _, r := range st.Reach {
-		sum += float64(r.From.Count.At(n) * r.Nodes.At(n))
+		sum += float64(r.From.Count.At(n)) * float64(r.Nodes.At(n))
 	}
 	return sum
 }
