@@ -181,6 +181,7 @@ type node struct {
 	yield   func(*trace.Call) bool
 
 	scene value.Scene
+	room  int // for elements in the lists of a call
 	out   trace.Call
 }
 
@@ -248,6 +249,7 @@ func (n *node) call(c *program.Call, wait int64) bool {
 	if n.out.Run == "" {
 		n.out.Run = "grown"
 	}
+	n.room = value.MaxElements
 	c.Elements(n.length, func(path string, item int, v program.Template) {
 		n.out.Request = append(n.out.Request, n.leaf(c, path, item, v))
 	})
@@ -257,7 +259,9 @@ func (n *node) call(c *program.Call, wait int64) bool {
 
 // length is how long a list is this time.
 func (n *node) length(l program.List) int {
-	return value.Length(l, n.setting.Scale, n.scene.Chance)
+	long := min(value.Length(l, n.setting.Scale, n.scene.Chance), n.room)
+	n.room -= long
+	return long
 }
 
 // leaf fills in one argument.

@@ -277,7 +277,36 @@ func (p *Program) check() error {
 			return at(fmt.Errorf("type %s: %w", p.Types[i].Name, err), "types", i)
 		}
 	}
-	return p.checkStarts(owner)
+	return cmp.Or(p.checkStarts(owner), p.checkReach())
+}
+
+// checkReach finds calls that are made for calls that are made for themselves: they
+// would be ever more.
+func (p *Program) checkReach() error {
+	from := map[string][]Reach{}
+	for i := range p.Types {
+		for _, c := range p.Types[i].Calls {
+			from[c.Name] = c.Reach
+		}
+	}
+	var leads func(call, to string, seen map[string]bool) bool
+	leads = func(call, to string, seen map[string]bool) bool {
+		return slices.ContainsFunc(from[call], func(r Reach) bool {
+			if r.From == to || seen[r.From] {
+				return r.From == to
+			}
+			seen[r.From] = true
+			return leads(r.From, to, seen)
+		})
+	}
+	for i := range p.Types {
+		for j, c := range p.Types[i].Calls {
+			if leads(c.Name, c.Name, map[string]bool{}) {
+				return at(fmt.Errorf("call %q: it is made for calls that are made for it", c.Name), "types", i, "calls", j, "reach")
+			}
+		}
+	}
+	return nil
 }
 
 // checkStarts finds types that wait for each other to start.
@@ -377,8 +406,10 @@ func (c *Call) checkFlows(owner map[string]string) error {
 	}
 	for _, a := range c.Args {
 		for _, h := range a.Value.Holes() {
-			if from := h.From(); from != "" && owner[from] == "" {
-				return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
+			for _, from := range h.From() {
+				if owner[from] == "" {
+					return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
+				}
 			}
 		}
 	}

@@ -106,6 +106,7 @@ func TestBadPrograms(t *testing.T) {
 		{"wait: 10+2*n", "join: {after: write#1, share: 2}", "p.yaml:10: call \"create#1\": a share lies between 0 and 1, not 2"},
 		{"tries: 1.5", "every: k", `p.yaml:21: call "write#1": formula "k": "k" is not known here`},
 		{"wait: 10+2*n", "reach: [{from: write#1, nodes: k}]", `p.yaml:10: call "create#1": formula "k": "k" is not known here`},
+		{"wait: 10+2*n", "reach: [{from: create#1, nodes: n}]", `p.yaml:10: call "create#1": it is made for calls that are made for it`},
 		{"    calls:", "    start: {after: write#1, wait: 0}\n    calls:", "p.yaml:7: type client: it never starts, because the types it waits for wait for each other"},
 		{"    calls:", "    start: {after: write#1, share: 2, wait: 0}\n    calls:", "p.yaml:7: type client: a share lies between 0 and 1, not 2"},
 		{"    steps:\n      - repeat", "    beats:\n      - repeat", "p.yaml:29: type client: a beat is a call, and no loop"},

@@ -115,14 +115,15 @@ func (t Template) Fill(fill func(*Hole) string) string {
 	return out.String()
 }
 
-// From is a call that some alternative of the hole takes its value from.
-func (h *Hole) From() string {
+// From are the calls that alternatives of the hole take their values from.
+func (h *Hole) From() []string {
+	var out []string
 	for _, a := range h.Alts {
 		if (a.Kind == Reply || a.Kind == Request) && !a.Any {
-			return a.From
+			out = append(out, a.From)
 		}
 	}
-	return ""
+	return out
 }
 
 // String gives the template as it is written.

@@ -74,11 +74,12 @@ func Length(l program.List, scale int, chance *rand.Rand) int {
 	if len(l.Lengths) > 1 {
 		f = l.Lengths[chance.IntN(len(l.Lengths))]
 	}
-	return max(0, min(f.At(scale), maxList))
+	return min(f.At(scale), MaxElements)
 }
 
-// maxList bounds what a formula may do to a list far beyond what was seen.
-const maxList = 1 << 20
+// MaxElements bounds what formulas may do to the lists of one call far beyond what
+// was seen.
+const MaxElements = 1 << 20
 
 // Pad fills a number up with zeros to the hole's width.
 func Pad(text string, width int) string {
