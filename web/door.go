@@ -13,9 +13,10 @@ import (
 
 // A Door is a listener that strangers cannot block. Who comes in is a stranger
 // until the Guard has seen the token. Strangers have places of their own, and
-// few: when all are taken, the one who came first has to leave. So there is
-// always a place for the next, who may have the token, and those who hold
-// their connections and say nothing cost the others neither files nor time.
+// few: when all are taken, one who has not said yet what he wants has to leave,
+// the first to come first. So there is always a place for the next, who may
+// have the token, and those who hold their connections and say nothing cost the
+// others neither files nor time.
 type Door struct {
 	net.Listener
 	Strangers, Known int // how many may be in at once
@@ -26,9 +27,8 @@ type Door struct {
 }
 
 // grace is how long a stranger may stay at least, however many others come:
-// time to shake hands and show a token. While all places are taken by strangers
-// who have just come, the next waits outside.
-const grace = 100 * time.Millisecond
+// time to shake hands and show a token.
+const grace = 20 * time.Millisecond
 
 // Accept lets the next one in.
 func (d *Door) Accept() (net.Conn, error) {
@@ -36,16 +36,12 @@ func (d *Door) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		first, wait := d.full()
-		if first == nil {
-			break
+	for d.full() {
+		if v := d.dispensable(); v != nil {
+			v.Close()
+		} else {
+			time.Sleep(time.Millisecond)
 		}
-		if wait > 0 {
-			time.Sleep(wait)
-			continue
-		}
-		first.Close()
 	}
 	v := &visitor{Conn: conn, door: d, since: time.Now()}
 	d.mu.Lock()
@@ -54,15 +50,23 @@ func (d *Door) Accept() (net.Conn, error) {
 	return v, nil
 }
 
-// full gives the stranger who has to leave before another can come in, and for
-// how long he may stay; nil when there is a place.
-func (d *Door) full() (first *visitor, wait time.Duration) {
+func (d *Door) full() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.strangers) < d.Strangers {
-		return nil, 0
+	return len(d.strangers) >= d.Strangers
+}
+
+// dispensable is the stranger who has to leave for another to come in. One whose
+// request is being looked at is not: it may bring the token.
+func (d *Door) dispensable() *visitor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range d.strangers {
+		if v.awaited && time.Since(v.since) >= grace {
+			return v
+		}
 	}
-	return d.strangers[0], grace - time.Since(d.strangers[0].since)
+	return nil
 }
 
 // Context remembers who a server's connection belongs to, for the Guard: it is
@@ -86,10 +90,23 @@ func enter(r *http.Request) bool {
 // A visitor is a connection that came through a Door.
 type visitor struct {
 	net.Conn
-	door  *Door
-	since time.Time
-	known bool // has shown the token
-	left  bool
+	door    *Door
+	since   time.Time
+	awaited bool // the server waits for what it sends
+	known   bool // it has shown the token
+	left    bool
+}
+
+func (v *visitor) Read(p []byte) (int, error) {
+	v.await(true)
+	defer v.await(false)
+	return v.Conn.Read(p)
+}
+
+func (v *visitor) await(awaited bool) {
+	v.door.mu.Lock()
+	defer v.door.mu.Unlock()
+	v.awaited = awaited
 }
 
 func (v *visitor) enter() bool {
