@@ -126,7 +126,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Short: short.tell})
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Most: files.tasks, Short: short.tell})
 	if err != nil {
 		return err
 	}
