@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,13 +20,15 @@ import (
 	"gleaner/kv/internal/flat"
 )
 
-// A Store is a kv.Store in a directory that no other may open meanwhile.
+// A Store is a kv.Store in a directory that no other may open meanwhile. When
+// the disk is full its writes wait until there is room.
 type Store struct {
 	dir     string
 	db      *pebble.DB
 	lock    *pebble.Lock
 	flights *flights
 	naming  sync.Mutex
+	stuck   func() error // what the disk waits for now
 }
 
 // Table gives the table of that name.
@@ -61,9 +64,25 @@ func (s *Store) Drop(_ context.Context, name string) error {
 	return nil
 }
 
-// Close lets go of the directory.
+// patience is how long Close waits for a disk that waits for room.
+const patience = time.Second
+
+// Close lets go of the directory. Where the disk has no room to close in order,
+// the directory stays held until this process ends; what was acknowledged is
+// on disk.
 func (s *Store) Close() error {
-	return errors.Join(s.db.Close(), s.lock.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(s.db.Close(), s.lock.Close()) }()
+	for {
+		select {
+		case err := <-closed:
+			return err
+		case <-time.After(patience):
+			if lack := s.stuck(); lack != nil {
+				return fmt.Errorf("kv: close the store in %s: %w", s.dir, lack)
+			}
+		}
+	}
 }
 
 // What the first byte of a stored key says the rest is.
