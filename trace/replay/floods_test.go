@@ -57,9 +57,13 @@ func TestFloods(t *testing.T) {
 
 // TestTooManyNodes: more nodes than a process has memory for are refused.
 func TestTooManyNodes(t *testing.T) {
-	err := playText(t, `  - {type: a, nodes: 5*n, sender: a, calls: [{call: a#1, method: a}], steps: [{call: a#1}]}`, 1_000_000, &largest{})
-	if !input.Is(err) {
-		t.Errorf("five million nodes: %v", err)
+	for _, text := range []string{
+		`  - {type: a, nodes: 5*n, sender: a, calls: [{call: a#1, method: a}], steps: [{call: a#1}]}`,
+		`  - {type: a, nodes: n, sender: a, calls: [{call: a#1, method: a}], steps: [{call: a#1}]}` + "\n" + `  - {type: b, nodes: 1, sender: b}`,
+	} {
+		if err := playText(t, text, 1_000_000, &largest{}); !input.Is(err) {
+			t.Errorf("a million nodes and more: %v", err)
+		}
 	}
 }
 
