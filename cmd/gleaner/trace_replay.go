@@ -344,24 +344,11 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, err
 	}
 	for _, scale := range append([]int{o.Setting.Scale}, f.sweep...) {
-		if err := fewEnough(p, grow.Setting{Scale: scale, Nodes: o.Setting.Nodes}); err != nil {
+		if err := replay.FewEnough(p, grow.Setting{Scale: scale, Nodes: o.Setting.Nodes}); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
-}
-
-// mostNodes is how many one machine is asked to play at most.
-const mostNodes = 1_000_000
-
-func fewEnough(p *program.Program, s grow.Setting) error {
-	for i := range p.Types {
-		t := &p.Types[i]
-		if n := s.Count(t); n > mostNodes {
-			return input.Errorf("--scale", "n = %d makes %d nodes of type %s (%s), more than the %d that can be played here", s.Scale, n, t.Name, t.Nodes.String(), mostNodes)
-		}
-	}
-	return nil
 }
 
 // openTargets makes the executors of the roles that have a target.

@@ -51,7 +51,8 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 }
 
 // Apply gives the program the user's values. An argument that no call has, and
-// a call that does not exist, are the user's mistakes.
+// a call that does not exist, are the user's mistakes, and so is what makes no
+// program.
 func (o *Overrides) Apply(name string, p *program.Program) error {
 	for _, rule := range o.Arguments {
 		found := false
@@ -81,6 +82,9 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, rule.Join.After)
 		}
 		call.Join = &rule.Join
+	}
+	if err := p.Check(); err != nil {
+		return input.Errorf(name, "the program made with it: %v", err)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func Read(name string, text []byte) (p *Program, err error) {
 	} else if err != nil {
 		return nil, mapping.Mistake(name, err)
 	}
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return nil, named(name, text, err)
 	}
 	return p, nil
@@ -244,8 +244,8 @@ func (t *NodeType) Walk(visit func(*Step)) {
 	}
 }
 
-// check finds what a hand edit may have broken.
-func (p *Program) check() error {
+// Check finds what a hand edit may have broken.
+func (p *Program) Check() error {
 	if p.Version != 1 {
 		return at(fmt.Errorf("version %d; this reads version 1", p.Version), "version")
 	}

@@ -93,6 +93,7 @@ func TestBadPrograms(t *testing.T) {
 		{"repeat: ceil", "repaet: ceil", "p.yaml:33: no field \"repaet\" is known here"},
 		{"          - call: create#1\n          - call: write#1", "          - call: create#9\n          - call: write#1", `p.yaml:31: type client: step "create#9": this type has no such call`},
 		{`reply "create#1"`, `reply "create#7"`, `p.yaml:23: type client: call "write#1", argument id: taken from the call "create#7", which does not exist`},
+		{`each where`, `each | reply "create#8" "id" | request any "id" where`, `p.yaml:23: type client: call "write#1", argument id: taken from the call "create#8", which does not exist`},
 		{"{i:05}", "{i:05", "p.yaml:12: "},
 		{"flag: true", "flag:", "p.yaml:13: a value is missing"},
 		{"{now ms}", "{now fortnights}", "p.yaml:26: "},

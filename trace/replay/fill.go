@@ -18,17 +18,18 @@ type filling struct {
 	l      *lane
 	st     *site
 	scene  value.Scene
-	given  []given         // by argument
-	listed map[place]given // those in lists
-	long   map[string]int  // how long lists are that hold others, or stand in them
-	room   int             // how many elements they may still have, all together
-	outer  int             // which of the lists with the same name is filled
-	taken  []take          // from unordered sources, unless the call has to wait
-	wants  []want          // what may still come
-	lost   *source         // what will not come any more
-	spare  bool            // what others have used may be used too
-	soon   bool            // it could be, had the node waited a little longer
-	madeUp []string        // arguments that nobody could give
+	given  []given          // by argument
+	listed map[place]given  // those in lists
+	long   map[string]int   // how long lists are that hold others, or stand in them
+	room   int              // how many elements they may still have, all together
+	outer  int              // which of the lists with the same name is filled
+	taken  []take           // from unordered sources, unless the call has to wait
+	looked map[*[]*item]int // how far each of them was looked through
+	wants  []want           // what may still come
+	lost   *source          // what will not come any more
+	spare  bool             // what others have used may be used too
+	soon   bool             // it could be, had the node waited a little longer
+	madeUp []string         // arguments that nobody could give
 }
 
 // A place is an argument in an element of a list.
@@ -54,7 +55,7 @@ type take struct {
 }
 
 func newFilling(r *run) *filling {
-	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}}
+	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
@@ -70,6 +71,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	clear(f.given)
 	clear(f.listed)
 	clear(f.long)
+	clear(f.looked)
 	f.room = value.MaxElements
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
@@ -404,8 +406,10 @@ func (r *run) grace() int64 { return int64(r.Patience) / 10 }
 // take finds a value in a pool that nobody has used up, or at least not this
 // node: those that were used longest ago come first.
 func (f *filling) take(pool *[]*item) (string, bool) {
-	for _, it := range *pool {
-		if f.p.used[it] || slices.ContainsFunc(f.taken, func(t take) bool { return t.it == it }) {
+	for f.looked[pool] < len(*pool) {
+		it := (*pool)[f.looked[pool]]
+		f.looked[pool]++
+		if f.p.used[it] {
 			continue
 		}
 		if it.used && !f.spare {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gleaner/input"
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
@@ -60,6 +61,27 @@ func ParsePolicy(s string) (Policy, error) {
 		return 0, fmt.Errorf("%q is not a policy: one of retry, skip, end", s)
 	}
 	return Policy(at), nil
+}
+
+// mostNodes is how many one machine is asked to play at most. They take about a
+// gigabyte of its memory; many more would take all.
+const mostNodes = 1_000_000
+
+// FewEnough reports a setting with more nodes than can be played, an input.Error.
+func FewEnough(p *program.Program, s grow.Setting) error {
+	all := 0
+	for i := range p.Types {
+		t := &p.Types[i]
+		n := s.Count(t)
+		if n > mostNodes {
+			return input.Errorf("--scale", "n = %d makes %d nodes of type %s (%s), more than the %d that can be played here", s.Scale, n, t.Name, t.Nodes.String(), mostNodes)
+		}
+		all += n
+	}
+	if all > mostNodes {
+		return input.Errorf("--scale", "n = %d makes %d nodes of all types, more than the %d that can be played here", s.Scale, all, mostNodes)
+	}
+	return nil
 }
 
 func (o Options) withDefaults() Options {

@@ -65,6 +65,9 @@ type group struct {
 // Play plays a program once. When the context ends, so does the run, and what
 // was measured until then is returned.
 func Play(ctx context.Context, o Options) (*Result, error) {
+	if err := FewEnough(o.Program, o.Setting); err != nil {
+		return nil, err
+	}
 	o = o.withDefaults()
 	pl := newPlan(o.Program, o.Setting, func(role string) bool { return o.target(role) != nil })
 	if err := pl.playable(o); err != nil {
@@ -115,21 +118,10 @@ func (r *run) dead(ctx context.Context) (out []string) {
 	return out
 }
 
-// maxPlayers is how many nodes one process plays at most: they take about a
-// gigabyte of its memory, and many more would take all.
-const maxPlayers = 1_000_000
-
-// playable reports a program of too many nodes, one that calls nobody, or what its
-// target does not have.
+// playable reports a program that calls nobody, or what its target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
-	sent, players := false, 0
-	for _, k := range pl.kinds {
-		players += k.count / max(o.Parts, 1)
-	}
-	if players > maxPlayers {
-		return input.Errorf("--scale", "n = %d makes %d nodes, and no more than %d are played", pl.scale, players, maxPlayers)
-	}
+	sent := false
 	for _, st := range pl.sites {
 		if st.sent {
 			sent = true
