@@ -57,7 +57,7 @@ func (w *World) live(t *task) {
 func (w *World) adopt(t *task) {
 	f, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_RDWR, 0)
 	if err == nil {
-		err = retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
+		err = awaitLock(f)
 		err = errors.Join(err, f.Close())
 	}
 	w.over(t, err)
