@@ -505,10 +505,11 @@ func TestPruneForgetsOnlyWhatEnded(t *testing.T) {
 }
 
 func TestMeterReadsThisMachine(t *testing.T) {
-	m := &meter{cores: runtime.NumCPU(), harvest: func() (time.Duration, int64, error) { return 0, 0, nil }}
-	if _, err := m.sample(); err != nil {
+	m, err := newMeter(runtime.NumCPU(), func() (time.Duration, int64, error) { return 0, 0, nil }, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer m.stat.Close()
 	spin := time.Now()
 	for time.Since(spin) < 300*time.Millisecond {
 	}
@@ -520,6 +521,27 @@ func TestMeterReadsThisMachine(t *testing.T) {
 	if s.Primary.CPU <= 0 || s.Primary.CPU > size || s.Primary.Memory <= 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A glance is taken fifteen times a second while tasks run: 333 µs would be
+// 0.5% of a core.
+func BenchmarkGlance(b *testing.B) {
+	w, err := Open(Options{Dir: b.TempDir(), Server: "here"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if !w.Confined() {
+		b.Skip("no control groups here")
+	}
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		if _, err := w.Glance(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
 // A sample is taken every second, so the CPU time of one is its share of a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,8 @@ import (
 // stages none of its tasks runs either.
 const patience = 2 * time.Second
 
-// A waiting tells, on stderr, what a job waits for, and each reason once: a
-// primary that is now above a whole core and now below would fill the screen.
+// A waiting tells, on stderr, what a job waits for, and each need once: what
+// the primary uses changes all the time, and would fill the screen.
 type waiting struct {
 	cmd    *cobra.Command
 	client *client
@@ -47,8 +48,9 @@ func (w *waiting) look(j *board.Job) {
 	if err := w.client.ask(w.cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
 		return // it is asked again
 	}
-	if why := waitsFor(j, s); why != "" && !w.told[why] {
-		w.told[why] = true
+	why := waitsFor(j, s)
+	if need, _, _ := strings.Cut(why, ", and "); why != "" && !w.told[need] {
+		w.told[need] = true
 		w.tell(j, "waits: "+why)
 	}
 }
@@ -70,7 +72,7 @@ func waitsFor(j *board.Job, s web.Status) string {
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {
 		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: the primary uses %s, %s are its reserve, other tasks hold %s",
-			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Primary.RoundUp()), figure(s.Reserve), figure(s.Held))
+			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Counted), figure(s.Reserve), figure(s.Held))
 	}
 	switch {
 	case need.CPU > free.CPU:
