@@ -149,6 +149,7 @@ func (w *World) terminate(t *task) {
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
+			hasten(supervisor)
 			if err := t.run.killAll(supervisor, t.dir); err != nil {
 				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
 			}

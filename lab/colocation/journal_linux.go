@@ -15,7 +15,7 @@ type journal struct {
 	place     map[cluster.JobID]int // in jobs
 	started   int
 	killed    int
-	moved     int // tables
+	moved     int     // tables
 	harvested float64 // thousandths of a core, times seconds
 
 	begun, reported time.Time
