@@ -357,6 +357,41 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 	}
 }
 
+// A supervisor is as little pressing as its task, until that is to die.
+func TestASupervisorIsHastened(t *testing.T) {
+	dir := t.TempDir()
+	s := act(t, dir, true)
+	s.world.mu.Lock()
+	s.world.Equal = false
+	s.world.mu.Unlock()
+	s.submit(shell("hold", 1, "echo $PPID > "+dir+"/pids; echo up; sleep 1000"))
+	s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
+	pid := pidsIn(t, dir)[0]
+	slowest := func() int {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := 40
+		for _, thread := range threads {
+			tid, _ := strconv.Atoi(thread.Name())
+			cpu, _ := pressing(t, tid)
+			least = min(least, cpu)
+		}
+		return least
+	}
+	if got := slowest(); got != 20-lowest {
+		t.Fatalf("before: %d", got)
+	}
+	hasten(pid)
+	if os.Getuid() != 0 {
+		t.Skip("only root may hasten anybody")
+	}
+	if got := slowest(); got != 20 {
+		t.Errorf("its slowest thread has the priority %d, want 20", got)
+	}
+}
+
 // pressing gives the priorities of a process: the kernel counts 20 less niceness.
 func pressing(t *testing.T, pid int) (cpu, disk int) {
 	t.Helper()

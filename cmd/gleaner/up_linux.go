@@ -181,22 +181,31 @@ func (u *upped) most() cluster.Resources {
 	return u.reserve.Most(size)
 }
 
-// harvestable says what tasks can be given now, and who has the rest.
-func (u *upped) harvestable() (now cluster.Resources, because string) {
-	size, uses := u.world.Machine().Size(), u.world.Last().Primary
-	if !harvest.Guarded(u.policy) {
-		return size, "the policy does not look at the primary"
+// sayHarvestable says what tasks can be given now, and why not more.
+func (u *upped) sayHarvestable() {
+	size := u.world.Machine().Size()
+	now, because := size.RoundUp(), "the policy does not look at the primary"
+	if harvest.Guarded(u.policy) {
+		now, because = harvestable(size, u.world.Last().Primary, u.reserve, u.world.Isolated())
 	}
-	kept, counted := u.reserve.Of(size), u.reserve.Counted(uses)
-	now = size.Sub(kept).Sub(counted).Max(cluster.Resources{})
-	because = fmt.Sprintf("of %s the primary uses %s, and %s are kept free for it", size.RoundUp(), counted, kept)
-	if u.reserve.Step < cluster.Core {
-		return now, because
+	u.log.Info("can be harvested now", "room", now.String(), "because", because)
+}
+
+// harvestable says what tasks can be given now, beside a primary that uses so
+// much, and who has the rest.
+func harvestable(size, uses cluster.Resources, kept harvest.Reserve, isolated bool) (now cluster.Resources, because string) {
+	reserve, counted := kept.Of(size), kept.Counted(uses)
+	now = size.Sub(reserve).Sub(counted).Max(cluster.Resources{})
+	now.Memory = now.Memory / cluster.MB * cluster.MB
+	because = fmt.Sprintf("of %s the primary uses %s, and %s are kept free for it", size.RoundUp(), counted, reserve)
+	switch {
+	case kept.Step < cluster.Core:
+	case isolated:
+		because += "; its use counts in whole cores"
+	default:
+		because += "; its use counts in whole cores, as the kernel does not isolate tasks from it (control groups with cpu.idle, Linux 5.15)"
 	}
-	if u.world.Isolated() {
-		return now, because + "; its use counts in whole cores, as there are many"
-	}
-	return now, because + "; its use counts in whole cores, as the kernel does not isolate tasks from it (cpu.idle, Linux 5.15)"
+	return now, because
 }
 
 func (u *upped) run(ctx context.Context) error {
@@ -218,8 +227,7 @@ func (u *upped) run(ctx context.Context) error {
 	defer served.close()
 	size := u.world.Machine().Size()
 	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
-	now, because := u.harvestable()
-	u.log.Info("can be harvested now", "room", now.String(), "because", because)
+	u.sayHarvestable()
 	if most := u.most(); most.CPU <= 0 || most.Memory <= 0 {
 		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
 	}

@@ -61,7 +61,7 @@ func (s size) halved() size {
 // manyRounds is the size for the experiment whose settings differ by little:
 // shorter days, and more of them to compare.
 func (s size) manyRounds() size {
-	s.length, s.rounds = s.length*2/3, max(4*s.rounds, 3)
+	s.length, s.rounds = (s.length * 2 / 3).Round(time.Second), 4*s.rounds
 	return s
 }
 

@@ -108,11 +108,13 @@ func (m *measurement) reserveNotes(smallest string) []string {
 	again := ratios(first.tails(), last.tails())
 	low, high := medianBetween(again)
 	choice := "None of them keeps p99 within " + more(within) + " of alone."
-	if smallest != "" {
+	switch {
+	case m.others() > disturbing:
+		choice = "Nothing can be chosen: others kept the machine busy."
+	case !m.isolated():
+		choice = "Nothing is to be chosen: the kernel does not isolate tasks here (cpu.idle), and 'gleaner up' keeps the paper's reserve."
+	case smallest != "":
 		choice = fmt.Sprintf("The smallest that keeps p99 within %s of alone, in the median over rounds and in all rounds together: %s.", more(within), smallest)
-	}
-	if !m.isolated() {
-		choice += " But the kernel does not isolate tasks here (cpu.idle), and 'gleaner up' keeps the paper's reserve."
 	}
 	return []string{choice,
 		fmt.Sprintf("%d rounds. Each plays the same day of %v alone, beside jobs in each setting, and alone again, every other round backwards. p99 is of a day (%.0f queries), counted from when each query was to be sent, and is compared with the two days alone of its round: with their geometric mean.",
