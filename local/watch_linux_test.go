@@ -1,13 +1,17 @@
 package local
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/harvest"
 )
 
 // A spell is a while in which the primary uses so much.
@@ -151,5 +155,121 @@ func TestReportsAddUp(t *testing.T) {
 	}
 	if all := last.Seconds()*float64(base) + 1.6*float64(burst); sum < all-10 || sum > all+10 {
 		t.Errorf("reports add up to %.0f, and %.0f was used", sum, all)
+	}
+}
+
+// A played world is two cores in virtual time: World's own looks at a primary
+// that is made up, and tasks that run until they are killed.
+type played struct {
+	World
+	total []float64 // thousandths of a core, times milliseconds, up to each millisecond
+	at    int       // in milliseconds
+	queue []cluster.Event
+	kills int
+}
+
+// newPlayed plays spells of an hour.
+func newPlayed(base cluster.MilliCPU, spells []spell, glancing bool) *played {
+	const length = int(time.Hour / time.Millisecond)
+	use := make([]float64, length+1)
+	for _, s := range spells {
+		for ms := s.from.Milliseconds(); ms < min(s.to.Milliseconds(), int64(length)); ms++ {
+			use[ms] += float64(s.use)
+		}
+	}
+	p := &played{total: make([]float64, length+1)}
+	for ms := range length {
+		p.total[ms+1] = p.total[ms] + min(float64(base)+use[ms], 2000)
+	}
+	p.server = cluster.Server{ID: "here", CPU: 2 * cluster.Core, Memory: 16 * cluster.GB}
+	p.Server, p.tasks = "here", map[cluster.TaskID]*task{}
+	since := func(last *int) cluster.MilliCPU {
+		mean := (p.total[p.at] - p.total[*last]) / float64(p.at-*last)
+		*last = p.at
+		return cluster.MilliCPU(math.Round(mean))
+	}
+	var sampled, glanced int
+	p.Sample = func() (Sample, error) { return Sample{Primary: cluster.Resources{CPU: since(&sampled)}}, nil }
+	if glancing {
+		p.Glance = func() (cluster.MilliCPU, error) { return since(&glanced), nil }
+	}
+	p.left = p.perReport()
+	p.queue = []cluster.Event{
+		{Kind: cluster.ServerJoined, Server: &p.server},
+		{Kind: cluster.UseReported, Use: []cluster.Use{{On: "here", Primary: cluster.Resources{CPU: base}}}},
+		{Kind: cluster.JobSubmitted, Job: &cluster.Job{ID: 1, Name: "fill", Stages: []cluster.Stage{{Name: "fill", Tasks: 100,
+			Request: cluster.Resources{CPU: 300, Memory: cluster.GB / 4}, Command: []string{"x"}}}}},
+	}
+	return p
+}
+
+func (p *played) Next(context.Context) (cluster.Event, error) {
+	for len(p.queue) == 0 {
+		if p.at += 1000 / p.perReport(); p.at >= len(p.total) {
+			return cluster.Event{}, io.EOF
+		}
+		if err := p.look(); err != nil {
+			return cluster.Event{}, err
+		}
+		p.queue, p.news = append(p.queue, p.news...), nil
+	}
+	ev := p.queue[0]
+	p.queue = p.queue[1:]
+	ev.At = time.Unix(0, 0).Add(time.Duration(p.at) * time.Millisecond)
+	return ev, nil
+}
+
+func (p *played) Do(a cluster.Action) error {
+	switch a.Kind {
+	case cluster.StartTask:
+		p.tasks[a.Task] = nil
+		p.queue = append(p.queue, cluster.Event{Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
+	case cluster.KillTask:
+		p.kills++
+		delete(p.tasks, a.Task)
+		p.queue = append(p.queue, cluster.Event{Kind: cluster.TaskKilled, Task: a.Task, On: a.On, Reason: a.Reason})
+	}
+	return nil
+}
+
+// How many tasks die on a machine whose primary idles but for programs that
+// take a core now and then. Looking more often hardly kills more of them for
+// what is over in 200 ms; for what lasts longer, and would have been over before
+// the sample, it does: that is what it costs to be in time.
+func TestKillsBesideANoisyPrimary(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		every, longest time.Duration
+		most           int // kills in an hour that glances may add
+	}{
+		{"a shell: up to 200 ms every 3 s", 3 * time.Second, 200 * time.Millisecond, 15},
+		{"a build: up to 600 ms every 10 s", 10 * time.Second, 600 * time.Millisecond, 250},
+		{"bursts: up to 5 s every 2 min", 2 * time.Minute, 5 * time.Second, 20},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			var spells []spell
+			for at := time.Duration(0); at < time.Hour; at += tc.longest + time.Duration(r.ExpFloat64()*float64(tc.every)) {
+				spells = append(spells, spell{at, at + time.Duration(r.Int64N(int64(tc.longest))), cluster.Core})
+			}
+			kills := map[bool]int{}
+			for _, glancing := range []bool{false, true} {
+				p := newPlayed(50, spells, glancing)
+				reserve := harvest.ReserveFor(p.server.Size(), true)
+				policy, err := harvest.PolicyNamed("history")
+				if err != nil {
+					t.Fatal(err)
+				}
+				core := harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 15 * time.Second})
+				if err := control.Run(t.Context(), p, &control.Brain{Core: core, Reserve: reserve}, nil); err != nil {
+					t.Fatal(err)
+				}
+				kills[glancing] = p.kills
+			}
+			t.Logf("%d programs in an hour: %d kills by samples alone, %d with glances", len(spells), kills[false], kills[true])
+			if kills[true] > kills[false]+tc.most {
+				t.Errorf("glances kill %d, and samples alone %d", kills[true], kills[false])
+			}
+		})
 	}
 }
