@@ -30,12 +30,16 @@ type Options struct {
 	Every  time.Duration // between samples; 0: a second
 	Plain  bool          // do without control groups
 	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
+	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
 	// Glance tells the CPU that the primary used since it was last asked, which
 	// is done many times between two samples while tasks run. Nil: this machine
 	// is read, if it is sampled and has control groups; else nobody glances.
 	Glance func() (cluster.MilliCPU, error)
+	// Short is told what has to wait because the machine is short of files,
+	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
+	Short func(of string, because error)
 }
 
 // A World is this machine.
@@ -50,6 +54,8 @@ type World struct {
 	ticks    *time.Ticker
 	wake     chan struct{} // something is in the queue
 	joined   bool          // and Next has said so
+	closed   chan struct{}
+	turns    chan struct{} // taken by tasks that are being started
 
 	// Of Next alone:
 	left  int // ticks until the next report
@@ -88,7 +94,10 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	if o.Short == nil {
+		o.Short = func(string, error) {}
+	}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -236,6 +245,9 @@ func (w *World) tell(ev cluster.Event) {
 	}
 }
 
+// samples are a part of this world that may have to wait.
+const samples = "the look at what is used"
+
 // Next waits for the next thing to happen. Once the machine has joined, a
 // look at it that is due goes first: what the primary needs back does not wait
 // behind other news.
@@ -244,7 +256,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				if err := w.look(); err != nil {
+				if err := w.lookOrWait(); err != nil {
 					return cluster.Event{}, err
 				}
 			default:
@@ -263,12 +275,22 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			if err := w.look(); err != nil {
+			if err := w.lookOrWait(); err != nil {
 				return cluster.Event{}, err
 			}
 		case <-w.wake:
 		}
 	}
+}
+
+// lookOrWait looks, unless the machine is short of what that needs: then the
+// next tick will do.
+func (w *World) lookOrWait() error {
+	err := w.look()
+	if w.short(samples, err) {
+		return nil
+	}
+	return err
 }
 
 // look is called at every tick. A report is due after some of them, and at once
@@ -281,11 +303,11 @@ func (w *World) look() error {
 	if err != nil || w.left > 0 && !rose {
 		return err
 	}
-	w.left = w.perReport()
 	ev, err := w.report()
 	if err != nil {
 		return err
 	}
+	w.left = w.perReport()
 	w.news = append(w.news, ev)
 	primary := ev.Use[0].Primary
 	if rose && now > primary.CPU {
@@ -409,7 +431,14 @@ func (w *World) finish(a cluster.Action) error {
 		return nil
 	}
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
-	if err := writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how); err != nil {
+	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
+	of := "the end of " + a.ID.String()
+	err := keep()
+	if w.short(of, err) {
+		go w.insist(of, keep) // a world that is opened meanwhile ends the job again
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("local: end %s: %w", a.ID, err)
 	}
 	return nil
@@ -521,6 +550,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 // Close gives the directory free. Tasks that run go on running.
 func (w *World) Close() error {
 	w.ticks.Stop()
+	close(w.closed)
 	if w.meter != nil {
 		_ = w.meter.stat.Close()
 	}

@@ -9,7 +9,6 @@ import (
 	"gleaner/classify"
 	"gleaner/cluster"
 	"gleaner/control"
-	"gleaner/control/board"
 	"gleaner/history"
 )
 
@@ -73,6 +72,7 @@ type diary struct {
 
 	since, last time.Time
 	cpu, memory float64 // used since then, times seconds
+	full        bool    // the last page found no place
 }
 
 // pageEvery is how often the history gets a sample.
@@ -101,11 +101,16 @@ func (d *diary) Event(ev cluster.Event) error {
 	}
 	cpu, _ := history.Clamp(d.cpu / all.Seconds() / float64(d.size.CPU))
 	mem, _ := history.Clamp(d.memory / all.Seconds() / float64(d.size.Memory))
+	full := false
 	select {
 	case d.pages <- history.Sample{Milli: ev.At.UnixMilli(), Server: ev.Use[0].On, CPU: cpu, Mem: mem}:
 	default:
-		d.log.Error("the history does not keep up; a sample is lost")
+		full = true
 	}
+	if full && !d.full {
+		d.log.Error("the history does not keep up; samples are lost until it does")
+	}
+	d.full = full
 	d.since, d.cpu, d.memory = ev.At, 0, 0
 	return nil
 }
@@ -126,7 +131,7 @@ func (d *diary) keep(ctx context.Context) error {
 }
 
 // upkeep classifies the primary and forgets old jobs, now and every day.
-func (u *upped) upkeep(ctx context.Context, shown *board.Board) error {
+func (u *upped) upkeep(ctx context.Context) error {
 	days := time.NewTicker(24 * time.Hour)
 	defer days.Stop()
 	for {
@@ -135,9 +140,9 @@ func (u *upped) upkeep(ctx context.Context, shown *board.Board) error {
 		}
 		old := time.Now().Add(-u.flags.keep)
 		if err := u.world.Prune(old); err != nil {
-			return err
+			u.log.Error("not all old jobs could be forgotten; they will be tomorrow", "error", err)
 		}
-		shown.Forget(old)
+		u.shown.Forget(old)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -12,19 +12,23 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"gleaner/kv"
+	"gleaner/kv/internal/flat"
 )
 
-// A Store is a kv.Store in a directory that no other may open meanwhile.
+// A Store is a kv.Store in a directory that no other may open meanwhile. When
+// the disk is full its writes wait until there is room.
 type Store struct {
 	dir     string
 	db      *pebble.DB
 	lock    *pebble.Lock
 	flights *flights
 	naming  sync.Mutex
+	stuck   func() error // what the disk waits for now
 }
 
 // Table gives the table of that name.
@@ -43,9 +47,42 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 	return loose{&table{store: s, prefix: tablePrefix(name), loose: true}}, nil
 }
 
-// Close lets go of the directory.
+// Drop removes the table of that name.
+func (s *Store) Drop(_ context.Context, name string) error {
+	if err := kv.CheckName(name); err != nil {
+		return err
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	lo, hi := flat.Bounds(tablePrefix(name), kv.Range{})
+	b := s.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(b.DeleteRange(lo, hi, nil), b.Delete(append([]byte{nameSpace}, name...), nil), b.Commit(pebble.Sync))
+	if err != nil {
+		return s.failed("drop", name, err)
+	}
+	return nil
+}
+
+// patience is how long Close waits for a disk that waits for room.
+const patience = time.Second
+
+// Close lets go of the directory. Where the disk has no room to close in order,
+// the directory stays held until this process ends; what was acknowledged is
+// on disk.
 func (s *Store) Close() error {
-	return errors.Join(s.db.Close(), s.lock.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(s.db.Close(), s.lock.Close()) }()
+	for {
+		select {
+		case err := <-closed:
+			return err
+		case <-time.After(patience):
+			if lack := s.stuck(); lack != nil {
+				return fmt.Errorf("kv: close the store in %s: %w", s.dir, lack)
+			}
+		}
+	}
 }
 
 // What the first byte of a stored key says the rest is.
