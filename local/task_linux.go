@@ -69,7 +69,7 @@ func (w *World) attend(t *task) error {
 		return err
 	}
 	if w.groups != nil {
-		g, err := w.groups.New(filepath.Base(filepath.Dir(t.dir))+"-"+filepath.Base(t.dir), t.run.Request)
+		g, err := w.groups.New(filepath.Base(filepath.Dir(t.dir))+"-"+filepath.Base(t.dir), cgroup.Limits{Request: t.run.Request})
 		if err != nil {
 			return err
 		}
