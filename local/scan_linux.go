@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,7 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 			if err != nil {
 				return nil, nil, nil, err
 			}
+			w.dropShared(id)
 			p.Started, p.Ended, p.Reason, p.Work, p.Kills = e.Started, e.At, e.Reason, e.Work, e.Kills
 			past, adopted = append(past, p), append(adopted, tasks...)
 			continue
@@ -80,6 +82,9 @@ func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 	}
 	var runs []run
 	for _, e := range entries {
+		if e.Name() == sharedDir {
+			continue // what is in there is the tasks' own
+		}
 		var r run
 		found, err := readFile(filepath.Join(dir, e.Name(), runFile), &r)
 		if err != nil && !errors.Is(err, unix.ENOTDIR) {
@@ -117,7 +122,11 @@ func (w *World) scanRun(r *run, p *cluster.PastJob) (*task, error) {
 	last := &p.Runs[len(p.Runs)-1]
 	last.Task, last.On, last.Since = r.Task, w.Server, r.At
 	dir := runPath(w.Dir, r.Task)
-	if held(filepath.Join(dir, lockFile)) {
+	alive, err := held(filepath.Join(dir, lockFile))
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	if alive {
 		last.State = cluster.Running
 		t := newTask(dir, *r)
 		w.tasks[r.Task] = t
@@ -127,11 +136,13 @@ func (w *World) scanRun(r *run, p *cluster.PastJob) (*task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local: settle %s: %w", r.Task, err)
 	}
+	w.tidy(dir, r)
 	last.State = cluster.Stopped
 	switch {
 	case how.ok():
 		last.State = cluster.Finished
 		p.Work += work(r, &how)
+	case how.Lacks != "":
 	case killed != nil || how.Lost:
 		p.Kills++
 	default:
@@ -142,13 +153,16 @@ func (w *World) scanRun(r *run, p *cluster.PastJob) (*task, error) {
 }
 
 // held reports whether somebody holds the lock in a file.
-func held(name string) bool {
+func held(name string) (bool, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // it was never taken
+	}
 	if err != nil {
-		return false // it was never taken
+		return false, err
 	}
 	defer f.Close()
-	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil
+	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil, nil
 }
 
 // Prune forgets the jobs that ended before a moment, and what they wrote. The
@@ -165,7 +179,7 @@ func (w *World) Prune(before time.Time) error {
 		if err == nil && over && e.At.Before(before) {
 			gone := filepath.Join(w.Dir, "forgotten-"+filepath.Base(dir))
 			if err = os.Rename(dir, gone); err == nil { // a job without its end would be run again
-				err = os.RemoveAll(gone)
+				err = removeTree(gone)
 			}
 		}
 		if err != nil {

@@ -44,7 +44,10 @@ type World struct {
 	wake   chan struct{} // something is in the queue
 	joined bool          // and Next has said so
 
-	submitting sync.Mutex // jobs are queued in the order of their numbers
+	submitting sync.Mutex     // jobs are queued in the order of their numbers
+	removing   sync.WaitGroup // of what jobs have left
+	diskFull   bool           // and Next has said so
+	blind      bool           // the last sample could not be taken
 
 	mu     sync.Mutex
 	jobs   map[cluster.JobID]*job
@@ -124,6 +127,7 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.sweep(adopted)
 	if w.Sample == nil {
 		m := &meter{cores: runtime.NumCPU(), harvest: w.harvest}
 		w.Sample = m.sample
@@ -171,6 +175,20 @@ func (w *World) openGroups() {
 	w.Log.Info("control groups", "version", w.groups.Kind())
 }
 
+// sweep removes the control groups that an earlier process left behind.
+func (w *World) sweep(adopted []*task) {
+	if w.groups == nil {
+		return
+	}
+	alive := map[string]bool{}
+	for _, t := range adopted {
+		alive[groupName(t.dir)] = true
+	}
+	if n := w.groups.Sweep(func(name string) bool { return alive[name] }); n > 0 {
+		w.Log.Info("removed control groups that were left behind", "count", n)
+	}
+}
+
 // Machine is this machine as a server.
 func (w *World) Machine() cluster.Server { return w.server }
 
@@ -206,7 +224,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				return w.report()
+				if ev, err := w.look(); err != nil || ev.Kind != cluster.UnknownEvent {
+					return ev, err
+				}
 			default:
 			}
 		}
@@ -218,7 +238,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			return w.report()
+			if ev, err := w.look(); err != nil || ev.Kind != cluster.UnknownEvent {
+				return ev, err
+			}
 		case <-w.wake:
 		}
 	}
@@ -233,6 +255,21 @@ func (w *World) pop() (cluster.Event, bool) {
 	ev := w.queue[0]
 	w.queue = w.queue[1:]
 	return ev, true
+}
+
+// look takes a sample that is due. There is no event when this machine lacks
+// what that needs: the next one will tell.
+func (w *World) look() (cluster.Event, error) {
+	w.checkDisk()
+	ev, err := w.report()
+	what := lack(err)
+	if what != "" && !w.blind {
+		w.Log.Warn("cannot see what the primary uses; trying on", "because", what)
+	}
+	if w.blind = what != ""; w.blind {
+		return cluster.Event{}, nil
+	}
+	return ev, err
 }
 
 // report takes a sample.
@@ -302,7 +339,8 @@ func (w *World) start(a cluster.Action) error {
 	if j.started.IsZero() {
 		j.started = now
 	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
@@ -319,7 +357,18 @@ func (w *World) finish(a cluster.Action) error {
 		return nil
 	}
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
-	if err := writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how); err != nil {
+	file := filepath.Join(jobPath(w.Dir, a.ID), endedFile)
+	err := writeFile(file, how)
+	switch {
+	case err == nil:
+		w.dropShared(a.ID)
+	case lack(err) != "": // if this process ends first, the next finds all tasks ended
+		w.Log.Warn("cannot write yet that a job has ended", "job", a.ID.String(), "because", lack(err))
+		go func() {
+			_ = patiently(func() error { return writeFile(file, how) })
+			w.dropShared(a.ID)
+		}()
+	default:
 		return fmt.Errorf("local: end %s: %w", a.ID, err)
 	}
 	return nil
@@ -431,6 +480,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 // Close gives the directory free. Tasks that run go on running.
 func (w *World) Close() error {
 	w.ticks.Stop()
+	w.removing.Wait()
 	if w.groups != nil {
 		_ = w.groups.Remove() // stays while a task is in it
 	}

@@ -143,7 +143,7 @@ func (b *Board) Event(ev cluster.Event) error {
 		}
 	case cluster.TaskStarted:
 		b.started(ev)
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		b.stopped(ev)
 	}
 	return nil
