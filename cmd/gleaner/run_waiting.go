@@ -66,6 +66,13 @@ func waitsFor(j *board.Job, s web.Status) string {
 	if st == nil {
 		return ""
 	}
+	if s.Lacks != "" {
+		return "no task can be started: " + s.Lacks + "; it is tried again"
+	}
+	if len(j.Delayed) > 0 {
+		d := j.Delayed[0]
+		return fmt.Sprintf("the last run of a task failed (%s); %s starts at %s", d.Reason, d.Name, d.Until.Local().Format(time.TimeOnly))
+	}
 	need, free := st.Request, freeToHarvest(s)
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {

@@ -215,7 +215,9 @@ func (u *upped) run(ctx context.Context) error {
 	go func() { failed <- learner.keep(ctx) }()
 	go func() { failed <- u.upkeep(ctx, shown) }()
 	loop := make(chan error, 1)
-	go func() { loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, learner, logged{u.log}}) }()
+	go func() {
+		loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, learner, &logged{Logger: u.log}})
+	}()
 	select {
 	case err = <-failed:
 		stop()

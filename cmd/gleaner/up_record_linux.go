@@ -35,14 +35,25 @@ func (r recorders) Action(a cluster.Action) error {
 }
 
 // logged says what happens to tasks and jobs, and why.
-type logged struct{ *slog.Logger }
+type logged struct {
+	*slog.Logger
+	lacking bool // and it was said
+}
 
-func (l logged) Event(ev cluster.Event) error {
+func (l *logged) Event(ev cluster.Event) error {
 	switch ev.Kind {
 	case cluster.JobSubmitted:
 		l.Info("job submitted", "job", ev.Job.ID.String(), "name", ev.Job.Name)
-	case cluster.TaskStarted, cluster.TaskFinished:
+	case cluster.TaskStarted:
 		l.Info(ev.Kind.String(), "task", ev.Task.String())
+	case cluster.TaskFinished:
+		l.lacking = false
+		l.Info(ev.Kind.String(), "task", ev.Task.String())
+	case cluster.TaskNotStarted:
+		if !l.lacking {
+			l.lacking = true
+			l.Warn("tasks cannot be started now; they wait and are tried again, and none of their tries is spent", "because", ev.Reason, "first", ev.Task.String())
+		}
 	case cluster.TaskFailed, cluster.TaskKilled:
 		l.Warn(ev.Kind.String(), "task", ev.Task.String(), "reason", ev.Reason)
 	case cluster.ClassesPublished:
@@ -53,10 +64,12 @@ func (l logged) Event(ev cluster.Event) error {
 	return nil
 }
 
-func (l logged) Action(a cluster.Action) error {
+func (l *logged) Action(a cluster.Action) error {
 	switch a.Kind {
 	case cluster.KillTask:
 		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
+	case cluster.DelayTask:
+		l.Info("waits before it is run again", "task", a.Task.String(), "for", a.Pause.String())
 	case cluster.FinishJob:
 		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
 	}

@@ -36,6 +36,15 @@ type Job struct {
 	Kills     int           `json:"kills"`            // of its tasks
 	Stages    []Stage       `json:"stages"`
 	Running   []Run         `json:"running"` // the oldest first
+	Delayed   []Delay       `json:"delayed,omitempty"`
+}
+
+// A Delay is a task that has failed and waits before it is run again.
+type Delay struct {
+	Task   cluster.TaskID `json:"-"` // its next run
+	Name   string         `json:"task"`
+	Until  time.Time      `json:"until"`
+	Reason string         `json:"reason"` // why it failed
 }
 
 // A Stage is what is shown of one.
@@ -92,6 +101,7 @@ type Status struct {
 	Jobs    int               `json:"jobs"`            // that have not ended
 	Kills   int               `json:"kills"`           // since this process started
 	Last    []Kill            `json:"last_kills"`
+	Lacks   string            `json:"lacks,omitempty"` // what this machine has run out of: no task is started
 	// Dilation is that of the running tasks whose loading is known, on average;
 	// 0 when there are none.
 	Dilation float64 `json:"dilation,omitempty"`
@@ -149,21 +159,25 @@ func (b *Board) Event(ev cluster.Event) error {
 	return nil
 }
 
-// Action takes in what was decided: the end of a job.
+// Action takes in what was decided: the end of a job, and what is run again later.
 func (b *Board) Action(a cluster.Action) error {
-	if a.Kind != cluster.FinishJob {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if j := b.jobs[a.ID]; j != nil {
-		j.end(time.Now(), a.Reason)
+	switch a.Kind {
+	case cluster.FinishJob:
+		if j := b.jobs[a.ID]; j != nil {
+			j.end(time.Now(), a.Reason)
+		}
+	case cluster.DelayTask:
+		if j := b.jobs[a.Task.Job]; j != nil {
+			j.Delayed = append(j.Delayed, Delay{a.Task, a.Task.String(), time.Now().Add(a.Pause), a.Reason})
+		}
 	}
 	return nil
 }
 
 func (j *Job) end(at time.Time, reason string) {
-	j.Ended, j.Reason, j.State = at, reason, Failed
+	j.Ended, j.Reason, j.State, j.Delayed = at, reason, Failed, nil
 	switch reason {
 	case "":
 		j.State = Finished
@@ -223,6 +237,7 @@ func (b *Board) started(ev cluster.Event) {
 	if j.Ended.IsZero() {
 		j.State = Running
 	}
+	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
 	j.Running = append(j.Running, Run{Task: ev.Task, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 	if st := j.stage(ev.Task.Stage); st != nil {
 		st.Running++
@@ -230,6 +245,10 @@ func (b *Board) started(ev cluster.Event) {
 }
 
 func (b *Board) stopped(ev cluster.Event) {
+	b.status.Lacks = ""
+	if ev.Kind == cluster.TaskNotStarted {
+		b.status.Lacks = ev.Reason
+	}
 	if ev.Kind == cluster.TaskKilled {
 		b.status.Kills++
 		b.status.Last = append(b.status.Last, Kill{ev.At, ev.Task.String(), ev.Reason})
