@@ -142,7 +142,7 @@ func (s *stream) put(text []byte) {
 		n, err := s.file.Write(text)
 		text, s.unchecked = text[n:], s.unchecked-n
 		switch {
-		case lack(err) != "":
+		case Lacks(err):
 			time.Sleep(time.Second)
 		case err != nil: // the disk is broken
 			s.cut += int64(len(text))
@@ -162,18 +162,15 @@ func nearlyFull(s *unix.Statfs_t) bool {
 	return free < min(size/20, int64(spareDisk))
 }
 
-// checkDisk warns, once, when the disk has no room to spare.
+// checkDisk tells when tasks that write have to wait for room on the disk.
 func (w *World) checkDisk() {
 	var s unix.Statfs_t
 	if unix.Statfs(w.Dir, &s) != nil {
 		return
 	}
-	if full := nearlyFull(&s); full != w.diskFull {
-		w.diskFull = full
-		if full {
-			w.Log.Warn("the disk is nearly full: tasks that write output wait", "dir", w.Dir, "free", fmt.Sprintf("%d MB", int64(s.Bavail)*s.Bsize>>20))
-		} else {
-			w.Log.Info("the disk has room again")
-		}
+	var because error
+	if nearlyFull(&s) {
+		because = fmt.Errorf("%s: %w", w.Dir, unix.ENOSPC)
 	}
+	w.Short("the output of tasks", because)
 }

@@ -80,6 +80,7 @@ func (r *run) supervise(dir string) exit {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
 		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, 0, onlyIdleDisk)
 		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)           // the first to go when the machine has no memory left
 	}
 	out, err := openOutput(dir, r.Output)
 	if err != nil {

@@ -179,6 +179,9 @@ func (w *World) terminate(t *task) {
 	}
 }
 
+// starts are a part of this world that may have to wait.
+const starts = "the start of tasks"
+
 // over takes in that a task's supervisor is gone.
 func (w *World) over(t *task, failed error) {
 	var how exit
@@ -225,10 +228,13 @@ func (w *World) over(t *task, failed error) {
 		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()
 	}
 	w.mu.Unlock()
+	var notStarted error
 	if ev.Kind == cluster.TaskNotStarted {
+		notStarted = errors.New(how.Lacks)
 		_ = os.RemoveAll(t.dir) // there is nothing to tell of it
 	}
 	w.dropShared(t.run.Task.Job)
+	w.Short(starts, notStarted)
 	t.how = how
 	close(t.done)
 	w.tell(ev)
@@ -254,7 +260,7 @@ func settle(dir string, r *run) (how exit, killed *kill, err error) {
 		if _, err := os.Stat(filepath.Join(dir, startedFile)); errors.Is(err, fs.ErrNotExist) {
 			how.Lacks = "its supervisor could not begin"
 		}
-		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && lack(err) == "" { // else the next to look calls it lost too
+		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) { // else the next to look calls it lost too
 			return how, nil, err
 		}
 	}

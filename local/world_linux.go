@@ -32,6 +32,9 @@ type Options struct {
 	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
+	// Short is told what has to wait because the machine is short of files,
+	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
+	Short func(of string, because error)
 }
 
 // A World is this machine.
@@ -43,11 +46,10 @@ type World struct {
 	ticks  *time.Ticker
 	wake   chan struct{} // something is in the queue
 	joined bool          // and Next has said so
+	closed chan struct{}
 
 	submitting sync.Mutex     // jobs are queued in the order of their numbers
 	removing   sync.WaitGroup // of what jobs have left
-	diskFull   bool           // and Next has said so
-	blind      bool           // the last sample could not be taken
 
 	mu     sync.Mutex
 	jobs   map[cluster.JobID]*job
@@ -79,7 +81,10 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	if o.Short == nil {
+		o.Short = func(string, error) {}
+	}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -216,6 +221,9 @@ func (w *World) tell(ev cluster.Event) {
 	}
 }
 
+// samples are a part of this world that may have to wait.
+const samples = "the look at what is used"
+
 // Next waits for the next thing to happen. Once the machine has joined, a
 // sample that is due goes first: what the primary needs back does not wait
 // behind other news.
@@ -224,7 +232,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				if ev, err := w.look(); err != nil || ev.Kind != cluster.UnknownEvent {
+				if ev, err := w.report(); !w.short(samples, err) {
 					return ev, err
 				}
 			default:
@@ -238,7 +246,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			if ev, err := w.look(); err != nil || ev.Kind != cluster.UnknownEvent {
+			if ev, err := w.report(); !w.short(samples, err) {
 				return ev, err
 			}
 		case <-w.wake:
@@ -257,23 +265,9 @@ func (w *World) pop() (cluster.Event, bool) {
 	return ev, true
 }
 
-// look takes a sample that is due. There is no event when this machine lacks
-// what that needs: the next one will tell.
-func (w *World) look() (cluster.Event, error) {
-	w.checkDisk()
-	ev, err := w.report()
-	what := lack(err)
-	if what != "" && !w.blind {
-		w.Log.Warn("cannot see what the primary uses; trying on", "because", what)
-	}
-	if w.blind = what != ""; w.blind {
-		return cluster.Event{}, nil
-	}
-	return ev, err
-}
-
 // report takes a sample.
 func (w *World) report() (cluster.Event, error) {
+	w.checkDisk()
 	s, err := w.Sample()
 	if err != nil {
 		return cluster.Event{}, err
@@ -356,19 +350,16 @@ func (w *World) finish(a cluster.Action) error {
 	if j == nil {
 		return nil
 	}
+	w.dropShared(a.ID)
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
-	file := filepath.Join(jobPath(w.Dir, a.ID), endedFile)
-	err := writeFile(file, how)
-	switch {
-	case err == nil:
-		w.dropShared(a.ID)
-	case lack(err) != "": // if this process ends first, the next finds all tasks ended
-		w.Log.Warn("cannot write yet that a job has ended", "job", a.ID.String(), "because", lack(err))
-		go func() {
-			_ = patiently(func() error { return writeFile(file, how) })
-			w.dropShared(a.ID)
-		}()
-	default:
+	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
+	of := "the end of " + a.ID.String()
+	err := keep()
+	if w.short(of, err) {
+		go w.insist(of, keep) // a world that is opened meanwhile ends the job again
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("local: end %s: %w", a.ID, err)
 	}
 	return nil
@@ -480,6 +471,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 // Close gives the directory free. Tasks that run go on running.
 func (w *World) Close() error {
 	w.ticks.Stop()
+	close(w.closed)
 	w.removing.Wait()
 	if w.groups != nil {
 		_ = w.groups.Remove() // stays while a task is in it

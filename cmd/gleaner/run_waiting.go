@@ -66,8 +66,8 @@ func waitsFor(j *board.Job, s web.Status) string {
 	if st == nil {
 		return ""
 	}
-	if s.Lacks != "" {
-		return "no task can be started: " + s.Lacks + "; it is tried again"
+	if len(s.Short) > 0 {
+		return fmt.Sprintf("%s waits (%s); it is tried again and again", s.Short[0].Of, s.Short[0].Because)
 	}
 	if len(j.Delayed) > 0 {
 		d := j.Delayed[0]

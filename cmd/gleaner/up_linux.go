@@ -19,6 +19,7 @@ import (
 	"gleaner/harvest"
 	"gleaner/history"
 	"gleaner/input"
+	"gleaner/kv/pebble"
 	"gleaner/local"
 	"gleaner/web"
 )
@@ -95,9 +96,6 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
 	if f.server == "" {
 		if f.server, err = os.Hostname(); err != nil {
 			return input.Errorf("--server", "this machine has no name; give it one")
@@ -106,8 +104,18 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err := history.CheckName(f.server); err != nil {
 		return input.Errorf("--server", "%v", err)
 	}
+	if dir, err = trustData(dir); err != nil {
+		return err
+	}
+	if err := errors.Join(trustSelf(), trustJobs(dir)); err != nil {
+		return err
+	}
+	makeThreads()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	store, err := openData(cmd)
+	shown := board.New(harvest.Reserve{})
+	short := &shortages{shown: shown, log: log, told: map[string]time.Time{}}
+	files := shareFiles(fileLimit())
+	store, err := openStore(dir, pebble.Options{Files: files.store, Short: short.of("the store")})
 	if err != nil {
 		return err
 	}
@@ -117,16 +125,15 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(policy)})
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Short: short.tell})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	u := &upped{flags: f, log: log, world: world, history: past, dir: dir}
+	u := &upped{flags: f, log: log, world: world, history: past, dir: dir, policy: policy, shown: shown, short: short, files: files}
 	if u.reserve, err = f.reserve(world.Machine().Size()); err != nil {
 		return err
 	}
-	u.policy = policy
 	return u.run(cmd.Context())
 }
 
@@ -170,6 +177,9 @@ type upped struct {
 	dir     string
 	reserve harvest.Reserve
 	policy  harvest.Policy
+	shown   *board.Board
+	short   *shortages
+	files   fileShare
 }
 
 // most is what one task may be given: beside the reserve and a primary that
@@ -185,16 +195,16 @@ func (u *upped) most() cluster.Resources {
 func (u *upped) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	shown := board.New(u.reserve)
-	shown.Machine = coresAndDisk(u.world.Machine().Size())
+	u.shown.Reserve = u.reserve
+	u.shown.Machine = coresAndDisk(u.world.Machine().Size())
 	learner, err := newLearner(ctx, u.world, u.history, u.log)
 	if err != nil {
 		return err
 	}
-	api := &web.API{Board: shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+	api := &web.API{Board: u.shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
 		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
 	failed := make(chan error, 4)
-	served, err := serve(u.dir, u.flags, api, failed)
+	served, err := u.serve(api, failed)
 	if err != nil {
 		return err
 	}
@@ -213,11 +223,9 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	go func() { failed <- diary.keep(ctx) }()
 	go func() { failed <- learner.keep(ctx) }()
-	go func() { failed <- u.upkeep(ctx, shown) }()
+	go func() { failed <- u.upkeep(ctx) }()
 	loop := make(chan error, 1)
-	go func() {
-		loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, learner, &logged{Logger: u.log}})
-	}()
+	go func() { loop <- control.Run(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}}) }()
 	select {
 	case err = <-failed:
 		stop()

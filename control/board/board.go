@@ -87,6 +87,14 @@ type Class struct {
 	PeriodHours float64         `json:"period_hours,omitempty"`
 }
 
+// A Shortage is a part of gleaner that waits for files, memory, processes or
+// room on the disk.
+type Shortage struct {
+	Of      string    `json:"of"`
+	Since   time.Time `json:"since"`
+	Because string    `json:"because"`
+}
+
 // A Status is the whole at a glance.
 type Status struct {
 	At      time.Time         `json:"at"` // of the last sample
@@ -101,10 +109,10 @@ type Status struct {
 	Jobs    int               `json:"jobs"`            // that have not ended
 	Kills   int               `json:"kills"`           // since this process started
 	Last    []Kill            `json:"last_kills"`
-	Lacks   string            `json:"lacks,omitempty"` // what this machine has run out of: no task is started
 	// Dilation is that of the running tasks whose loading is known, on average;
 	// 0 when there are none.
-	Dilation float64 `json:"dilation,omitempty"`
+	Dilation float64    `json:"dilation,omitempty"`
+	Short    []Shortage `json:"short,omitempty"` // what waits for room
 }
 
 // A Board keeps what was last known of one server and its jobs.
@@ -112,8 +120,8 @@ type Board struct {
 	// Machine gives the resources that loadings speak of, cores first. Nil:
 	// slow-downs are not foreseen. Set it before the first event.
 	Machine dilation.Machine
-
-	reserve harvest.Reserve
+	// Reserve is what is kept free. Set it before the first event.
+	Reserve harvest.Reserve
 
 	mu     sync.Mutex
 	status Status
@@ -122,7 +130,7 @@ type Board struct {
 
 // New gives an empty board.
 func New(reserve harvest.Reserve) *Board {
-	return &Board{reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
+	return &Board{Reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
 }
 
 // lastKills is how many kills are shown.
@@ -134,7 +142,7 @@ func (b *Board) Event(ev cluster.Event) error {
 	defer b.mu.Unlock()
 	switch ev.Kind {
 	case cluster.ServerJoined:
-		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.reserve.Of(ev.Server.Size())
+		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.Reserve.Of(ev.Server.Size())
 	case cluster.UseReported:
 		for _, use := range ev.Use {
 			b.status.At, b.status.Primary = ev.At, use.Primary
@@ -245,10 +253,6 @@ func (b *Board) started(ev cluster.Event) {
 }
 
 func (b *Board) stopped(ev cluster.Event) {
-	b.status.Lacks = ""
-	if ev.Kind == cluster.TaskNotStarted {
-		b.status.Lacks = ev.Reason
-	}
 	if ev.Kind == cluster.TaskKilled {
 		b.status.Kills++
 		b.status.Last = append(b.status.Last, Kill{ev.At, ev.Task.String(), ev.Reason})
@@ -281,6 +285,23 @@ func (b *Board) stopped(ev cluster.Event) {
 	}
 }
 
+// Short takes in that a part of gleaner waits, and why, or with nil that it
+// goes on. It reports whether that is news.
+func (b *Board) Short(of string, because error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.status.Short, func(s Shortage) bool { return s.Of == of })
+	switch {
+	case because != nil && i < 0:
+		b.status.Short = append(b.status.Short, Shortage{of, time.Now(), because.Error()})
+	case because == nil && i >= 0:
+		b.status.Short = slices.Delete(b.status.Short, i, i+1)
+	default:
+		return false
+	}
+	return true
+}
+
 // Forget drops the jobs that ended before a moment.
 func (b *Board) Forget(before time.Time) {
 	b.mu.Lock()
@@ -297,7 +318,7 @@ func (b *Board) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	s.Last = slices.Clone(s.Last)
+	s.Last, s.Short = slices.Clone(s.Last), slices.Clone(s.Short)
 	for _, j := range b.jobs {
 		if !j.Ended.IsZero() {
 			continue
