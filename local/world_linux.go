@@ -163,11 +163,17 @@ func (w *World) begin() error {
 	return nil
 }
 
+// parentName is that of the control group of a directory's tasks.
+func parentName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
+}
+
 // openGroups makes the control group of this directory's tasks.
 func (w *World) openGroups() {
-	abs, err := filepath.Abs(w.Dir)
+	name, err := parentName(w.Dir)
 	if err == nil {
-		w.groups, err = cgroup.Open(fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12])
+		w.groups, err = cgroup.Open(name)
 	}
 	if err != nil {
 		w.groups = nil

@@ -263,22 +263,23 @@ func hierarchy() ([]cgroup1.Subsystem, error) {
 
 // Remove takes the group away, with those that its processes made below it;
 // nobody may be in it any more. One that is not there is removed already.
-func (g Group) Remove() error {
-	var failed error
+func (g Group) Remove() error { return g.each(removeAll) }
+
+func (g Group) each(do func(dir string) error) (failed error) {
 	for _, dir := range g.dirs() {
-		if err := remove(dir); err != nil {
+		if err := do(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = err
 		}
 	}
 	return failed
 }
 
-func remove(dir string) error {
+func removeAll(dir string) error {
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return err
 	}
 	for _, name := range below(dir) {
-		if err := remove(filepath.Join(dir, name)); err != nil {
+		if err := removeAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -317,7 +318,7 @@ func (p *Parent) Sweep(keep func(name string) bool) (removed int) {
 }
 
 // Remove takes the parent away, if no task's group is left in it.
-func (p *Parent) Remove() error { return p.group.Remove() }
+func (p *Parent) Remove() error { return p.group.each(os.Remove) }
 
 // Hurry gives the group the usual CPU weight until relax is called, so that
 // those told to die get around to it on a machine that is busy.
