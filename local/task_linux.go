@@ -77,6 +77,11 @@ func (w *World) adopt(t *task) {
 
 // attend writes a run down, starts its supervisor and waits for its end.
 func (w *World) attend(t *task) error {
+	started := w.takeTurn()
+	defer started()
+	if w.crowded() {
+		return fmt.Errorf("as many tasks run as there are files for: %w", unix.EMFILE)
+	}
 	if err := makeDir(t.dir); err != nil {
 		return err
 	}
@@ -94,7 +99,8 @@ func (w *World) attend(t *task) error {
 	if cmd == nil {
 		return err
 	}
-	_ = cmd.Wait() // it says in a file how the command ended
+	started()
+	_ = await(cmd.Process) // it says in a file how the command ended
 	t.mu.Lock()
 	t.pid = 0
 	t.mu.Unlock()

@@ -30,6 +30,7 @@ type Options struct {
 	Every  time.Duration // between samples; 0: a second
 	Plain  bool          // do without control groups
 	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
+	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
 	// Short is told what has to wait because the machine is short of files,
@@ -47,6 +48,7 @@ type World struct {
 	wake   chan struct{} // something is in the queue
 	joined bool          // and Next has said so
 	closed chan struct{}
+	turns  chan struct{} // taken by tasks that are being started
 
 	submitting sync.Mutex     // jobs are queued in the order of their numbers
 	removing   sync.WaitGroup // of what jobs have left
@@ -84,7 +86,7 @@ func Open(o Options) (*World, error) {
 	if o.Short == nil {
 		o.Short = func(string, error) {}
 	}
-	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}

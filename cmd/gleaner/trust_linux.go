@@ -92,9 +92,18 @@ func trustStore(dir string) error {
 	return trustBelow(dir, "kv", "kv/*")
 }
 
-// trustJobs does so with all that a gleaner that is up goes by.
-func trustJobs(dir string) error {
-	return trustBelow(dir, "local", "local/lock", "local/jobs", "local/jobs/*")
+// trustAll does so with all that a gleaner which is up goes by or executes.
+func trustAll(dir string) error {
+	if err := trustSelf(); err != nil {
+		return err
+	}
+	if err := trustBelow(dir, "local", "local/lock", "local/jobs", "local/jobs/*"); err != nil {
+		return err
+	}
+	if _, err := readSecret(tokenPath(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // trustBelow makes sure that what is there of some names, or patterns of them,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,7 +108,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if dir, err = trustData(dir); err != nil {
 		return err
 	}
-	if err := errors.Join(trustSelf(), trustJobs(dir)); err != nil {
+	if err := trustAll(dir); err != nil {
 		return err
 	}
 	makeThreads()
@@ -125,7 +126,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Short: short.tell})
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Most: files.tasks, Short: short.tell})
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	api := &web.API{Board: u.shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
 		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
-	failed := make(chan error, 4)
+	failed := make(chan error, 8) // more than there are to fail
 	served, err := u.serve(api, failed)
 	if err != nil {
 		return err
@@ -221,9 +222,10 @@ func (u *upped) run(ctx context.Context) error {
 		Reserve:   u.reserve,
 		Unguarded: !harvest.Guarded(u.policy),
 	}
-	go func() { failed <- diary.keep(ctx) }()
-	go func() { failed <- learner.keep(ctx) }()
-	go func() { failed <- u.upkeep(ctx) }()
+	var keepers sync.WaitGroup
+	for _, keep := range []func(context.Context) error{diary.keep, learner.keep, u.upkeep} {
+		keepers.Go(func() { failed <- keep(ctx) })
+	}
 	loop := make(chan error, 1)
 	go func() { loop <- control.Run(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}}) }()
 	select {
@@ -238,7 +240,24 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	served.close()
 	u.stop()
+	within(parting, keepers.Wait) // a store that waits for room keeps them
 	return err
+}
+
+// parting is how long those who keep the history may take to end.
+const parting = 2 * time.Second
+
+// within waits until do is done, but not for longer than patience lasts.
+func within(patience time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // stop ends the tasks and tells which will be run again.

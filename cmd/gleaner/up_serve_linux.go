@@ -55,7 +55,7 @@ func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
 	var secure *tls.Config
 	var guard *web.Guard
 	if u.flags.listen != "none" {
-		token, err := readToken(filepath.Join(u.dir, "token"))
+		token, err := readToken(tokenPath(u.dir))
 		if err != nil {
 			return nil, err
 		}
@@ -165,6 +165,8 @@ func listenError(f upFlags, err error) error {
 	}
 	return nil
 }
+
+func tokenPath(dir string) string { return filepath.Join(dir, "token") }
 
 // readToken reads the token, or makes one.
 func readToken(name string) (string, error) {

@@ -10,17 +10,17 @@ import (
 )
 
 // A fileShare is how many files each part of a gleaner that is up may hold, so
-// that none takes what another needs. Half of them is left for tasks, which
-// need one each, and for all that opens files for a moment.
+// that none takes what another needs. A quarter is kept back for all that opens
+// files for a moment: samples, the starts of tasks, what is written down.
 type fileShare struct {
-	strangers, known, socket, store int
+	strangers, known, socket, store, tasks int
 }
 
 // shareFiles divides the files that this process may have open. The Go runtime
 // has raised that to the hard limit, and gives the original one back to tasks.
 func shareFiles(limit int) fileShare {
-	eighth := min(max(limit/8, 8), 1024)
-	return fileShare{strangers: min(eighth, 128), known: eighth, socket: eighth, store: eighth}
+	eighth := max(limit/8, 8)
+	return fileShare{strangers: min(eighth, 128), known: min(eighth, 1000), socket: min(eighth, 1000), store: min(eighth, 1000), tasks: 2 * eighth}
 }
 
 // spareThreads is how many threads are made at the start: the runtime would end
