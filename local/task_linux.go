@@ -192,11 +192,13 @@ const starts = "the start of tasks"
 func (w *World) over(t *task, failed error) {
 	var how exit
 	var killed *kill
-	err := patiently(func() (err error) {
-		how, killed, err = settle(t.dir, &t.run)
-		return err
-	})
-	if failed = errors.Join(failed, err); failed != nil {
+	if !Lacks(failed) { // else nothing was started and nothing is written
+		failed = errors.Join(failed, patiently(func() (err error) {
+			how, killed, err = settle(t.dir, &t.run)
+			return err
+		}))
+	}
+	if failed != nil {
 		how = exit{At: time.Now(), Failed: failed.Error(), Lacks: lack(failed)}
 	}
 	w.tidy(t.dir, &t.run)
