@@ -144,15 +144,16 @@ func (c *Core) leave(id cluster.ServerID) {
 		j     *job
 		st    *stage
 		index int32
+		t     task
 	}
 	var all []lost
 	for _, j := range c.active {
 		for k := range j.stages {
 			st := &j.stages[k]
-			for n := range st.tasks {
-				if t := &st.tasks[n]; int(t.server) == i {
-					c.stop(j, st, t)
-					all = append(all, lost{j, st, int32(n)})
+			for _, index := range st.running() {
+				if t := st.tasks[index]; int(t.server) == i {
+					c.stop(j, st, index, t)
+					all = append(all, lost{j, st, index, t})
 				}
 			}
 		}
@@ -161,7 +162,7 @@ func (c *Core) leave(id cluster.ServerID) {
 	c.leaveClass(s)
 	s.gone, s.primary, s.past, s.recent, s.load = true, cluster.Resources{}, Past{}, recent{}, nil
 	for _, l := range all {
-		c.again(l.j, l.st, l.index)
+		c.again(l.j, l.st, l.index, l.t)
 	}
 }
 
@@ -189,18 +190,20 @@ func (c *Core) stopped(ev cluster.Event) {
 		return
 	}
 	i, st := j.stage(ev.Task.Stage)
-	index := ev.Task.Index
-	if st == nil || int(index) >= len(st.tasks) || st.tasks[index].server < 0 || st.tasks[index].attempt != ev.Task.Attempt {
+	if st == nil {
 		return
 	}
-	t := &st.tasks[index]
-	since := t.since
-	c.stop(j, st, t)
+	index := ev.Task.Index
+	t, started := st.tasks[index]
+	if !started || t.server < 0 || t.attempt != ev.Task.Attempt {
+		return
+	}
+	c.stop(j, st, index, t)
 	switch {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
-		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
 		c.endFailed(j, st, index, ev.Reason)
@@ -208,7 +211,7 @@ func (c *Core) stopped(ev cluster.Event) {
 		if ev.Kind == cluster.TaskFailed {
 			t.failures++
 		}
-		c.again(j, st, index)
+		c.again(j, st, index, t)
 	}
 }
 
@@ -221,19 +224,22 @@ func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
 	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.maxFailures(), times, reason))
 }
 
-func (c *Core) stop(j *job, st *stage, t *task) {
+// stop takes back what a task was given, and forgets the task.
+func (c *Core) stop(j *job, st *stage, index int32, t task) {
 	c.release(j, &c.servers[t.server], st.spec)
-	t.server = -1
+	delete(st.tasks, index)
 	j.running--
 }
 
 // again makes a task that was killed or has failed wait for a server once more.
-func (c *Core) again(j *job, st *stage, index int32) {
+func (c *Core) again(j *job, st *stage, index int32, t task) {
 	if j.ended {
 		c.dropIfOver(j)
 		return
 	}
-	st.tasks[index].attempt++
+	t.server = -1
+	t.attempt++
+	st.tasks[index] = t
 	st.again = append(st.again, index)
 	j.unstarted++
 	c.promise(j)
@@ -277,11 +283,10 @@ func (c *Core) end(j *job, reason string) {
 	c.promise(j)
 	for i := range j.stages {
 		st := &j.stages[i]
-		for k := range st.tasks {
-			if t := &st.tasks[k]; t.server >= 0 {
-				id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: int32(k), Attempt: t.attempt}
-				c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
-			}
+		for _, index := range st.running() {
+			t := st.tasks[index]
+			id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: index, Attempt: t.attempt}
+			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
 		}
 	}
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})

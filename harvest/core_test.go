@@ -158,8 +158,11 @@ func recount(t *rapid.T, c *Core) {
 					held[task.server] = held[task.server].Add(st.spec.Request)
 				}
 			}
-			if st.ready() {
-				unstarted += len(st.tasks) - int(st.next) + len(st.again)
+			if st.waitsFor == 0 {
+				unstarted += st.spec.Tasks - int(st.next) + len(st.again)
+			}
+			if len(st.tasks) > int(st.next) {
+				t.Fatalf("%s/%s holds %d tasks, and %d have started", j.spec.ID, st.spec.Name, len(st.tasks), st.next)
 			}
 		}
 		if j.ended {

@@ -43,6 +43,10 @@ type ended struct {
 	Started time.Time `json:"started,omitzero"`
 	Work    float64   `json:"work,omitempty"` // core-seconds
 	Kills   int       `json:"kills,omitempty"`
+	// Settled says that nothing of the job runs any more; Stages, what they had
+	// finished then.
+	Settled bool                `json:"settled,omitempty"`
+	Stages  []cluster.PastStage `json:"stages,omitempty"`
 }
 
 // A started is what startedFile holds. A process is known by its number and

@@ -184,12 +184,9 @@ func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
 func (b *Board) restore(p *cluster.PastJob) {
 	j := b.add(p.Job, p.Submitted)
 	j.Started, j.Kills = p.Started, p.Kills
-	for _, r := range p.Runs {
-		if st := j.stage(r.Task.Stage); st != nil {
-			st.Failures += r.Failures
-			if r.State == cluster.Finished {
-				st.Finished++
-			}
+	for _, s := range p.Stages {
+		if st := j.stage(s.Name); st != nil {
+			st.Finished, st.Failures = s.Finished.Len(), s.Failures
 		}
 	}
 	if !p.Ended.IsZero() {

@@ -63,10 +63,8 @@ func TestBoardAfterARestart(t *testing.T) {
 	for _, ev := range []cluster.Event{
 		{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{
 			{Job: job(1), Submitted: at, Started: at, Ended: at},
-			{Job: job(2), Submitted: at, Started: at, Runs: []cluster.Run{
-				{Task: cluster.TaskID{Job: 2, Stage: "map"}, State: cluster.Finished},
-				{Task: adopted, State: cluster.Running, Failures: 1},
-			}},
+			{Job: job(2), Submitted: at, Started: at, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
+				Runs: []cluster.Run{{Task: adopted, State: cluster.Running, Failures: 1}}},
 		}},
 		{At: at, Kind: cluster.TaskStarted, Task: adopted, Request: request},
 	} {
