@@ -144,16 +144,15 @@ func (c *Core) leave(id cluster.ServerID) {
 		j     *job
 		st    *stage
 		index int32
-		t     task
 	}
 	var all []lost
 	for _, j := range c.active {
 		for k := range j.stages {
 			st := &j.stages[k]
-			for _, index := range st.running() {
-				if t := st.tasks[index]; int(t.server) == i {
-					c.stop(j, st, index, t)
-					all = append(all, lost{j, st, index, t})
+			for index, t := range st.tasks.running() {
+				if int(t.server) == i {
+					c.stop(j, st, t)
+					all = append(all, lost{j, st, index})
 				}
 			}
 		}
@@ -162,7 +161,7 @@ func (c *Core) leave(id cluster.ServerID) {
 	c.leaveClass(s)
 	s.gone, s.primary, s.past, s.recent, s.load = true, cluster.Resources{}, Past{}, recent{}, nil
 	for _, l := range all {
-		c.again(l.j, l.st, l.index, l.t)
+		c.again(l.j, l.st, l.index)
 	}
 }
 
@@ -194,16 +193,17 @@ func (c *Core) stopped(ev cluster.Event) {
 		return
 	}
 	index := ev.Task.Index
-	t, started := st.tasks[index]
-	if !started || t.server < 0 || t.attempt != ev.Task.Attempt {
+	t := st.tasks.get(index)
+	if t == nil || t.server < 0 || t.attempt != ev.Task.Attempt {
 		return
 	}
-	c.stop(j, st, index, t)
+	c.stop(j, st, t)
 	switch {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
 		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		st.tasks.drop(index)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
 		c.endFailed(j, st, index, ev.Reason)
@@ -211,7 +211,7 @@ func (c *Core) stopped(ev cluster.Event) {
 		if ev.Kind == cluster.TaskFailed {
 			t.failures++
 		}
-		c.again(j, st, index, t)
+		c.again(j, st, index)
 	}
 }
 
@@ -224,22 +224,19 @@ func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
 	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.maxFailures(), times, reason))
 }
 
-// stop takes back what a task was given, and forgets the task.
-func (c *Core) stop(j *job, st *stage, index int32, t task) {
+func (c *Core) stop(j *job, st *stage, t *task) {
 	c.release(j, &c.servers[t.server], st.spec)
-	delete(st.tasks, index)
+	t.server = -1
 	j.running--
 }
 
 // again makes a task that was killed or has failed wait for a server once more.
-func (c *Core) again(j *job, st *stage, index int32, t task) {
+func (c *Core) again(j *job, st *stage, index int32) {
 	if j.ended {
 		c.dropIfOver(j)
 		return
 	}
-	t.server = -1
-	t.attempt++
-	st.tasks[index] = t
+	st.tasks.get(index).attempt++
 	st.again = append(st.again, index)
 	j.unstarted++
 	c.promise(j)
@@ -283,8 +280,7 @@ func (c *Core) end(j *job, reason string) {
 	c.promise(j)
 	for i := range j.stages {
 		st := &j.stages[i]
-		for _, index := range st.running() {
-			t := st.tasks[index]
+		for index, t := range st.tasks.running() {
 			id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: index, Attempt: t.attempt}
 			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
 		}

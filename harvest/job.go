@@ -44,14 +44,7 @@ type stage struct {
 	left     int   // tasks not finished
 	next     int32 // first task that never started
 	again    []int32
-	tasks    map[int32]task
-}
-
-type task struct {
-	server   int32 // -1: not running
-	attempt  int32
-	failures int32
-	since    time.Time
+	tasks    pages
 }
 
 func newJob(spec *cluster.Job, at time.Time) *job {
@@ -99,7 +92,7 @@ func (j *job) toStart() cluster.Resources {
 
 func (j *job) open(i int) {
 	st := &j.stages[i]
-	st.tasks = map[int32]task{}
+	st.tasks = newPages(st.spec.Tasks)
 	j.unstarted += st.spec.Tasks
 }
 
@@ -116,18 +109,6 @@ func (st *stage) maxFailures() int { return cmp.Or(st.spec.Failures, maxFailures
 
 // ready reports whether a task of the stage may start now.
 func (st *stage) ready() bool { return st.toStart() > 0 }
-
-// running lists the tasks that run, in order.
-func (st *stage) running() []int32 {
-	var all []int32
-	for index, t := range st.tasks {
-		if t.server >= 0 {
-			all = append(all, index)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
 
 // hopeless reports whether no task of j can start where requests like those
 // in failed could not.

@@ -106,9 +106,8 @@ func (c *Core) startReady(j *job) {
 
 func (c *Core) start(j *job, st *stage, to int) {
 	index := st.take()
-	t, s := st.tasks[index], &c.servers[to]
+	t, s := st.tasks.hold(index), &c.servers[to]
 	t.server, t.since = int32(to), c.at
-	st.tasks[index] = t
 	c.hold(j, s, st.spec)
 	if j.started.IsZero() {
 		j.started = c.at

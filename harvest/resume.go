@@ -95,7 +95,8 @@ func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []clus
 }
 
 func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
-	t := task{server: -1, attempt: r.Task.Attempt, failures: int32(r.Failures), since: r.Since}
+	t := st.tasks.hold(r.Task.Index)
+	t.attempt, t.failures, t.since = r.Task.Attempt, int32(r.Failures), r.Since
 	if on, known := c.byID[r.On]; r.State == cluster.Running && known && !c.servers[on].gone {
 		t.server = int32(on)
 		c.hold(j, &c.servers[on], st.spec)
@@ -105,7 +106,6 @@ func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
 		t.attempt++
 		st.again = append(st.again, r.Task.Index)
 	}
-	st.tasks[r.Task.Index] = t
 }
 
 // exhausted finds a task that has failed too often, which its last core did
