@@ -205,13 +205,18 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 		p.Started = r.At
 	}
 	dir := runPath(w.Dir, r.Task)
-	if held(filepath.Join(dir, lockFile)) {
+	var how exit
+	var killed *kill
+	over, err := readFile(filepath.Join(dir, exitFile), &how)
+	if err == nil && !over && held(filepath.Join(dir, lockFile)) {
 		st.unfinished(r.Task, w.Server, r.At, cluster.Running)
 		t := newTask(dir, *r)
 		w.tasks[r.Task] = t
 		return t, nil
 	}
-	how, killed, err := settle(dir, r)
+	if err == nil && (!over || !how.ok()) {
+		how, killed, err = settle(dir, r)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
 	}
