@@ -63,7 +63,7 @@ func TestWhatIsWrongWithAJob(t *testing.T) {
 		{func(j *cluster.Job) {
 			j.Stages[3].Request = cluster.Resources{CPU: 3 * cluster.Core, Memory: 9 * cluster.GB}
 		}, cluster.ErrTooLarge,
-			`job "query19": stage "addresses" asks for more than any server has: 3 cores and 9 GB a task`},
+			`job "query19": stage "addresses" asks for more than any server has: 3 cores and 9 GiB a task`},
 	} {
 		job := query19()
 		tc.spoil(job)
@@ -121,11 +121,15 @@ func roundTrip(t *testing.T, from, to any) {
 
 func TestAmountsAreWrittenForPeople(t *testing.T) {
 	for want, r := range map[string]cluster.Resources{
-		"nothing":           {},
-		"1 core":            {CPU: cluster.Core},
-		"2.5 cores":         {CPU: 2500},
-		"2 cores and 10 GB": {CPU: 2 * cluster.Core, Memory: 10 * cluster.GB},
-		"1536 MB":           {Memory: 1536 * cluster.MB},
+		"nothing":            {},
+		"1 core":             {CPU: cluster.Core},
+		"2.5 cores":          {CPU: 2500},
+		"2 cores and 10 GiB": {CPU: 2 * cluster.Core, Memory: 10 * cluster.GB},
+		"1.5 GiB":            {Memory: 1536 * cluster.MB},
+		"16.2 GiB":           {Memory: 16572*cluster.MB + 244<<10},
+		"1 GiB":              {Memory: cluster.GB - 1},
+		"1023.9 MiB":         {Memory: 1023*cluster.MB + 922<<10},
+		"-512 KiB":           {Memory: -512 << 10},
 	} {
 		if got := r.String(); got != want {
 			t.Errorf("%+v is written %q, want %q", r, got, want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,7 +49,7 @@ func runJobs(cmd *cobra.Command, args []string) error {
 		if wantJSON(cmd) {
 			return printJSON(cmd, j)
 		}
-		return printJob(cmd.OutOrStdout(), j)
+		return printJob(cmd.OutOrStdout(), j, c.waitsFor(cmd.Context(), &j))
 	}
 	var all []board.Job
 	if err := c.ask(cmd.Context(), http.MethodGet, "jobs", nil, &all); err != nil {
@@ -65,31 +66,32 @@ func printJobs(out io.Writer, all []board.Job) error {
 		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
 		return err
 	}
-	t := newTable("job", "name", "state", ">tasks", ">running", ">finished", ">killed", "submitted", ">took")
+	t := newTable("job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took")
 	for _, j := range all {
-		tasks, running, finished := 0, 0, 0
+		var sum board.Stage
 		for _, s := range j.Stages {
-			tasks, running, finished = tasks+s.Tasks, running+s.Running, finished+s.Finished
+			sum.Tasks, sum.Running, sum.Waiting, sum.Finished = sum.Tasks+s.Tasks, sum.Running+s.Running, sum.Waiting+s.Waiting, sum.Finished+s.Finished
 		}
-		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(tasks), strconv.Itoa(running), strconv.Itoa(finished), strconv.Itoa(j.Kills),
+		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(sum.Tasks), strconv.Itoa(sum.Running), strconv.Itoa(sum.Waiting), strconv.Itoa(sum.Finished), strconv.Itoa(j.Kills),
 			j.Submitted.Local().Format(time.DateTime), took(j))
 	}
 	return t.print(out)
 }
 
-func printJob(out io.Writer, j board.Job) error {
+// printJob tells of one job; why is what it waits for, if it does.
+func printJob(out io.Writer, j board.Job, why string) error {
 	fmt.Fprintf(out, "%s (%s): %s", j.ID, j.Name, j.State)
-	if j.Reason != "" && j.Reason != string(j.State) {
-		fmt.Fprintf(out, ": %s", j.Reason)
+	if why = cmp.Or(j.Reason, why); why != "" && why != string(j.State) {
+		fmt.Fprintf(out, ": %s", why)
 	}
 	ran := "took " + took(j)
 	if j.Started.IsZero() {
 		ran = "has not started"
 	}
 	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
-	t := newTable("stage", ">tasks", ">running", ">finished", ">failed", ">cores", ">memory")
+	t := newTable("stage", "state", ">tasks", ">running", ">waiting", ">finished", ">failed", ">cores", ">memory")
 	for _, s := range j.Stages {
-		t.row(s.Name, strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), megabytes(s.Request))
+		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.String())
 	}
 	if err := t.print(out); err != nil || len(j.Running) == 0 {
 		return err
