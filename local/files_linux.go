@@ -67,7 +67,7 @@ type exit struct {
 	Code   int       `json:"code"`
 	Signal string    `json:"signal,omitempty"` // that ended it
 	Failed string    `json:"failed,omitempty"` // why it could not be run at all
-	Memory bool      `json:"memory,omitempty"` // it wanted more than it asked for
+	Memory bool      `json:"memory,omitempty"` // it, or a process of it, wanted more than it asked for
 	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
 	CPU    float64   `json:"cpu,omitempty"`    // seconds used
 	// Seconds in which something of it waited for a core and for the disk. Nil
@@ -85,6 +85,8 @@ func (e *exit) reason() string {
 		return "its supervisor is gone"
 	case e.Failed != "":
 		return e.Failed
+	case e.Memory && e.Signal == "":
+		return fmt.Sprintf("out of memory: a process of it wanted more than it asked for and was killed; exit code %d", e.Code)
 	case e.Memory:
 		return "out of memory: it wanted more than it asked for"
 	case e.Signal != "":
