@@ -70,6 +70,16 @@ func (ev *Event) Check() error {
 	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
 		return errors.New("a task is numbered below zero")
 	}
+	for _, p := range ev.Past {
+		if p.Job == nil {
+			return errors.New("a job of the past is missing")
+		}
+		for _, s := range p.Stages {
+			if !s.Finished.ordered() {
+				return fmt.Errorf("the finished tasks of %s/%s are not in order", p.Job.ID, s.Name)
+			}
+		}
+	}
 	return nil
 }
 

@@ -151,15 +151,13 @@ func recount(t *rapid.T, c *Core) {
 		running, unstarted := 0, 0
 		for i := range j.stages {
 			st := &j.stages[i]
-			for _, task := range st.tasks {
-				if task.server >= 0 {
-					running++
-					mine = mine.Add(st.spec.Request)
-					held[task.server] = held[task.server].Add(st.spec.Request)
-				}
+			for _, task := range st.tasks.running() {
+				running++
+				mine = mine.Add(st.spec.Request)
+				held[task.server] = held[task.server].Add(st.spec.Request)
 			}
-			if st.ready() {
-				unstarted += len(st.tasks) - int(st.next) + len(st.again)
+			if st.waitsFor == 0 {
+				unstarted += st.spec.Tasks - int(st.next) + len(st.again)
 			}
 		}
 		if j.ended {

@@ -37,7 +37,7 @@ type paused struct {
 // pause makes a task that has failed wait.
 func (c *Core) pause(j *job, i int, index int32, reason string) {
 	st := &j.stages[i]
-	t := &st.tasks[index]
+	t := st.tasks.get(index)
 	t.failures++
 	p := paused{c.at.Add(pauseAfter(t.failures)), j, i, index}
 	at, _ := slices.BinarySearchFunc(c.paused, p.until.Add(1), func(p paused, until time.Time) int { return p.until.Compare(until) })

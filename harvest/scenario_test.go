@@ -172,6 +172,9 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 				t.Fatal(err)
 			}
 			p.Ended, p.Reason = p.Started.Add(took), strings.Join(f[2:], " ")
+		case "finished":
+			id := taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1]))
+			p.Stages = append(p.Stages, cluster.PastStage{Name: id.Stage, Finished: cluster.IndicesOf([]int32{id.Index})})
 		default:
 			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
 			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {

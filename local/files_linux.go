@@ -43,6 +43,10 @@ type ended struct {
 	Started time.Time `json:"started,omitzero"`
 	Work    float64   `json:"work,omitempty"` // core-seconds
 	Kills   int       `json:"kills,omitempty"`
+	// Settled says that nothing of the job runs any more; Stages, what they had
+	// finished then.
+	Settled bool                `json:"settled,omitempty"`
+	Stages  []cluster.PastStage `json:"stages,omitempty"`
 }
 
 // A started is what startedFile holds. A process is known by its number and
@@ -63,7 +67,7 @@ type exit struct {
 	Code   int       `json:"code"`
 	Signal string    `json:"signal,omitempty"` // that ended it
 	Failed string    `json:"failed,omitempty"` // why it could not be run at all
-	Memory bool      `json:"memory,omitempty"` // it wanted more than it asked for
+	Memory bool      `json:"memory,omitempty"` // it, or a process of it, wanted more than it asked for
 	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
 	Lacks  string    `json:"lacks,omitempty"`  // what this machine had run out of, so that it never started
 	Cut    int64     `json:"cut,omitempty"`    // bytes of output that were not kept
@@ -85,6 +89,8 @@ func (e *exit) reason() string {
 		return "its supervisor is gone"
 	case e.Failed != "":
 		return e.Failed
+	case e.Memory && e.Signal == "":
+		return fmt.Sprintf("out of memory: a process of it wanted more than it asked for and was killed; exit code %d", e.Code)
 	case e.Memory:
 		return "out of memory: it wanted more than it asked for"
 	case e.Signal != "":

@@ -99,7 +99,7 @@ func (r *run) supervise(dir string) exit {
 	if r.Group != nil {
 		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
 	}
-	how.Memory = how.Signal != "" && r.Group != nil && r.Group.OutOfMemory()
+	how.Memory = !how.ok() && r.Group != nil && r.Group.OutOfMemory() // also when a child was killed, and the command noticed
 	if err := r.killAll(os.Getpid(), dir); err != nil {
 		how.Failed = err.Error()
 	}

@@ -438,15 +438,16 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 
 // LastRun is the last run of a task that was begun.
 func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
-	entries, _ := os.ReadDir(jobPath(w.Dir, id.Job))
 	id.Attempt = 0
-	for _, e := range entries {
-		if number, ok := strings.CutPrefix(e.Name(), fmt.Sprintf("%s-%d.", id.Stage, id.Index)); ok {
+	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
+	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // what is not there has not run
+		if number, ok := strings.CutPrefix(name, prefix); ok {
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
 				id.Attempt = max(id.Attempt, int32(n)-1)
 			}
 		}
-	}
+		return nil
+	})
 	return id
 }
 

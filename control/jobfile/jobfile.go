@@ -19,12 +19,11 @@ import (
 	"gleaner/input/mapping"
 )
 
-// Limits of a job file. They are far above what one machine or cluster runs,
-// and keep a slip of the finger from asking for a billion tasks.
+// Limits of a job file beside that of tasks (cluster.MaxTasks). They are far
+// above what one machine or cluster runs.
 const (
 	MaxBytes  = 1 << 20
 	maxStages = 1000
-	maxTasks  = 100_000
 	maxCores  = 1_000_000
 	maxRetry  = 1000
 	maxProcs  = 4_194_304 // that Linux can number
@@ -73,6 +72,7 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 type file struct {
 	mapping.File
 	lines map[string]int // of each stage
+	tasks int            // of the stages so far
 }
 
 func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
@@ -123,7 +123,10 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 		case "name":
 			st.Name, err = f.called(value)
 		case "tasks":
-			st.Tasks, err = f.Count(value, "tasks", 1, maxTasks)
+			st.Tasks, err = f.Count(value, "tasks", 1, cluster.MaxTasks)
+			if f.tasks += st.Tasks; err == nil && f.tasks > cluster.MaxTasks {
+				err = f.Wrong(value, "tasks: with these %d the job has %d, and %d are the most", st.Tasks, f.tasks, cluster.MaxTasks)
+			}
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
 		case "memory":
