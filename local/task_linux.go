@@ -170,6 +170,7 @@ func (w *World) terminate(t *task) {
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
+			hasten(supervisor)
 			if err := t.run.killAll(supervisor, t.dir); err != nil {
 				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
 			}
@@ -242,7 +243,7 @@ func (w *World) over(t *task, failed error) {
 		_ = os.RemoveAll(t.dir) // there is nothing to tell of it
 	}
 	w.dropShared(t.run.Task.Job)
-	w.Short(starts, notStarted)
+	w.waits(starts, notStarted)
 	t.how = how
 	close(t.done)
 	w.tell(ev)
