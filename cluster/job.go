@@ -30,6 +30,10 @@ type Stage struct {
 	Command []string  `json:"command,omitempty"`
 	Env     []string  `json:"env,omitempty"` // NAME=value
 	Dir     string    `json:"dir,omitempty"` // to run in
+	// Processes is how many processes and threads one task may have at once, and
+	// Output how much is kept of each of its streams. 0 leaves it to the world.
+	Processes int   `json:"processes,omitempty"`
+	Output    Bytes `json:"output,omitempty"`
 	// Failures is how often one task may fail of itself before its job is given
 	// up: once more than it is retried. 0 stands for 4.
 	Failures int `json:"failures,omitempty"`

@@ -50,6 +50,9 @@ type Core struct {
 	lineSince time.Time // when the first of them began to
 	number    int       // of the last job
 
+	paused      []paused // tasks that have failed, those that go on first in front
+	shutServers int
+
 	memory     memory
 	thresholds Thresholds
 	at         time.Time
@@ -93,11 +96,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		if j := c.jobs[ev.ID]; j != nil && !j.ended {
 			c.end(j, "cancelled")
 		}
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		c.stopped(ev)
 	case cluster.Resumed:
 		c.resume(ev.Past)
 	}
+	c.wake()
 	c.serve()
 	return c.actions
 }
@@ -197,20 +201,25 @@ func (c *Core) stopped(ev cluster.Event) {
 	if t == nil || t.server < 0 || t.attempt != ev.Task.Attempt {
 		return
 	}
+	since, s := t.since, &c.servers[t.server]
 	c.stop(j, st, t)
+	if ev.Kind == cluster.TaskNotStarted {
+		c.shut(s)
+	} else {
+		s.pause = 0
+	}
 	switch {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
-		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		st.tasks.drop(index)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
 		c.endFailed(j, st, index, ev.Reason)
+	case ev.Kind == cluster.TaskFailed:
+		c.pause(j, i, index, ev.Reason)
 	default:
-		if ev.Kind == cluster.TaskFailed {
-			t.failures++
-		}
 		c.again(j, st, index)
 	}
 }

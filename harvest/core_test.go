@@ -52,7 +52,7 @@ func (p *player) event() cluster.Event {
 	what := rapid.IntRange(0, 11).Draw(t, "what")
 	if what >= 6 && len(p.order) > 0 {
 		id := rapid.SampledFrom(p.order).Draw(t, "task")
-		kind := rapid.SampledFrom([]cluster.EventKind{cluster.TaskFinished, cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed}).Draw(t, "outcome")
+		kind := rapid.SampledFrom([]cluster.EventKind{cluster.TaskFinished, cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed, cluster.TaskNotStarted}).Draw(t, "outcome")
 		return cluster.Event{Kind: kind, Task: id, On: p.running[id]}
 	}
 	switch what {
@@ -92,7 +92,7 @@ func (p *player) step(ev cluster.Event) {
 	ev.At = p.at
 	gone := func(id cluster.TaskID) bool { _, on := p.running[id]; return !on }
 	switch ev.Kind {
-	case cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed:
+	case cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed, cluster.TaskNotStarted:
 		delete(p.running, ev.Task)
 	case cluster.ServerLeft:
 		for id, on := range p.running {

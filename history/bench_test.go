@@ -139,7 +139,7 @@ func openStore(tb testing.TB, kind, dir string) kv.Store {
 	if kind == "mem" {
 		return mem.New()
 	}
-	store, err := pebble.Open(dir)
+	store, err := pebble.Open(dir, pebble.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

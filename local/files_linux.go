@@ -69,6 +69,8 @@ type exit struct {
 	Failed string    `json:"failed,omitempty"` // why it could not be run at all
 	Memory bool      `json:"memory,omitempty"` // it, or a process of it, wanted more than it asked for
 	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
+	Lacks  string    `json:"lacks,omitempty"`  // what this machine had run out of, so that it never started
+	Cut    int64     `json:"cut,omitempty"`    // bytes of output that were not kept
 	CPU    float64   `json:"cpu,omitempty"`    // seconds used
 	// Seconds in which something of it waited for a core and for the disk. Nil
 	// where the kernel does not tell.
@@ -77,7 +79,9 @@ type exit struct {
 }
 
 // ok reports whether the command has done what it was to do.
-func (e *exit) ok() bool { return e.Code == 0 && e.Signal == "" && e.Failed == "" && !e.Lost }
+func (e *exit) ok() bool {
+	return e.Code == 0 && e.Signal == "" && e.Failed == "" && e.Lacks == "" && !e.Lost
+}
 
 func (e *exit) reason() string {
 	switch {

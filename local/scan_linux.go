@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -41,6 +42,7 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 			if err != nil {
 				return nil, nil, nil, err
 			}
+			w.dropShared(id)
 			p.Started, p.Ended, p.Reason, p.Work, p.Kills, p.Stages = e.Started, e.At, e.Reason, e.Work, e.Kills, e.Stages
 			past, adopted = append(past, p), append(adopted, tasks...)
 			continue
@@ -98,6 +100,9 @@ func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 	var adopted []*task
 	seen := runsSeen{past: p, stages: map[string]*stageSeen{}}
 	err := eachName(dir, func(name string) error {
+		if name == sharedDir {
+			return nil // what is in there is the tasks' own
+		}
 		var r run
 		found, err := readFile(filepath.Join(dir, name, runFile), &r)
 		if !found {
@@ -208,7 +213,11 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 	var how exit
 	var killed *kill
 	over, err := readFile(filepath.Join(dir, exitFile), &how)
-	if err == nil && !over && held(filepath.Join(dir, lockFile)) {
+	alive := false
+	if err == nil && !over {
+		alive, err = held(filepath.Join(dir, lockFile))
+	}
+	if alive {
 		st.unfinished(r.Task, w.Server, r.At, cluster.Running)
 		t := newTask(dir, *r)
 		w.tasks[r.Task] = t
@@ -220,13 +229,17 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
 	}
+	w.tidy(dir, r)
 	if how.ok() {
 		st.finished = append(st.finished, r.Task.Index)
 		p.Work += work(r, &how)
 		return nil, nil
 	}
 	last := st.unfinished(r.Task, w.Server, r.At, cluster.Stopped)
-	if killed != nil || how.Lost {
+	switch {
+	case how.Lacks != "":
+		return nil, nil
+	case killed != nil || how.Lost:
 		p.Kills++
 		return nil, nil
 	}
@@ -239,13 +252,16 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 }
 
 // held reports whether somebody holds the lock in a file.
-func held(name string) bool {
+func held(name string) (bool, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // it was never taken
+	}
 	if err != nil {
-		return false // it was never taken
+		return false, err
 	}
 	defer f.Close()
-	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil
+	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil, nil
 }
 
 // Prune forgets the jobs that ended before a moment, and what they wrote. The
@@ -262,7 +278,7 @@ func (w *World) Prune(before time.Time) error {
 		if err == nil && over && e.At.Before(before) {
 			gone := filepath.Join(w.Dir, "forgotten-"+filepath.Base(dir))
 			if err = os.Rename(dir, gone); err == nil { // a job without its end would be run again
-				err = os.RemoveAll(gone)
+				err = removeTree(gone)
 			}
 		}
 		if err != nil {

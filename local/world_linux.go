@@ -30,8 +30,12 @@ type Options struct {
 	Every  time.Duration // between samples; 0: a second
 	Plain  bool          // do without control groups
 	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
+	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
+	// Short is told what has to wait because the machine is short of files,
+	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
+	Short func(of string, because error)
 }
 
 // A World is this machine.
@@ -43,8 +47,11 @@ type World struct {
 	ticks  *time.Ticker
 	wake   chan struct{} // something is in the queue
 	joined bool          // and Next has said so
+	closed chan struct{}
+	turns  chan struct{} // taken by tasks that are being started
 
-	submitting sync.Mutex // jobs are queued in the order of their numbers
+	submitting sync.Mutex     // jobs are queued in the order of their numbers
+	removing   sync.WaitGroup // of what jobs have left
 
 	mu     sync.Mutex
 	jobs   map[cluster.JobID]*job
@@ -76,7 +83,10 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	if o.Short == nil {
+		o.Short = func(string, error) {}
+	}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -124,6 +134,7 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.sweep(adopted)
 	if w.Sample == nil {
 		m := &meter{cores: runtime.NumCPU(), harvest: w.harvest}
 		w.Sample = m.sample
@@ -154,11 +165,17 @@ func (w *World) begin() error {
 	return nil
 }
 
+// parentName is that of the control group of a directory's tasks.
+func parentName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
+}
+
 // openGroups makes the control group of this directory's tasks.
 func (w *World) openGroups() {
-	abs, err := filepath.Abs(w.Dir)
+	name, err := parentName(w.Dir)
 	if err == nil {
-		w.groups, err = cgroup.Open(fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12])
+		w.groups, err = cgroup.Open(name)
 	}
 	if err != nil {
 		w.groups = nil
@@ -169,6 +186,20 @@ func (w *World) openGroups() {
 		w.groups.Hurry() // for good
 	}
 	w.Log.Info("control groups", "version", w.groups.Kind())
+}
+
+// sweep removes the control groups that an earlier process left behind.
+func (w *World) sweep(adopted []*task) {
+	if w.groups == nil {
+		return
+	}
+	alive := map[string]bool{}
+	for _, t := range adopted {
+		alive[groupName(t.dir)] = true
+	}
+	if n := w.groups.Sweep(func(name string) bool { return alive[name] }); n > 0 {
+		w.Log.Info("removed control groups that were left behind", "count", n)
+	}
 }
 
 // Machine is this machine as a server.
@@ -198,6 +229,9 @@ func (w *World) tell(ev cluster.Event) {
 	}
 }
 
+// samples are a part of this world that may have to wait.
+const samples = "the look at what is used"
+
 // Next waits for the next thing to happen. Once the machine has joined, a
 // sample that is due goes first: what the primary needs back does not wait
 // behind other news.
@@ -206,7 +240,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				return w.report()
+				if ev, err := w.report(); !w.short(samples, err) {
+					return ev, err
+				}
 			default:
 			}
 		}
@@ -218,7 +254,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			return w.report()
+			if ev, err := w.report(); !w.short(samples, err) {
+				return ev, err
+			}
 		case <-w.wake:
 		}
 	}
@@ -237,6 +275,7 @@ func (w *World) pop() (cluster.Event, bool) {
 
 // report takes a sample.
 func (w *World) report() (cluster.Event, error) {
+	w.checkDisk()
 	s, err := w.Sample()
 	if err != nil {
 		return cluster.Event{}, err
@@ -302,7 +341,8 @@ func (w *World) start(a cluster.Action) error {
 	if j.started.IsZero() {
 		j.started = now
 	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
@@ -318,8 +358,16 @@ func (w *World) finish(a cluster.Action) error {
 	if j == nil {
 		return nil
 	}
+	w.dropShared(a.ID)
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
-	if err := writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how); err != nil {
+	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
+	of := "the end of " + a.ID.String()
+	err := keep()
+	if w.short(of, err) {
+		go w.insist(of, keep) // a world that is opened meanwhile ends the job again
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("local: end %s: %w", a.ID, err)
 	}
 	return nil
@@ -432,6 +480,8 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 // Close gives the directory free. Tasks that run go on running.
 func (w *World) Close() error {
 	w.ticks.Stop()
+	close(w.closed)
+	w.removing.Wait()
 	if w.groups != nil {
 		_ = w.groups.Remove() // stays while a task is in it
 	}

@@ -353,6 +353,10 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 			if want, _ := pressing(t, 0); equal && (cpu != want || disk == onlyIdleDisk) || !equal && (cpu != 20-lowest || disk != onlyIdleDisk) {
 				t.Errorf("priorities %d and %#x, the test's own %d", cpu, disk, want)
 			}
+			score, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+			if own, _ := os.ReadFile("/proc/self/oom_score_adj"); equal && !bytes.Equal(score, own) || !equal && string(score) != "1000\n" {
+				t.Errorf("when memory is short it counts %s, the test %s", score, own)
+			}
 		})
 	}
 }

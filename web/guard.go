@@ -18,6 +18,8 @@ import (
 //     machine (DNS rebinding) is refused;
 //   - comes from no other site's page;
 //   - sends no more than MaxBody, and no more often than a person or a script needs.
+//
+// Who comes through a Door is a stranger there until the guard has seen the token.
 type Guard struct {
 	Token string
 	// Host reports whether a host name without its port is ours.
@@ -30,7 +32,7 @@ type Guard struct {
 const MaxBody = 1 << 20
 
 // How often requests may come. Those without the token have an allowance of
-// their own, so that they cannot use up the others'.
+// their own, whatever they ask for, so that they cannot use up the others'.
 const (
 	perSecond          = 100
 	strangersPerSecond = 10
@@ -46,11 +48,20 @@ func Loopback(name string) bool {
 func (g *Guard) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		code, why := g.judge(r)
+		known := g.authorized(r)
+		allowance, rate := &g.known, float64(perSecond)
+		if !known {
+			allowance, rate = &g.strangers, strangersPerSecond
+			w.Header().Set("Connection", "close") // a stranger does not keep a place
+		}
+		code, why := g.judge(r, known)
 		switch {
-		case code != 0 && !g.strangers.take(time.Now(), strangersPerSecond), code == 0 && !g.known.take(time.Now(), perSecond):
+		case !allowance.take(time.Now(), rate):
 			w.Header().Set("Retry-After", "1")
 			problem(w, http.StatusTooManyRequests, "too many requests")
+		case code == 0 && known && !enter(r):
+			w.Header().Set("Connection", "close")
+			problem(w, http.StatusServiceUnavailable, "too many connections")
 		case code != 0:
 			if code == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -63,14 +74,15 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 	})
 }
 
-// judge gives the reason to refuse r; 0 when there is none.
-func (g *Guard) judge(r *http.Request) (code int, why string) {
+// judge gives the reason to refuse r, which brings the token or does not; 0
+// when there is none.
+func (g *Guard) judge(r *http.Request, known bool) (code int, why string) {
 	switch {
 	case !g.Host(hostName(r.Host)):
 		return http.StatusForbidden, "this host is not served here"
 	case foreign(r):
 		return http.StatusForbidden, "requests from other sites are refused"
-	case !g.open(r.URL.Path) && !g.authorized(r):
+	case !known && !open(r.URL.Path):
 		return http.StatusUnauthorized, "the token is missing or wrong; it stands in the data directory"
 	case r.ContentLength > MaxBody:
 		return http.StatusRequestEntityTooLarge, "more than a request may send"
@@ -80,7 +92,7 @@ func (g *Guard) judge(r *http.Request) (code int, why string) {
 
 // open reports whether a path needs no token: it tells nothing but that
 // gleaner is there.
-func (g *Guard) open(path string) bool { return path == "/healthz" || path == "/readyz" }
+func open(path string) bool { return path == "/healthz" || path == "/readyz" }
 
 // authorized compares digests in constant time: neither how much of the token
 // is right nor how long it is shows in the time it takes.

@@ -60,7 +60,15 @@ func newClient(cmd *cobra.Command) (*client, error) {
 			return nil, err
 		}
 		defer release()
-		return (&net.Dialer{}).DialContext(ctx, "unix", address)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", address)
+		if err != nil {
+			return nil, err
+		}
+		if err := trustPeer(conn); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return conn, nil
 	}}
 	return c, nil
 }
@@ -88,6 +96,10 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	response, err := c.http.Do(request)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	var untrusted *input.Error
+	if errors.As(err, &untrusted) {
+		return nil, untrusted
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) || errors.Is(err, os.ErrNotExist) {

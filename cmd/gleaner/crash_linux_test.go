@@ -113,13 +113,19 @@ type up struct {
 // busy this machine is.
 func startUp(t *testing.T, dir string, flags ...string) *up {
 	t.Helper()
+	return startUpIn(t, dir, "true", flags...)
+}
+
+// startUpIn starts a gleaner after a command of the shell has set its limits.
+func startUpIn(t *testing.T, dir, limits string, flags ...string) *up {
+	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	args := append([]string{"up", "--data", dir, "--listen", "none", "--policy", "stock"}, flags...)
-	u := &up{t: t, dir: dir, cmd: exec.Command("gleaner", args...)}
+	args := append([]string{"-c", limits + ` && exec gleaner "$@"`, "sh", "up", "--data", dir, "--listen", "none", "--policy", "stock"}, flags...)
+	u := &up{t: t, dir: dir, cmd: exec.Command("sh", args...)}
 	u.cmd.Stderr = log
 	if err := u.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +43,23 @@ func openData(cmd *cobra.Command) (kv.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := pebble.Open(kvDir(dir))
+	if os.Geteuid() == 0 { // whoever can change it would have root write where he likes
+		if dir, err = trustData(dir); err != nil {
+			return nil, err
+		}
+	}
+	return openStore(dir, pebble.Options{Short: func(lack error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the store in %s has no room: %v\n", dir, lack)
+		os.Exit(exitFailure) // the store would wait; a command does not
+	}})
+}
+
+// openStore opens the metadata in a data directory.
+func openStore(dir string, o pebble.Options) (kv.Store, error) {
+	if err := trustStore(dir); err != nil {
+		return nil, err
+	}
+	store, err := pebble.Open(kvDir(dir), o)
 	switch {
 	case errors.Is(err, kv.ErrHeld):
 		return nil, heldError{input.Errorf("--data", "another process holds %s; stop it first, or name another directory", dir)}

@@ -93,13 +93,26 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	for _, s := range j.Stages {
 		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.String())
 	}
-	if err := t.print(out); err != nil || len(j.Running) == 0 {
+	if err := t.print(out); err != nil {
 		return err
 	}
+	if len(j.Running) > 0 {
+		fmt.Fprintln(out)
+		t = newTable("running", ">for", ">slowed down")
+		for _, r := range slices.Backward(j.Running) {
+			t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
+		}
+		if err := t.print(out); err != nil {
+			return err
+		}
+	}
+	if len(j.Delayed) == 0 {
+		return nil
+	}
 	fmt.Fprintln(out)
-	t = newTable("running", ">for", ">slowed down")
-	for _, r := range slices.Backward(j.Running) {
-		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
+	t = newTable("run again", ">in", "after")
+	for _, d := range j.Delayed {
+		t.row(d.Name, max(time.Until(d.Until), 0).Round(100*time.Millisecond).String(), d.Reason)
 	}
 	return t.print(out)
 }

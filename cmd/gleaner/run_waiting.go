@@ -74,6 +74,13 @@ func waitsFor(j *board.Job, s web.Status) string {
 		return ""
 	}
 	st := &j.Stages[next]
+	if len(s.Short) > 0 {
+		return fmt.Sprintf("%s waits (%s); it is tried again and again", s.Short[0].Of, s.Short[0].Because)
+	}
+	if len(j.Delayed) > 0 {
+		d := j.Delayed[0]
+		return fmt.Sprintf("the last run of a task failed (%s); %s starts at %s", d.Reason, d.Name, d.Until.Local().Format(time.TimeOnly))
+	}
 	need, free := st.Request, freeToHarvest(s)
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GiB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {

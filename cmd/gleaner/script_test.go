@@ -103,7 +103,7 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func hold(ts *testscript.TestScript, _ bool, args []string) {
-	store, err := pebble.Open(kvDir(ts.MkAbs(args[0])))
+	store, err := pebble.Open(kvDir(ts.MkAbs(args[0])), pebble.Options{})
 	ts.Check(err)
 	ts.Defer(func() { store.Close() })
 }

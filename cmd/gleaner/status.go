@@ -115,6 +115,9 @@ func statusText(ctx context.Context, c *client) (string, error) {
 		fmt.Fprintf(&out, "\nthe primary is %s: mean %.0f%%, peak %.0f%%\n", s.Class.Pattern, 100*s.Class.Mean, 100*s.Class.Peak)
 	}
 	fmt.Fprintln(&out)
+	for _, short := range s.Short {
+		fmt.Fprintf(&out, "no room since %s: %s waits: %s\n", short.Since.Local().Format(time.TimeOnly), short.Of, short.Because)
+	}
 	return out.String() + jobsText(jobs) + killsText(s.Last), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"gleaner/harvest"
 	"gleaner/history"
 	"gleaner/input"
+	"gleaner/kv/pebble"
 	"gleaner/local"
 	"gleaner/web"
 )
@@ -95,9 +97,6 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
 	if f.server == "" {
 		if f.server, err = os.Hostname(); err != nil {
 			return input.Errorf("--server", "this machine has no name; give it one")
@@ -106,8 +105,18 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err := history.CheckName(f.server); err != nil {
 		return input.Errorf("--server", "%v", err)
 	}
+	if dir, err = trustData(dir); err != nil {
+		return err
+	}
+	if err := trustAll(dir); err != nil {
+		return err
+	}
+	makeThreads()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	store, err := openData(cmd)
+	shown := board.New(harvest.Reserve{})
+	short := &shortages{shown: shown, log: log, told: map[string]time.Time{}}
+	files := shareFiles(fileLimit())
+	store, err := openStore(dir, pebble.Options{Files: files.store, Short: short.of("the store")})
 	if err != nil {
 		return err
 	}
@@ -117,16 +126,15 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(policy)})
+		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Most: files.tasks, Short: short.tell})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	u := &upped{flags: f, log: log, world: world, history: past, dir: dir}
+	u := &upped{flags: f, log: log, world: world, history: past, dir: dir, policy: policy, shown: shown, short: short, files: files}
 	if u.reserve, err = f.reserve(world.Machine().Size()); err != nil {
 		return err
 	}
-	u.policy = policy
 	return u.run(cmd.Context())
 }
 
@@ -170,6 +178,9 @@ type upped struct {
 	dir     string
 	reserve harvest.Reserve
 	policy  harvest.Policy
+	shown   *board.Board
+	short   *shortages
+	files   fileShare
 }
 
 // most is what one task may be given: beside the reserve and a primary that
@@ -185,16 +196,16 @@ func (u *upped) most() cluster.Resources {
 func (u *upped) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	shown := board.New(u.reserve)
-	shown.Machine = coresAndDisk(u.world.Machine().Size())
+	u.shown.Reserve = u.reserve
+	u.shown.Machine = coresAndDisk(u.world.Machine().Size())
 	learner, err := newLearner(ctx, u.world, u.history, u.log)
 	if err != nil {
 		return err
 	}
-	api := &web.API{Board: shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+	api := &web.API{Board: u.shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
 		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
-	failed := make(chan error, 4)
-	served, err := serve(u.dir, u.flags, api, failed)
+	failed := make(chan error, 8) // more than there are to fail
+	served, err := u.serve(api, failed)
 	if err != nil {
 		return err
 	}
@@ -211,11 +222,12 @@ func (u *upped) run(ctx context.Context) error {
 		Reserve:   u.reserve,
 		Unguarded: !harvest.Guarded(u.policy),
 	}
-	go func() { failed <- diary.keep(ctx) }()
-	go func() { failed <- learner.keep(ctx) }()
-	go func() { failed <- u.upkeep(ctx, shown) }()
+	var keepers sync.WaitGroup
+	for _, keep := range []func(context.Context) error{diary.keep, learner.keep, u.upkeep} {
+		keepers.Go(func() { failed <- keep(ctx) })
+	}
 	loop := make(chan error, 1)
-	go func() { loop <- control.Run(ctx, u.world, brain, recorders{shown, diary, learner, logged{u.log}}) }()
+	go func() { loop <- control.Run(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}}) }()
 	select {
 	case err = <-failed:
 		stop()
@@ -228,7 +240,24 @@ func (u *upped) run(ctx context.Context) error {
 	}
 	served.close()
 	u.stop()
+	within(parting, keepers.Wait) // a store that waits for room keeps them
 	return err
+}
+
+// parting is how long those who keep the history may take to end.
+const parting = 2 * time.Second
+
+// within waits until do is done, but not for longer than patience lasts.
+func within(patience time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // stop ends the tasks and tells which will be run again.

@@ -9,7 +9,6 @@ import (
 	"gleaner/classify"
 	"gleaner/cluster"
 	"gleaner/control"
-	"gleaner/control/board"
 	"gleaner/history"
 )
 
@@ -57,6 +56,8 @@ func (l logged) Action(a cluster.Action) error {
 	switch a.Kind {
 	case cluster.KillTask:
 		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
+	case cluster.DelayTask:
+		l.Info("waits before it is run again", "task", a.Task.String(), "for", a.Pause.String())
 	case cluster.FinishJob:
 		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
 	}
@@ -74,6 +75,7 @@ type diary struct {
 	since time.Time
 	sum   cluster.Resources
 	n     int
+	full  bool // the last page found no place
 }
 
 // pageEvery is how often the history gets a sample.
@@ -98,11 +100,16 @@ func (d *diary) Event(ev cluster.Event) error {
 	}
 	cpu, _ := history.Clamp(float64(d.sum.CPU) / float64(d.n) / float64(d.size.CPU))
 	mem, _ := history.Clamp(float64(d.sum.Memory) / float64(d.n) / float64(d.size.Memory))
+	full := false
 	select {
 	case d.pages <- history.Sample{Milli: ev.At.UnixMilli(), Server: ev.Use[0].On, CPU: cpu, Mem: mem}:
 	default:
-		d.log.Error("the history does not keep up; a sample is lost")
+		full = true
 	}
+	if full && !d.full {
+		d.log.Error("the history does not keep up; samples are lost until it does")
+	}
+	d.full = full
 	d.since, d.sum, d.n = ev.At, cluster.Resources{}, 0
 	return nil
 }
@@ -123,7 +130,7 @@ func (d *diary) keep(ctx context.Context) error {
 }
 
 // upkeep classifies the primary and forgets old jobs, now and every day.
-func (u *upped) upkeep(ctx context.Context, shown *board.Board) error {
+func (u *upped) upkeep(ctx context.Context) error {
 	days := time.NewTicker(24 * time.Hour)
 	defer days.Stop()
 	for {
@@ -132,9 +139,9 @@ func (u *upped) upkeep(ctx context.Context, shown *board.Board) error {
 		}
 		old := time.Now().Add(-u.flags.keep)
 		if err := u.world.Prune(old); err != nil {
-			return err
+			u.log.Error("not all old jobs could be forgotten; they will be tomorrow", "error", err)
 		}
-		shown.Forget(old)
+		u.shown.Forget(old)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

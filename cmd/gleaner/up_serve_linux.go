@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"gleaner/input"
 	"gleaner/web"
@@ -24,6 +29,8 @@ import (
 type serving struct {
 	servers []*http.Server
 	names   []string
+	log     *slog.Logger
+	failed  chan<- error
 }
 
 func (s *serving) where() string { return strings.Join(s.names, ", ") }
@@ -42,52 +49,71 @@ func (s *serving) close() {
 
 // serve offers the API on a socket in the data directory, which the directory's
 // permissions guard, and on the network, guarded by the token.
-func serve(dir string, f upFlags, api *web.API, failed chan<- error) (*serving, error) {
-	s := &serving{}
+func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
+	s := &serving{log: u.log, failed: failed}
 	var network net.Listener
+	var secure *tls.Config
 	var guard *web.Guard
-	if f.listen != "none" {
-		token, err := readToken(filepath.Join(dir, "token"))
+	if u.flags.listen != "none" {
+		token, err := readToken(tokenPath(u.dir))
 		if err != nil {
 			return nil, err
 		}
-		if network, guard, err = listen(f); err != nil {
+		if network, secure, guard, err = listen(u.flags); err != nil {
 			return nil, err
 		}
 		guard.Token = token
 	}
-	socket, err := listenSocket(dir)
+	socket, err := listenSocket(u.dir)
 	if err != nil {
 		if network != nil {
 			network.Close()
 		}
 		return nil, err
 	}
-	s.start(socket, "socket "+socketPath(dir), api.Handler(), failed)
+	// The socket has files of its own: strangers cannot take those of its user.
+	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.of("the socket")}, u.files.socket)
+	s.start(&http.Server{Handler: api.Handler()}, socket, "socket "+socketPath(u.dir))
 	if network != nil {
-		scheme := "http"
-		if f.cert != "" {
-			scheme = "https"
-		}
-		s.start(network, scheme+"://"+network.Addr().String(), guard.Wrap(api.Handler()), failed)
+		s.startNetwork(u, network, secure, guard.Wrap(api.Handler()))
 	}
 	return s, nil
 }
 
-func (s *serving) start(l net.Listener, name string, h http.Handler, failed chan<- error) {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+func (s *serving) startNetwork(u *upped, l net.Listener, secure *tls.Config, h http.Handler) {
+	door := &web.Door{Listener: web.Steady{Listener: l, Short: u.short.of("the network")}, Strangers: u.files.strangers, Known: u.files.known}
+	server := &http.Server{Handler: h, ConnContext: door.Context}
+	if secure != nil {
+		s.start(server, tls.NewListener(door, secure), "https://"+l.Addr().String())
+		return
+	}
+	s.start(server, door, "http://"+l.Addr().String())
+}
+
+func (s *serving) start(server *http.Server, l net.Listener, name string) {
+	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes = 5*time.Second, 30*time.Second, time.Minute, 1<<16
+	server.ErrorLog = log.New(ownFaults{s.log}, "", 0)
 	s.servers, s.names = append(s.servers, server), append(s.names, name)
 	go func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			failed <- fmt.Errorf("serve %s: %w", name, err)
+			s.failed <- fmt.Errorf("serve %s: %w", name, err)
 		}
 	}()
 }
 
-func listenSocket(dir string) (net.Listener, error) {
-	if err := os.Chmod(filepath.Dir(socketPath(dir)), 0o700); err != nil {
-		return nil, err
+// ownFaults lets through what a server complains of that is our fault. What
+// strangers do wrong, as a handshake that fails, would let them fill the log.
+type ownFaults struct{ log *slog.Logger }
+
+func (o ownFaults) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic serving")) {
+		o.log.Error("a request failed", "error", string(line))
 	}
+	return len(line), nil
+}
+
+// listenSocket opens the socket. It stands in a directory that is ours alone.
+func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(socketPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // it is a dead one's: the data directory is held by us
 	}
@@ -96,34 +122,38 @@ func listenSocket(dir string) (net.Listener, error) {
 		return nil, err
 	}
 	defer release()
-	return net.Listen("unix", address)
+	l, err := net.Listen("unix", address)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(socketPath(dir), 0o600)
 }
 
 // listen opens the network address. What is not loopback needs TLS, and then
 // is called by the names in the certificate.
-func listen(f upFlags) (net.Listener, *web.Guard, error) {
+func listen(f upFlags) (net.Listener, *tls.Config, *web.Guard, error) {
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
-		return nil, nil, input.Errorf("--listen", "%q is not an address and a port", f.listen)
+		return nil, nil, nil, input.Errorf("--listen", "%q is not an address and a port", f.listen)
 	}
 	guard := &web.Guard{Host: web.Loopback}
 	if (f.cert == "") != (f.key == "") {
-		return nil, nil, input.Errorf("--tls-cert", "goes with --tls-key")
+		return nil, nil, nil, input.Errorf("--tls-cert", "goes with --tls-key")
 	}
 	if f.cert == "" {
 		if !web.Loopback(host) {
-			return nil, nil, input.Errorf("--listen", "%s is not loopback; whoever reaches it could run commands here, so it needs --tls-cert and --tls-key", f.listen)
+			return nil, nil, nil, input.Errorf("--listen", "%s is not loopback; whoever reaches it could run commands here, so it needs --tls-cert and --tls-key", f.listen)
 		}
 		l, err := net.Listen("tcp", f.listen)
-		return l, guard, listenError(f, err)
+		return l, nil, guard, listenError(f, err)
 	}
 	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return nil, nil, input.Errorf("--tls-cert", "%v", err)
+		return nil, nil, nil, input.Errorf("--tls-cert", "%v", err)
 	}
 	guard.Host = func(name string) bool { return web.Loopback(name) || cert.Leaf.VerifyHostname(name) == nil }
-	l, err := tls.Listen("tcp", f.listen, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
-	return l, guard, listenError(f, err)
+	l, err := net.Listen("tcp", f.listen)
+	return l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, guard, listenError(f, err)
 }
 
 func listenError(f upFlags, err error) error {
@@ -135,6 +165,8 @@ func listenError(f upFlags, err error) error {
 	}
 	return nil
 }
+
+func tokenPath(dir string) string { return filepath.Join(dir, "token") }
 
 // readToken reads the token, or makes one.
 func readToken(name string) (string, error) {
@@ -149,17 +181,10 @@ func readToken(name string) (string, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", input.Errorf(name, "others may read this token (mode %04o); remove it, and a new one will be made", info.Mode().Perm())
-	}
-	text, err := os.ReadFile(name)
+	text, err := readSecret(name)
 	token := strings.TrimSpace(string(text))
 	if err == nil && len(token) < 2*len(random) {
-		return "", input.Errorf(name, "too short for a token; remove it, and a new one will be made")
+		return "", input.Errorf(name, "too short for a token; 'rm %s' mends it: a new one will be made", quoted(name))
 	}
 	return token, err
 }

@@ -38,6 +38,15 @@ type Job struct {
 	Kills     int           `json:"kills"`            // of its tasks
 	Stages    []Stage       `json:"stages"`
 	Running   []Run         `json:"running"` // the oldest first
+	Delayed   []Delay       `json:"delayed,omitempty"`
+}
+
+// A Delay is a task that has failed and waits before it is run again.
+type Delay struct {
+	Task   cluster.TaskID `json:"-"` // its next run
+	Name   string         `json:"task"`
+	Until  time.Time      `json:"until"`
+	Reason string         `json:"reason"` // why it failed
 }
 
 // A Stage is what is shown of one.
@@ -82,6 +91,14 @@ type Class struct {
 	PeriodHours float64         `json:"period_hours,omitempty"`
 }
 
+// A Shortage is a part of gleaner that waits for files, memory, processes or
+// room on the disk.
+type Shortage struct {
+	Of      string    `json:"of"`
+	Since   time.Time `json:"since"`
+	Because string    `json:"because"`
+}
+
 // A Status is the whole at a glance.
 type Status struct {
 	At      time.Time         `json:"at"` // of the last sample
@@ -99,7 +116,8 @@ type Status struct {
 	Last    []Kill            `json:"last_kills"`
 	// Dilation is that of the running tasks whose loading is known, on average;
 	// 0 when there are none.
-	Dilation float64 `json:"dilation,omitempty"`
+	Dilation float64    `json:"dilation,omitempty"`
+	Short    []Shortage `json:"short,omitempty"` // what waits for room
 }
 
 // A Board keeps what was last known of one server and its jobs.
@@ -107,8 +125,8 @@ type Board struct {
 	// Machine gives the resources that loadings speak of, cores first. Nil:
 	// slow-downs are not foreseen. Set it before the first event.
 	Machine dilation.Machine
-
-	reserve harvest.Reserve
+	// Reserve is what is kept free. Set it before the first event.
+	Reserve harvest.Reserve
 
 	mu     sync.Mutex
 	status Status
@@ -117,7 +135,7 @@ type Board struct {
 
 // New gives an empty board.
 func New(reserve harvest.Reserve) *Board {
-	return &Board{reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
+	return &Board{Reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
 }
 
 // lastKills is how many kills are shown.
@@ -129,7 +147,7 @@ func (b *Board) Event(ev cluster.Event) error {
 	defer b.mu.Unlock()
 	switch ev.Kind {
 	case cluster.ServerJoined:
-		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.reserve.Of(ev.Server.Size())
+		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.Reserve.Of(ev.Server.Size())
 	case cluster.UseReported:
 		for _, use := range ev.Use {
 			b.status.At, b.status.Primary = ev.At, use.Primary
@@ -148,27 +166,31 @@ func (b *Board) Event(ev cluster.Event) error {
 		}
 	case cluster.TaskStarted:
 		b.started(ev)
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		b.stopped(ev)
 	}
 	return nil
 }
 
-// Action takes in what was decided: the end of a job.
+// Action takes in what was decided: the end of a job, and what is run again later.
 func (b *Board) Action(a cluster.Action) error {
-	if a.Kind != cluster.FinishJob {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if j := b.jobs[a.ID]; j != nil {
-		j.end(time.Now(), a.Reason)
+	switch a.Kind {
+	case cluster.FinishJob:
+		if j := b.jobs[a.ID]; j != nil {
+			j.end(time.Now(), a.Reason)
+		}
+	case cluster.DelayTask:
+		if j := b.jobs[a.Task.Job]; j != nil {
+			j.Delayed = append(j.Delayed, Delay{a.Task, a.Task.String(), time.Now().Add(a.Pause), a.Reason})
+		}
 	}
 	return nil
 }
 
 func (j *Job) end(at time.Time, reason string) {
-	j.Ended, j.Reason, j.State = at, reason, Failed
+	j.Ended, j.Reason, j.State, j.Delayed = at, reason, Failed, nil
 	switch reason {
 	case "":
 		j.State = Finished
@@ -250,6 +272,7 @@ func (b *Board) started(ev cluster.Event) {
 	if j.Ended.IsZero() {
 		j.State = Running
 	}
+	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
 	j.Running = append(j.Running, Run{Task: ev.Task, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 	if st := j.stage(ev.Task.Stage); st != nil {
 		st.Running++
@@ -289,6 +312,23 @@ func (b *Board) stopped(ev cluster.Event) {
 	}
 }
 
+// Short takes in that a part of gleaner waits, and why, or with nil that it
+// goes on. It reports whether that is news.
+func (b *Board) Short(of string, because error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.status.Short, func(s Shortage) bool { return s.Of == of })
+	switch {
+	case because != nil && i < 0:
+		b.status.Short = append(b.status.Short, Shortage{of, time.Now(), because.Error()})
+	case because == nil && i >= 0:
+		b.status.Short = slices.Delete(b.status.Short, i, i+1)
+	default:
+		return false
+	}
+	return true
+}
+
 // Forget drops the jobs that ended before a moment.
 func (b *Board) Forget(before time.Time) {
 	b.mu.Lock()
@@ -305,7 +345,7 @@ func (b *Board) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	s.Last = slices.Clone(s.Last)
+	s.Last, s.Short = slices.Clone(s.Last), slices.Clone(s.Short)
 	for _, j := range b.jobs {
 		if !j.Ended.IsZero() {
 			continue

@@ -26,7 +26,14 @@ const (
 	maxStages = 1000
 	maxCores  = 1_000_000
 	maxRetry  = 1000
+	maxProcs  = 4_194_304 // that Linux can number
 )
+
+// MinMemory is the least a task may ask for. A shell with a pipeline of two
+// needs 1 MiB in a control group of its own (the process tables and stacks that
+// the kernel keeps for it count too); a process with less than 8 KiB cannot
+// even be killed. Four times that leaves room for larger pages and shells.
+const MinMemory = 4 << 20
 
 // names are what jobs and stages may be called: they are parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
@@ -123,7 +130,13 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
 		case "memory":
-			st.Request.Memory, err = f.size(value)
+			if st.Request.Memory, err = f.size(value, "memory"); err == nil && st.Request.Memory < MinMemory {
+				err = f.Wrong(value, "memory is %q: a task needs at least 4MiB, or not even a shell starts", value.Value)
+			}
+		case "processes":
+			st.Processes, err = f.Count(value, "processes", 2, maxProcs)
+		case "output":
+			st.Output, err = f.size(value, "output")
 		case "command":
 			st.Command, err = f.Texts(value, "command")
 			if err == nil && (len(st.Command) == 0 || st.Command[0] == "") {
@@ -174,13 +187,13 @@ func (f *file) cores(n *yaml.Node) (cluster.MilliCPU, error) {
 	return cores, nil
 }
 
-func (f *file) size(n *yaml.Node) (cluster.Bytes, error) {
+func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 	size, err := ParseSize(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || size == 0 {
 		if err == nil {
 			err = errors.New("must be more than nothing")
 		}
-		return 0, f.Wrong(n, "memory is %q: %v", n.Value, err)
+		return 0, f.Wrong(n, "%s is %q: %v", field, n.Value, err)
 	}
 	return size, nil
 }

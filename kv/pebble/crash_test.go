@@ -247,7 +247,7 @@ func TestCrashWhileOpening(t *testing.T) {
 			}))
 		}
 	}
-	s, err := open("data/store", watchedDisk{memory, crash})
+	s, err := open("data/store", watchedDisk{memory, crash}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestCrashWhileOpening(t *testing.T) {
 		t.Fatalf("only %d crashes", len(images))
 	}
 	for i, image := range images {
-		again, err := open("data/store", image)
+		again, err := open("data/store", image, 0)
 		if err != nil {
 			t.Fatalf("crash %d: %v", i, err)
 		}

@@ -30,10 +30,20 @@ const (
 	markerText = "gleaner kv format %d\n"
 )
 
+// Options say how a store lives with a machine that is short of something.
+type Options struct {
+	// Files is how many files may be kept open at once; 0: a thousand.
+	Files int
+	// Short is told when the store has to wait: the disk is full, or there are
+	// no files or memory to be had. It is told nil when the store goes on. Nil:
+	// nobody is told.
+	Short func(error)
+}
+
 // Open opens the store in dir, or begins one if dir is empty or not there. A
 // directory that cannot be a store of ours is an input.Error and stays as it is;
 // one that is open already, in whichever process, is kv.ErrHeld besides.
-func Open(dir string) (*Store, error) {
+func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir) // the lock knows a directory by its name alone
 	if err != nil {
 		return nil, err
@@ -41,10 +51,19 @@ func Open(dir string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	return open(dir, vfs.Default)
+	if o.Short == nil {
+		o.Short = func(error) {}
+	}
+	patient := &patientDisk{FS: vfs.Default, short: o.Short}
+	s, err := open(dir, patient, o.Files)
+	if err != nil {
+		return nil, err
+	}
+	s.stuck = patient.stuck
+	return s, nil
 }
 
-func open(dir string, disk vfs.FS) (*Store, error) {
+func open(dir string, disk vfs.FS, files int) (*Store, error) {
 	entries, err := inspect(dir, disk)
 	if err != nil {
 		return nil, err
@@ -53,11 +72,11 @@ func open(dir string, disk vfs.FS) (*Store, error) {
 	if err != nil {
 		return nil, lockError(dir, err)
 	}
-	db, err := start(dir, disk, lock, holdsData(entries))
+	db, err := start(dir, disk, lock, files, holdsData(entries))
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &Store{dir: dir, db: db, lock: lock, flights: newFlights()}, nil
+	return &Store{dir: dir, db: db, lock: lock, flights: newFlights(), stuck: func() error { return nil }}, nil
 }
 
 // inspect makes sure that dir is a store of ours, or free to become one, and
@@ -66,7 +85,7 @@ func inspect(dir string, disk vfs.FS) ([]string, error) {
 	if info, err := disk.Stat(dir); err == nil && !info.IsDir() {
 		return nil, input.Errorf(dir, "is a file; the store needs a directory")
 	}
-	if err := disk.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
 	entries, err := disk.List(dir)
@@ -117,7 +136,7 @@ func holdsData(entries []string) bool {
 	return false
 }
 
-func start(dir string, disk vfs.FS, lock *pebble.Lock, mustExist bool) (*pebble.DB, error) {
+func start(dir string, disk vfs.FS, lock *pebble.Lock, files int, mustExist bool) (*pebble.DB, error) {
 	if _, err := disk.Stat(disk.PathJoin(dir, marker)); err != nil {
 		if err := writeMarker(dir, disk); err != nil {
 			return nil, unwritable(dir, err)
@@ -128,6 +147,7 @@ func start(dir string, disk vfs.FS, lock *pebble.Lock, mustExist bool) (*pebble.
 		Lock:               lock,
 		ErrorIfNotExists:   mustExist,
 		FormatMajorVersion: pebble.FormatTableFormatV6,
+		MaxOpenFiles:       files,
 		MemTableSize:       16 << 20,
 		CacheSize:          64 << 20,
 		Levels:             [7]pebble.LevelOptions{{BlockSize: blockSize}}, // the others follow
@@ -220,7 +240,8 @@ func plain(err error) error {
 }
 
 // quiet keeps Pebble's chatter to itself. What Pebble calls fatal is a disk that
-// refused a log write: nobody can say any more what is durable, so nothing goes on.
+// refused a log write for another reason than want of room: nobody can say any
+// more what is durable, so nothing goes on.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}

@@ -46,7 +46,7 @@ func TestBadDirectory(t *testing.T) {
 	})
 	t.Run("read-only", func(t *testing.T) {
 		dir := "/proc/gleaner" // where even root can make nothing
-		_, err := Open(dir)
+		_, err := Open(dir, Options{})
 		if err == nil || !input.Is(err) || !strings.HasPrefix(err.Error(), dir+": cannot be written: ") {
 			t.Errorf("got error %v", err)
 		}
@@ -64,7 +64,7 @@ func TestBadDirectory(t *testing.T) {
 // refused makes sure that opening dir is the user's mistake, told in one line.
 func refused(t *testing.T, dir, want string) {
 	t.Helper()
-	_, err := Open(dir)
+	_, err := Open(dir, Options{})
 	if err == nil || !input.Is(err) || err.Error() != dir+": "+want {
 		t.Errorf("got error %v, want an input error %s: %s", err, dir, want)
 	}
@@ -81,7 +81,7 @@ func write(t *testing.T, name, text string) {
 // in another process.
 func TestHeld(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir)
+	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestHeld(t *testing.T) {
 	release := holdElsewhere(t, dir)
 	held(t, dir)
 	release()
-	s, err = Open(dir)
+	s, err = Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestHeld(t *testing.T) {
 
 func held(t *testing.T, dir string) {
 	t.Helper()
-	_, err := Open(dir)
+	_, err := Open(dir, Options{})
 	if !errors.Is(err, kv.ErrHeld) || !input.Is(err) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("open %s, which is open: got error %v", dir, err)
 	}
@@ -143,7 +143,7 @@ func TestHold(t *testing.T) {
 	if dir == "" {
 		t.Skip("only as a process of TestHeld")
 	}
-	s, err := Open(dir)
+	s, err := Open(dir, Options{})
 	fmt.Println(map[bool]string{true: "held", false: "not held"}[err == nil])
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestDamaged(t *testing.T) {
 
 // makeStore makes a store of which half is in a table file, half in the log.
 func makeStore(t *testing.T, dir string) {
-	s, err := Open(dir)
+	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func makeStore(t *testing.T, dir string) {
 }
 
 func readAll(t *testing.T, dir string) error {
-	s, err := Open(dir)
+	s, err := Open(dir, Options{})
 	if err != nil {
 		return err
 	}

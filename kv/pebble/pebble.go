@@ -12,19 +12,22 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"gleaner/kv"
 )
 
-// A Store is a kv.Store in a directory that no other may open meanwhile.
+// A Store is a kv.Store in a directory that no other may open meanwhile. When
+// the disk is full its writes wait until there is room.
 type Store struct {
 	dir     string
 	db      *pebble.DB
 	lock    *pebble.Lock
 	flights *flights
 	naming  sync.Mutex
+	stuck   func() error // what the disk waits for now
 }
 
 // Table gives the table of that name.
@@ -43,9 +46,25 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 	return loose{&table{store: s, prefix: tablePrefix(name), loose: true}}, nil
 }
 
-// Close lets go of the directory.
+// patience is how long Close waits for a disk that waits for room.
+const patience = time.Second
+
+// Close lets go of the directory. Where the disk has no room to close in order,
+// the directory stays held until this process ends; what was acknowledged is
+// on disk.
 func (s *Store) Close() error {
-	return errors.Join(s.db.Close(), s.lock.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(s.db.Close(), s.lock.Close()) }()
+	for {
+		select {
+		case err := <-closed:
+			return err
+		case <-time.After(patience):
+			if lack := s.stuck(); lack != nil {
+				return fmt.Errorf("kv: close the store in %s: %w", s.dir, lack)
+			}
+		}
+	}
 }
 
 // What the first byte of a stored key says the rest is.

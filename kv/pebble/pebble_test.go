@@ -31,7 +31,7 @@ func TestConformanceOnDisk(t *testing.T) {
 // openAt opens a store that is closed when the test ends.
 func openAt(t testing.TB, dir string, disk vfs.FS) *Store {
 	t.Helper()
-	s, err := open(dir, disk)
+	s, err := open(dir, disk, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

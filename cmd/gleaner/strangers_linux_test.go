@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/control/board"
+)
+
+// crowd is how many connections a stranger holds.
+const crowd = 1100
+
+// TestStrangersCostNothing lets a stranger hold more silent connections than
+// gleaner may have files, and dial again whenever one is closed. Meanwhile jobs
+// that come through the API and through the socket run to their end.
+func TestStrangersCostNothing(t *testing.T) {
+	if limit := fileLimit(); limit < 2*crowd {
+		t.Skipf("the test itself needs %d files and may open %d", 2*crowd, limit)
+	}
+	limits := []int{1024, 512}
+	if os.Getenv("GLEANER_LONG") != "" {
+		limits = append(limits, 256)
+	}
+	for _, limit := range limits {
+		t.Run(fmt.Sprint(limit, " files"), func(t *testing.T) {
+			dir := t.TempDir()
+			u := startUpIn(t, dir, fmt.Sprint("ulimit -n ", limit), "--listen", "127.0.0.1:0")
+			u.gleaner("status")
+			url, token := u.address(), readText(t, filepath.Join(dir, "token"))
+			s := besiege(t, strings.TrimPrefix(url, "http://"))
+			defer s.leave()
+
+			const job = "name: %s\nstages: [{name: s, tasks: 20, cpu: 0.1, memory: 32MiB, command: [sh, -c, 'sleep 0.1']}]\n"
+			if code, body := post(t, freshClient(), url+"/api/v1/jobs", token, fmt.Sprintf(job, "api"), func(*http.Request) {}); code != http.StatusCreated {
+				t.Fatalf("%d: %s", code, body)
+			}
+			file := filepath.Join(t.TempDir(), "job.yaml")
+			writeText(t, file, fmt.Sprintf(job, "socket"))
+			u.gleaner("run", file)
+			slowest := time.Duration(0)
+			for range 10 {
+				begin := time.Now()
+				if code, body := get(t, freshClient(), url+"/api/v1/status", token); code != http.StatusOK {
+					t.Errorf("%d: %s", code, body)
+				}
+				slowest = max(slowest, time.Since(begin))
+			}
+			for _, name := range []string{"api", "socket"} {
+				if j := u.await(name); j.State != board.Finished || j.Stages[0].Failures > 0 {
+					t.Errorf("%s: %s: %s, %d failures", name, j.State, j.Reason, j.Stages[0].Failures)
+				}
+			}
+			if u.gone() {
+				t.Error("gleaner has ended")
+			}
+			log := readText(t, filepath.Join(dir, "log"))
+			if n := strings.Count(log, "no room") + strings.Count(log, "http:"); n > 10 {
+				t.Errorf("%d lines of complaint in the log", n)
+			}
+			t.Logf("%d connections by a stranger; the slowest of 10 answers to who has the token took %s", s.dialled.Load(), slowest.Round(time.Millisecond))
+		})
+	}
+}
+
+// Tasks get the limit of files that gleaner was started with, which for itself
+// is the hard one.
+func TestFileLimitIsRaisedAndGivenBack(t *testing.T) {
+	dir := t.TempDir()
+	u := startUpIn(t, dir, "ulimit -Sn 300 && ulimit -Hn 1000")
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	writeText(t, file, "name: limits\nstages: [{name: s, cpu: 0.1, memory: 32MiB, command: [sh, -c, 'ulimit -Sn; ulimit -Hn']}]\n")
+	u.gleaner("run", file)
+	u.await("limits")
+	if out := string(u.gleaner("logs", "job-1/s-0")); out != "300\n1000\n" {
+		t.Errorf("the task has %q", out)
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(u.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil || limit.Cur < 999 { // the runtime keeps one back
+		t.Errorf("gleaner has %d: %v", limit.Cur, err)
+	}
+}
+
+// A siege is a stranger who holds connections and says nothing.
+type siege struct {
+	stop    context.CancelFunc
+	all     sync.WaitGroup
+	dialled atomic.Int64
+}
+
+// besiege returns when every connection was there at least once.
+func besiege(t *testing.T, address string) *siege {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	s := &siege{stop: stop}
+	var arrived sync.WaitGroup
+	for range crowd {
+		arrived.Add(1)
+		s.all.Go(func() {
+			once := sync.OnceFunc(arrived.Done)
+			for ctx.Err() == nil {
+				s.hold(ctx, address, once)
+			}
+			once()
+		})
+	}
+	arrived.Wait()
+	return s
+}
+
+// hold keeps one connection for as long as it is let.
+func (s *siege) hold(ctx context.Context, address string, arrived func()) {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		time.Sleep(10 * time.Millisecond)
+		return
+	}
+	s.dialled.Add(1)
+	arrived()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_, _ = bufio.NewReader(conn).ReadByte()
+	conn.Close()
+}
+
+func (s *siege) leave() {
+	s.stop()
+	s.all.Wait()
+}
+
+// freshClient has no connection yet.
+func freshClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+}
+
+func get(t *testing.T, client *http.Client, url, token string) (int, string) {
+	t.Helper()
+	return post(t, client, url, token, "", func(r *http.Request) { r.Method = http.MethodGet })
+}
+
+// gone reports whether u has ended on its own.
+func (u *up) gone() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.cmd.Process.Pid))
+	return err != nil || strings.Contains(string(text), ") Z ")
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/input"
+)
+
+// Two users are trusted: root, and who runs this process. What gleaner takes
+// orders from or executes must be theirs, and nobody else's to change: else
+// whoever could would act as them. The refusal names the command that mends it.
+
+// trustData makes sure that nobody else can change what is in a data directory
+// or put another in its place (as sshd's StrictModes), and gives its name
+// without symbolic links. A directory that is not there is made, for us alone.
+func trustData(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	there, missing := dir, ""
+	for {
+		real, err := filepath.EvalSymlinks(there)
+		if err == nil {
+			there, dir = real, filepath.Join(real, missing)
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || there == "/" {
+			return "", input.Errorf("--data", "%s cannot be used: %v", dir, reason(err))
+		}
+		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
+	}
+	for parent := there; ; parent = filepath.Dir(parent) {
+		if parent != dir {
+			if err := trustParent(parent, dir); err != nil {
+				return "", err
+			}
+		}
+		if parent == "/" {
+			break
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", input.Errorf("--data", "%s cannot be made: %v", dir, reason(err))
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case !info.IsDir():
+		return "", input.Errorf("--data", "%s is not a directory", dir)
+	case !trustedOwner(info):
+		return "", input.Errorf("--data", "%s belongs to %s, who could run commands as %s; '%s' mends it, or name another directory", dir, owner(info), me(), chown("", dir))
+	case othersWrite(info):
+		return "", input.Errorf("--data", "others may write to %s (mode %04o), and so could run commands as %s; '%s' mends it", dir, mode(info), me(), "chmod 700 "+quoted(dir))
+	}
+	return dir, nil
+}
+
+// trustParent makes sure that nobody else can rename what stands in a directory
+// on the way to dir. A sticky one, as /tmp, lets nobody rename what is another's.
+func trustParent(parent, dir string) error {
+	info, err := os.Stat(parent)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !trustedOwner(info):
+		return input.Errorf("--data", "%s belongs to %s, who could put another directory in the place of %s; '%s' mends it, or name a directory elsewhere", parent, owner(info), dir, chown("", parent))
+	case othersWrite(info) && info.Mode()&fs.ModeSticky == 0:
+		return input.Errorf("--data", "others may write to %s (mode %04o), and so could put another directory in the place of %s; '%s' mends it", parent, mode(info), dir, "chmod go-w "+quoted(parent))
+	}
+	return nil
+}
+
+// trustStore makes sure that the metadata in a data directory is ours, and that
+// nobody else can read it.
+func trustStore(dir string) error {
+	return trustBelow(dir, "kv", "kv/*")
+}
+
+// trustAll does so with all that a gleaner which is up goes by or executes.
+func trustAll(dir string) error {
+	if err := trustSelf(); err != nil {
+		return err
+	}
+	if err := trustBelow(dir, "local", "local/lock", "local/jobs", "local/jobs/*"); err != nil {
+		return err
+	}
+	if _, err := readSecret(tokenPath(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// trustBelow makes sure that what is there of some names, or patterns of them,
+// below a data directory is ours. What an older gleaner left readable to others
+// is closed to them.
+func trustBelow(dir string, patterns ...string) error {
+	for _, pattern := range patterns {
+		names := []string{filepath.Join(dir, pattern)}
+		if parent, all := strings.CutSuffix(pattern, "/*"); all {
+			entries, err := os.ReadDir(filepath.Join(dir, parent))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			names = nil
+			for _, e := range entries {
+				names = append(names, filepath.Join(dir, parent, e.Name()))
+			}
+		}
+		for _, name := range names {
+			if err := trustOne(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trustOne looks at what stands in a directory that only we can write to, so
+// that it stays what it is.
+func trustOne(name string) error {
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return input.Errorf("--data", "%s is a symbolic link, which gleaner never makes; 'rm %s' mends it", name, quoted(name))
+	case !trustedOwner(info):
+		return input.Errorf("--data", "%s belongs to %s, who could make gleaner act as %s; if all in it can be trusted '%s' mends it, else '%s'", name, owner(info), me(), chown("-R", name), "rm -r "+quoted(name))
+	case othersWrite(info):
+		return input.Errorf("--data", "others may write to %s (mode %04o); if all in it can be trusted '%s' mends it, else '%s'", name, mode(info), "chmod -R go-rwx "+quoted(name), "rm -r "+quoted(name))
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(name, info.Mode().Perm()&0o700)
+	}
+	return nil
+}
+
+// trustSelf makes sure that the program which watches over tasks, this one, is
+// nobody else's to change when root runs it.
+func trustSelf() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	name, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat("/proc/self/exe") // the program that runs, also when its file was replaced
+	switch {
+	case err != nil:
+		return err
+	case !trustedOwner(info):
+		return input.Errorf(name, "this program belongs to %s, who could make it anything that root then runs; '%s' mends it", owner(info), chown("", name))
+	case othersWrite(info):
+		return input.Errorf(name, "others may write to this program (mode %04o), which root runs; '%s' mends it", mode(info), "chmod go-w "+quoted(name))
+	}
+	return nil
+}
+
+// readSecret reads a file that nobody else can read or write, or have put there.
+func readSecret(name string) ([]byte, error) {
+	mends := "'rm " + quoted(name) + "' mends it: a new one will be made"
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, input.Errorf(name, "this token is a symbolic link; %s", mends)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, input.Errorf(name, "this token is not a file; %s", mends)
+	case !trustedOwner(info):
+		return nil, input.Errorf(name, "this token belongs to %s; %s", owner(info), mends)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, input.Errorf(name, "others may read this token (mode %04o); %s", mode(info), mends)
+	case stat(info).Nlink > 1:
+		return nil, input.Errorf(name, "this token has another name elsewhere; %s", mends)
+	}
+	return io.ReadAll(io.LimitReader(f, 1<<10))
+}
+
+// trustPeer makes sure that who answers on a socket is a trusted user.
+func trustPeer(conn net.Conn) error {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	if ctl := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctl != nil || err != nil {
+		return errors.Join(ctl, err)
+	}
+	if trusted(peer.Uid) {
+		return nil
+	}
+	name := userName(peer.Uid)
+	return input.Errorf("--data", "the gleaner that answers there runs as %s, not as %s; ask it as that user: 'sudo -u %s gleaner …'", name, me(), name)
+}
+
+func stat(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
+
+func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
+func trustedOwner(info fs.FileInfo) bool { return trusted(stat(info).Uid) }
+
+// othersWrite reports whether somebody beside the owner may write. A user's own
+// group, which has the user's number, is the user; but for root's.
+func othersWrite(info fs.FileInfo) bool {
+	others := fs.FileMode(0o022)
+	if s := stat(info); s.Uid == s.Gid && s.Uid != 0 {
+		others = 0o002
+	}
+	return info.Mode().Perm()&others != 0
+}
+
+func mode(info fs.FileInfo) uint32 { return stat(info).Mode & 0o7777 }
+
+func owner(info fs.FileInfo) string { return userName(stat(info).Uid) }
+
+func me() string { return userName(uint32(os.Geteuid())) }
+
+// userName is the name of a user, or #1000 when there is none, as sudo takes it.
+func userName(uid uint32) string {
+	if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("#%d", uid)
+}
+
+// chown is the command that makes a file ours.
+func chown(flag, name string) string {
+	return strings.Join(strings.Fields("chown "+flag+" "+strings.TrimPrefix(me(), "#")), " ") + " " + quoted(name)
+}
+
+// quoted is a file name as a shell wants it.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return r > 127 || strings.ContainsRune("/._-+=@%,:", r) || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// reason drops the path from an error that is reported with it already.
+func reason(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}

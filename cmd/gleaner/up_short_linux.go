@@ -1,0 +1,75 @@
+package main
+
+import (
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"gleaner/control/board"
+)
+
+// A fileShare is how many files each part of a gleaner that is up may hold, so
+// that none takes what another needs. A quarter is kept back for all that opens
+// files for a moment: samples, the starts of tasks, what is written down.
+type fileShare struct {
+	strangers, known, socket, store, tasks int
+}
+
+// shareFiles divides the files that this process may have open. The Go runtime
+// has raised that to the hard limit, and gives the original one back to tasks.
+func shareFiles(limit int) fileShare {
+	eighth := max(limit/8, 8)
+	return fileShare{strangers: min(eighth, 128), known: min(eighth, 1000), socket: min(eighth, 1000), store: min(eighth, 1000), tasks: 2 * eighth}
+}
+
+// spareThreads is how many threads are made at the start: the runtime would end
+// the process when it needs another and the machine is out of processes.
+const spareThreads = 64
+
+func makeThreads() {
+	var made sync.WaitGroup
+	made.Add(spareThreads)
+	for range spareThreads {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread() // the runtime keeps it for later
+			made.Done()
+			made.Wait()
+		}()
+	}
+	made.Wait()
+}
+
+// tellEvery is how often at most it is said that the same part waits.
+const tellEvery = time.Minute
+
+// shortages tells, on the board and in the log, what waits for room.
+type shortages struct {
+	shown *board.Board
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// tell says that a part of gleaner has to wait, and why, or with nil that it
+// goes on. It may be called as often as the part tries.
+func (s *shortages) tell(of string, because error) {
+	if !s.shown.Short(of, because) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch last, told := s.told[of]; {
+	case because == nil && told:
+		s.log.Info("there is room again", "goes on", of)
+	case because != nil && (!told || time.Since(last) > tellEvery):
+		s.log.Warn("no room: waiting", "waits", of, "because", because)
+		s.told[of] = time.Now()
+	}
+}
+
+func (s *shortages) of(part string) func(error) {
+	return func(because error) { s.tell(part, because) }
+}

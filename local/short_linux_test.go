@@ -1,0 +1,125 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/cluster"
+)
+
+// A machine that cannot be looked at for want of files or memory is looked at
+// again a little later; nothing ends. What else goes wrong is an error.
+func TestSamplesWaitForRoom(t *testing.T) {
+	var lack atomic.Value
+	lack.Store(unix.Errno(0))
+	told := make(chan error, 1000)
+	w, err := Open(Options{Dir: t.TempDir(), Server: "here", Every: 5 * time.Millisecond, Plain: true,
+		Sample: func() (Sample, error) {
+			if err := lack.Load().(unix.Errno); err != 0 {
+				return Sample{}, fmt.Errorf("local: %w", &os.PathError{Op: "open", Path: "/proc/stat", Err: err})
+			}
+			return Sample{}, nil
+		},
+		Short: func(of string, because error) {
+			if of == samples {
+				told <- because
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	next := func(patience time.Duration) (cluster.Event, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for {
+			if ev, err := w.Next(ctx); err != nil || ev.Kind == cluster.UseReported {
+				return ev, err
+			}
+		}
+	}
+	if _, err := next(time.Minute); err != nil { // that of the start
+		t.Fatal(err)
+	}
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		lack.Store(errno)
+		if ev, err := next(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v: %v, %v", errno, ev, err)
+		}
+		lack.Store(unix.Errno(0))
+		if _, err := next(time.Minute); err != nil {
+			t.Fatalf("after %v: %v", errno, err)
+		}
+		var last error = errno
+		heard := false
+		for len(told) > 0 {
+			last = <-told
+			heard = heard || errors.Is(last, errno)
+		}
+		if !heard || last != nil {
+			t.Errorf("%v was told: %v; the last was %v", errno, heard, last)
+		}
+	}
+	lack.Store(unix.EIO)
+	if _, err := next(time.Minute); !errors.Is(err, unix.EIO) {
+		t.Errorf("a broken machine gives %v", err)
+	}
+}
+
+// The end of a job that finds the disk full is written when there is room.
+func TestEndOfAJobWaitsForRoom(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a disk that is full")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("gleaner-test", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("no disk can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	told := make(chan error, 1000)
+	w, err := Open(Options{Dir: dir, Server: "here", Every: 5 * time.Millisecond, Plain: true, Sample: func() (Sample, error) { return Sample{}, nil },
+		Short: func(of string, because error) {
+			if of == "the end of job-1" {
+				told <- because
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Submit(&cluster.Job{Name: "j"}); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	err = os.WriteFile(ballast, slices.Repeat([]byte("x"), 1<<20), 0o600)
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if err := w.Do(cluster.Action{Kind: cluster.FinishJob, ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("it says %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for err := range told {
+		if err == nil {
+			break
+		}
+	}
+	var how ended
+	if over, err := readFile(filepath.Join(jobPath(dir, 1), endedFile), &how); !over || err != nil {
+		t.Errorf("the end of the job is not there: %v", err)
+	}
+}

@@ -1,0 +1,50 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// atOnce is how many tasks are started at the same time: while it is, each
+// needs a thread and a handful of files.
+const atOnce = 16
+
+// takeTurn waits until a task may be started, and gives the turn back by done.
+func (w *World) takeTurn() (done func()) {
+	w.turns <- struct{}{}
+	return sync.OnceFunc(func() { <-w.turns })
+}
+
+// crowded reports whether more tasks are in than there may be.
+func (w *World) crowded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Most > 0 && len(w.tasks) > w.Most
+}
+
+// await waits for a child to end. It keeps a descriptor of it and no thread, as
+// a wait in the kernel would: the runtime ends the process when it needs a
+// thread and the machine has no room for one.
+func await(child *os.Process) error {
+	fd, err := unix.PidfdOpen(child.Pid, unix.PIDFD_NONBLOCK)
+	if err != nil { // before Linux 5.10
+		_, err = child.Wait()
+		return err
+	}
+	_ = child.Release()
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var waited error
+	err = raw.Read(func(fd uintptr) bool {
+		waited = retried(func() error { return unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED, nil) })
+		return !errors.Is(waited, unix.EAGAIN)
+	})
+	return errors.Join(err, waited)
+}
