@@ -238,10 +238,10 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 		return nil, nil
 	}
 	last := st.unfinished(r.Task, w.Server, r.At, cluster.Stopped)
-	if how.Lacks != "" {
+	switch {
+	case how.Lacks != "":
 		return nil, nil
-	}
-	if killed != nil || how.Lost {
+	case killed != nil || how.Lost:
 		p.Kills++
 		return nil, nil
 	}

@@ -56,10 +56,10 @@ func (w *World) dropShared(id cluster.JobID) {
 // removeTree removes a directory that tasks have filled, if it is there. What
 // they mounted below is unmounted first, for it is not theirs.
 func removeTree(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
 		err = unmountBelow(real)
 	}

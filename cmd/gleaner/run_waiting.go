@@ -71,6 +71,11 @@ func (c *client) waitsFor(ctx context.Context, j *board.Job) string {
 // waitsFor says what the next task of a job needs and what there is. Memory is
 // told in whole GiB, for it changes all the time.
 func waitsFor(j *board.Job, s web.Status) string {
+	next := slices.IndexFunc(j.Stages, func(st board.Stage) bool { return st.Waiting > 0 })
+	if next < 0 {
+		return ""
+	}
+	st := &j.Stages[next]
 	if len(s.Short) > 0 {
 		return fmt.Sprintf("%s waits (%s); it is tried again and again", s.Short[0].Of, s.Short[0].Because)
 	}
@@ -78,11 +83,6 @@ func waitsFor(j *board.Job, s web.Status) string {
 		d := j.Delayed[0]
 		return fmt.Sprintf("the last run of a task failed (%s); %s starts at %s", d.Reason, d.Name, d.Until.Local().Format(time.TimeOnly))
 	}
-	next := slices.IndexFunc(j.Stages, func(st board.Stage) bool { return st.Waiting > 0 })
-	if next < 0 {
-		return ""
-	}
-	st := &j.Stages[next]
 	need, free := st.Request, freeToHarvest(s)
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GiB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {
