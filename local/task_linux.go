@@ -69,7 +69,7 @@ func (w *World) adopt(t *task) {
 		return err
 	})
 	if err == nil {
-		err = retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
+		err = awaitLock(f)
 		err = errors.Join(err, f.Close())
 	}
 	w.over(t, err)
