@@ -164,14 +164,11 @@ const (
 
 // terminate kills a task's processes until its supervisor has ended too.
 func (w *World) terminate(t *task) {
-	if w.groups != nil {
-		defer w.groups.Hurry()()
-	}
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
 			hasten(supervisor)
-			if err := t.run.killAll(supervisor, t.dir); err != nil {
+			if err := w.killHurried(t, supervisor); err != nil {
 				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
 			}
 			if time.Since(since) > stubborn {
@@ -184,6 +181,15 @@ func (w *World) terminate(t *task) {
 		case <-time.After(persist):
 		}
 	}
+}
+
+// killHurried kills a task's processes at the usual weight of CPU. That goes for
+// tasks that live on too, so it lasts no longer than the killing.
+func (w *World) killHurried(t *task, supervisor int) error {
+	if w.groups != nil {
+		defer w.groups.Hurry()()
+	}
+	return t.run.killAll(supervisor, t.dir)
 }
 
 // starts are a part of this world that may have to wait.
