@@ -46,7 +46,7 @@ func (g *Guard) Step(ev cluster.Event) []cluster.Action {
 	case cluster.TaskStarted:
 		g.tasks = append(g.tasks, guarded{id: ev.Task, request: ev.Request})
 		g.held = g.held.Add(ev.Request)
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		g.forget(ev.Task)
 	}
 	if short := g.short(); short != (cluster.Resources{}) && g.held != (cluster.Resources{}) {

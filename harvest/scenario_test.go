@@ -23,7 +23,7 @@ import (
 //	job 7 name=q19                        a stage a line: name tasks cores gb [after…]
 //	resume                                what was left: job, stage, running, finished, stopped, ended lines
 //	cancel 7
-//	done|failed|killed job-7/map-3        with #2 behind it: its second run
+//	done|failed|killed|unstarted job-7/map-3   with #2 behind it: its second run
 //	started job-7/map-3 cores=1 gb=2      what a guard is told
 //	wait 10m
 //	headroom, thresholds, waiting         look inside
@@ -147,7 +147,7 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 		}
 		return ev
 	}
-	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled}
+	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled, "unstarted": cluster.TaskNotStarted}
 	id := taskID(t, d.CmdArgs[0].Key)
 	return cluster.Event{Kind: kinds[d.Cmd], Task: id, On: s.on[id], Reason: "exit code 1"}
 }
@@ -179,6 +179,9 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 				t.Fatal(err)
 			}
 			p.Ended, p.Reason = p.Started.Add(took), strings.Join(f[2:], " ")
+		case "finished":
+			id := taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1]))
+			p.Stages = append(p.Stages, cluster.PastStage{Name: id.Stage, Finished: cluster.IndicesOf([]int32{id.Index})})
 		default:
 			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
 			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {

@@ -33,13 +33,13 @@ type Options struct {
 	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
 	// Sample tells what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
+	// Short is told what has to wait because the machine is short of files,
+	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
+	Short func(of string, because error)
 	// Glance tells the CPU that the primary used since it was last asked, which
 	// is done many times between two samples while tasks run. Nil: this machine
 	// is read, if it is sampled and has control groups; else nobody glances.
 	Glance func() (cluster.MilliCPU, error)
-	// Short is told what has to wait because the machine is short of files,
-	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
-	Short func(of string, because error)
 }
 
 // A World is this machine.
@@ -62,7 +62,8 @@ type World struct {
 	watch watch
 	news  []cluster.Event // that go first
 
-	submitting sync.Mutex // jobs are queued in the order of their numbers
+	submitting sync.Mutex     // jobs are queued in the order of their numbers
+	removing   sync.WaitGroup // of what jobs have left
 
 	mu     sync.Mutex
 	jobs   map[cluster.JobID]*job
@@ -94,9 +95,6 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Short == nil {
-		o.Short = func(string, error) {}
-	}
 	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
@@ -154,6 +152,7 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.sweep(adopted)
 	if w.Sample == nil {
 		if err := w.read(); err != nil {
 			return err
@@ -183,6 +182,12 @@ func (w *World) begin() error {
 	return nil
 }
 
+// parentName is that of the control group of a directory's tasks.
+func parentName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
+}
+
 // read lets this machine be read.
 func (w *World) read() (err error) {
 	if w.groups == nil { // all processes would have to be looked at, many times a second
@@ -198,9 +203,9 @@ func (w *World) read() (err error) {
 
 // openGroups makes the control group of this directory's tasks.
 func (w *World) openGroups() {
-	abs, err := filepath.Abs(w.Dir)
+	name, err := parentName(w.Dir)
 	if err == nil {
-		w.groups, err = cgroup.Open(fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12])
+		w.groups, err = cgroup.Open(name)
 	}
 	if err != nil {
 		w.groups = nil
@@ -212,6 +217,20 @@ func (w *World) openGroups() {
 	}
 	w.isolated = w.groups.Isolates() // before anybody is killed in a hurry
 	w.Log.Info("control groups", "version", w.groups.Kind())
+}
+
+// sweep removes the control groups that an earlier process left behind.
+func (w *World) sweep(adopted []*task) {
+	if w.groups == nil {
+		return
+	}
+	alive := map[string]bool{}
+	for _, t := range adopted {
+		alive[groupName(t.dir)] = true
+	}
+	if n := w.groups.Sweep(func(name string) bool { return alive[name] }); n > 0 {
+		w.Log.Info("removed control groups that were left behind", "count", n)
+	}
 }
 
 // Machine is this machine as a server.
@@ -256,7 +275,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				if err := w.lookOrWait(); err != nil {
+				if err := w.look(); err != nil && !w.short(samples, err) {
 					return cluster.Event{}, err
 				}
 			default:
@@ -275,22 +294,12 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			if err := w.lookOrWait(); err != nil {
+			if err := w.look(); err != nil && !w.short(samples, err) {
 				return cluster.Event{}, err
 			}
 		case <-w.wake:
 		}
 	}
-}
-
-// lookOrWait looks, unless the machine is short of what that needs: then the
-// next tick will do.
-func (w *World) lookOrWait() error {
-	err := w.look()
-	if w.short(samples, err) {
-		return nil
-	}
-	return err
 }
 
 // look is called at every tick. A report is due after some of them, and at once
@@ -303,11 +312,12 @@ func (w *World) look() error {
 	if err != nil || w.left > 0 && !rose {
 		return err
 	}
+	w.left = w.perReport()
 	ev, err := w.report()
 	if err != nil {
 		return err
 	}
-	w.left = w.perReport()
+	w.short(samples, nil)
 	w.news = append(w.news, ev)
 	primary := ev.Use[0].Primary
 	if rose && now > primary.CPU {
@@ -349,6 +359,7 @@ func (w *World) pop() (cluster.Event, bool) {
 
 // report takes a sample.
 func (w *World) report() (cluster.Event, error) {
+	w.checkDisk()
 	s, err := w.Sample()
 	if err != nil {
 		return cluster.Event{}, err
@@ -414,7 +425,8 @@ func (w *World) start(a cluster.Action) error {
 	if j.started.IsZero() {
 		j.started = now
 	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
@@ -430,6 +442,7 @@ func (w *World) finish(a cluster.Action) error {
 	if j == nil {
 		return nil
 	}
+	w.dropShared(a.ID)
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
 	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
 	of := "the end of " + a.ID.String()
@@ -509,15 +522,16 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 
 // LastRun is the last run of a task that was begun.
 func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
-	entries, _ := os.ReadDir(jobPath(w.Dir, id.Job))
 	id.Attempt = 0
-	for _, e := range entries {
-		if number, ok := strings.CutPrefix(e.Name(), fmt.Sprintf("%s-%d.", id.Stage, id.Index)); ok {
+	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
+	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // what is not there has not run
+		if number, ok := strings.CutPrefix(name, prefix); ok {
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
 				id.Attempt = max(id.Attempt, int32(n)-1)
 			}
 		}
-	}
+		return nil
+	})
 	return id
 }
 
@@ -551,6 +565,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 func (w *World) Close() error {
 	w.ticks.Stop()
 	close(w.closed)
+	w.removing.Wait()
 	if w.meter != nil {
 		_ = w.meter.stat.Close()
 	}

@@ -460,6 +460,22 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 			t.Errorf("%q", got[0])
 		}
 	})
+	t.Run("memory of a child", func(t *testing.T) {
+		s := act(t, t.TempDir(), false)
+		st := shell("bad", 1, "tail /dev/zero; exit 0") // -e: the shell ends as its child did
+		st.Failures = 1
+		s.submit(st)
+		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: a process of it wanted more than it asked for and was killed; exit code 137") {
+			t.Errorf("%q", got[0])
+		}
+	})
+	t.Run("memory of a child that is not missed", func(t *testing.T) {
+		s := act(t, t.TempDir(), false)
+		s.submit(shell("good", 1, "tail /dev/zero || true"))
+		if got := s.until(1, "finish job-1"); got[0] != "finish job-1" {
+			t.Errorf("%q", got[0])
+		}
+	})
 }
 
 // What a command leaves behind ends with it: its room is given to others.

@@ -56,6 +56,8 @@ func (l logged) Action(a cluster.Action) error {
 	switch a.Kind {
 	case cluster.KillTask:
 		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
+	case cluster.DelayTask:
+		l.Info("waits before it is run again", "task", a.Task.String(), "for", a.Pause.String())
 	case cluster.FinishJob:
 		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
 	}
