@@ -23,10 +23,11 @@ const (
 	TaskFailed                 // Task, On, Reason
 	TaskKilled                 // Task, On, Reason
 	Resumed                    // Past: what happened before this world was last left
+	TaskNotStarted             // Task, On, Reason: the server had run out of what a process needs
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
-	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed"}
+	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed", "task not started"}
 
 func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
 
@@ -69,6 +70,16 @@ func (ev *Event) Check() error {
 	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
 		return errors.New("a task is numbered below zero")
 	}
+	for _, p := range ev.Past {
+		if p.Job == nil {
+			return errors.New("a job of the past is missing")
+		}
+		for _, s := range p.Stages {
+			if !s.Finished.ordered() {
+				return fmt.Errorf("the finished tasks of %s/%s are not in order", p.Job.ID, s.Name)
+			}
+		}
+	}
 	return nil
 }
 
@@ -87,9 +98,10 @@ const (
 	StartTask                // Task, On, Request
 	KillTask                 // Task, On, Reason
 	FinishJob                // ID, and Reason when it failed or was cancelled
+	DelayTask                // Task, which will be its next run, Pause, and Reason: why the last one failed. There is nothing to carry out
 )
 
-var actionNames = []string{"unknown", "start task", "kill task", "finish job"}
+var actionNames = []string{"unknown", "start task", "kill task", "finish job", "delay task"}
 
 func (k ActionKind) String() string { return nameOf(actionNames, int(k)) }
 
@@ -112,6 +124,8 @@ type Action struct {
 	Request Resources  `json:"request,omitzero"`
 	ID      JobID      `json:"id,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
+	// Pause is how long a task waits before it may start, in nanoseconds.
+	Pause time.Duration `json:"pause,omitempty"`
 }
 
 // String writes the action as one line, as "kill job-7/map-3 on s1: reserve short by 2 cores".
@@ -124,6 +138,8 @@ func (a Action) String() string {
 		s = fmt.Sprintf("kill %s on %s", a.Task, a.On)
 	case FinishJob:
 		s = fmt.Sprintf("finish %s", a.ID)
+	case DelayTask:
+		s = fmt.Sprintf("delay %s by %s", a.Task, a.Pause)
 	default:
 		s = a.Kind.String()
 	}

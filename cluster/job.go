@@ -30,6 +30,10 @@ type Stage struct {
 	Command []string  `json:"command,omitempty"`
 	Env     []string  `json:"env,omitempty"` // NAME=value
 	Dir     string    `json:"dir,omitempty"` // to run in
+	// Processes is how many processes and threads one task may have at once, and
+	// Output how much is kept of each of its streams. 0 leaves it to the world.
+	Processes int   `json:"processes,omitempty"`
+	Output    Bytes `json:"output,omitempty"`
 	// Failures is how often one task may fail of itself before its job is given
 	// up: once more than it is retried. 0 stands for 4.
 	Failures int `json:"failures,omitempty"`
@@ -55,12 +59,16 @@ func (t TaskID) String() string {
 	return s
 }
 
+// MaxTasks is how many tasks a job may have: about as many as one machine
+// starts in a day, and few enough to count them one by one.
+const MaxTasks = 1_000_000
+
 // What can be wrong with a job. Validate wraps each with the stage's name.
 var (
 	ErrNoStages     = errors.New("has no stages")
 	ErrSameName     = errors.New("has the same name as another stage")
 	ErrNoTasks      = errors.New("has no tasks")
-	ErrTooManyTasks = errors.New("has more than a million tasks")
+	ErrTooManyTasks = errors.New("makes the job larger than a million tasks")
 	ErrNoRequest    = errors.New("asks for no CPU, or for a negative amount")
 	ErrUnknownStage = errors.New("comes after a stage that does not exist")
 	ErrCycle        = errors.New("comes after itself")
@@ -98,6 +106,7 @@ func (j *Job) Validate(sizes ...Resources) error {
 	if len(j.Stages) == 0 {
 		return wrong("", ErrNoStages, "")
 	}
+	tasks := 0
 	for i, s := range j.Stages {
 		for _, other := range j.Stages[:i] {
 			if other.Name == s.Name {
@@ -107,7 +116,7 @@ func (j *Job) Validate(sizes ...Resources) error {
 		if s.Tasks <= 0 {
 			return wrong(s.Name, ErrNoTasks, "")
 		}
-		if s.Tasks > 1_000_000 {
+		if tasks += min(s.Tasks, MaxTasks+1); tasks > MaxTasks {
 			return wrong(s.Name, ErrTooManyTasks, "")
 		}
 		if s.Request.CPU <= 0 || s.Request.Memory < 0 {

@@ -53,7 +53,8 @@ func TestWhatIsWrongWithAJob(t *testing.T) {
 		{func(j *cluster.Job) { j.Stages = nil }, cluster.ErrNoStages, `job "query19" has no stages`},
 		{func(j *cluster.Job) { j.Stages[1].Name = "dates" }, cluster.ErrSameName, `job "query19": stage "dates" has the same name as another stage`},
 		{func(j *cluster.Job) { j.Stages[2].Tasks = 0 }, cluster.ErrNoTasks, `job "query19": stage "customers" has no tasks`},
-		{func(j *cluster.Job) { j.Stages[2].Tasks = 1_000_001 }, cluster.ErrTooManyTasks, `job "query19": stage "customers" has more than a million tasks`},
+		{func(j *cluster.Job) { j.Stages[2].Tasks = 1_000_001 }, cluster.ErrTooManyTasks, `job "query19": stage "customers" makes the job larger than a million tasks`},
+		{func(j *cluster.Job) { j.Stages[2].Tasks, j.Stages[7].Tasks = 600_000, 400_000 }, cluster.ErrTooManyTasks, `job "query19": stage "join-items" makes the job larger than a million tasks`},
 		{func(j *cluster.Job) { j.Stages[2].Request.CPU = 0 }, cluster.ErrNoRequest, `job "query19": stage "customers" asks for no CPU, or for a negative amount`},
 		{func(j *cluster.Job) { j.Stages[6].After[0] = "dats" }, cluster.ErrUnknownStage, `job "query19": stage "join-dates" comes after a stage that does not exist: dats`},
 		{func(j *cluster.Job) { j.Stages[6].After[0] = "top" }, cluster.ErrCycle, `job "query19": stage "join-dates" comes after itself`},
@@ -62,7 +63,7 @@ func TestWhatIsWrongWithAJob(t *testing.T) {
 		{func(j *cluster.Job) {
 			j.Stages[3].Request = cluster.Resources{CPU: 3 * cluster.Core, Memory: 9 * cluster.GB}
 		}, cluster.ErrTooLarge,
-			`job "query19": stage "addresses" asks for more than any server has: 3 cores and 9 GB a task`},
+			`job "query19": stage "addresses" asks for more than any server has: 3 cores and 9 GiB a task`},
 	} {
 		job := query19()
 		tc.spoil(job)
@@ -120,11 +121,15 @@ func roundTrip(t *testing.T, from, to any) {
 
 func TestAmountsAreWrittenForPeople(t *testing.T) {
 	for want, r := range map[string]cluster.Resources{
-		"nothing":           {},
-		"1 core":            {CPU: cluster.Core},
-		"2.5 cores":         {CPU: 2500},
-		"2 cores and 10 GB": {CPU: 2 * cluster.Core, Memory: 10 * cluster.GB},
-		"1536 MB":           {Memory: 1536 * cluster.MB},
+		"nothing":            {},
+		"1 core":             {CPU: cluster.Core},
+		"2.5 cores":          {CPU: 2500},
+		"2 cores and 10 GiB": {CPU: 2 * cluster.Core, Memory: 10 * cluster.GB},
+		"1.5 GiB":            {Memory: 1536 * cluster.MB},
+		"16.2 GiB":           {Memory: 16572*cluster.MB + 244<<10},
+		"1 GiB":              {Memory: cluster.GB - 1},
+		"1023.9 MiB":         {Memory: 1023*cluster.MB + 922<<10},
+		"-512 KiB":           {Memory: -512 << 10},
 	} {
 		if got := r.String(); got != want {
 			t.Errorf("%+v is written %q, want %q", r, got, want)

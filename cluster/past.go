@@ -13,12 +13,31 @@ type PastJob struct {
 	Reason    string    `json:"reason,omitempty"` // why it ended, when it did not run to its end
 	Work      float64   `json:"work,omitempty"`   // of its finished tasks, in core-seconds
 	Kills     int       `json:"kills,omitempty"`
+	// Stages has what became of those that were ever begun.
+	Stages []PastStage `json:"stages,omitempty"`
 	// Runs has, for a job that has not ended, the last run of every task that
-	// was ever started.
+	// was ever started and has not finished.
 	Runs []Run `json:"runs,omitempty"`
 }
 
-// A Run is what became of one run of a task.
+// Finished gives the tasks of a stage that have finished.
+func (p *PastJob) Finished(stage string) Indices {
+	for _, s := range p.Stages {
+		if s.Name == stage {
+			return s.Finished
+		}
+	}
+	return nil
+}
+
+// A PastStage is what became of the tasks of a stage, all together.
+type PastStage struct {
+	Name     string  `json:"name"`
+	Finished Indices `json:"finished,omitempty"`
+	Failures int     `json:"failures,omitempty"` // of its tasks, also of those that finished
+}
+
+// A Run is what became of one run of a task that has not finished.
 type Run struct {
 	Task     TaskID    `json:"task"`
 	On       ServerID  `json:"on"`
@@ -35,11 +54,10 @@ type RunState uint8
 const (
 	UnknownRun RunState = iota
 	Running
-	Finished
 	Stopped // killed, failed or lost: to be run again
 )
 
-var runStates = []string{"unknown", "running", "finished", "stopped"}
+var runStates = []string{"unknown", "running", "stopped"}
 
 func (s RunState) String() string { return nameOf(runStates, int(s)) }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -51,11 +52,14 @@ func (r Resources) Fits(room Resources) bool {
 
 // RoundUp gives r in whole cores and whole megabytes, the way a primary
 // tenant's use is counted (OSDI'16 §5.3).
-func (r Resources) RoundUp() Resources {
-	return Resources{(r.CPU + Core - 1) / Core * Core, (r.Memory + MB - 1) / MB * MB}
+func (r Resources) RoundUp() Resources { return r.RoundUpTo(Core) }
+
+// RoundUpTo gives r in whole steps of CPU and whole megabytes.
+func (r Resources) RoundUpTo(step MilliCPU) Resources {
+	return Resources{(r.CPU + step - 1) / step * step, (r.Memory + MB - 1) / MB * MB}
 }
 
-// String writes the amounts that are not zero, as "2 cores and 512 MB".
+// String writes the amounts that are not zero, as "2 cores and 512 MiB".
 func (r Resources) String() string {
 	var parts []string
 	switch {
@@ -64,14 +68,22 @@ func (r Resources) String() string {
 	case r.CPU != 0:
 		parts = append(parts, fmt.Sprintf("%g cores", float64(r.CPU)/float64(Core)))
 	}
-	switch {
-	case r.Memory != 0 && r.Memory%GB == 0:
-		parts = append(parts, fmt.Sprintf("%d GB", r.Memory/GB))
-	case r.Memory != 0:
-		parts = append(parts, fmt.Sprintf("%g MB", float64(r.Memory)/float64(MB)))
+	if r.Memory != 0 {
+		parts = append(parts, r.Memory.String())
 	}
 	if len(parts) == 0 {
 		return "nothing"
 	}
 	return strings.Join(parts, " and ")
+}
+
+// String writes a size in the largest unit of which there is one, to a tenth:
+// "16.2 GiB", "512 MiB".
+func (b Bytes) String() string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	v, unit := float64(b), 0
+	for math.Abs(v) >= 1023.95 && unit < len(units)-1 { // what would be written as 1024
+		v, unit = v/1024, unit+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[unit]
 }

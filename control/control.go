@@ -67,7 +67,7 @@ func (b *Brain) guard(ev cluster.Event, do func(cluster.Action) error) error {
 				return err
 			}
 		}
-	case cluster.TaskStarted, cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskStarted, cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		return b.ask(ev.On, ev, do)
 	}
 	return nil

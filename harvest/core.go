@@ -50,6 +50,9 @@ type Core struct {
 	lineSince time.Time // when the first of them began to
 	number    int       // of the last job
 
+	paused      []paused // tasks that have failed, those that go on first in front
+	shutServers int
+
 	memory     memory
 	thresholds Thresholds
 	at         time.Time
@@ -93,11 +96,12 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		if j := c.jobs[ev.ID]; j != nil && !j.ended {
 			c.end(j, "cancelled")
 		}
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		c.stopped(ev)
 	case cluster.Resumed:
 		c.resume(ev.Past)
 	}
+	c.wake()
 	c.serve()
 	return c.actions
 }
@@ -149,10 +153,10 @@ func (c *Core) leave(id cluster.ServerID) {
 	for _, j := range c.active {
 		for k := range j.stages {
 			st := &j.stages[k]
-			for n := range st.tasks {
-				if t := &st.tasks[n]; int(t.server) == i {
+			for index, t := range st.tasks.running() {
+				if int(t.server) == i {
 					c.stop(j, st, t)
-					all = append(all, lost{j, st, int32(n)})
+					all = append(all, lost{j, st, index})
 				}
 			}
 		}
@@ -189,25 +193,33 @@ func (c *Core) stopped(ev cluster.Event) {
 		return
 	}
 	i, st := j.stage(ev.Task.Stage)
-	index := ev.Task.Index
-	if st == nil || int(index) >= len(st.tasks) || st.tasks[index].server < 0 || st.tasks[index].attempt != ev.Task.Attempt {
+	if st == nil {
 		return
 	}
-	t := &st.tasks[index]
-	since := t.since
+	index := ev.Task.Index
+	t := st.tasks.get(index)
+	if t == nil || t.server < 0 || t.attempt != ev.Task.Attempt {
+		return
+	}
+	s := &c.servers[t.server]
 	c.stop(j, st, t)
+	if ev.Kind == cluster.TaskNotStarted {
+		c.shut(s)
+	} else {
+		s.pause = 0
+	}
 	switch {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
-		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		st.tasks.drop(index)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
 		c.endFailed(j, st, index, ev.Reason)
+	case ev.Kind == cluster.TaskFailed:
+		c.pause(j, i, index, ev.Reason)
 	default:
-		if ev.Kind == cluster.TaskFailed {
-			t.failures++
-		}
 		c.again(j, st, index)
 	}
 }
@@ -233,7 +245,7 @@ func (c *Core) again(j *job, st *stage, index int32) {
 		c.dropIfOver(j)
 		return
 	}
-	st.tasks[index].attempt++
+	st.tasks.get(index).attempt++
 	st.again = append(st.again, index)
 	j.unstarted++
 	c.promise(j)
@@ -277,11 +289,9 @@ func (c *Core) end(j *job, reason string) {
 	c.promise(j)
 	for i := range j.stages {
 		st := &j.stages[i]
-		for k := range st.tasks {
-			if t := &st.tasks[k]; t.server >= 0 {
-				id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: int32(k), Attempt: t.attempt}
-				c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
-			}
+		for index, t := range st.tasks.running() {
+			id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: index, Attempt: t.attempt}
+			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
 		}
 	}
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})

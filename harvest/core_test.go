@@ -52,7 +52,7 @@ func (p *player) event() cluster.Event {
 	what := rapid.IntRange(0, 11).Draw(t, "what")
 	if what >= 6 && len(p.order) > 0 {
 		id := rapid.SampledFrom(p.order).Draw(t, "task")
-		kind := rapid.SampledFrom([]cluster.EventKind{cluster.TaskFinished, cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed}).Draw(t, "outcome")
+		kind := rapid.SampledFrom([]cluster.EventKind{cluster.TaskFinished, cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed, cluster.TaskNotStarted}).Draw(t, "outcome")
 		return cluster.Event{Kind: kind, Task: id, On: p.running[id]}
 	}
 	switch what {
@@ -92,7 +92,7 @@ func (p *player) step(ev cluster.Event) {
 	ev.At = p.at
 	gone := func(id cluster.TaskID) bool { _, on := p.running[id]; return !on }
 	switch ev.Kind {
-	case cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed:
+	case cluster.TaskFinished, cluster.TaskKilled, cluster.TaskFailed, cluster.TaskNotStarted:
 		delete(p.running, ev.Task)
 	case cluster.ServerLeft:
 		for id, on := range p.running {
@@ -151,15 +151,13 @@ func recount(t *rapid.T, c *Core) {
 		running, unstarted := 0, 0
 		for i := range j.stages {
 			st := &j.stages[i]
-			for _, task := range st.tasks {
-				if task.server >= 0 {
-					running++
-					mine = mine.Add(st.spec.Request)
-					held[task.server] = held[task.server].Add(st.spec.Request)
-				}
+			for _, task := range st.tasks.running() {
+				running++
+				mine = mine.Add(st.spec.Request)
+				held[task.server] = held[task.server].Add(st.spec.Request)
 			}
-			if st.ready() {
-				unstarted += len(st.tasks) - int(st.next) + len(st.again)
+			if st.waitsFor == 0 {
+				unstarted += st.spec.Tasks - int(st.next) + len(st.again)
 			}
 		}
 		if j.ended {

@@ -34,6 +34,8 @@ type job struct {
 	listed   bool                // among those that wait for a server
 }
 
+// A stage is a count of tasks. Only those that have started and not finished
+// are held one by one.
 type stage struct {
 	spec     *cluster.Stage
 	wave     int
@@ -42,14 +44,7 @@ type stage struct {
 	left     int   // tasks not finished
 	next     int32 // first task that never started
 	again    []int32
-	tasks    []task
-}
-
-type task struct {
-	server   int32 // -1: not running
-	attempt  int32
-	failures int32
-	since    time.Time
+	tasks    pages
 }
 
 func newJob(spec *cluster.Job, at time.Time) *job {
@@ -89,29 +84,31 @@ func (j *job) width() cluster.Resources {
 func (j *job) toStart() cluster.Resources {
 	var sum cluster.Resources
 	for i := range j.stages {
-		if st := &j.stages[i]; st.tasks != nil {
-			sum = sum.Add(st.spec.Request.Times(len(st.tasks) - int(st.next) + len(st.again)))
-		}
+		st := &j.stages[i]
+		sum = sum.Add(st.spec.Request.Times(st.toStart()))
 	}
 	return sum
 }
 
 func (j *job) open(i int) {
 	st := &j.stages[i]
-	st.tasks = make([]task, st.spec.Tasks)
-	for k := range st.tasks {
-		st.tasks[k].server = -1
-	}
+	st.tasks = newPages(st.spec.Tasks)
 	j.unstarted += st.spec.Tasks
+}
+
+// toStart is how many tasks of the stage may start now.
+func (st *stage) toStart() int {
+	if st.waitsFor > 0 {
+		return 0
+	}
+	return st.spec.Tasks - int(st.next) + len(st.again)
 }
 
 // maxFailures is how often one task of the stage may fail.
 func (st *stage) maxFailures() int { return cmp.Or(st.spec.Failures, maxFailures) }
 
 // ready reports whether a task of the stage may start now.
-func (st *stage) ready() bool {
-	return len(st.again) > 0 || int(st.next) < len(st.tasks)
-}
+func (st *stage) ready() bool { return st.toStart() > 0 }
 
 // hopeless reports whether no task of j can start where requests like those
 // in failed could not.

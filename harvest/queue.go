@@ -106,7 +106,7 @@ func (c *Core) startReady(j *job) {
 
 func (c *Core) start(j *job, st *stage, to int) {
 	index := st.take()
-	t, s := &st.tasks[index], &c.servers[to]
+	t, s := st.tasks.hold(index), &c.servers[to]
 	t.server, t.since = int32(to), c.at
 	c.hold(j, s, st.spec)
 	if j.started.IsZero() {

@@ -58,47 +58,53 @@ func (c *Core) restore(p *cluster.PastJob) *job {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(j.stages[a].wave, j.stages[b].wave) })
 	for _, i := range order { // a stage is open once those it waits for are restored
-		if j.stages[i].tasks != nil && len(runs[i]) > 0 {
-			c.restoreStage(j, i, runs[i])
+		if st := &j.stages[i]; st.waitsFor == 0 {
+			c.restoreStage(j, i, p.Finished(st.spec.Name), runs[i])
 		}
 	}
 	return j
 }
 
 // restoreStage gives an open stage's tasks the way they were left. Those that
-// do not run wait to be run again, also the ones that never did.
-func (c *Core) restoreStage(j *job, i int, runs []cluster.Run) {
+// do not run wait to be run again, also the ones before the last that never did.
+func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []cluster.Run) {
 	st := &j.stages[i]
-	last := make([]*cluster.Run, len(st.tasks))
+	st.next = min(finished.End(), int32(st.spec.Tasks))
+	last := make(map[int32]*cluster.Run, len(runs))
 	for k := range runs {
-		last[runs[k].Task.Index] = &runs[k]
+		index := runs[k].Task.Index
+		last[index] = &runs[k]
+		st.next = max(st.next, index+1)
 	}
-	st.next = int32(len(st.tasks))
-	finished := 0
-	for k := len(st.tasks) - 1; k >= 0; k-- { // again is taken from its end
-		t, r := &st.tasks[k], last[k]
-		if r == nil {
-			st.again = append(st.again, int32(k))
-			continue
-		}
-		t.attempt, t.failures, t.since = r.Task.Attempt, int32(r.Failures), r.Since
-		on, known := c.byID[r.On]
+	done := 0
+	for index := st.next - 1; index >= 0; index-- { // again is taken from its end
+		r := last[index]
 		switch {
-		case r.State == cluster.Finished:
-			finished++
+		case finished.Has(index):
+			done++
 			j.unstarted--
-		case r.State == cluster.Running && known && !c.servers[on].gone:
-			t.server = int32(on)
-			c.hold(j, &c.servers[on], st.spec)
-			j.running++
-			j.unstarted--
+		case r != nil:
+			c.restoreTask(j, st, r)
 		default:
-			t.attempt++
-			st.again = append(st.again, int32(k))
+			st.again = append(st.again, index)
 		}
 	}
-	for range finished {
+	for range done {
 		j.finished(i)
+	}
+}
+
+func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
+	t := st.tasks.hold(r.Task.Index)
+	t.attempt, t.failures, t.since = r.Task.Attempt, int32(r.Failures), r.Since
+	if on, known := c.byID[r.On]; r.State == cluster.Running && known && !c.servers[on].gone {
+		t.server = int32(on)
+		c.hold(j, &c.servers[on], st.spec)
+		j.running++
+		j.unstarted--
+	} else {
+		t.attempt++
+		st.again = append(st.again, r.Task.Index)
 	}
 }
 

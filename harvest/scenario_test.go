@@ -16,14 +16,14 @@ import (
 // A scenario file tells what happened and, below the line, what was done.
 //
 //	core policy=history seed=1            a new core
-//	guard s1                              a new guard for one server
+//	guard cores=2 isolated                a new guard for s1, of 12 cores unless it says so
 //	server s1 cores=12 gb=32 tenant=a     it joins (also: left s1)
 //	classes                               one a line: ID pattern mean peak tenant…
 //	use s1=2.3 s2=0                       cores that primaries use; s1=2.3/4 also GB
 //	job 7 name=q19                        a stage a line: name tasks cores gb [after…]
 //	resume                                what was left: job, stage, running, finished, stopped, ended lines
 //	cancel 7
-//	done|failed|killed job-7/map-3        with #2 behind it: its second run
+//	done|failed|killed|unstarted job-7/map-3   with #2 behind it: its second run
 //	started job-7/map-3 cores=1 gb=2      what a guard is told
 //	wait 10m
 //	headroom, thresholds, waiting         look inside
@@ -46,8 +46,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "core":
 		return s.newCore(t, d)
 	case "guard":
-		s.core, s.guard = nil, NewGuard(cluster.Server{ID: "s1", CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}, PaperReserve)
-		return ""
+		return s.newGuard(t, d)
 	case "wait":
 		by, err := time.ParseDuration(d.CmdArgs[0].Key)
 		if err != nil {
@@ -63,6 +62,14 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		return s.waiting()
 	}
 	return s.step(s.event(t, d))
+}
+
+func (s *scenario) newGuard(t *testing.T, d *datadriven.TestData) string {
+	cores := 12
+	d.MaybeScanArgs(t, "cores", &cores)
+	server := cluster.Server{ID: "s1", CPU: cluster.MilliCPU(cores) * cluster.Core, Memory: 32 * cluster.GB}
+	s.core, s.guard = nil, NewGuard(server, ReserveFor(server.Size(), d.HasArg("isolated")))
+	return ""
 }
 
 func (s *scenario) newCore(t *testing.T, d *datadriven.TestData) string {
@@ -140,7 +147,7 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 		}
 		return ev
 	}
-	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled}
+	kinds := map[string]cluster.EventKind{"done": cluster.TaskFinished, "failed": cluster.TaskFailed, "killed": cluster.TaskKilled, "unstarted": cluster.TaskNotStarted}
 	id := taskID(t, d.CmdArgs[0].Key)
 	return cluster.Event{Kind: kinds[d.Cmd], Task: id, On: s.on[id], Reason: "exit code 1"}
 }
@@ -172,6 +179,9 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 				t.Fatal(err)
 			}
 			p.Ended, p.Reason = p.Started.Add(took), strings.Join(f[2:], " ")
+		case "finished":
+			id := taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1]))
+			p.Stages = append(p.Stages, cluster.PastStage{Name: id.Stage, Finished: cluster.IndicesOf([]int32{id.Index})})
 		default:
 			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
 			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {

@@ -23,6 +23,10 @@ type server struct {
 	load    dilation.Vector  // of its harvested tasks together
 	gone    bool
 
+	shut      bool // it has run out of what a process needs
+	shutUntil time.Time
+	pause     time.Duration // how long it was shut when it last was; 0 once a task has ended
+
 	class, place int // where it stands among its class's servers
 }
 
@@ -31,7 +35,7 @@ func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
 // weight is the server's chance to be chosen: none when it has no room.
 func (c *Core) weight(s *server) int64 {
 	left := s.free()
-	if s.gone || left.CPU <= 0 || left.Memory < 0 {
+	if s.gone || s.shut || left.CPU <= 0 || left.Memory < 0 {
 		return 0
 	}
 	return c.policy.Weight(left, s.surely.Sub(s.held))
@@ -119,7 +123,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 		return
 	}
 	s := &c.servers[i]
-	now := use.Primary.RoundUp()
+	now := c.reserve.Counted(use.Primary)
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
 	s.primary = now
 	s.recent.note(at, now, c.steady)

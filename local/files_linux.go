@@ -43,6 +43,10 @@ type ended struct {
 	Started time.Time `json:"started,omitzero"`
 	Work    float64   `json:"work,omitempty"` // core-seconds
 	Kills   int       `json:"kills,omitempty"`
+	// Settled says that nothing of the job runs any more; Stages, what they had
+	// finished then.
+	Settled bool                `json:"settled,omitempty"`
+	Stages  []cluster.PastStage `json:"stages,omitempty"`
 }
 
 // A started is what startedFile holds. A process is known by its number and
@@ -63,8 +67,10 @@ type exit struct {
 	Code   int       `json:"code"`
 	Signal string    `json:"signal,omitempty"` // that ended it
 	Failed string    `json:"failed,omitempty"` // why it could not be run at all
-	Memory bool      `json:"memory,omitempty"` // it wanted more than it asked for
+	Memory bool      `json:"memory,omitempty"` // it, or a process of it, wanted more than it asked for
 	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
+	Lacks  string    `json:"lacks,omitempty"`  // what this machine had run out of, so that it never started
+	Cut    int64     `json:"cut,omitempty"`    // bytes of output that were not kept
 	CPU    float64   `json:"cpu,omitempty"`    // seconds used
 	// Seconds in which something of it waited for a core and for the disk. Nil
 	// where the kernel does not tell.
@@ -73,7 +79,9 @@ type exit struct {
 }
 
 // ok reports whether the command has done what it was to do.
-func (e *exit) ok() bool { return e.Code == 0 && e.Signal == "" && e.Failed == "" && !e.Lost }
+func (e *exit) ok() bool {
+	return e.Code == 0 && e.Signal == "" && e.Failed == "" && e.Lacks == "" && !e.Lost
+}
 
 func (e *exit) reason() string {
 	switch {
@@ -81,6 +89,8 @@ func (e *exit) reason() string {
 		return "its supervisor is gone"
 	case e.Failed != "":
 		return e.Failed
+	case e.Memory && e.Signal == "":
+		return fmt.Sprintf("out of memory: a process of it wanted more than it asked for and was killed; exit code %d", e.Code)
 	case e.Memory:
 		return "out of memory: it wanted more than it asked for"
 	case e.Signal != "":

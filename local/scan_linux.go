@@ -1,9 +1,11 @@
 package local
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,11 +38,12 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 		if over, err := readFile(filepath.Join(dir, endedFile), &e); err != nil {
 			return nil, nil, nil, fmt.Errorf("local: %w", err)
 		} else if over {
-			tasks, err := w.scanRuns(dir, &cluster.PastJob{})
+			tasks, err := w.scanEnded(dir, &e)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			p.Started, p.Ended, p.Reason, p.Work, p.Kills = e.Started, e.At, e.Reason, e.Work, e.Kills
+			w.dropShared(id)
+			p.Started, p.Ended, p.Reason, p.Work, p.Kills, p.Stages = e.Started, e.At, e.Reason, e.Work, e.Kills, e.Stages
 			past, adopted = append(past, p), append(adopted, tasks...)
 			continue
 		}
@@ -55,6 +58,25 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 		past, adopted = append(past, p), append(adopted, tasks...)
 	}
 	return past, adopted, cancelled, nil
+}
+
+// scanEnded looks for what may still run of a job that has ended. Once nothing
+// does, that is written down with what its stages had finished, and its runs,
+// of which there may be a million, are not looked at again.
+func (w *World) scanEnded(dir string, e *ended) ([]*task, error) {
+	if e.Settled {
+		return nil, nil
+	}
+	var p cluster.PastJob
+	tasks, err := w.scanRuns(dir, &p)
+	if err != nil {
+		return nil, err
+	}
+	e.Stages = p.Stages
+	if e.Settled = len(tasks) == 0; e.Settled {
+		_ = writeFile(filepath.Join(dir, endedFile), e) // or they are looked at again
+	}
+	return tasks, nil
 }
 
 func (w *World) jobIDs() ([]cluster.JobID, error) {
@@ -72,83 +94,176 @@ func (w *World) jobIDs() ([]cluster.JobID, error) {
 	return ids, nil
 }
 
-// scanRuns reads what became of all runs of a job.
+// scanRuns reads what became of all runs of a job, and gives the tasks that
+// still run.
 func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("local: %w", err)
-	}
-	var runs []run
-	for _, e := range entries {
-		var r run
-		found, err := readFile(filepath.Join(dir, e.Name(), runFile), &r)
-		if err != nil && !errors.Is(err, unix.ENOTDIR) {
-			return nil, fmt.Errorf("local: %w", err)
-		}
-		if found {
-			runs = append(runs, r)
-		}
-	}
-	slices.SortFunc(runs, func(a, b run) int {
-		return cmp.Or(cmp.Compare(a.Task.Stage, b.Task.Stage), cmp.Compare(a.Task.Index, b.Task.Index), cmp.Compare(a.Task.Attempt, b.Task.Attempt))
-	})
 	var adopted []*task
-	for i := range runs {
-		t, err := w.scanRun(&runs[i], p)
-		if err != nil {
-			return nil, err
+	seen := runsSeen{past: p, stages: map[string]*stageSeen{}}
+	err := eachName(dir, func(name string) error {
+		if name == sharedDir {
+			return nil // what is in there is the tasks' own
 		}
+		var r run
+		found, err := readFile(filepath.Join(dir, name, runFile), &r)
+		if !found {
+			if errors.Is(err, unix.ENOTDIR) {
+				err = nil
+			}
+			return err
+		}
+		t, err := w.scanRun(&r, &seen)
 		if t != nil {
 			adopted = append(adopted, t)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
 	}
+	seen.tell()
 	return adopted, nil
 }
 
-// scanRun adds one run to its job's past; the runs of a task come in order. It
-// gives the task if it still runs.
-func (w *World) scanRun(r *run, p *cluster.PastJob) (*task, error) {
+// eachName visits the names in a directory, in no order. There may be a
+// million: they are not held together.
+func eachName(dir string, visit func(name string) error) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(1000)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := visit(name); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// runsSeen gathers a job's runs, which come in no order, into its past.
+type runsSeen struct {
+	past   *cluster.PastJob
+	stages map[string]*stageSeen
+}
+
+type stageSeen struct {
+	finished []int32
+	failures int
+	last     map[int32]*lastSeen // of tasks that were seen to run or stop
+}
+
+// lastSeen is the last run of a task, of those seen.
+type lastSeen struct {
+	cluster.Run
+	failed int32 // the attempt that Reason is of
+}
+
+func (s *runsSeen) stage(name string) *stageSeen {
+	st := s.stages[name]
+	if st == nil {
+		st = &stageSeen{last: map[int32]*lastSeen{}}
+		s.stages[name] = st
+	}
+	return st
+}
+
+// unfinished notes a run that has not finished, or not yet.
+func (s *stageSeen) unfinished(id cluster.TaskID, on cluster.ServerID, since time.Time, state cluster.RunState) *lastSeen {
+	last := s.last[id.Index]
+	if last == nil {
+		last = &lastSeen{}
+		s.last[id.Index] = last
+	}
+	if id.Attempt >= last.Task.Attempt {
+		last.Task, last.On, last.Since, last.State = id, on, since, state
+	}
+	return last
+}
+
+// tell writes down what was seen, in order. Of a task that has finished,
+// earlier runs do not matter.
+func (s *runsSeen) tell() {
+	for _, name := range slices.Sorted(maps.Keys(s.stages)) {
+		st := s.stages[name]
+		for _, index := range st.finished {
+			delete(st.last, index)
+		}
+		s.past.Stages = append(s.past.Stages, cluster.PastStage{Name: name, Finished: cluster.IndicesOf(st.finished), Failures: st.failures})
+		for _, index := range slices.Sorted(maps.Keys(st.last)) {
+			s.past.Runs = append(s.past.Runs, st.last[index].Run)
+		}
+	}
+}
+
+// scanRun sees one run. It gives the task if it still runs.
+func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
+	p, st := seen.past, seen.stage(r.Task.Stage)
 	if p.Started.IsZero() || r.At.Before(p.Started) {
 		p.Started = r.At
 	}
-	if n := len(p.Runs); n == 0 || p.Runs[n-1].Task.Stage != r.Task.Stage || p.Runs[n-1].Task.Index != r.Task.Index {
-		p.Runs = append(p.Runs, cluster.Run{})
-	}
-	last := &p.Runs[len(p.Runs)-1]
-	last.Task, last.On, last.Since = r.Task, w.Server, r.At
 	dir := runPath(w.Dir, r.Task)
-	if held(filepath.Join(dir, lockFile)) {
-		last.State = cluster.Running
+	var how exit
+	var killed *kill
+	over, err := readFile(filepath.Join(dir, exitFile), &how)
+	alive := false
+	if err == nil && !over {
+		alive, err = held(filepath.Join(dir, lockFile))
+	}
+	if alive {
+		st.unfinished(r.Task, w.Server, r.At, cluster.Running)
 		t := newTask(dir, *r)
 		w.tasks[r.Task] = t
 		return t, nil
 	}
-	how, killed, err := settle(dir, r)
-	if err != nil {
-		return nil, fmt.Errorf("local: settle %s: %w", r.Task, err)
+	if err == nil && (!over || !how.ok()) {
+		how, killed, err = settle(dir, r)
 	}
-	last.State = cluster.Stopped
-	switch {
-	case how.ok():
-		last.State = cluster.Finished
+	if err != nil {
+		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
+	}
+	if !over {
+		w.tidy(dir, r)
+	}
+	if how.ok() {
+		st.finished = append(st.finished, r.Task.Index)
 		p.Work += work(r, &how)
+		return nil, nil
+	}
+	last := st.unfinished(r.Task, w.Server, r.At, cluster.Stopped)
+	switch {
+	case how.Lacks != "":
+		return nil, nil
 	case killed != nil || how.Lost:
 		p.Kills++
-	default:
-		last.Failures++
-		last.Reason = how.reason()
+		return nil, nil
+	}
+	st.failures++
+	last.Failures++
+	if r.Task.Attempt >= last.failed {
+		last.failed, last.Reason = r.Task.Attempt, how.reason()
 	}
 	return nil, nil
 }
 
 // held reports whether somebody holds the lock in a file.
-func held(name string) bool {
+func held(name string) (bool, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // it was never taken
+	}
 	if err != nil {
-		return false // it was never taken
+		return false, err
 	}
 	defer f.Close()
-	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil
+	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil, nil
 }
 
 // Prune forgets the jobs that ended before a moment, and what they wrote. The
@@ -165,7 +280,7 @@ func (w *World) Prune(before time.Time) error {
 		if err == nil && over && e.At.Before(before) {
 			gone := filepath.Join(w.Dir, "forgotten-"+filepath.Base(dir))
 			if err = os.Rename(dir, gone); err == nil { // a job without its end would be run again
-				err = os.RemoveAll(gone)
+				err = removeTree(gone)
 			}
 		}
 		if err != nil {

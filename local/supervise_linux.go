@@ -20,15 +20,18 @@ import (
 
 // A run is what runFile holds: all that a supervisor needs to know.
 type run struct {
-	Task    cluster.TaskID    `json:"task"`
-	Job     string            `json:"job"` // its name
-	At      time.Time         `json:"at"`
-	Request cluster.Resources `json:"request"`
-	Command []string          `json:"command"`
-	Env     []string          `json:"env,omitempty"`
-	Dir     string            `json:"dir,omitempty"`
-	Equal   bool              `json:"equal,omitempty"` // not at the lowest priority
-	Group   *cgroup.Group     `json:"group,omitempty"` // nil where there are no control groups
+	Task      cluster.TaskID    `json:"task"`
+	Job       string            `json:"job"` // its name
+	At        time.Time         `json:"at"`
+	Request   cluster.Resources `json:"request"`
+	Command   []string          `json:"command"`
+	Env       []string          `json:"env,omitempty"`
+	Dir       string            `json:"dir,omitempty"`
+	Tasks     int               `json:"tasks"`               // of its stage
+	Processes int               `json:"processes,omitempty"` // and threads, at most; 0: mostProcesses
+	Output    cluster.Bytes     `json:"output,omitempty"`    // kept of each stream; 0: keptOutput
+	Equal     bool              `json:"equal,omitempty"`     // not at the lowest priority
+	Group     *cgroup.Group     `json:"group,omitempty"`     // nil where there are no control groups
 }
 
 // lockFD is the descriptor at which a supervisor finds the lock of its run.
@@ -79,10 +82,16 @@ func (r *run) supervise(dir string) exit {
 		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)           // the first to go when the machine has no memory left
 	}
-	pid, err := r.start(dir)
+	out, err := openOutput(dir, r.Output)
 	if err != nil {
-		return exit{Failed: err.Error()}
+		return r.unstarted(dir, err)
 	}
+	pid, err := r.start(dir, out)
+	if err != nil {
+		out.close()
+		return r.unstarted(dir, err)
+	}
+	out.follow()
 	if _, err := os.Stat(filepath.Join(dir, killFile)); err == nil {
 		_ = r.killAll(os.Getpid(), dir) // it was told to die before it was born
 	}
@@ -90,42 +99,56 @@ func (r *run) supervise(dir string) exit {
 	if r.Group != nil {
 		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
 	}
-	how.Memory = how.Signal != "" && r.Group != nil && r.Group.OutOfMemory()
+	how.Memory = !how.ok() && r.Group != nil && r.Group.OutOfMemory() // also when a child was killed, and the command noticed
 	if err := r.killAll(os.Getpid(), dir); err != nil {
 		how.Failed = err.Error()
 	}
-	if r.Group != nil {
-		for range 100 { // corpses keep a group busy until they are taken in
-			reap()
-			if r.Group.Remove() == nil {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}
+	how.Cut = out.finish()
+	r.tidy(dir)
 	return how
 }
 
-func (r *run) start(dir string) (pid int, err error) {
+// unstarted is the end of a run that could not begin, or not where it should.
+func (r *run) unstarted(dir string, err error) exit {
+	_ = r.killAll(os.Getpid(), dir)
+	r.tidy(dir)
+	return exit{Failed: err.Error(), Lacks: lack(err)}
+}
+
+// tidy removes what the run leaves behind. What cannot be removed is left to
+// gleaner, which says so.
+func (r *run) tidy(dir string) {
+	_ = removeTree(filepath.Join(dir, scratchDir))
+	if r.Group == nil {
+		return
+	}
+	for range 100 { // corpses keep a group busy until they are taken in
+		reap()
+		if r.Group.Remove() == nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (r *run) start(dir string, out *output) (pid int, err error) {
+	scratch, shared := filepath.Join(dir, scratchDir), filepath.Join(filepath.Dir(dir), sharedDir)
+	for _, private := range []string{scratch, shared} {
+		if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return 0, err
+		}
+	}
 	cmd := exec.Command(r.Command[0], r.Command[1:]...)
 	cmd.Dir = r.Dir
-	cmd.Env = append(os.Environ(), r.Env...)
-	cmd.Env = append(cmd.Env, "GLEANER_JOB="+r.Job, "GLEANER_STAGE="+r.Task.Stage, "GLEANER_TASK_INDEX="+strconv.Itoa(int(r.Task.Index)),
-		"GLEANER_ATTEMPT="+strconv.Itoa(int(r.Task.Attempt)+1), markVariable+"="+dir)
-	stdout, err := output(dir, stdoutFile)
-	if err != nil {
-		return 0, err
-	}
-	defer stdout.Close()
-	stderr, err := output(dir, stderrFile)
-	if err != nil {
-		return 0, err
-	}
-	defer stderr.Close()
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
+	cmd.Env = append(cmd.Env, r.Env...)
+	cmd.Env = append(cmd.Env, "GLEANER_JOB="+r.Job, "GLEANER_JOB_ID="+strconv.FormatInt(int64(r.Task.Job), 10),
+		"GLEANER_STAGE="+r.Task.Stage, "GLEANER_TASK_INDEX="+strconv.Itoa(int(r.Task.Index)), "GLEANER_TASKS="+strconv.Itoa(r.Tasks),
+		"GLEANER_ATTEMPT="+strconv.Itoa(int(r.Task.Attempt)+1), "GLEANER_SCRATCH="+scratch, "GLEANER_SHARED="+shared, markVariable+"="+dir)
+	cmd.Stdout, cmd.Stderr = out.streams[0].write, out.streams[1].write
 	start := func(fd int) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, UseCgroupFD: fd >= 0, CgroupFD: fd}
-		return cmd.Start()
+		return sparingProcesses(cmd)
 	}
 	if r.Group != nil {
 		err = r.Group.Enter(start)
@@ -138,8 +161,25 @@ func (r *run) start(dir string) (pid int, err error) {
 	return cmd.Process.Pid, err
 }
 
-func output(dir, name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// sparingProcesses starts a command that, with all below it, cannot use up the
+// processes that the kernel grants its user: a quarter of them is left to
+// gleaner and everyone else. Control groups count each task's own; this limit
+// counts all of a user's, and is not for root.
+func sparingProcesses(cmd *exec.Cmd) error {
+	var granted unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &granted); err != nil || granted.Cur == unix.RLIM_INFINITY {
+		return cmd.Start()
+	}
+	most := granted.Cur - granted.Cur/4
+	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: granted.Max}); err != nil {
+		return cmd.Start()
+	}
+	err := cmd.Start()
+	_ = unix.Setrlimit(unix.RLIMIT_NPROC, &granted)
+	if err == nil {
+		_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil) // for good
+	}
+	return err
 }
 
 // waitFor takes in the dead until pid is among them.

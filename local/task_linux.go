@@ -1,8 +1,10 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gleaner/cluster"
+	"gleaner/local/cgroup"
 )
+
+// mostProcesses is how many processes and threads a task may have at once,
+// unless its stage says otherwise: more than programs want that are in order,
+// and few enough that a thousand tasks do not fill a kernel's table.
+const mostProcesses = 1024
 
 // A task is one run that has not ended.
 type task struct {
@@ -55,7 +63,11 @@ func (w *World) live(t *task) {
 
 // adopt is the rest of the life of a task that an earlier process started.
 func (w *World) adopt(t *task) {
-	f, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_RDWR, 0)
+	var f *os.File
+	err := patiently(func() (err error) {
+		f, err = os.OpenFile(filepath.Join(t.dir, lockFile), os.O_RDWR, 0)
+		return err
+	})
 	if err == nil {
 		err = awaitLock(f)
 		err = errors.Join(err, f.Close())
@@ -74,7 +86,7 @@ func (w *World) attend(t *task) error {
 		return err
 	}
 	if w.groups != nil {
-		g, err := w.groups.New(filepath.Base(filepath.Dir(t.dir))+"-"+filepath.Base(t.dir), t.run.Request)
+		g, err := w.groups.New(groupName(t.dir), cgroup.Limits{Request: t.run.Request, Processes: cmp.Or(t.run.Processes, mostProcesses)})
 		if err != nil {
 			return err
 		}
@@ -95,6 +107,9 @@ func (w *World) attend(t *task) error {
 	return nil
 }
 
+// groupName is that of the run in dir.
+func groupName(dir string) string { return filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir) }
+
 // bear starts the supervisor of a run and hands it the lock. There is no
 // command when the task is to die already.
 func (w *World) bear(t *task) (*exec.Cmd, error) {
@@ -104,7 +119,7 @@ func (w *World) bear(t *task) (*exec.Cmd, error) {
 	}
 	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("somebody holds its lock: %w", err)
+		return nil, fmt.Errorf("somebody holds its lock: %v", err)
 	}
 	cmd := &exec.Cmd{
 		Path:        "/proc/self/exe", // also when the file was replaced meanwhile
@@ -149,13 +164,11 @@ const (
 
 // terminate kills a task's processes until its supervisor has ended too.
 func (w *World) terminate(t *task) {
-	if w.groups != nil {
-		defer w.groups.Hurry()()
-	}
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
-			if err := t.run.killAll(supervisor, t.dir); err != nil {
+			hasten(supervisor)
+			if err := w.killHurried(t, supervisor); err != nil {
 				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
 			}
 			if time.Since(since) > stubborn {
@@ -170,11 +183,34 @@ func (w *World) terminate(t *task) {
 	}
 }
 
+// killHurried kills a task's processes at the usual weight of CPU. That goes for
+// tasks that live on too, so it lasts no longer than the killing.
+func (w *World) killHurried(t *task, supervisor int) error {
+	if w.groups != nil {
+		defer w.groups.Hurry()()
+	}
+	return t.run.killAll(supervisor, t.dir)
+}
+
+// starts are a part of this world that may have to wait.
+const starts = "the start of tasks"
+
 // over takes in that a task's supervisor is gone.
 func (w *World) over(t *task, failed error) {
-	how, killed, err := settle(t.dir, &t.run)
-	if failed = errors.Join(failed, err); failed != nil {
-		how = exit{At: time.Now(), Failed: failed.Error()}
+	var how exit
+	var killed *kill
+	if !Lacks(failed) { // else nothing was started and nothing is written
+		failed = errors.Join(failed, patiently(func() (err error) {
+			how, killed, err = settle(t.dir, &t.run)
+			return err
+		}))
+	}
+	if failed != nil {
+		how = exit{At: time.Now(), Failed: failed.Error(), Lacks: lack(failed)}
+	}
+	w.tidy(t.dir, &t.run)
+	if how.Cut > 0 {
+		w.Log.Warn("a task has written more than is kept of its output", "task", t.run.Task.String(), "dropped bytes", how.Cut)
 	}
 	t.mu.Lock()
 	if t.reason != "" {
@@ -198,6 +234,8 @@ func (w *World) over(t *task, failed error) {
 	case killed != nil:
 		ev.Kind, ev.Reason = cluster.TaskKilled, killed.Reason
 		j.kills++
+	case how.Lacks != "":
+		ev.Kind, ev.Reason = cluster.TaskNotStarted, how.Lacks
 	case how.Lost:
 		ev.Kind, ev.Reason = cluster.TaskKilled, how.reason()
 		j.kills++
@@ -205,6 +243,13 @@ func (w *World) over(t *task, failed error) {
 		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()
 	}
 	w.mu.Unlock()
+	var notStarted error
+	if ev.Kind == cluster.TaskNotStarted {
+		notStarted = errors.New(how.Lacks)
+		_ = os.RemoveAll(t.dir) // there is nothing to tell of it
+	}
+	w.dropShared(t.run.Task.Job)
+	w.waits(starts, notStarted)
 	t.how = how
 	close(t.done)
 	w.tell(ev)
@@ -226,11 +271,11 @@ func settle(dir string, r *run) (how exit, killed *kill, err error) {
 		if err := r.killAll(0, dir); err != nil {
 			return how, nil, err
 		}
-		if r.Group != nil {
-			_ = r.Group.Remove()
-		}
 		how = exit{At: time.Now(), Lost: true}
-		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, startedFile)); errors.Is(err, fs.ErrNotExist) {
+			how.Lacks = "its supervisor could not begin"
+		}
+		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) { // else the next to look calls it lost too
 			return how, nil, err
 		}
 	}

@@ -36,6 +36,10 @@ type Options struct {
 	// Short is told what has to wait because the machine is short of files,
 	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
 	Short func(of string, because error)
+	// Glance tells the CPU that the primary used since it was last asked, which
+	// is done many times between two samples while tasks run. Nil: this machine
+	// is read, if it is sampled and has control groups; else nobody glances.
+	Glance func() (cluster.MilliCPU, error)
 }
 
 // A World is this machine.
@@ -43,14 +47,23 @@ type World struct {
 	Options
 	server cluster.Server
 	groups *cgroup.Parent // nil where there are none
-	lock   *os.File
-	ticks  *time.Ticker
-	wake   chan struct{} // something is in the queue
-	joined bool          // and Next has said so
-	closed chan struct{}
-	turns  chan struct{} // taken by tasks that are being started
+	// isolated says that the kernel keeps tasks out of the primary's way.
+	isolated bool
+	lock     *os.File
+	meter    *meter // nil where Sample was given
+	ticks    *time.Ticker
+	wake     chan struct{} // something is in the queue
+	joined   bool          // and Next has said so
+	closed   chan struct{}
+	turns    chan struct{} // taken by tasks that are being started
 
-	submitting sync.Mutex // jobs are queued in the order of their numbers
+	// Of Next alone:
+	left  int // ticks until the next report
+	watch watch
+	news  []cluster.Event // that go first
+
+	submitting sync.Mutex     // jobs are queued in the order of their numbers
+	removing   sync.WaitGroup // of what jobs have left
 
 	mu     sync.Mutex
 	jobs   map[cluster.JobID]*job
@@ -82,9 +95,6 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Short == nil {
-		o.Short = func(string, error) {}
-	}
 	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
@@ -98,8 +108,17 @@ func Open(o Options) (*World, error) {
 	if err := w.begin(); err != nil {
 		return nil, errors.Join(err, w.lock.Close())
 	}
-	w.ticks = time.NewTicker(o.Every)
+	w.left = w.perReport()
+	w.ticks = time.NewTicker(o.Every / time.Duration(w.left))
 	return w, nil
+}
+
+// perReport is the number of ticks from one report to the next.
+func (w *World) perReport() int {
+	if w.Glance == nil {
+		return 1
+	}
+	return glances
 }
 
 // measure finds out how large this machine is.
@@ -133,10 +152,9 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.sweep(adopted)
 	if w.Sample == nil {
-		m := &meter{cores: runtime.NumCPU(), harvest: w.harvest}
-		w.Sample = m.sample
-		if _, err := m.sample(); err != nil {
+		if err := w.read(); err != nil {
 			return err
 		}
 		time.Sleep(min(w.Every, time.Second/4)) // the first sample is of this while
@@ -145,6 +163,7 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.watch.told = use.Use[0].Primary.CPU
 	w.tell(cluster.Event{Kind: cluster.ServerJoined, Server: &w.server})
 	w.tell(use)
 	w.tell(cluster.Event{Kind: cluster.Resumed, Past: past})
@@ -163,11 +182,30 @@ func (w *World) begin() error {
 	return nil
 }
 
+// parentName is that of the control group of a directory's tasks.
+func parentName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
+}
+
+// read lets this machine be read.
+func (w *World) read() (err error) {
+	if w.groups == nil { // all processes would have to be looked at, many times a second
+		w.meter, err = newMeter(runtime.NumCPU(), w.harvest, nil)
+	} else if w.meter, err = newMeter(runtime.NumCPU(), w.harvest, w.groups.CPU); err == nil {
+		w.Glance = w.meter.glance
+	}
+	if err == nil {
+		w.Sample = w.meter.sample
+	}
+	return err
+}
+
 // openGroups makes the control group of this directory's tasks.
 func (w *World) openGroups() {
-	abs, err := filepath.Abs(w.Dir)
+	name, err := parentName(w.Dir)
 	if err == nil {
-		w.groups, err = cgroup.Open(fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12])
+		w.groups, err = cgroup.Open(name)
 	}
 	if err != nil {
 		w.groups = nil
@@ -177,7 +215,22 @@ func (w *World) openGroups() {
 	if w.Equal {
 		w.groups.Hurry() // for good
 	}
+	w.isolated = w.groups.Isolates() // before anybody is killed in a hurry
 	w.Log.Info("control groups", "version", w.groups.Kind())
+}
+
+// sweep removes the control groups that an earlier process left behind.
+func (w *World) sweep(adopted []*task) {
+	if w.groups == nil {
+		return
+	}
+	alive := map[string]bool{}
+	for _, t := range adopted {
+		alive[groupName(t.dir)] = true
+	}
+	if n := w.groups.Sweep(func(name string) bool { return alive[name] }); n > 0 {
+		w.Log.Info("removed control groups that were left behind", "count", n)
+	}
 }
 
 // Machine is this machine as a server.
@@ -185,6 +238,10 @@ func (w *World) Machine() cluster.Server { return w.server }
 
 // Confined reports whether tasks run in control groups.
 func (w *World) Confined() bool { return w.groups != nil }
+
+// Isolated reports whether the kernel keeps tasks out of the primary's way:
+// they get a core while nobody else wants it.
+func (w *World) Isolated() bool { return w.isolated }
 
 // Last is the last sample.
 func (w *World) Last() Sample {
@@ -211,18 +268,23 @@ func (w *World) tell(ev cluster.Event) {
 const samples = "the look at what is used"
 
 // Next waits for the next thing to happen. Once the machine has joined, a
-// sample that is due goes first: what the primary needs back does not wait
+// look at it that is due goes first: what the primary needs back does not wait
 // behind other news.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	for {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				if ev, err := w.report(); !w.short(samples, err) {
-					return ev, err
+				if err := w.look(); err != nil && !w.short(samples, err) {
+					return cluster.Event{}, err
 				}
 			default:
 			}
+		}
+		if len(w.news) > 0 {
+			ev := w.news[0]
+			w.news = w.news[1:]
+			return ev, nil
 		}
 		if ev, ok := w.pop(); ok {
 			w.joined = true // nothing is told before that
@@ -232,12 +294,56 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			if ev, err := w.report(); !w.short(samples, err) {
-				return ev, err
+			if err := w.look(); err != nil && !w.short(samples, err) {
+				return cluster.Event{}, err
 			}
 		case <-w.wake:
 		}
 	}
+}
+
+// look is called at every tick. A report is due after some of them, and at once
+// when the primary has risen. Then two reports come at the same moment: what it
+// used since the last one, so that reports still add up to all it used, and
+// what it uses now, by which guards go.
+func (w *World) look() error {
+	w.left--
+	now, rose, err := w.glance()
+	if err != nil || w.left > 0 && !rose {
+		return err
+	}
+	w.left = w.perReport()
+	ev, err := w.report()
+	if err != nil {
+		return err
+	}
+	w.short(samples, nil)
+	w.news = append(w.news, ev)
+	primary := ev.Use[0].Primary
+	if rose && now > primary.CPU {
+		primary.CPU = now
+		ev.Use = []cluster.Use{{On: w.Server, Primary: primary}}
+		w.news = append(w.news, ev)
+	}
+	w.watch.told = primary.CPU
+	return nil
+}
+
+// glance looks at the primary, if there is anybody to kill for it.
+func (w *World) glance() (now cluster.MilliCPU, rose bool, err error) {
+	w.mu.Lock()
+	idle := len(w.tasks) == 0
+	w.mu.Unlock()
+	if w.Glance == nil || idle {
+		w.watch.seen = 0
+		return 0, false, nil
+	}
+	use, err := w.Glance()
+	if err != nil {
+		return 0, false, err
+	}
+	now, rose = w.watch.glance(use)
+	return now, rose, nil
 }
 
 func (w *World) pop() (cluster.Event, bool) {
@@ -253,6 +359,7 @@ func (w *World) pop() (cluster.Event, bool) {
 
 // report takes a sample.
 func (w *World) report() (cluster.Event, error) {
+	w.checkDisk()
 	s, err := w.Sample()
 	if err != nil {
 		return cluster.Event{}, err
@@ -318,7 +425,8 @@ func (w *World) start(a cluster.Action) error {
 	if j.started.IsZero() {
 		j.started = now
 	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir, Equal: w.Equal})
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
@@ -334,6 +442,7 @@ func (w *World) finish(a cluster.Action) error {
 	if j == nil {
 		return nil
 	}
+	w.dropShared(a.ID)
 	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
 	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
 	of := "the end of " + a.ID.String()
@@ -413,15 +522,16 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 
 // LastRun is the last run of a task that was begun.
 func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
-	entries, _ := os.ReadDir(jobPath(w.Dir, id.Job))
 	id.Attempt = 0
-	for _, e := range entries {
-		if number, ok := strings.CutPrefix(e.Name(), fmt.Sprintf("%s-%d.", id.Stage, id.Index)); ok {
+	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
+	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // what is not there has not run
+		if number, ok := strings.CutPrefix(name, prefix); ok {
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
 				id.Attempt = max(id.Attempt, int32(n)-1)
 			}
 		}
-	}
+		return nil
+	})
 	return id
 }
 
@@ -455,6 +565,10 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 func (w *World) Close() error {
 	w.ticks.Stop()
 	close(w.closed)
+	w.removing.Wait()
+	if w.meter != nil {
+		_ = w.meter.stat.Close()
+	}
 	if w.groups != nil {
 		_ = w.groups.Remove() // stays while a task is in it
 	}

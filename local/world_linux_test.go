@@ -361,6 +361,57 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 	}
 }
 
+// Who is everyone's equal is not kept out of anyone's way.
+func TestEqualTasksAreNotIsolated(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		w, err := Open(Options{Dir: t.TempDir(), Server: "here", Equal: equal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := !equal && w.Confined() && w.groups.Isolates(); w.Isolated() != want {
+			t.Errorf("equal %v: isolated %v", equal, w.Isolated())
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A supervisor is as little pressing as its task, until that is to die.
+func TestASupervisorIsHastened(t *testing.T) {
+	dir := t.TempDir()
+	s := act(t, dir, true)
+	s.world.mu.Lock()
+	s.world.Equal = false
+	s.world.mu.Unlock()
+	s.submit(shell("hold", 1, "echo $PPID > "+dir+"/pids; echo up; sleep 1000"))
+	s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
+	pid := pidsIn(t, dir)[0]
+	slowest := func() int {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := 40
+		for _, thread := range threads {
+			tid, _ := strconv.Atoi(thread.Name())
+			cpu, _ := pressing(t, tid)
+			least = min(least, cpu)
+		}
+		return least
+	}
+	if got := slowest(); got != 20-lowest {
+		t.Fatalf("before: %d", got)
+	}
+	hasten(pid)
+	if os.Getuid() != 0 {
+		t.Skip("only root may hasten anybody")
+	}
+	if got := slowest(); got != 20 {
+		t.Errorf("its slowest thread has the priority %d, want 20", got)
+	}
+}
+
 // pressing gives the priorities of a process: the kernel counts 20 less niceness.
 func pressing(t *testing.T, pid int) (cpu, disk int) {
 	t.Helper()
@@ -406,6 +457,22 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 		st.Failures = 1
 		s.submit(st)
 		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: it wanted more than it asked for") {
+			t.Errorf("%q", got[0])
+		}
+	})
+	t.Run("memory of a child", func(t *testing.T) {
+		s := act(t, t.TempDir(), false)
+		st := shell("bad", 1, "tail /dev/zero; exit 0") // -e: the shell ends as its child did
+		st.Failures = 1
+		s.submit(st)
+		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: a process of it wanted more than it asked for and was killed; exit code 137") {
+			t.Errorf("%q", got[0])
+		}
+	})
+	t.Run("memory of a child that is not missed", func(t *testing.T) {
+		s := act(t, t.TempDir(), false)
+		s.submit(shell("good", 1, "tail /dev/zero || true"))
+		if got := s.until(1, "finish job-1"); got[0] != "finish job-1" {
 			t.Errorf("%q", got[0])
 		}
 	})
@@ -509,10 +576,11 @@ func TestPruneForgetsOnlyWhatEnded(t *testing.T) {
 }
 
 func TestMeterReadsThisMachine(t *testing.T) {
-	m := &meter{cores: runtime.NumCPU(), harvest: func() (time.Duration, int64, error) { return 0, 0, nil }}
-	if _, err := m.sample(); err != nil {
+	m, err := newMeter(runtime.NumCPU(), func() (time.Duration, int64, error) { return 0, 0, nil }, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer m.stat.Close()
 	spin := time.Now()
 	for time.Since(spin) < 300*time.Millisecond {
 	}
@@ -524,6 +592,27 @@ func TestMeterReadsThisMachine(t *testing.T) {
 	if s.Primary.CPU <= 0 || s.Primary.CPU > size || s.Primary.Memory <= 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A glance is taken fifteen times a second while tasks run: 333 µs would be
+// 0.5% of a core.
+func BenchmarkGlance(b *testing.B) {
+	w, err := Open(Options{Dir: b.TempDir(), Server: "here"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if !w.Confined() {
+		b.Skip("no control groups here")
+	}
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		if _, err := w.Glance(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
 // A sample is taken every second, so the CPU time of one is its share of a

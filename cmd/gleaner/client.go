@@ -162,7 +162,3 @@ func oneArg(what string) cobra.PositionalArgs {
 func cores(r cluster.Resources) string {
 	return fmt.Sprintf("%.2f", float64(r.CPU)/float64(cluster.Core))
 }
-
-func megabytes(r cluster.Resources) string {
-	return fmt.Sprintf("%d MB", (r.Memory+cluster.MB-1)/cluster.MB)
-}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,7 +50,7 @@ func runJobs(cmd *cobra.Command, args []string) error {
 		if wantJSON(cmd) {
 			return printJSON(cmd, j)
 		}
-		return printJob(cmd.OutOrStdout(), j)
+		return printJob(cmd.OutOrStdout(), j, c.waitsFor(cmd.Context(), &j))
 	}
 	var all []board.Job
 	if err := c.ask(cmd.Context(), http.MethodGet, "jobs", nil, &all); err != nil {
@@ -65,39 +67,59 @@ func printJobs(out io.Writer, all []board.Job) error {
 		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
 		return err
 	}
-	t := newTable("job", "name", "state", ">tasks", ">running", ">finished", ">killed", "submitted", ">took")
+	t := newTable("job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took")
 	for _, j := range all {
-		tasks, running, finished := 0, 0, 0
+		var sum board.Stage
 		for _, s := range j.Stages {
-			tasks, running, finished = tasks+s.Tasks, running+s.Running, finished+s.Finished
+			sum.Tasks, sum.Running, sum.Waiting, sum.Finished = sum.Tasks+s.Tasks, sum.Running+s.Running, sum.Waiting+s.Waiting, sum.Finished+s.Finished
 		}
-		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(tasks), strconv.Itoa(running), strconv.Itoa(finished), strconv.Itoa(j.Kills),
+		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(sum.Tasks), strconv.Itoa(sum.Running), strconv.Itoa(sum.Waiting), strconv.Itoa(sum.Finished), strconv.Itoa(j.Kills),
 			j.Submitted.Local().Format(time.DateTime), took(j))
 	}
 	return t.print(out)
 }
 
-func printJob(out io.Writer, j board.Job) error {
+// printJob tells of one job; why is what it waits for, if it does.
+func printJob(out io.Writer, j board.Job, why string) error {
 	fmt.Fprintf(out, "%s (%s): %s", j.ID, j.Name, j.State)
-	if j.Reason != "" && j.Reason != string(j.State) {
-		fmt.Fprintf(out, ": %s", j.Reason)
+	if why = cmp.Or(j.Reason, why); why != "" && why != string(j.State) {
+		fmt.Fprintf(out, ": %s", why)
 	}
 	ran := "took " + took(j)
 	if j.Started.IsZero() {
 		ran = "has not started"
 	}
 	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
-	t := newTable("stage", ">tasks", ">running", ">finished", ">failed", ">cores", ">memory")
+	t := newTable("stage", "state", ">tasks", ">running", ">waiting", ">finished", ">failed", ">cores", ">memory")
 	for _, s := range j.Stages {
-		t.row(s.Name, strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), megabytes(s.Request))
+		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.String())
 	}
-	if err := t.print(out); err != nil || len(j.Running) == 0 {
+	if err := t.print(out); err != nil {
 		return err
 	}
+	return errors.Join(printRunning(out, j.Running), printDelayed(out, j.Delayed))
+}
+
+func printRunning(out io.Writer, running []board.Run) error {
+	if len(running) == 0 {
+		return nil
+	}
 	fmt.Fprintln(out)
-	t = newTable("running", ">for", ">slowed down")
-	for _, r := range slices.Backward(j.Running) {
+	t := newTable("running", ">for", ">slowed down")
+	for _, r := range slices.Backward(running) {
 		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
+	}
+	return t.print(out)
+}
+
+func printDelayed(out io.Writer, delayed []board.Delay) error {
+	if len(delayed) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	t := newTable("run again", ">in", "after")
+	for _, d := range delayed {
+		t.row(d.Name, max(time.Until(d.Until), 0).Round(100*time.Millisecond).String(), d.Reason)
 	}
 	return t.print(out)
 }

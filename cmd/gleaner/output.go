@@ -46,17 +46,6 @@ func counted[N int | int64](n N, noun string) string {
 // clock writes a moment for a person.
 func clock(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") }
 
-// size writes a number of bytes for a person.
-func size(bytes int64) string {
-	switch {
-	case bytes < 1e3:
-		return counted(bytes, "byte")
-	case bytes < 1e6:
-		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
-	}
-	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
-}
-
 // A table is lined up by its columns' widest cells. A column whose header
 // starts with '>' is flushed right.
 type table struct {

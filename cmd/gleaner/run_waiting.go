@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +19,13 @@ import (
 // stages none of its tasks runs either.
 const patience = 2 * time.Second
 
-// A waiting tells, on stderr, what a job waits for, and each reason once: a
-// primary that is now above a whole core and now below would fill the screen.
+// A waiting tells, on stderr, that a job runs and what it waits for, and each
+// need once: what the primary uses changes all the time, and would fill the screen.
 type waiting struct {
 	cmd    *cobra.Command
 	client *client
 
+	running      bool // as was last told
 	since, asked time.Time
 	told         map[string]bool
 }
@@ -30,10 +33,10 @@ type waiting struct {
 func (w *waiting) look(j *board.Job) {
 	now := time.Now()
 	if j.State != board.Waiting {
-		if len(w.told) > 0 {
+		if !w.running {
 			w.tell(j, "runs")
 		}
-		w.since, w.told = time.Time{}, nil
+		w.since, w.told, w.running = time.Time{}, nil, true
 		return
 	}
 	if w.since.IsZero() {
@@ -43,12 +46,9 @@ func (w *waiting) look(j *board.Job) {
 		return
 	}
 	w.asked = now
-	var s web.Status
-	if err := w.client.ask(w.cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
-		return // it is asked again
-	}
-	if why := waitsFor(j, s); why != "" && !w.told[why] {
-		w.told[why] = true
+	why := w.client.waitsFor(w.cmd.Context(), j)
+	if need, _, _ := strings.Cut(why, ", and "); why != "" && !w.told[need] {
+		w.told[need], w.running = true, false
 		w.tell(j, "waits: "+why)
 	}
 }
@@ -59,40 +59,41 @@ func (w *waiting) tell(j *board.Job, what string) {
 	}
 }
 
-// waitsFor says what the next task of a job needs and what there is. Memory is
-// told in whole gigabytes, for it changes all the time.
-func waitsFor(j *board.Job, s web.Status) string {
-	st := nextStage(j)
-	if st == nil {
+// waitsFor says what a job waits for; "" when it does not wait, or nobody knows.
+func (c *client) waitsFor(ctx context.Context, j *board.Job) string {
+	var s web.Status
+	if j.State != board.Waiting || c.ask(ctx, http.MethodGet, "status", nil, &s) != nil {
 		return ""
 	}
+	return waitsFor(j, s)
+}
+
+// waitsFor says what the next task of a job needs and what there is. Memory is
+// told in whole GiB, for it changes all the time.
+func waitsFor(j *board.Job, s web.Status) string {
+	next := slices.IndexFunc(j.Stages, func(st board.Stage) bool { return st.Waiting > 0 })
+	if next < 0 {
+		return ""
+	}
+	st := &j.Stages[next]
+	if len(s.Short) > 0 {
+		return fmt.Sprintf("%s waits (%s); it is tried again and again", s.Short[0].Of, s.Short[0].Because)
+	}
+	if len(j.Delayed) > 0 {
+		d := j.Delayed[0]
+		return fmt.Sprintf("the last run of a task failed (%s); %s starts at %s", d.Reason, d.Name, d.Until.Local().Format(time.TimeOnly))
+	}
 	need, free := st.Request, freeToHarvest(s)
-	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GB", r.Memory/cluster.GB) }
+	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GiB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {
 		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: the primary uses %s, %s are its reserve, other tasks hold %s",
-			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Primary.RoundUp()), figure(s.Reserve), figure(s.Held))
+			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Counted), figure(s.Reserve), figure(s.Held))
 	}
 	switch {
 	case need.CPU > free.CPU:
 		return short(cores(need), cores, " cores")
 	case need.Memory > free.Memory:
-		return short(megabytes(need), whole, "")
+		return short(need.Memory.String(), whole, "")
 	}
 	return fmt.Sprintf("there is room for a task of %s now, which the policy does not give away yet: it must have stayed free for a while", st.Name)
-}
-
-// nextStage is the first stage of a job with tasks that could run; nil if
-// there is none.
-func nextStage(j *board.Job) *board.Stage {
-	done := map[string]bool{}
-	for _, st := range j.Stages {
-		done[st.Name] = st.Finished == st.Tasks
-	}
-	i := slices.IndexFunc(j.Stages, func(st board.Stage) bool {
-		return !done[st.Name] && !slices.ContainsFunc(st.After, func(name string) bool { return !done[name] })
-	})
-	if i < 0 {
-		return nil
-	}
-	return &j.Stages[i]
 }

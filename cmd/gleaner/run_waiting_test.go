@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/control/board"
@@ -10,22 +11,32 @@ import (
 
 func TestWaitsFor(t *testing.T) {
 	small := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
-	s := web.Status{Status: board.Status{Size: cluster.Resources{CPU: 4 * cluster.Core, Memory: 16 * cluster.GB}, Reserve: small, Primary: cluster.Resources{CPU: 1200}}}
+	s := web.Status{Status: board.Status{Size: cluster.Resources{CPU: 4 * cluster.Core, Memory: 16 * cluster.GB}, Reserve: small, Counted: cluster.Resources{CPU: 2 * cluster.Core}}}
 	for _, tc := range []struct {
 		request cluster.Resources
 		want    string
 	}{
 		{cluster.Resources{CPU: 1500, Memory: cluster.GB}, "a task of merge needs 1.50 cores, and 1.00 of 4.00 cores are free: the primary uses 2.00, 1.00 are its reserve, other tasks hold 0.00"},
-		{cluster.Resources{CPU: cluster.Core, Memory: 20 * cluster.GB}, "a task of merge needs 20480 MB, and 15 GB of 16 GB are free: the primary uses 0 GB, 1 GB are its reserve, other tasks hold 0 GB"},
+		{cluster.Resources{CPU: cluster.Core, Memory: 20 * cluster.GB}, "a task of merge needs 20 GiB, and 15 GiB of 16 GiB are free: the primary uses 0 GiB, 1 GiB are its reserve, other tasks hold 0 GiB"},
 		{small, "there is room for a task of merge now, which the policy does not give away yet: it must have stayed free for a while"},
 	} {
 		j := &board.Job{Stages: []board.Stage{
-			{Name: "report", After: []string{"merge"}, Tasks: 1},
-			{Name: "map", Tasks: 3, Finished: 3},
-			{Name: "merge", After: []string{"map"}, Tasks: 1, Request: tc.request},
+			{Name: "report", State: board.Blocked, Tasks: 1},
+			{Name: "map", State: board.Finished, Tasks: 3, Finished: 3},
+			{Name: "merge", State: board.Waiting, Tasks: 1, Waiting: 1, Request: tc.request},
 		}}
 		if got := waitsFor(j, s); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.request, got, tc.want)
 		}
+	}
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.Local)
+	j := &board.Job{Stages: []board.Stage{{Name: "map", State: board.Waiting, Tasks: 1, Waiting: 1, Request: small}},
+		Delayed: []board.Delay{{Name: "job-7/map-0#2", Until: at, Reason: "exit code 3"}}}
+	if got, want := waitsFor(j, s), "the last run of a task failed (exit code 3); job-7/map-0#2 starts at 12:00:00"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	s.Short = []board.Shortage{{Of: "the start of tasks", Because: "too many open files"}}
+	if got, want := waitsFor(j, s), "the start of tasks waits (too many open files); it is tried again and again"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }

@@ -95,14 +95,18 @@ func statusText(ctx context.Context, c *client) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s at %s: %s not ended; tasks: %d running, %d waiting, %d killed\n\n",
-		s.Server, s.At.Local().Format(time.TimeOnly), counted(s.Jobs, "job"), s.Running, s.Waiting, s.Kills)
+	blocked := ""
+	if s.Blocked > 0 {
+		blocked = fmt.Sprintf("%d behind other stages, ", s.Blocked)
+	}
+	fmt.Fprintf(&out, "%s at %s: %s not ended; tasks: %d running, %d waiting, %s%d killed\n\n",
+		s.Server, s.At.Local().Format(time.TimeOnly), counted(s.Jobs, "job"), s.Running, s.Waiting, blocked, s.Kills)
 	t := newTable("", ">cores", ">memory")
 	for _, row := range []struct {
 		name string
 		r    cluster.Resources
 	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", freeToHarvest(s)}, {"machine", s.Size}} {
-		t.row(row.name, cores(row.r), megabytes(row.r))
+		t.row(row.name, cores(row.r), row.r.Memory.String())
 	}
 	if err := t.print(&out); err != nil {
 		return "", err
@@ -120,7 +124,7 @@ func statusText(ctx context.Context, c *client) (string, error) {
 // freeToHarvest is what is left beside the primary, the reserve and the tasks
 // that run.
 func freeToHarvest(s web.Status) cluster.Resources {
-	return s.Size.Sub(s.Primary.RoundUp()).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
+	return s.Size.Sub(s.Counted).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
 }
 
 // jobsText shows the jobs that go on and the last that have ended.

@@ -12,12 +12,14 @@ import (
 	"gleaner/harvest"
 )
 
-// A State says how far a job has come.
+// A State says how far a job or a stage has come.
 type State string
 
-// The states of a job.
+// The states. A stage that was not finished when its job ended is in the
+// state of the job.
 const (
-	Waiting   State = "waiting" // none of its tasks runs
+	Blocked   State = "blocked" // a stage that comes after others that have not finished
+	Waiting   State = "waiting" // tasks may start, and none runs
 	Running   State = "running"
 	Finished  State = "finished"
 	Failed    State = "failed"
@@ -36,15 +38,26 @@ type Job struct {
 	Kills     int           `json:"kills"`            // of its tasks
 	Stages    []Stage       `json:"stages"`
 	Running   []Run         `json:"running"` // the oldest first
+	Delayed   []Delay       `json:"delayed,omitempty"`
+}
+
+// A Delay is a task that has failed and waits before it is run again.
+type Delay struct {
+	Task   cluster.TaskID `json:"-"` // its next run
+	Name   string         `json:"task"`
+	Until  time.Time      `json:"until"`
+	Reason string         `json:"reason"` // why it failed
 }
 
 // A Stage is what is shown of one.
 type Stage struct {
 	Name     string            `json:"name"`
+	State    State             `json:"state"`
 	After    []string          `json:"after,omitempty"`
 	Request  cluster.Resources `json:"request"`
 	Tasks    int               `json:"tasks"`
 	Running  int               `json:"running"`
+	Waiting  int               `json:"waiting"` // tasks that may start and do not run
 	Finished int               `json:"finished"`
 	Failures int               `json:"failures"` // of its tasks, that were or will be retried
 	// Loading is the share of a task's time on a core and on the disk, as
@@ -93,10 +106,12 @@ type Status struct {
 	Size    cluster.Resources `json:"size"`
 	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
 	Primary cluster.Resources `json:"primary"`         // used by all that is not harvested
+	Counted cluster.Resources `json:"counted"`         // what that counts as: rounded up
 	Held    cluster.Resources `json:"held"`            // asked for by the tasks that run
 	Class   *Class            `json:"class,omitempty"` // once there is enough history
 	Running int               `json:"running"`         // tasks
-	Waiting int               `json:"waiting"`         // tasks of jobs that have not ended
+	Waiting int               `json:"waiting"`         // tasks that may start
+	Blocked int               `json:"blocked"`         // tasks that come after stages which have not finished
 	Jobs    int               `json:"jobs"`            // that have not ended
 	Kills   int               `json:"kills"`           // since this process started
 	Last    []Kill            `json:"last_kills"`
@@ -136,7 +151,7 @@ func (b *Board) Event(ev cluster.Event) error {
 		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.Reserve.Of(ev.Server.Size())
 	case cluster.UseReported:
 		for _, use := range ev.Use {
-			b.status.At, b.status.Primary = ev.At, use.Primary
+			b.status.At, b.status.Primary, b.status.Counted = ev.At, use.Primary, b.Reserve.Counted(use.Primary)
 		}
 	case cluster.ClassesPublished:
 		b.status.Class = nil
@@ -152,27 +167,31 @@ func (b *Board) Event(ev cluster.Event) error {
 		}
 	case cluster.TaskStarted:
 		b.started(ev)
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		b.stopped(ev)
 	}
 	return nil
 }
 
-// Action takes in what was decided: the end of a job.
+// Action takes in what was decided: the end of a job, and what is run again later.
 func (b *Board) Action(a cluster.Action) error {
-	if a.Kind != cluster.FinishJob {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if j := b.jobs[a.ID]; j != nil {
-		j.end(time.Now(), a.Reason)
+	switch a.Kind {
+	case cluster.FinishJob:
+		if j := b.jobs[a.ID]; j != nil {
+			j.end(time.Now(), a.Reason)
+		}
+	case cluster.DelayTask:
+		if j := b.jobs[a.Task.Job]; j != nil {
+			j.Delayed = append(j.Delayed, Delay{a.Task, a.Task.String(), time.Now().Add(a.Pause), a.Reason})
+		}
 	}
 	return nil
 }
 
 func (j *Job) end(at time.Time, reason string) {
-	j.Ended, j.Reason, j.State = at, reason, Failed
+	j.Ended, j.Reason, j.State, j.Delayed = at, reason, Failed, nil
 	switch reason {
 	case "":
 		j.State = Finished
@@ -193,12 +212,9 @@ func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
 func (b *Board) restore(p *cluster.PastJob) {
 	j := b.add(p.Job, p.Submitted)
 	j.Started, j.Kills = p.Started, p.Kills
-	for _, r := range p.Runs {
-		if st := j.stage(r.Task.Stage); st != nil {
-			st.Failures += r.Failures
-			if r.State == cluster.Finished {
-				st.Finished++
-			}
+	for _, s := range p.Stages {
+		if st := j.stage(s.Name); st != nil {
+			st.Finished, st.Failures = s.Finished.Len(), s.Failures
 		}
 	}
 	if !p.Ended.IsZero() {
@@ -219,6 +235,31 @@ func (j *Job) stage(name string) *Stage {
 	return &j.Stages[i]
 }
 
+// stages are those of the job with their states.
+func (j *Job) stages() []Stage {
+	unfinished := map[string]bool{}
+	for _, st := range j.Stages {
+		unfinished[st.Name] = st.Finished < st.Tasks
+	}
+	all := slices.Clone(j.Stages)
+	for i := range all {
+		switch st := &all[i]; {
+		case !unfinished[st.Name]:
+			st.State = Finished
+		case !j.Ended.IsZero():
+			st.State = j.State
+		case slices.ContainsFunc(st.After, func(name string) bool { return unfinished[name] }):
+			st.State = Blocked
+		default:
+			st.State, st.Waiting = Running, st.Tasks-st.Finished-st.Running
+			if st.Running == 0 {
+				st.State = Waiting
+			}
+		}
+	}
+	return all
+}
+
 func (b *Board) started(ev cluster.Event) {
 	b.status.Running++
 	b.status.Held = b.status.Held.Add(ev.Request)
@@ -232,6 +273,7 @@ func (b *Board) started(ev cluster.Event) {
 	if j.Ended.IsZero() {
 		j.State = Running
 	}
+	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
 	j.Running = append(j.Running, Run{Task: ev.Task, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 	if st := j.stage(ev.Task.Stage); st != nil {
 		st.Running++
@@ -310,8 +352,11 @@ func (b *Board) Status() Status {
 			continue
 		}
 		s.Jobs++
-		for i := range j.Stages {
-			s.Waiting += j.Stages[i].Tasks - j.Stages[i].Finished - j.Stages[i].Running
+		for _, st := range j.stages() {
+			s.Waiting += st.Waiting
+			if st.State == Blocked {
+				s.Blocked += st.Tasks
+			}
 		}
 	}
 	s.Dilation = b.meanDilation()
@@ -344,7 +389,7 @@ func (b *Board) Job(id cluster.JobID) (Job, bool) {
 // show is a job with the slow-down of its tasks as it is foreseen now.
 func (b *Board) show(j *Job) Job {
 	c := *j
-	c.Stages, c.Running = slices.Clone(j.Stages), slices.Clone(j.Running)
+	c.Stages, c.Running, c.Delayed = j.stages(), slices.Clone(j.Running), slices.Clone(j.Delayed)
 	total := b.total()
 	for i := range c.Running {
 		if load := b.loading(j, c.Running[i].Task.Stage); load != nil {

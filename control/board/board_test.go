@@ -22,14 +22,14 @@ func TestBoard(t *testing.T) {
 		ev   cluster.Event
 		want string
 	}{
-		{cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: 8 * cluster.Core, Memory: 8 * cluster.GB}}, "0 jobs, 0 running, 0 waiting, 0 kills; held nothing"},
-		{cluster.Event{Kind: cluster.JobSubmitted, Job: job}, "1 jobs, 0 running, 4 waiting, 0 kills; held nothing; sort waiting, map 0+0/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskStarted, Task: task(0, 0), Request: request}, "1 jobs, 1 running, 3 waiting, 0 kills; held 1 core and 1 GB; sort running, map 1+0/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 0), Request: request}, "1 jobs, 2 running, 2 waiting, 0 kills; held 2 cores and 2 GB; sort running, map 2+0/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskFinished, Task: task(0, 0)}, "1 jobs, 1 running, 2 waiting, 0 kills; held 1 core and 1 GB; sort running, map 1+1/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskKilled, Task: task(1, 0), Reason: "reserve"}, "1 jobs, 0 running, 3 waiting, 1 kills; held nothing; sort waiting, map 0+1/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 1), Request: request}, "1 jobs, 1 running, 2 waiting, 1 kills; held 1 core and 1 GB; sort running, map 1+1/3 0 failures"},
-		{cluster.Event{Kind: cluster.TaskFailed, Task: task(1, 1), Reason: "exit code 1"}, "1 jobs, 0 running, 3 waiting, 1 kills; held nothing; sort waiting, map 0+1/3 1 failures"},
+		{cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: 8 * cluster.Core, Memory: 8 * cluster.GB}}, "0 jobs, 0 running, 0 waiting, 0 blocked, 0 kills; held nothing"},
+		{cluster.Event{Kind: cluster.JobSubmitted, Job: job}, "1 jobs, 0 running, 3 waiting, 1 blocked, 0 kills; held nothing; sort waiting, map waiting 0+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(0, 0), Request: request}, "1 jobs, 1 running, 2 waiting, 1 blocked, 0 kills; held 1 core and 1 GiB; sort running, map running 1+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 0), Request: request}, "1 jobs, 2 running, 1 waiting, 1 blocked, 0 kills; held 2 cores and 2 GiB; sort running, map running 2+0/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskFinished, Task: task(0, 0)}, "1 jobs, 1 running, 1 waiting, 1 blocked, 0 kills; held 1 core and 1 GiB; sort running, map running 1+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskKilled, Task: task(1, 0), Reason: "reserve"}, "1 jobs, 0 running, 2 waiting, 1 blocked, 1 kills; held nothing; sort waiting, map waiting 0+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 1), Request: request}, "1 jobs, 1 running, 1 waiting, 1 blocked, 1 kills; held 1 core and 1 GiB; sort running, map running 1+1/3 0 failures"},
+		{cluster.Event{Kind: cluster.TaskFailed, Task: task(1, 1), Reason: "exit code 1"}, "1 jobs, 0 running, 2 waiting, 1 blocked, 1 kills; held nothing; sort waiting, map waiting 0+1/3 1 failures"},
 	} {
 		step.ev.At = at
 		if err := b.Event(step.ev); err != nil {
@@ -39,10 +39,27 @@ func TestBoard(t *testing.T) {
 			t.Errorf("after %s\n got %s\nwant %s", step.ev.Kind, got, step.want)
 		}
 	}
+	if err := b.Action(cluster.Action{Kind: cluster.DelayTask, Task: task(1, 2), Pause: time.Minute, Reason: "exit code 1"}); err != nil {
+		t.Fatal(err)
+	}
+	if j, _ := b.Job(7); len(j.Delayed) != 1 || j.Delayed[0].Name != "job-7/map-1#3" || time.Until(j.Delayed[0].Until) < time.Second {
+		t.Errorf("what waits to be run again: %+v", j.Delayed)
+	}
+	for _, ev := range []cluster.Event{
+		{Kind: cluster.TaskStarted, Task: task(1, 2), Request: request},
+		{Kind: cluster.TaskNotStarted, Task: task(1, 2), Reason: "too many open files"},
+	} {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j, _ := b.Job(7); len(j.Delayed) != 0 || len(j.Running) != 0 || j.Stages[0].Failures != 1 || j.Kills != 1 {
+		t.Errorf("after a start for which there was no room: %+v", j)
+	}
 	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := shown(b), "0 jobs, 0 running, 0 waiting, 1 kills; held nothing; sort cancelled, map 0+1/3 1 failures"; got != want {
+	if got, want := shown(b), "0 jobs, 0 running, 0 waiting, 0 blocked, 1 kills; held nothing; sort cancelled, map cancelled 0+1/3 1 failures"; got != want {
 		t.Errorf("at the end\n got %s\nwant %s", got, want)
 	}
 	b.Forget(time.Now().Add(time.Hour))
@@ -63,10 +80,9 @@ func TestBoardAfterARestart(t *testing.T) {
 	for _, ev := range []cluster.Event{
 		{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{
 			{Job: job(1), Submitted: at, Started: at, Ended: at},
-			{Job: job(2), Submitted: at, Started: at, Runs: []cluster.Run{
-				{Task: cluster.TaskID{Job: 2, Stage: "map"}, State: cluster.Finished},
-				{Task: adopted, State: cluster.Running, Failures: 1},
-			}},
+			{Job: job(3), Submitted: at, Started: at, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
+			{Job: job(2), Submitted: at, Started: at, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
+				Runs: []cluster.Run{{Task: adopted, State: cluster.Running, Failures: 1}}},
 		}},
 		{At: at, Kind: cluster.TaskStarted, Task: adopted, Request: request},
 	} {
@@ -74,17 +90,17 @@ func TestBoardAfterARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := shown(b), "1 jobs, 1 running, 1 waiting, 0 kills; held 1 core and 1 GB; sort finished, map 0+3/3 0 failures; sort running, map 1+1/3 1 failures"; got != want {
+	if got, want := shown(b), "1 jobs, 1 running, 1 waiting, 0 blocked, 0 kills; held 1 core and 1 GiB; sort finished, map finished 0+3/3 0 failures; sort running, map running 1+1/3 1 failures; sort failed, map failed 0+2/3 4 failures"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
 
 func shown(b *Board) string {
 	s := b.Status()
-	text := fmt.Sprintf("%d jobs, %d running, %d waiting, %d kills; held %s", s.Jobs, s.Running, s.Waiting, s.Kills, s.Held)
+	text := fmt.Sprintf("%d jobs, %d running, %d waiting, %d blocked, %d kills; held %s", s.Jobs, s.Running, s.Waiting, s.Blocked, s.Kills, s.Held)
 	for _, j := range b.Jobs() {
 		m := j.Stages[0]
-		text += fmt.Sprintf("; %s %s, %s %d+%d/%d %d failures", j.Name, j.State, m.Name, m.Running, m.Finished, m.Tasks, m.Failures)
+		text += fmt.Sprintf("; %s %s, %s %s %d+%d/%d %d failures", j.Name, j.State, m.Name, m.State, m.Running, m.Finished, m.Tasks, m.Failures)
 	}
 	return text
 }

@@ -19,15 +19,21 @@ import (
 	"gleaner/input/mapping"
 )
 
-// Limits of a job file. They are far above what one machine or cluster runs,
-// and keep a slip of the finger from asking for a billion tasks.
+// Limits of a job file beside that of tasks (cluster.MaxTasks). They are far
+// above what one machine or cluster runs.
 const (
 	MaxBytes  = 1 << 20
 	maxStages = 1000
-	maxTasks  = 100_000
 	maxCores  = 1_000_000
 	maxRetry  = 1000
+	maxProcs  = 4_194_304 // that Linux can number
 )
+
+// MinMemory is the least a task may ask for. A shell with a pipeline of two
+// needs 1 MiB in a control group of its own (the process tables and stacks that
+// the kernel keeps for it count too); a process with less than 8 KiB cannot
+// even be killed. Four times that leaves room for larger pages and shells.
+const MinMemory = 4 << 20
 
 // names are what jobs and stages may be called: they are parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
@@ -66,6 +72,7 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 type file struct {
 	mapping.File
 	lines map[string]int // of each stage
+	tasks int            // of the stages so far
 }
 
 func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
@@ -116,11 +123,20 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 		case "name":
 			st.Name, err = f.called(value)
 		case "tasks":
-			st.Tasks, err = f.Count(value, "tasks", 1, maxTasks)
+			st.Tasks, err = f.Count(value, "tasks", 1, cluster.MaxTasks)
+			if f.tasks += st.Tasks; err == nil && f.tasks > cluster.MaxTasks {
+				err = f.Wrong(value, "tasks: with these %d the job has %d, and %d are the most", st.Tasks, f.tasks, cluster.MaxTasks)
+			}
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
 		case "memory":
-			st.Request.Memory, err = f.size(value)
+			if st.Request.Memory, err = f.size(value, "memory"); err == nil && st.Request.Memory < MinMemory {
+				err = f.Wrong(value, "memory is %q: a task needs at least 4MiB, or not even a shell starts", value.Value)
+			}
+		case "processes":
+			st.Processes, err = f.Count(value, "processes", 2, maxProcs)
+		case "output":
+			st.Output, err = f.size(value, "output")
 		case "command":
 			st.Command, err = f.Texts(value, "command")
 			if err == nil && (len(st.Command) == 0 || st.Command[0] == "") {
@@ -171,13 +187,13 @@ func (f *file) cores(n *yaml.Node) (cluster.MilliCPU, error) {
 	return cores, nil
 }
 
-func (f *file) size(n *yaml.Node) (cluster.Bytes, error) {
+func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 	size, err := ParseSize(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || size == 0 {
 		if err == nil {
 			err = errors.New("must be more than nothing")
 		}
-		return 0, f.Wrong(n, "memory is %q: %v", n.Value, err)
+		return 0, f.Wrong(n, "%s is %q: %v", field, n.Value, err)
 	}
 	return size, nil
 }

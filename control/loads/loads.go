@@ -97,7 +97,7 @@ func (b *Book) Event(ev cluster.Event) error {
 		}
 	case cluster.TaskStarted:
 		b.started(ev)
-	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled:
+	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		b.stopped(ev)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +29,7 @@ const (
 )
 
 // controllers of version 1 that are used, where the kernel has them.
-var controllers = []cgroup1.Name{cgroup1.Cpu, cgroup1.Cpuacct, cgroup1.Memory, cgroup1.Freezer}
+var controllers = []cgroup1.Name{cgroup1.Cpu, cgroup1.Cpuacct, cgroup1.Memory, cgroup1.Freezer, cgroup1.Pids}
 
 // A Group is one control group: a directory for every controller of version 1,
 // and one of version 2.
@@ -45,6 +46,8 @@ type Parent struct {
 
 	mu      sync.Mutex
 	hurried int
+	usage   *os.File // of CPU; nil until it is asked for
+	text    [1024]byte
 }
 
 // Open makes the group name, or takes over the one that is there. It fails
@@ -70,7 +73,22 @@ func Open(name string) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cgroup: make %s: %w", name, err)
 	}
+	p.group.limitProcesses(mostProcesses() / 2)
 	return p, p.probe()
+}
+
+// mostProcesses is how many processes and threads the kernel can number; 0
+// when it does not tell. Tasks together may have half of them, so that those of
+// everyone else can still be born.
+func mostProcesses() int {
+	most := 0
+	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
+		text, err := os.ReadFile(file)
+		if n, bad := strconv.Atoi(string(bytes.TrimSpace(text))); err == nil && bad == nil && (most == 0 || n < most) {
+			most = n
+		}
+	}
+	return most
 }
 
 func (p *Parent) openV1() (err error) {
@@ -101,6 +119,7 @@ func (p *Parent) makeV2() error {
 	}
 	p.group.V2 = filepath.Join(mount, p.name)
 	p.relax()
+	_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable) // not everyone has it
 	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
 }
 
@@ -119,7 +138,7 @@ func vacate() (own string, err error) {
 
 // probe makes sure that threads may come and go.
 func (p *Parent) probe() error {
-	g, err := p.New("probe", cluster.Resources{CPU: cluster.Core, Memory: cluster.GB})
+	g, err := p.New("probe", Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}})
 	if err != nil {
 		return err
 	}
@@ -137,24 +156,55 @@ func (p *Parent) Kind() string {
 	return "v1"
 }
 
-// New makes a group for one task: among tasks CPU is shared by what they asked
-// for, and memory ends at what it asked for.
-func (p *Parent) New(name string, request cluster.Resources) (Group, error) {
-	var g Group
+// Limits are what one task may use.
+type Limits struct {
+	Request   cluster.Resources // CPU is shared by it, memory ends at it; 0 is no limit of memory
+	Processes int               // and threads, at most; 0 is no limit
+}
+
+// New makes a group for one task. A limit of processes is kept where the
+// kernel counts them.
+func (p *Parent) New(name string, limits Limits) (Group, error) {
+	g := p.child(name)
 	var err error
 	if p.v2 {
-		g, err = p.newV2(name, request)
+		err = p.newV2(name, limits.Request)
 	} else {
-		g.V1, err = newV1(filepath.Join(p.name, name), limitsV1(request))
-		if p.group.V2 != "" && err == nil {
-			g.V2 = filepath.Join(p.group.V2, name)
+		g.V1, err = newV1(filepath.Join(p.name, name), limitsV1(limits.Request))
+		if g.V2 != "" && err == nil {
 			err = os.MkdirAll(g.V2, 0o755)
 		}
 	}
 	if err != nil {
+		_ = p.child(name).Remove() // the part of it that was made
 		return g, fmt.Errorf("cgroup: make %s: %w", name, err)
 	}
+	g.limitProcesses(limits.Processes)
 	return g, nil
+}
+
+// child is the group name below p.
+func (p *Parent) child(name string) Group {
+	var g Group
+	if p.group.V2 != "" {
+		g.V2 = filepath.Join(p.group.V2, name)
+	}
+	if len(p.group.V1) > 0 {
+		g.V1 = map[cgroup1.Name]string{}
+	}
+	for controller, dir := range p.group.V1 {
+		g.V1[controller] = filepath.Join(dir, name)
+	}
+	return g
+}
+
+// limitProcesses ends the number of processes and threads at n, where the
+// kernel counts them.
+func (g Group) limitProcesses(n int) {
+	if n > 0 {
+		_ = write(g.V1[cgroup1.Pids], "pids.max", strconv.Itoa(n))
+		_ = write(g.V2, "pids.max", strconv.Itoa(n))
+	}
 }
 
 func limitsV1(request cluster.Resources) *specs.LinuxResources {
@@ -166,14 +216,17 @@ func limitsV1(request cluster.Resources) *specs.LinuxResources {
 	return limits
 }
 
-func (p *Parent) newV2(name string, request cluster.Resources) (Group, error) {
+func (p *Parent) newV2(name string, request cluster.Resources) error {
 	weight := uint64(min(max(lowestV2, int64(request.CPU)*usualV2/int64(cluster.Core)), 10000))
 	limits := &cgroup2.Resources{CPU: &cgroup2.CPU{Weight: &weight}, Memory: &cgroup2.Memory{}}
 	if memory := int64(request.Memory); memory > 0 {
 		limits.Memory.Max = &memory
 	}
-	_, err := cgroup2.NewManager(mount, filepath.Join("/", p.name, name), limits)
-	return Group{V2: filepath.Join(p.group.V2, name)}, err
+	manager, err := cgroup2.NewManager(mount, filepath.Join("/", p.name, name), limits)
+	if err == nil {
+		_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable)
+	}
+	return err
 }
 
 // newV1 makes a group below this process's own in every hierarchy, so that
@@ -210,20 +263,70 @@ func hierarchy() ([]cgroup1.Subsystem, error) {
 	return used, nil
 }
 
-// Remove takes the group away; nobody may be in it any more. One that is not
-// there is removed already.
-func (g Group) Remove() error {
-	var failed error
+// Remove takes the group away, with those that its processes made below it;
+// nobody may be in it any more. One that is not there is removed already.
+func (g Group) Remove() error { return g.each(removeAll) }
+
+func (g Group) each(do func(dir string) error) (failed error) {
 	for _, dir := range g.dirs() {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := do(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = err
 		}
 	}
 	return failed
 }
 
+func removeAll(dir string) error {
+	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range below(dir) {
+		if err := removeAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}
+
+// below names the groups in the one in dir.
+func below(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// Sweep removes the groups of tasks that an earlier process left behind, and
+// says how many: all below p that keep does not name and nobody is in. All
+// below p are its tasks'.
+func (p *Parent) Sweep(keep func(name string) bool) (removed int) {
+	left := map[string]bool{}
+	for _, dir := range p.group.dirs() {
+		for _, name := range below(dir) {
+			left[name] = !keep(name)
+		}
+	}
+	for name, old := range left {
+		g := p.child(name)
+		if pids, err := g.Processes(); old && err == nil && len(pids) == 0 && g.Remove() == nil {
+			removed++
+		}
+	}
+	return removed
+}
+
 // Remove takes the parent away, if no task's group is left in it.
-func (p *Parent) Remove() error { return p.group.Remove() }
+func (p *Parent) Remove() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.usage.Close() // also when it was never opened
+	p.usage = nil
+	return p.group.each(os.Remove)
+}
 
 // Hurry gives the group the usual CPU weight until relax is called, so that
 // those told to die get around to it on a machine that is busy.
@@ -253,6 +356,17 @@ func (p *Parent) relax() {
 	_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
 	_ = write(p.group.V2, "cpu.weight", fmt.Sprint(lowestV2))
 	p.setIdle("1")
+}
+
+// Isolates reports whether the kernel gives tasks a core only while nobody
+// else wants it, and takes it away at once when somebody does.
+func (p *Parent) Isolates() bool {
+	dir := p.group.V2
+	if !p.v2 {
+		dir = p.group.V1[cgroup1.Cpu]
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "cpu.idle"))
+	return err == nil && string(bytes.TrimSpace(text)) == "1"
 }
 
 func (p *Parent) setIdle(idle string) {

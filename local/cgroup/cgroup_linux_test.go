@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/cgroups/v3/cgroup1"
+
 	"gleaner/cluster"
 )
 
@@ -58,7 +60,7 @@ func begin(t *testing.T, g Group, script string) *exec.Cmd {
 // group makes a group for the test.
 func group(t *testing.T, p *Parent, memory cluster.Bytes) Group {
 	t.Helper()
-	g, err := p.New(t.Name(), cluster.Resources{CPU: cluster.Core, Memory: memory})
+	g, err := p.New(t.Name(), Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: memory}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestKillLeavesNobodyOut(t *testing.T) {
 		"v2":       func(g Group) Group { return Group{V2: g.V2} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			all, err := p.New(strings.ReplaceAll(name, " ", "-"), cluster.Resources{CPU: cluster.Core, Memory: cluster.GB})
+			all, err := p.New(strings.ReplaceAll(name, " ", "-"), Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,5 +158,125 @@ func TestPageCacheIsNotUse(t *testing.T) {
 	after, _, err := p.Used()
 	if err != nil || after < cpu {
 		t.Errorf("the CPU time of those who are gone is gone too: %v, before %v, %v", after, cpu, err)
+	}
+}
+
+// A task has as many processes as it may and no more; where the kernel does
+// not count them there is nothing to see.
+func TestProcessesEndAtTheLimit(t *testing.T) {
+	p := parent(t)
+	g, err := p.New(t.Name(), Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}, Processes: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.V1[cgroup1.Pids] == "" && !p.v2 {
+		t.Skip("the kernel does not count processes")
+	}
+	cmd := begin(t, g, `sh -c 'for i in $(seq 200); do sleep 1000 & done' > /dev/null 2>&1; echo up; sleep 1000`)
+	pids, err := g.Processes()
+	if err != nil || len(pids) < 10 || len(pids) > 20 {
+		t.Errorf("%d processes of 200 live, want at most 20: %v", len(pids), err)
+	}
+	if err := g.Kill(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What an earlier process left is removed, also what a task made below its own
+// group; what somebody is in stays, and so does what is named.
+func TestSweep(t *testing.T) {
+	p := parent(t)
+	for _, name := range []string{"old", "busy", "kept"} {
+		if _, err := p.New(name, Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.child(name).Remove() })
+	}
+	for _, dir := range p.child("old").dirs() {
+		if err := os.Mkdir(dir+"/own", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := begin(t, p.child("busy"), `echo up; sleep 1000`)
+	if n := p.Sweep(func(name string) bool { return name == "kept" }); n != 1 {
+		t.Errorf("%d groups removed, want one", n)
+	}
+	for name, stays := range map[string]bool{"old": false, "busy": true, "kept": true} {
+		for _, dir := range p.child(name).dirs() {
+			if _, err := os.Stat(dir); (err == nil) != stays {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+	}
+	if pids, _ := p.child("busy").Processes(); len(pids) == 0 {
+		t.Error("the group of a living process is gone")
+	}
+	if err := p.child("busy").Kill(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
+// Beside a primary that keeps all cores busy, three tasks that burn what they
+// get hardly get anything, where the kernel isolates them.
+func TestTheIdleClassIsolates(t *testing.T) {
+	p, err := Open(fmt.Sprintf("gleaner-isolates-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("no control groups here: %v", err)
+	}
+	defer p.Remove()
+	if !p.Isolates() {
+		t.Skip("the kernel has no cpu.idle")
+	}
+	relax := p.Hurry()
+	if p.Isolates() {
+		t.Error("those in a hurry are isolated")
+	}
+	g := group(t, p, 64*cluster.MB)
+	var tasks []*exec.Cmd
+	defer func() {
+		p.Hurry()
+		if err := g.Kill(30 * time.Second); err != nil {
+			t.Error(err)
+		}
+		for _, task := range tasks {
+			_ = task.Wait()
+		}
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 3 {
+		tasks = append(tasks, begin(t, g, `echo up; while :; do :; done`))
+	}
+	for range runtime.NumCPU() {
+		burner := exec.Command("sh", "-c", "while :; do :; done")
+		if err := burner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = burner.Process.Kill()
+			_ = burner.Wait()
+		}()
+	}
+	relax()
+	before, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	time.Sleep(time.Second)
+	after, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := float64(after-before) / float64(time.Since(begun)) / float64(runtime.NumCPU())
+	t.Logf("three burners take %.2f%% of the machine", 100*took)
+	if took > 0.05 {
+		t.Errorf("three burners take %.2f%% of a machine whose primary is busy", 100*took)
 	}
 }

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Indices are the numbers of some tasks of a stage, as spans in ascending
+// order that do not touch: a million tasks in a row are one span.
+type Indices []Span
+
+// A Span is the tasks from First to Last, both included.
+type Span struct {
+	First int32 `json:"first"`
+	Last  int32 `json:"last"`
+}
+
+// IndicesOf sorts numbers, of which some may come twice, into spans.
+func IndicesOf(numbers []int32) Indices {
+	slices.Sort(numbers)
+	var x Indices
+	for _, n := range numbers {
+		if last := len(x) - 1; last >= 0 && n <= x[last].Last+1 {
+			x[last].Last = n
+		} else {
+			x = append(x, Span{n, n})
+		}
+	}
+	return x
+}
+
+// Len is how many tasks there are.
+func (x Indices) Len() int {
+	n := 0
+	for _, s := range x {
+		n += int(s.Last-s.First) + 1
+	}
+	return n
+}
+
+// End is the number behind the last.
+func (x Indices) End() int32 {
+	if len(x) == 0 {
+		return 0
+	}
+	return x[len(x)-1].Last + 1
+}
+
+// Has reports whether task n is among them.
+func (x Indices) Has(n int32) bool {
+	i, found := slices.BinarySearchFunc(x, n, func(s Span, n int32) int { return cmp.Compare(s.First, n) })
+	return found || i > 0 && n <= x[i-1].Last
+}
+
+// ordered reports whether the spans are as they must be.
+func (x Indices) ordered() bool {
+	next := int32(0)
+	for _, s := range x {
+		if s.First < next || s.Last < s.First || s.Last >= MaxTasks {
+			return false
+		}
+		next = s.Last + 1
+	}
+	return true
+}

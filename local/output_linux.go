@@ -1,0 +1,176 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/cluster"
+)
+
+// keptOutput is how much is kept of each stream of a task, unless its stage
+// says otherwise: more than anybody reads, less than a disk.
+const keptOutput = 1 * cluster.GB
+
+// Output is not written to a disk with less free than a twentieth of it, or
+// spareDisk where that is less: logs must not take what others need.
+const spareDisk = 1 * cluster.GB
+
+// An output is the streams of a task. The command writes to pipes, and its
+// supervisor from there to files: it alone says how long they become.
+type output struct {
+	streams [2]*stream
+	copying sync.WaitGroup
+	ended   atomic.Bool // nobody is left who writes
+}
+
+type stream struct {
+	file        *os.File
+	read, write *os.File // ends of the pipe
+	left        int64    // that will be kept
+	cut         int64    // that was not
+	unchecked   int      // that may be written before the disk is looked at again
+}
+
+// openOutput makes files and pipes for what the run in dir writes.
+func openOutput(dir string, keep cluster.Bytes) (*output, error) {
+	o := &output{}
+	for i, name := range []string{stdoutFile, stderrFile} {
+		s := &stream{left: int64(cmp.Or(keep, keptOutput))}
+		o.streams[i] = s
+		var err error
+		if s.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			s.read, s.write, err = os.Pipe()
+		}
+		if err != nil {
+			o.close()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// follow copies until finish is called. The command has been started: its ends
+// of the pipes are its own now.
+func (o *output) follow() {
+	for _, s := range o.streams {
+		s.write.Close()
+		o.copying.Go(func() { s.copy(&o.ended) })
+	}
+}
+
+// finish takes in what is left in the pipes and tells how many bytes were not
+// kept. All who write must be gone.
+func (o *output) finish() (cut int64) {
+	o.ended.Store(true)
+	for _, s := range o.streams {
+		_ = s.read.SetReadDeadline(time.Now())
+	}
+	o.copying.Wait()
+	for _, s := range o.streams {
+		cut += s.cut
+	}
+	o.close()
+	return cut
+}
+
+func (o *output) close() {
+	for _, s := range o.streams {
+		if s != nil {
+			s.file.Close()
+			s.read.Close()
+			s.write.Close()
+		}
+	}
+}
+
+const (
+	lookEvery = 16 << 20               // bytes
+	lastWords = 100 * time.Millisecond // for what is in a pipe whose other end somebody still holds
+	slowly    = time.Millisecond       // between reads of what is not kept, which are worth no CPU
+)
+
+func (s *stream) copy(ended *atomic.Bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		over := ended.Load()
+		if over {
+			_ = s.read.SetReadDeadline(time.Now().Add(lastWords))
+		}
+		n, err := s.read.Read(buffer)
+		s.keep(buffer[:n])
+		if err != nil && (over || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return
+		}
+	}
+}
+
+// keep writes what a task has written, up to the limit.
+func (s *stream) keep(text []byte) {
+	if int64(len(text)) <= s.left {
+		s.left -= int64(len(text))
+		s.put(text)
+		return
+	}
+	if s.cut == 0 {
+		s.put(text[:s.left])
+		text = text[s.left:]
+		s.left = 0
+		s.put([]byte("\n[gleaner: the output ends here; the task has written more than is kept of it, see 'output' in docs/formats/job.md]\n"))
+	}
+	s.cut += int64(len(text))
+	time.Sleep(slowly)
+}
+
+// put writes to the file. While the disk is full it waits, and the task with it.
+func (s *stream) put(text []byte) {
+	for len(text) > 0 {
+		if s.unchecked <= 0 {
+			if full(s.file) {
+				time.Sleep(time.Second)
+				continue
+			}
+			s.unchecked = lookEvery
+		}
+		n, err := s.file.Write(text)
+		text, s.unchecked = text[n:], s.unchecked-n
+		switch {
+		case Lacks(err):
+			time.Sleep(time.Second)
+		case err != nil: // the disk is broken
+			s.cut += int64(len(text))
+			return
+		}
+	}
+}
+
+// full reports whether the disk of a file has no room to spare.
+func full(f *os.File) bool {
+	var s unix.Statfs_t
+	return unix.Fstatfs(int(f.Fd()), &s) == nil && nearlyFull(&s)
+}
+
+func nearlyFull(s *unix.Statfs_t) bool {
+	size, free := int64(s.Blocks)*s.Bsize, int64(s.Bavail)*s.Bsize
+	return free < min(size/20, int64(spareDisk))
+}
+
+// checkDisk tells when tasks that write have to wait for room on the disk.
+func (w *World) checkDisk() {
+	var s unix.Statfs_t
+	if unix.Statfs(w.Dir, &s) != nil {
+		return
+	}
+	var because error
+	if nearlyFull(&s) {
+		because = fmt.Errorf("%s: %w", w.Dir, unix.ENOSPC)
+	}
+	w.short("the output of tasks", because)
+}

@@ -1,0 +1,108 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gleaner/cluster"
+)
+
+// The directories that tasks may fill: one of each run, gone when it has ended,
+// and one of each job, gone when the job has.
+const (
+	scratchDir = "scratch"
+	sharedDir  = "shared"
+)
+
+// tidy removes what a run leaves behind whose processes are gone.
+func (w *World) tidy(dir string, r *run) {
+	err := removeTree(filepath.Join(dir, scratchDir))
+	if r.Group != nil {
+		err = errors.Join(err, r.Group.Remove())
+	}
+	if err != nil {
+		w.Log.Warn("what a task left cannot be removed", "task", r.Task.String(), "error", err)
+	}
+}
+
+// dropShared removes the directory that the tasks of a job share, once the job
+// has ended and none of them is alive. The loop does not wait for it.
+func (w *World) dropShared(id cluster.JobID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs[id] != nil {
+		return
+	}
+	for task := range w.tasks {
+		if task.Job == id {
+			return
+		}
+	}
+	w.removing.Go(func() {
+		if err := removeTree(filepath.Join(jobPath(w.Dir, id), sharedDir)); err != nil {
+			w.Log.Warn("what a job left cannot be removed", "job", id.String(), "error", err)
+		}
+	})
+}
+
+// removeTree removes a directory that tasks have filled, if it is there. What
+// they mounted below is unmounted first, for it is not theirs.
+func removeTree(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		err = unmountBelow(real)
+	}
+	if err != nil {
+		return err
+	}
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(name, 0o700) // its owner may not have been allowed to write
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+func unmountBelow(dir string) error {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	points := mountPoints(text)
+	for _, point := range slices.Backward(points) { // the last one lies on top
+		if point != dir && !strings.HasPrefix(point, dir+"/") {
+			continue
+		}
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	return nil
+}
+
+// mountPoints reads where file systems are mounted from mountinfo.
+func mountPoints(mountinfo []byte) []string {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var points []string
+	for line := range bytes.Lines(mountinfo) {
+		if fields := bytes.Fields(line); len(fields) > 4 {
+			points = append(points, unescape.Replace(string(fields[4])))
+		}
+	}
+	return points
+}
