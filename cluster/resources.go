@@ -52,8 +52,11 @@ func (r Resources) Fits(room Resources) bool {
 
 // RoundUp gives r in whole cores and whole megabytes, the way a primary
 // tenant's use is counted (OSDI'16 §5.3).
-func (r Resources) RoundUp() Resources {
-	return Resources{(r.CPU + Core - 1) / Core * Core, (r.Memory + MB - 1) / MB * MB}
+func (r Resources) RoundUp() Resources { return r.RoundUpTo(Core) }
+
+// RoundUpTo gives r in whole steps of CPU and whole megabytes.
+func (r Resources) RoundUpTo(step MilliCPU) Resources {
+	return Resources{(r.CPU + step - 1) / step * step, (r.Memory + MB - 1) / MB * MB}
 }
 
 // String writes the amounts that are not zero, as "2 cores and 512 MiB".

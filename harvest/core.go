@@ -201,7 +201,7 @@ func (c *Core) stopped(ev cluster.Event) {
 	if t == nil || t.server < 0 || t.attempt != ev.Task.Attempt {
 		return
 	}
-	since, s := t.since, &c.servers[t.server]
+	s := &c.servers[t.server]
 	c.stop(j, st, t)
 	if ev.Kind == cluster.TaskNotStarted {
 		c.shut(s)
@@ -212,7 +212,7 @@ func (c *Core) stopped(ev cluster.Event) {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
-		j.work += ev.At.Sub(since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		st.tasks.drop(index)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():

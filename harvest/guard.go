@@ -13,8 +13,9 @@ import (
 type Guard struct {
 	server  cluster.ServerID
 	size    cluster.Resources
-	reserve cluster.Resources
-	primary cluster.Resources // rounded up
+	kept    cluster.Resources // free
+	reserve Reserve
+	primary cluster.Resources // as it is counted
 	held    cluster.Resources // by tasks that are not dying
 	tasks   []guarded         // oldest first
 	actions []cluster.Action
@@ -28,7 +29,7 @@ type guarded struct {
 
 // NewGuard watches over server and keeps reserve free on it.
 func NewGuard(server cluster.Server, reserve Reserve) *Guard {
-	return &Guard{server: server.ID, size: server.Size(), reserve: reserve.Of(server.Size())}
+	return &Guard{server: server.ID, size: server.Size(), kept: reserve.Of(server.Size()), reserve: reserve}
 }
 
 // Step takes what happened on the server and says which tasks are to be
@@ -39,7 +40,7 @@ func (g *Guard) Step(ev cluster.Event) []cluster.Action {
 	case cluster.UseReported:
 		for _, use := range ev.Use {
 			if use.On == g.server {
-				g.primary = use.Primary.RoundUp()
+				g.primary = g.reserve.Counted(use.Primary)
 			}
 		}
 	case cluster.TaskStarted:
@@ -69,7 +70,7 @@ func (g *Guard) forget(id cluster.TaskID) {
 // short is what the reserve lacks. Tasks that are dying are gone already: to
 // count them would kill others for what is about to come back.
 func (g *Guard) short() cluster.Resources {
-	return g.primary.Add(g.held).Add(g.reserve).Sub(g.size).Max(cluster.Resources{})
+	return g.primary.Add(g.held).Add(g.kept).Sub(g.size).Max(cluster.Resources{})
 }
 
 // replenish kills from the youngest to the oldest (the youngest has the least

@@ -217,26 +217,3 @@ func (highest) Room(f Facts) (may, surely cluster.Resources) {
 	mean, deviation := f.Past.Sigma()
 	return f.below(min(max(mean+sigmas*deviation, f.Past.Percentile(0.99)), 1))
 }
-
-// A Reserve is what is kept free on each server for its primary: a share of
-// the server or, where it is not zero, a fixed amount.
-type Reserve struct {
-	CPU, Memory float64
-	Fixed       cluster.Resources
-}
-
-// PaperReserve keeps 4 of 12 cores and 10 of 32 GB (OSDI'16 §6.1).
-var PaperReserve = Reserve{CPU: 4.0 / 12, Memory: 10.0 / 32}
-
-// Of is the reserve of a server of that size. A share is taken in whole cores
-// and megabytes.
-func (r Reserve) Of(size cluster.Resources) cluster.Resources {
-	if r.Fixed != (cluster.Resources{}) {
-		return r.Fixed
-	}
-	const rounding = 1e-6 // a third of 12 cores is 4, not a hair more
-	return cluster.Resources{
-		CPU:    cluster.MilliCPU(r.CPU*float64(size.CPU) - rounding + 1),
-		Memory: cluster.Bytes(r.Memory*float64(size.Memory) - rounding + 1),
-	}.RoundUp()
-}

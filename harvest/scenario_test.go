@@ -16,7 +16,7 @@ import (
 // A scenario file tells what happened and, below the line, what was done.
 //
 //	core policy=history seed=1            a new core
-//	guard s1                              a new guard for one server
+//	guard cores=2 isolated                a new guard for s1, of 12 cores unless it says so
 //	server s1 cores=12 gb=32 tenant=a     it joins (also: left s1)
 //	classes                               one a line: ID pattern mean peak tenant…
 //	use s1=2.3 s2=0                       cores that primaries use; s1=2.3/4 also GB
@@ -46,8 +46,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "core":
 		return s.newCore(t, d)
 	case "guard":
-		s.core, s.guard = nil, NewGuard(cluster.Server{ID: "s1", CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}, PaperReserve)
-		return ""
+		return s.newGuard(t, d)
 	case "wait":
 		by, err := time.ParseDuration(d.CmdArgs[0].Key)
 		if err != nil {
@@ -63,6 +62,14 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		return s.waiting()
 	}
 	return s.step(s.event(t, d))
+}
+
+func (s *scenario) newGuard(t *testing.T, d *datadriven.TestData) string {
+	cores := 12
+	d.MaybeScanArgs(t, "cores", &cores)
+	server := cluster.Server{ID: "s1", CPU: cluster.MilliCPU(cores) * cluster.Core, Memory: 32 * cluster.GB}
+	s.core, s.guard = nil, NewGuard(server, ReserveFor(server.Size(), d.HasArg("isolated")))
+	return ""
 }
 
 func (s *scenario) newCore(t *testing.T, d *datadriven.TestData) string {

@@ -123,7 +123,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 		return
 	}
 	s := &c.servers[i]
-	now := use.Primary.RoundUp()
+	now := c.reserve.Counted(use.Primary)
 	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
 	s.primary = now
 	s.recent.note(at, now, c.steady)

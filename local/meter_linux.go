@@ -2,7 +2,9 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -22,24 +24,52 @@ type tally func() (cpu time.Duration, memory int64, err error)
 
 // A meter reads what the machine and its harvested tasks use.
 type meter struct {
-	cores     int
-	harvest   tally
+	cores   int
+	harvest tally
+	cpu     func() (time.Duration, error) // the first half of harvest, for glances
+	stat    *os.File                      // /proc/stat
+	text    [512]byte                     // its beginning
+	// What was read at the last sample and at the last glance.
+	sampled, glanced reading
+}
+
+// A reading is the CPU time that was used up to a moment.
+type reading struct {
 	at        time.Time
 	busy      time.Duration // of all cores together, since the machine started
 	harvested time.Duration
 }
 
+// newMeter begins to measure.
+func newMeter(cores int, harvest tally, cpu func() (time.Duration, error)) (*meter, error) {
+	stat, err := os.Open("/proc/stat")
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	m := &meter{cores: cores, harvest: harvest, cpu: cpu, stat: stat}
+	if _, err := m.sample(); err != nil {
+		return nil, errors.Join(err, stat.Close())
+	}
+	m.glanced = m.sampled
+	return m, nil
+}
+
+// busy reads how long cores have been busy. It allocates nothing.
+func (m *meter) busy() (time.Duration, error) {
+	n, err := m.stat.ReadAt(m.text[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, fmt.Errorf("local: %w", err)
+	}
+	return busyTime(m.text[:n])
+}
+
 // sample tells what was used since it was last called.
 func (m *meter) sample() (Sample, error) {
-	stat, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return Sample{}, fmt.Errorf("local: %w", err)
-	}
 	meminfo, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return Sample{}, fmt.Errorf("local: %w", err)
 	}
-	busy, err := busyTime(stat)
+	busy, err := m.busy()
 	if err != nil {
 		return Sample{}, err
 	}
@@ -47,12 +77,35 @@ func (m *meter) sample() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	at := time.Now()
-	past := at.Sub(m.at)
-	all := cluster.Resources{CPU: share(busy-m.busy, past, m.cores), Memory: heldMemory(meminfo)}
-	ours := cluster.Resources{CPU: share(harvested-m.harvested, past, m.cores), Memory: cluster.Bytes(memory)}
-	m.at, m.busy, m.harvested = at, busy, harvested
-	return Sample{Primary: all.Sub(ours).Max(cluster.Resources{}), Harvested: ours}, nil
+	cpu, ours := m.sampled.until(reading{time.Now(), busy, harvested}, m.cores)
+	return Sample{
+		Primary:   cluster.Resources{CPU: cpu, Memory: max(heldMemory(meminfo)-cluster.Bytes(memory), 0)},
+		Harvested: cluster.Resources{CPU: ours, Memory: cluster.Bytes(memory)},
+	}, nil
+}
+
+// glance tells the CPU that the primary used since it was last called.
+func (m *meter) glance() (cluster.MilliCPU, error) {
+	busy, err := m.busy()
+	if err != nil {
+		return 0, err
+	}
+	harvested, err := m.cpu()
+	if err != nil {
+		return 0, err
+	}
+	cpu, _ := m.glanced.until(reading{time.Now(), busy, harvested}, m.cores)
+	return cpu, nil
+}
+
+// until moves r on to now and tells what the primary and harvested tasks used
+// meanwhile.
+func (r *reading) until(now reading, cores int) (primary, ours cluster.MilliCPU) {
+	while := now.at.Sub(r.at)
+	all := share(now.busy-r.busy, while, cores)
+	ours = share(now.harvested-r.harvested, while, cores)
+	*r = now
+	return max(all-ours, 0), ours
 }
 
 // share is the part of the cores that time used in a while comes to. Counters
@@ -77,19 +130,24 @@ const (
 // busyTime reads how long cores have been busy, all together.
 func busyTime(stat []byte) (time.Duration, error) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
-	fields := bytes.Fields(line)
-	if len(fields) < 1+cpuIOWait || string(fields[0]) != "cpu" {
-		return 0, fmt.Errorf("local: /proc/stat starts with %.80q, not with the times of all cores", line)
-	}
+	times, ok := bytes.CutPrefix(line, []byte("cpu "))
 	var busy time.Duration
-	for i, field := range fields[1:min(len(fields), 1+cpuFields)] {
+	fields := 0
+	for field := range bytes.FieldsSeq(times) {
+		if fields == cpuFields {
+			break
+		}
 		ticks, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("local: /proc/stat: %.80q is not a number of ticks", field)
 		}
-		if i != cpuIdle && i != cpuIOWait {
+		if fields != cpuIdle && fields != cpuIOWait {
 			busy += time.Duration(ticks) * clockTick
 		}
+		fields++
+	}
+	if !ok || fields <= cpuIOWait {
+		return 0, fmt.Errorf("local: /proc/stat starts with %.80q, not with the times of all cores", line)
 	}
 	return busy, nil
 }

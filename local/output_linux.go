@@ -172,5 +172,5 @@ func (w *World) checkDisk() {
 	if nearlyFull(&s) {
 		because = fmt.Errorf("%s: %w", w.Dir, unix.ENOSPC)
 	}
-	w.Short("the output of tasks", because)
+	w.short("the output of tasks", because)
 }

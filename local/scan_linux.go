@@ -229,7 +229,9 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
 	}
-	w.tidy(dir, r)
+	if !over {
+		w.tidy(dir, r)
+	}
 	if how.ok() {
 		st.finished = append(st.finished, r.Task.Index)
 		p.Work += work(r, &how)

@@ -52,8 +52,16 @@ func (w *World) short(of string, err error) bool {
 	if err != nil && !Lacks(err) {
 		return false
 	}
-	w.Short(of, err)
+	w.waits(of, err)
 	return err != nil
+}
+
+// waits tells that a part of this world has to wait, and why, or with nil that
+// it goes on.
+func (w *World) waits(of string, because error) {
+	if w.Short != nil {
+		w.Short(of, because)
+	}
 }
 
 // insist does it again and again until it no longer fails for want of room, or

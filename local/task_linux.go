@@ -69,7 +69,7 @@ func (w *World) adopt(t *task) {
 		return err
 	})
 	if err == nil {
-		err = retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
+		err = awaitLock(f)
 		err = errors.Join(err, f.Close())
 	}
 	w.over(t, err)
@@ -164,13 +164,11 @@ const (
 
 // terminate kills a task's processes until its supervisor has ended too.
 func (w *World) terminate(t *task) {
-	if w.groups != nil {
-		defer w.groups.Hurry()()
-	}
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
-			if err := t.run.killAll(supervisor, t.dir); err != nil {
+			hasten(supervisor)
+			if err := w.killHurried(t, supervisor); err != nil {
 				w.Log.Error("a task does not die", "task", t.run.Task.String(), "error", err)
 			}
 			if time.Since(since) > stubborn {
@@ -185,6 +183,15 @@ func (w *World) terminate(t *task) {
 	}
 }
 
+// killHurried kills a task's processes at the usual weight of CPU. That goes for
+// tasks that live on too, so it lasts no longer than the killing.
+func (w *World) killHurried(t *task, supervisor int) error {
+	if w.groups != nil {
+		defer w.groups.Hurry()()
+	}
+	return t.run.killAll(supervisor, t.dir)
+}
+
 // starts are a part of this world that may have to wait.
 const starts = "the start of tasks"
 
@@ -192,11 +199,13 @@ const starts = "the start of tasks"
 func (w *World) over(t *task, failed error) {
 	var how exit
 	var killed *kill
-	err := patiently(func() (err error) {
-		how, killed, err = settle(t.dir, &t.run)
-		return err
-	})
-	if failed = errors.Join(failed, err); failed != nil {
+	if !Lacks(failed) { // else nothing was started and nothing is written
+		failed = errors.Join(failed, patiently(func() (err error) {
+			how, killed, err = settle(t.dir, &t.run)
+			return err
+		}))
+	}
+	if failed != nil {
 		how = exit{At: time.Now(), Failed: failed.Error(), Lacks: lack(failed)}
 	}
 	w.tidy(t.dir, &t.run)
@@ -240,7 +249,7 @@ func (w *World) over(t *task, failed error) {
 		_ = os.RemoveAll(t.dir) // there is nothing to tell of it
 	}
 	w.dropShared(t.run.Task.Job)
-	w.Short(starts, notStarted)
+	w.waits(starts, notStarted)
 	t.how = how
 	close(t.done)
 	w.tell(ev)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,3 +49,16 @@ func await(child *os.Process) error {
 	})
 	return errors.Join(err, waited)
 }
+
+// awaitLock waits until it has the lock on a file, and keeps no thread either.
+func awaitLock(f *os.File) error {
+	for {
+		err := retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		time.Sleep(lockAgain)
+	}
+}
+
+const lockAgain = 20 * time.Millisecond

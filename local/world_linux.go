@@ -36,6 +36,10 @@ type Options struct {
 	// Short is told what has to wait because the machine is short of files,
 	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
 	Short func(of string, because error)
+	// Glance tells the CPU that the primary used since it was last asked, which
+	// is done many times between two samples while tasks run. Nil: this machine
+	// is read, if it is sampled and has control groups; else nobody glances.
+	Glance func() (cluster.MilliCPU, error)
 }
 
 // A World is this machine.
@@ -44,11 +48,17 @@ type World struct {
 	server cluster.Server
 	groups *cgroup.Parent // nil where there are none
 	lock   *os.File
+	meter  *meter // nil where Sample was given
 	ticks  *time.Ticker
 	wake   chan struct{} // something is in the queue
 	joined bool          // and Next has said so
 	closed chan struct{}
 	turns  chan struct{} // taken by tasks that are being started
+
+	// Of Next alone:
+	left  int // ticks until the next report
+	watch watch
+	news  []cluster.Event // that go first
 
 	submitting sync.Mutex     // jobs are queued in the order of their numbers
 	removing   sync.WaitGroup // of what jobs have left
@@ -83,9 +93,6 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Short == nil {
-		o.Short = func(string, error) {}
-	}
 	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
@@ -99,8 +106,17 @@ func Open(o Options) (*World, error) {
 	if err := w.begin(); err != nil {
 		return nil, errors.Join(err, w.lock.Close())
 	}
-	w.ticks = time.NewTicker(o.Every)
+	w.left = w.perReport()
+	w.ticks = time.NewTicker(o.Every / time.Duration(w.left))
 	return w, nil
+}
+
+// perReport is the number of ticks from one report to the next.
+func (w *World) perReport() int {
+	if w.Glance == nil {
+		return 1
+	}
+	return glances
 }
 
 // measure finds out how large this machine is.
@@ -136,9 +152,7 @@ func (w *World) begin() error {
 	}
 	w.sweep(adopted)
 	if w.Sample == nil {
-		m := &meter{cores: runtime.NumCPU(), harvest: w.harvest}
-		w.Sample = m.sample
-		if _, err := m.sample(); err != nil {
+		if err := w.read(); err != nil {
 			return err
 		}
 		time.Sleep(min(w.Every, time.Second/4)) // the first sample is of this while
@@ -147,6 +161,7 @@ func (w *World) begin() error {
 	if err != nil {
 		return err
 	}
+	w.watch.told = use.Use[0].Primary.CPU
 	w.tell(cluster.Event{Kind: cluster.ServerJoined, Server: &w.server})
 	w.tell(use)
 	w.tell(cluster.Event{Kind: cluster.Resumed, Past: past})
@@ -169,6 +184,19 @@ func (w *World) begin() error {
 func parentName(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
+}
+
+// read lets this machine be read.
+func (w *World) read() (err error) {
+	if w.groups == nil { // all processes would have to be looked at, many times a second
+		w.meter, err = newMeter(runtime.NumCPU(), w.harvest, nil)
+	} else if w.meter, err = newMeter(runtime.NumCPU(), w.harvest, w.groups.CPU); err == nil {
+		w.Glance = w.meter.glance
+	}
+	if err == nil {
+		w.Sample = w.meter.sample
+	}
+	return err
 }
 
 // openGroups makes the control group of this directory's tasks.
@@ -208,6 +236,10 @@ func (w *World) Machine() cluster.Server { return w.server }
 // Confined reports whether tasks run in control groups.
 func (w *World) Confined() bool { return w.groups != nil }
 
+// Isolated reports whether the kernel keeps tasks out of the primary's way:
+// they get a core while nobody else wants it.
+func (w *World) Isolated() bool { return !w.Equal && w.groups != nil && w.groups.Isolates() }
+
 // Last is the last sample.
 func (w *World) Last() Sample {
 	w.mu.Lock()
@@ -233,18 +265,23 @@ func (w *World) tell(ev cluster.Event) {
 const samples = "the look at what is used"
 
 // Next waits for the next thing to happen. Once the machine has joined, a
-// sample that is due goes first: what the primary needs back does not wait
+// look at it that is due goes first: what the primary needs back does not wait
 // behind other news.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	for {
 		if w.joined {
 			select {
 			case <-w.ticks.C:
-				if ev, err := w.report(); !w.short(samples, err) {
-					return ev, err
+				if err := w.look(); err != nil && !w.short(samples, err) {
+					return cluster.Event{}, err
 				}
 			default:
 			}
+		}
+		if len(w.news) > 0 {
+			ev := w.news[0]
+			w.news = w.news[1:]
+			return ev, nil
 		}
 		if ev, ok := w.pop(); ok {
 			w.joined = true // nothing is told before that
@@ -254,12 +291,56 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		case <-ctx.Done():
 			return cluster.Event{}, ctx.Err()
 		case <-w.ticks.C:
-			if ev, err := w.report(); !w.short(samples, err) {
-				return ev, err
+			if err := w.look(); err != nil && !w.short(samples, err) {
+				return cluster.Event{}, err
 			}
 		case <-w.wake:
 		}
 	}
+}
+
+// look is called at every tick. A report is due after some of them, and at once
+// when the primary has risen. Then two reports come at the same moment: what it
+// used since the last one, so that reports still add up to all it used, and
+// what it uses now, by which guards go.
+func (w *World) look() error {
+	w.left--
+	now, rose, err := w.glance()
+	if err != nil || w.left > 0 && !rose {
+		return err
+	}
+	w.left = w.perReport()
+	ev, err := w.report()
+	if err != nil {
+		return err
+	}
+	w.short(samples, nil)
+	w.news = append(w.news, ev)
+	primary := ev.Use[0].Primary
+	if rose && now > primary.CPU {
+		primary.CPU = now
+		ev.Use = []cluster.Use{{On: w.Server, Primary: primary}}
+		w.news = append(w.news, ev)
+	}
+	w.watch.told = primary.CPU
+	return nil
+}
+
+// glance looks at the primary, if there is anybody to kill for it.
+func (w *World) glance() (now cluster.MilliCPU, rose bool, err error) {
+	w.mu.Lock()
+	idle := len(w.tasks) == 0
+	w.mu.Unlock()
+	if w.Glance == nil || idle {
+		w.watch.seen = 0
+		return 0, false, nil
+	}
+	use, err := w.Glance()
+	if err != nil {
+		return 0, false, err
+	}
+	now, rose = w.watch.glance(use)
+	return now, rose, nil
 }
 
 func (w *World) pop() (cluster.Event, bool) {
@@ -490,6 +571,9 @@ func (w *World) Close() error {
 	w.ticks.Stop()
 	close(w.closed)
 	w.removing.Wait()
+	if w.meter != nil {
+		_ = w.meter.stat.Close()
+	}
 	if w.groups != nil {
 		_ = w.groups.Remove() // stays while a task is in it
 	}

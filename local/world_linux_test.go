@@ -361,6 +361,41 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 	}
 }
 
+// A supervisor is as little pressing as its task, until that is to die.
+func TestASupervisorIsHastened(t *testing.T) {
+	dir := t.TempDir()
+	s := act(t, dir, true)
+	s.world.mu.Lock()
+	s.world.Equal = false
+	s.world.mu.Unlock()
+	s.submit(shell("hold", 1, "echo $PPID > "+dir+"/pids; echo up; sleep 1000"))
+	s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
+	pid := pidsIn(t, dir)[0]
+	slowest := func() int {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := 40
+		for _, thread := range threads {
+			tid, _ := strconv.Atoi(thread.Name())
+			cpu, _ := pressing(t, tid)
+			least = min(least, cpu)
+		}
+		return least
+	}
+	if got := slowest(); got != 20-lowest {
+		t.Fatalf("before: %d", got)
+	}
+	hasten(pid)
+	if os.Getuid() != 0 {
+		t.Skip("only root may hasten anybody")
+	}
+	if got := slowest(); got != 20 {
+		t.Errorf("its slowest thread has the priority %d, want 20", got)
+	}
+}
+
 // pressing gives the priorities of a process: the kernel counts 20 less niceness.
 func pressing(t *testing.T, pid int) (cpu, disk int) {
 	t.Helper()
@@ -525,10 +560,11 @@ func TestPruneForgetsOnlyWhatEnded(t *testing.T) {
 }
 
 func TestMeterReadsThisMachine(t *testing.T) {
-	m := &meter{cores: runtime.NumCPU(), harvest: func() (time.Duration, int64, error) { return 0, 0, nil }}
-	if _, err := m.sample(); err != nil {
+	m, err := newMeter(runtime.NumCPU(), func() (time.Duration, int64, error) { return 0, 0, nil }, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer m.stat.Close()
 	spin := time.Now()
 	for time.Since(spin) < 300*time.Millisecond {
 	}
@@ -540,6 +576,27 @@ func TestMeterReadsThisMachine(t *testing.T) {
 	if s.Primary.CPU <= 0 || s.Primary.CPU > size || s.Primary.Memory <= 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A glance is taken fifteen times a second while tasks run: 333 µs would be
+// 0.5% of a core.
+func BenchmarkGlance(b *testing.B) {
+	w, err := Open(Options{Dir: b.TempDir(), Server: "here"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if !w.Confined() {
+		b.Skip("no control groups here")
+	}
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		if _, err := w.Glance(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
 // A sample is taken every second, so the CPU time of one is its share of a

@@ -2,12 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gleaner/web"
 )
@@ -19,7 +26,7 @@ func TestRealBurst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	u := startUp(t, dir, "--policy", "primary", "--reserve-cpu", "0.2", "--reserve-memory", "0")
-	u.gleaner("run", writeHolder(t))
+	u.gleaner("run", writeHolding(t, "exec sleep 1000"))
 	if !u.soon(10*time.Second, func(s web.Status) bool { return s.Running == 3 }) {
 		t.Skipf("this machine is too busy to be harvested: its primary uses %s", u.status().Primary)
 	}
@@ -33,17 +40,98 @@ func TestRealBurst(t *testing.T) {
 	}
 	burst()
 	if !u.soon(10*time.Second, func(s web.Status) bool { return s.Running == 3 }) {
-		if s := u.status(); s.Primary.RoundUp().CPU >= s.Size.CPU {
+		if s := u.status(); s.Counted.Add(s.Reserve).CPU >= s.Size.CPU {
 			t.Skip("somebody else keeps this machine busy now")
 		}
 		t.Errorf("the burst is over and tasks do not come back: %+v", u.status())
 	}
 }
 
-func writeHolder(t *testing.T) string {
+// TestBurstToTheLastProcessGone measures how long tasks live on after the
+// primary has burst to all cores, and what it costs to see that in time. It
+// tells; how soon a burst is seen at the latest is shown in virtual time by the
+// tests of local.
+func TestBurstToTheLastProcessGone(t *testing.T) {
+	bursts, quiet := 3, 2*time.Second
+	if os.Getenv("GLEANER_LONG") != "" {
+		bursts, quiet = 100, 30*time.Second
+	}
+	dir, out := t.TempDir(), t.TempDir()
+	u := startUp(t, dir, "--policy", "primary", "--reserve-cpu", "0.2", "--reserve-memory", "0")
+	u.gleaner("run", writeHolding(t, "echo $$ > "+out+"/$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; echo $PPID > "+out+"/supervisor-$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; exec sleep 1000"))
+	var tasks, supervisors []time.Duration
+	for n := range bursts {
+		if !u.soon(10*time.Second, func(s web.Status) bool { return s.Running == 3 }) {
+			break // somebody else keeps this machine busy
+		}
+		if n == 0 {
+			t.Logf("with three tasks to watch over, gleaner up takes %.2f%% of a core", 100*cpuShare(t, u.cmd.Process.Pid, quiet))
+		}
+		time.Sleep(rand.N(time.Second)) // anywhere between two samples
+		begun := time.Now()
+		end := startBurst(t)
+		tasks = append(tasks, gone(t, filepath.Join(out, "[0-9]*")).Sub(begun))
+		supervisors = append(supervisors, gone(t, filepath.Join(out, "supervisor-*")).Sub(begun))
+		end()
+	}
+	if len(tasks) == 0 {
+		t.Skipf("this machine is too busy to be harvested: its primary uses %s", u.status().Primary)
+	}
+	for _, measured := range []struct {
+		name string
+		took []time.Duration
+	}{{"the last process of a task gone", tasks}, {"its end on disk and its supervisor gone", supervisors}} {
+		slices.Sort(measured.took)
+		at := func(share float64) time.Duration {
+			return measured.took[int(math.Ceil(share*float64(len(tasks))))-1].Round(time.Millisecond)
+		}
+		t.Logf("from a burst to %s, %d times: p50 %v, p99 %v, at most %v", measured.name, len(tasks), at(0.5), at(0.99), at(1))
+	}
+}
+
+// gone waits until none of the processes lives that are noted in files, and
+// tells when that was.
+func gone(t *testing.T, pattern string) time.Time {
+	t.Helper()
+	notes, err := filepath.Glob(pattern)
+	if err != nil || len(notes) == 0 {
+		t.Fatalf("no notes of processes in %s: %v", pattern, err)
+	}
+	alive := func(note string) bool {
+		stat, err := os.ReadFile("/proc/" + readText(t, note) + "/stat")
+		return err == nil && !strings.Contains(string(stat), ") Z ")
+	}
+	for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(notes, alive); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a process lives on a minute after all cores were busy")
+		}
+	}
+	return time.Now()
+}
+
+// cpuShare is the share of a core that a process takes for a while, by the
+// kernel's clock of that process.
+func cpuShare(t *testing.T, pid int, while time.Duration) float64 {
+	t.Helper()
+	const clockOfProcess = 2
+	used := func() time.Duration {
+		var at unix.Timespec
+		if err := unix.ClockGettime(int32(^pid)<<3|clockOfProcess, &at); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(at.Nano())
+	}
+	before, begun := used(), time.Now()
+	time.Sleep(while)
+	return (used() - before).Seconds() / time.Since(begun).Seconds()
+}
+
+// writeHolding writes a job of three tasks that run a script.
+func writeHolding(t *testing.T, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hold.yaml")
-	writeText(t, file, "name: hold\nstages: [{name: hold, tasks: 3, cpu: 0.2, memory: 32MiB, command: [sleep, '1000']}]\n")
+	command, _ := json.Marshal([]string{"sh", "-c", script})
+	writeText(t, file, fmt.Sprintf("name: hold\nstages: [{name: hold, tasks: 3, cpu: 0.2, memory: 32MiB, command: %s}]\n", command))
 	return file
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // Five minutes of samples, one a second, become two of the history: the mean
-// of two minutes each, as shares of the machine.
+// of two minutes each, as shares of the machine. That the primary has risen at
+// some moment, which is told beside a sample, adds nothing to it.
 func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
 	store, err := history.Open(t.Context(), mem.New())
 	if err != nil {
@@ -34,6 +35,12 @@ func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
 			ev := cluster.Event{At: from.Add(time.Duration(second) * time.Second), Kind: cluster.UseReported, Use: []cluster.Use{{On: "here", Primary: use}}}
 			if err := d.Event(ev); err != nil {
 				t.Fatal(err)
+			}
+			if second%10 == 0 {
+				ev.Use = []cluster.Use{{On: "here", Primary: cluster.Resources{CPU: 8 * cluster.Core, Memory: use.Memory}}}
+				if err := d.Event(ev); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		synctest.Wait()

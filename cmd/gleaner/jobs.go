@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,22 +97,28 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	if err := t.print(out); err != nil {
 		return err
 	}
-	if len(j.Running) > 0 {
-		fmt.Fprintln(out)
-		t = newTable("running", ">for", ">slowed down")
-		for _, r := range slices.Backward(j.Running) {
-			t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
-		}
-		if err := t.print(out); err != nil {
-			return err
-		}
-	}
-	if len(j.Delayed) == 0 {
+	return errors.Join(printRunning(out, j.Running), printDelayed(out, j.Delayed))
+}
+
+func printRunning(out io.Writer, running []board.Run) error {
+	if len(running) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out)
-	t = newTable("run again", ">in", "after")
-	for _, d := range j.Delayed {
+	t := newTable("running", ">for", ">slowed down")
+	for _, r := range slices.Backward(running) {
+		t.row(r.Name, time.Since(r.Since).Round(100*time.Millisecond).String(), slowedDown(r.Dilation))
+	}
+	return t.print(out)
+}
+
+func printDelayed(out io.Writer, delayed []board.Delay) error {
+	if len(delayed) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	t := newTable("run again", ">in", "after")
+	for _, d := range delayed {
 		t.row(d.Name, max(time.Until(d.Until), 0).Round(100*time.Millisecond).String(), d.Reason)
 	}
 	return t.print(out)

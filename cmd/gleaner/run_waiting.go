@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 const patience = 2 * time.Second
 
 // A waiting tells, on stderr, that a job runs and what it waits for, and each
-// reason once: a primary that is now above a whole core and now below would fill the screen.
+// need once: what the primary uses changes all the time, and would fill the screen.
 type waiting struct {
 	cmd    *cobra.Command
 	client *client
@@ -45,8 +46,9 @@ func (w *waiting) look(j *board.Job) {
 		return
 	}
 	w.asked = now
-	if why := w.client.waitsFor(w.cmd.Context(), j); why != "" && !w.told[why] {
-		w.told[why], w.running = true, false
+	why := w.client.waitsFor(w.cmd.Context(), j)
+	if need, _, _ := strings.Cut(why, ", and "); why != "" && !w.told[need] {
+		w.told[need], w.running = true, false
 		w.tell(j, "waits: "+why)
 	}
 }
@@ -85,7 +87,7 @@ func waitsFor(j *board.Job, s web.Status) string {
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GiB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {
 		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: the primary uses %s, %s are its reserve, other tasks hold %s",
-			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Primary.RoundUp()), figure(s.Reserve), figure(s.Held))
+			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Counted), figure(s.Reserve), figure(s.Held))
 	}
 	switch {
 	case need.CPU > free.CPU:

@@ -124,7 +124,7 @@ func statusText(ctx context.Context, c *client) (string, error) {
 // freeToHarvest is what is left beside the primary, the reserve and the tasks
 // that run.
 func freeToHarvest(s web.Status) cluster.Resources {
-	return s.Size.Sub(s.Primary.RoundUp()).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
+	return s.Size.Sub(s.Counted).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
 }
 
 // jobsText shows the jobs that go on and the last that have ended.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -68,7 +69,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; none for no network at all")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate (PEM) to serve the API with")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
-	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third)")
+	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third; a tenth below 8 cores where the kernel isolates tasks)")
 	cmd.Flags().StringVar(&f.reserveMemory, "reserve-memory", "", "memory kept free for the primary, as 4GB (default 10/32 of it)")
 	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
@@ -132,18 +133,17 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
 	u := &upped{flags: f, log: log, world: world, history: past, dir: dir, policy: policy, shown: shown, short: short, files: files}
-	if u.reserve, err = f.reserve(world.Machine().Size()); err != nil {
+	if u.reserve, err = f.reserve(world.Machine().Size(), world.Isolated()); err != nil {
 		return err
 	}
 	return u.run(cmd.Context())
 }
 
-// reserve is what is kept free of a machine of that size.
-func (f upFlags) reserve(size cluster.Resources) (harvest.Reserve, error) {
-	fixed := cluster.Resources{
-		CPU:    cluster.MilliCPU(harvest.PaperReserve.CPU * float64(size.CPU)),
-		Memory: cluster.Bytes(harvest.PaperReserve.Memory * float64(size.Memory)),
-	}
+// reserve is what is kept free of a machine of that size, on which the kernel
+// isolates tasks or does not.
+func (f upFlags) reserve(size cluster.Resources, isolated bool) (harvest.Reserve, error) {
+	kept := harvest.ReserveFor(size, isolated)
+	fixed := kept.Fixed
 	if f.reserveCPU == "0" {
 		fixed.CPU = 0
 	} else if f.reserveCPU != "" {
@@ -166,7 +166,7 @@ func (f upFlags) reserve(size cluster.Resources) (harvest.Reserve, error) {
 		return harvest.Reserve{}, input.Errorf("--reserve-cpu", "a reserve of %s is more than the %s of this machine", fixed, size)
 	}
 	fixed.Memory = fixed.Memory / cluster.MB * cluster.MB
-	return harvest.Reserve{Fixed: fixed}, nil
+	return harvest.Reserve{Fixed: fixed, Step: kept.Step}, nil
 }
 
 // upped is a gleaner that is up.
@@ -183,14 +183,40 @@ type upped struct {
 	files   fileShare
 }
 
-// most is what one task may be given: beside the reserve and a primary that
-// is never quite idle, and so counts as one core.
+// most is what one task may be given.
 func (u *upped) most() cluster.Resources {
 	size := u.world.Machine().Size()
 	if !harvest.Guarded(u.policy) {
 		return size
 	}
-	return size.Sub(u.reserve.Of(size)).Sub(cluster.Resources{CPU: cluster.Core})
+	return u.reserve.Most(size)
+}
+
+// sayHarvestable says what tasks can be given now, and why not more.
+func (u *upped) sayHarvestable() {
+	size := u.world.Machine().Size()
+	now, because := size.RoundUp(), "the policy does not look at the primary"
+	if harvest.Guarded(u.policy) {
+		now, because = harvestable(size, u.world.Last().Primary, u.reserve, u.world.Isolated())
+	}
+	u.log.Info("can be harvested now", "room", now.String(), "because", because)
+}
+
+// harvestable says what tasks can be given now, beside a primary that uses so
+// much, and who has the rest.
+func harvestable(size, uses cluster.Resources, kept harvest.Reserve, isolated bool) (now cluster.Resources, because string) {
+	reserve, counted := kept.Of(size), kept.Counted(uses)
+	now = size.Sub(reserve).Sub(counted).Max(cluster.Resources{})
+	now.Memory = now.Memory / cluster.MB * cluster.MB
+	because = fmt.Sprintf("of %s the primary uses %s, and %s are kept free for it", size.RoundUp(), counted, reserve)
+	switch {
+	case kept.Step < cluster.Core:
+	case isolated:
+		because += "; its use counts in whole cores"
+	default:
+		because += "; its use counts in whole cores, as the kernel does not isolate tasks from it (control groups with cpu.idle, Linux 5.15)"
+	}
+	return now, because
 }
 
 func (u *upped) run(ctx context.Context) error {
@@ -212,8 +238,9 @@ func (u *upped) run(ctx context.Context) error {
 	defer served.close()
 	size := u.world.Machine().Size()
 	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
+	u.sayHarvestable()
 	if most := u.most(); most.CPU <= 0 || most.Memory <= 0 {
-		u.log.Warn("nothing can be harvested here: the reserve and one core of the primary are all there is; see --reserve-cpu and --reserve-memory")
+		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
 	}
 	diary := newDiary(u.history, u.world.Machine(), u.log)
 	brain := &control.Brain{

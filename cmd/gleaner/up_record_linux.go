@@ -72,10 +72,9 @@ type diary struct {
 	log   *slog.Logger
 	pages chan history.Sample
 
-	since time.Time
-	sum   cluster.Resources
-	n     int
-	full  bool // the last page found no place
+	since, last time.Time
+	cpu, memory float64 // used since then, times seconds
+	full        bool    // the last page found no place
 }
 
 // pageEvery is how often the history gets a sample.
@@ -92,14 +91,18 @@ func (d *diary) Event(ev cluster.Event) error {
 		return nil
 	}
 	if d.since.IsZero() {
-		d.since = ev.At
+		d.since, d.last = ev.At, ev.At
 	}
-	d.sum, d.n = d.sum.Add(ev.Use[0].Primary), d.n+1
-	if ev.At.Sub(d.since) < pageEvery {
+	while := ev.At.Sub(d.last).Seconds() // since the report before, which this one tells of
+	d.cpu += while * float64(ev.Use[0].Primary.CPU)
+	d.memory += while * float64(ev.Use[0].Primary.Memory)
+	d.last = ev.At
+	all := ev.At.Sub(d.since)
+	if all < pageEvery {
 		return nil
 	}
-	cpu, _ := history.Clamp(float64(d.sum.CPU) / float64(d.n) / float64(d.size.CPU))
-	mem, _ := history.Clamp(float64(d.sum.Memory) / float64(d.n) / float64(d.size.Memory))
+	cpu, _ := history.Clamp(d.cpu / all.Seconds() / float64(d.size.CPU))
+	mem, _ := history.Clamp(d.memory / all.Seconds() / float64(d.size.Memory))
 	full := false
 	select {
 	case d.pages <- history.Sample{Milli: ev.At.UnixMilli(), Server: ev.Use[0].On, CPU: cpu, Mem: mem}:
@@ -110,7 +113,7 @@ func (d *diary) Event(ev cluster.Event) error {
 		d.log.Error("the history does not keep up; samples are lost until it does")
 	}
 	d.full = full
-	d.since, d.sum, d.n = ev.At, cluster.Resources{}, 0
+	d.since, d.cpu, d.memory = ev.At, 0, 0
 	return nil
 }
 

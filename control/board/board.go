@@ -106,6 +106,7 @@ type Status struct {
 	Size    cluster.Resources `json:"size"`
 	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
 	Primary cluster.Resources `json:"primary"`         // used by all that is not harvested
+	Counted cluster.Resources `json:"counted"`         // what that counts as: rounded up
 	Held    cluster.Resources `json:"held"`            // asked for by the tasks that run
 	Class   *Class            `json:"class,omitempty"` // once there is enough history
 	Running int               `json:"running"`         // tasks
@@ -158,7 +159,7 @@ func (b *Board) Event(ev cluster.Event) error {
 		b.status.Server, b.status.Size, b.status.Reserve = ev.Server.ID, ev.Server.Size(), b.Reserve.Of(ev.Server.Size())
 	case cluster.UseReported:
 		for _, use := range ev.Use {
-			b.status.At, b.status.Primary = ev.At, use.Primary
+			b.status.At, b.status.Primary, b.status.Counted = ev.At, use.Primary, b.Reserve.Counted(use.Primary)
 		}
 	case cluster.ClassesPublished:
 		b.status.Class = nil
@@ -419,7 +420,7 @@ func (b *Board) Run(task cluster.TaskID) (cluster.TaskID, bool) {
 // show is a job with the slow-down of its tasks as it is foreseen now.
 func (b *Board) show(j *Job) Job {
 	c := *j
-	c.Stages, c.Running = j.stages(), slices.Clone(j.Running)
+	c.Stages, c.Running, c.Delayed = j.stages(), slices.Clone(j.Running), slices.Clone(j.Delayed)
 	total := b.total()
 	for i := range c.Running {
 		if load := b.loading(j, c.Running[i].Task.Stage); load != nil {

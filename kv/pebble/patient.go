@@ -130,10 +130,13 @@ func (d *patientDisk) MkdirAll(name string, mode os.FileMode) error {
 
 func (d *patientDisk) Lock(name string) (lock io.Closer, err error) {
 	err = d.until(func() error { lock, err = d.FS.Lock(name); return err })
-	if err == nil {
-		err = os.Chmod(name, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return lock, err
+	if err := os.Chmod(name, 0o600); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 func (d *patientDisk) List(name string) (names []string, err error) {

@@ -109,18 +109,11 @@ func (b *bench) load() search.Load {
 	return search.Follow(rate, b.size.length, b.corpus, rand.New(rand.NewPCG(1, 5)))
 }
 
-// reserve is what 'gleaner up' keeps free: a third, to the thousandth of a core.
-func reserve(size cluster.Resources) harvest.Reserve {
-	return harvest.Reserve{Fixed: cluster.Resources{
-		CPU:    cluster.MilliCPU(harvest.PaperReserve.CPU * float64(size.CPU)),
-		Memory: cluster.Bytes(harvest.PaperReserve.Memory*float64(size.Memory)) / cluster.MB * cluster.MB,
-	}}
-}
-
-// roomFor is the CPU of one task beside the reserve and a primary that is never
-// quite idle: a core, where there is one.
+// roomFor is the CPU of one task: what is left beside the paper's reserve and a
+// primary that counts as one core; a core, where there is one. It is the same
+// in every setting.
 func roomFor(size cluster.Resources) cluster.MilliCPU {
-	return min(size.CPU-reserve(size).Of(size).CPU-cluster.Core, cluster.Core)
+	return min(harvest.ReserveFor(size, false).Most(size).CPU, cluster.Core)
 }
 
 // play lets a day pass in a setting and tells what came of it.
@@ -141,21 +134,20 @@ func (b *bench) play(ctx context.Context, s setting, jobs []arrival) (o outcome,
 	if !s.harvests {
 		jobs = nil
 	}
-	j, err := b.rule(ctx, world, policy, func(ctx context.Context) error {
+	kept := s.kept.reserve(world.Machine().Size(), world.Isolated())
+	j, err := b.rule(ctx, world, policy, kept, func(ctx context.Context) error {
 		return b.pass(ctx, world, policy, jobs, dir, &o)
 	})
 	if err != nil {
 		return o, err
 	}
-	o.confined = world.Confined()
+	o.confined, o.isolated = world.Confined(), world.Isolated()
 	j.sum(&o, b.kit.mb)
 	return o, nil
 }
 
 // rule lets a policy rule the world while something is done.
-func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Policy, do func(context.Context) error) (*journal, error) {
-	size := world.Machine().Size()
-	kept := reserve(size)
+func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Policy, kept harvest.Reserve, do func(context.Context) error) (*journal, error) {
 	j := newJournal(world)
 	brain := &control.Brain{
 		Core:      harvest.New(harvest.Options{Policy: policy, Reserve: kept, Rand: rand.New(rand.NewPCG(1, 6)), Steady: b.size.steady()}),

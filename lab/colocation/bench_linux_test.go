@@ -81,7 +81,7 @@ func jobRuns(t *testing.T, b *bench, s shape) {
 	}
 	kit := b.kit
 	kit.request = cluster.Resources{CPU: cluster.Core / 2, Memory: taskMemory}
-	j, err := b.rule(t.Context(), world, policy, func(ctx context.Context) error {
+	j, err := b.rule(t.Context(), world, policy, harvest.PaperReserve, func(ctx context.Context) error {
 		if err := submit(ctx, world, kit, []arrival{{0, s}}, dir); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gleaner/chart"
+	"gleaner/cluster"
+	"gleaner/harvest"
 	"gleaner/lab"
 	"gleaner/lab/search"
 )
@@ -18,6 +20,7 @@ func Experiments() []lab.Experiment {
 		{Name: "fig10", Short: "a search service's tail latency beside harvested jobs, on this machine", Run: view(fig10).of(shared.cycles)},
 		{Name: "fig11", Short: "run times of the jobs beside it", Run: view(fig11).of(shared.cycles)},
 		{Name: "fig12", Short: "the service's tail latency beside jobs that harvest the disk", Run: view(fig12).of(disk)},
+		{Name: "reserve", Short: "what it costs the service to keep less free for it", Run: view(reserves).of(keeping)},
 	}
 }
 
@@ -31,7 +34,8 @@ type size struct {
 
 const (
 	mean   = 0.25 // of the machine, that the primary uses on average
-	demand = 0.60 // of it, that jobs would use: more than is left, so that some always wait
+	demand = 0.60 // of it, that jobs would use
+	plenty = 0.90 // of it: more than is left whatever is kept free, so that some always wait
 
 	disturbing = 0.05 // of it, used by others: too much to measure beside
 )
@@ -54,6 +58,13 @@ func (s size) halved() size {
 	return s
 }
 
+// manyRounds is the size for the experiment whose settings differ by little:
+// shorter days, and more of them to compare.
+func (s size) manyRounds() size {
+	s.length, s.rounds = (s.length * 2 / 3).Round(time.Second), 4*s.rounds
+	return s
+}
+
 // task is how long one task of a job computes, if it has a core to itself.
 func (s size) task() time.Duration { return s.length / 40 }
 
@@ -66,14 +77,50 @@ type setting struct {
 	name     string
 	policy   string
 	harvests bool
+	kept     kept
 }
 
 var (
-	alone      = setting{"alone", "history", false}
-	stocked    = setting{"stock", "stock", true}
-	aware      = setting{"primary", "primary", true}
-	historical = setting{"history", "history", true}
+	alone      = setting{name: "alone", policy: "history"}
+	stocked    = setting{name: "stock", policy: "stock", harvests: true}
+	aware      = setting{name: "primary", policy: "primary", harvests: true}
+	historical = setting{name: "history", policy: "history", harvests: true}
 )
+
+// A kept is what is kept free for the primary: a share of the cores, beside what
+// it uses, rounded up to a step. Without a step it is what 'gleaner up' keeps.
+type kept struct {
+	share float64
+	step  cluster.MilliCPU
+}
+
+// reserve is what is kept of a machine.
+func (k kept) reserve(size cluster.Resources, isolated bool) harvest.Reserve {
+	r := harvest.ReserveFor(size, isolated)
+	if k.step != 0 {
+		r.Step, r.Fixed.CPU = k.step, cluster.MilliCPU(k.share*float64(size.CPU))
+	}
+	return r
+}
+
+// lessAndLess are the reserves to compare, between two days alone. The first is
+// the paper's.
+func lessAndLess() []setting {
+	const third, tenth = 1.0 / 3, 0.1
+	all := []setting{alone}
+	for _, s := range []struct {
+		name string
+		kept kept
+	}{
+		{"a third, whole cores", kept{third, cluster.Core}},
+		{"a third", kept{third, cluster.Core / 10}},
+		{"a tenth", kept{tenth, cluster.Core / 10}},
+		{"none", kept{0, cluster.Core / 10}},
+	} {
+		all = append(all, setting{s.name, "history", true, s.kept})
+	}
+	return append(all, alone)
+}
 
 // An outcome is what came of one day in one setting.
 type outcome struct {
@@ -85,6 +132,7 @@ type outcome struct {
 	started, killed int // tasks
 	moved           int // MB, by jobs that harvest the disk
 	confined        bool
+	isolated        bool
 }
 
 // used is the share of the machine that did something for the primary or for jobs.
@@ -128,7 +176,7 @@ func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, e
 	if r.has != nil && r.has.size == sizeOf(o) {
 		return r.has, nil
 	}
-	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries, o.Done)
+	m, err := measure(ctx, sizeOf(o), []setting{alone, stocked, aware, historical}, queries, demand, o.Done)
 	if err == nil {
 		r.has = m
 	}
@@ -136,7 +184,11 @@ func (r *remembered) cycles(ctx context.Context, o lab.Options) (*measurement, e
 }
 
 func disk(ctx context.Context, o lab.Options) (*measurement, error) {
-	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies, o.Done)
+	return measure(ctx, sizeOf(o).halved(), []setting{alone, stocked, historical}, copies, demand, o.Done)
+}
+
+func keeping(ctx context.Context, o lab.Options) (*measurement, error) {
+	return measure(ctx, sizeOf(o).manyRounds(), lessAndLess(), queries, plenty, o.Done)
 }
 
 // A view shows a measurement.

@@ -15,9 +15,10 @@ type journal struct {
 	place     map[cluster.JobID]int // in jobs
 	started   int
 	killed    int
-	moved     int // tables
-	harvested cluster.MilliCPU
-	samples   int
+	moved     int     // tables
+	harvested float64 // thousandths of a core, times seconds
+
+	begun, reported time.Time
 }
 
 func newJournal(world *local.World) *journal {
@@ -28,8 +29,11 @@ func newJournal(world *local.World) *journal {
 func (j *journal) Event(ev cluster.Event) error {
 	switch ev.Kind {
 	case cluster.UseReported:
-		j.harvested += j.world.Last().Harvested.CPU
-		j.samples++
+		if j.begun.IsZero() {
+			j.begun, j.reported = ev.At, ev.At
+		}
+		j.harvested += ev.At.Sub(j.reported).Seconds() * float64(j.world.Last().Harvested.CPU)
+		j.reported = ev.At
 	case cluster.JobSubmitted:
 		j.place[ev.Job.ID] = len(j.jobs)
 		j.jobs = append(j.jobs, jobRun{name: ev.Job.Name, since: ev.At})
@@ -64,5 +68,7 @@ func (j *journal) sum(o *outcome, mb int) {
 		o.jobs = append(o.jobs, run)
 	}
 	o.started, o.killed, o.moved = j.started, j.killed, j.moved*mb
-	o.harvested = float64(j.harvested) / float64(max(j.samples, 1)) / float64(j.world.Machine().CPU)
+	if while := j.reported.Sub(j.begun).Seconds(); while > 0 {
+		o.harvested = j.harvested / while / float64(j.world.Machine().CPU)
+	}
 }

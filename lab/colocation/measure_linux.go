@@ -17,7 +17,8 @@ const settle = time.Second
 
 // measure plays the day in every setting, all settings in turn and then in the
 // opposite order, so that a machine that grows faster or slower favours none.
-func measure(ctx context.Context, size size, settings []setting, shapes []shape, done func(done, of int)) (m *measurement, err error) {
+// Jobs want the share wanted of the machine.
+func measure(ctx context.Context, size size, settings []setting, shapes []shape, wanted float64, done func(done, of int)) (m *measurement, err error) {
 	m = &measurement{size: size, cores: runtime.NumCPU()}
 	if roomFor(cluster.Resources{CPU: cluster.MilliCPU(m.cores) * cluster.Core}) <= 0 {
 		m.missing = "a machine of one core has nothing to harvest"
@@ -28,7 +29,7 @@ func measure(ctx context.Context, size size, settings []setting, shapes []shape,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	tasks := demand * float64(m.cores) * size.length.Seconds() / size.task().Seconds()
+	tasks := wanted * float64(m.cores) * size.length.Seconds() / size.task().Seconds()
 	jobs := arrivals(shapes, int(tasks), size.length, rand.New(rand.NewPCG(1, 7)))
 	for _, s := range settings {
 		m.results = append(m.results, result{setting: s})

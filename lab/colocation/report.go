@@ -72,6 +72,98 @@ func fig12(m *measurement) (lab.Table, chart.Figure) {
 	return t, m.picture("fig12")
 }
 
+// within is how much of its tail latency a primary may lose to a smaller reserve.
+const within = 1.10
+
+// reserves compares what is kept free, round by round: a round plays all
+// settings within minutes, between two days alone.
+func reserves(m *measurement) (lab.Table, chart.Figure) {
+	t := lab.Table{Name: "reserve", Title: "What it costs a search service to keep less free for it, on this machine", Columns: []string{
+		"kept free", "p99 ms: median", "over alone: median", "it lies between", "all rounds: p99", "over alone", "machine used", "harvested", "tasks started", "killed"}}
+	panel := chart.Panel{Title: "p99 over alone", X: "round", Y: "ratio"}
+	alone, whole := m.alone(), m.record()
+	smallest := ""
+	for _, r := range m.results[:max(len(m.results)-1, 0)] {
+		p99 := r.tails()
+		over := ratios(p99, alone)
+		low, high := medianBetween(over)
+		all := r.record().Percentile(0.99) / whole.Percentile(0.99)
+		t.Add(r.name, millis(median(p99)), more(median(over)), more(low)+" to "+more(high), millis(r.record().Percentile(0.99)), more(all),
+			percent(r.share(outcome.used)), percent(r.share(func(o outcome) float64 { return o.harvested })),
+			r.count(func(o outcome) int { return o.started }), r.count(func(o outcome) int { return o.killed }))
+		if r.harvests && median(over) <= within && all <= within {
+			smallest = r.name
+		}
+		panel.Lines = append(panel.Lines, chart.Line{Name: r.name, X: counting(len(over)), Y: over})
+	}
+	t.Notes = m.reserveNotes(smallest)
+	return t, chart.Figure{Name: "reserve", Panels: []chart.Panel{panel}}
+}
+
+func (m *measurement) reserveNotes(smallest string) []string {
+	if len(m.results) == 0 {
+		return nil
+	}
+	first, last := m.results[0], m.results[len(m.results)-1]
+	again := ratios(first.tails(), last.tails())
+	low, high := medianBetween(again)
+	choice := "None of them keeps p99 within " + more(within) + " of alone."
+	switch {
+	case m.others() > disturbing:
+		choice = "Nothing can be chosen: others kept the machine busy."
+	case !m.isolated():
+		choice = "Nothing is to be chosen: the kernel does not isolate tasks here (cpu.idle), and 'gleaner up' keeps the paper's reserve."
+	case smallest != "":
+		choice = fmt.Sprintf("The smallest that keeps p99 within %s of alone, in the median over rounds and in all rounds together: %s.", more(within), smallest)
+	}
+	return []string{choice,
+		fmt.Sprintf("%d rounds. Each plays the same day of %v alone, beside jobs in each setting, and alone again, every other round backwards. p99 is of a day (%.0f queries), counted from when each query was to be sent, and is compared with the two days alone of its round: with their geometric mean.",
+			m.size.rounds, m.size.length, float64(len(first.record()))/float64(max(len(first.days), 1))),
+		fmt.Sprintf("Of two days alone in one round, one was over the other by %s (median, between %s and %s): differences below that say nothing.", more(median(again)), more(low), more(high)),
+		"\"It lies between\": the median of many more rounds, with a confidence of 90% from five rounds on.",
+		"Jobs want " + percent(plenty) + " of the machine. " + m.machine()}
+}
+
+// alone is the 99th percentile of the primary alone, in each round.
+func (m *measurement) alone() []float64 {
+	if len(m.results) == 0 {
+		return nil
+	}
+	before, after := m.results[0].tails(), m.results[len(m.results)-1].tails()
+	both := make([]float64, len(before))
+	for i := range both {
+		both[i] = math.Sqrt(before[i] * after[i])
+	}
+	return both
+}
+
+// record is all queries that the primary was asked alone.
+func (m *measurement) record() (all search.Record) {
+	for _, r := range m.results {
+		if !r.harvests {
+			all = append(all, r.record()...)
+		}
+	}
+	return all
+}
+
+// tails is the 99th percentile of each day.
+func (r result) tails() []float64 {
+	var all []float64
+	for _, o := range r.days {
+		all = append(all, o.queries.Percentile(0.99))
+	}
+	return all
+}
+
+func counting(n int) []float64 {
+	var all []float64
+	for i := range n {
+		all = append(all, float64(i+1))
+	}
+	return all
+}
+
 func tailColumns() []string {
 	return []string{"setting", "p99 ms: median", "p99: mean", "p99: max", "p99: day", "over alone: median", "over alone: mean", "over alone: 10% to 90%", "machine used", "harvested"}
 }
@@ -102,6 +194,17 @@ func (m *measurement) notes() []string {
 	minutes := 24 * 60 / m.size.windows
 	notes := []string{fmt.Sprintf("A day of a periodic tenant of DC-9, scaled to a mean of %s, is played in %v, %d times in each setting; p99 is of %d minutes of that day at a time (%.0f queries on average), counted from when each query was to be sent. \"Over alone\" compares each with the same minutes alone.",
 		percent(mean), m.size.length, m.size.rounds, minutes, float64(len(first.record()))/float64(m.size.windows))}
+	notes = append(notes, m.machine())
+	if len(first.days) > 1 {
+		over := ratios(m.curve(first.days[1].queries), m.curve(first.days[0].queries))
+		notes = append(notes, fmt.Sprintf("How far this can be trusted: alone, the second day was over the first by %s (median), %s (mean), %s to %s (10%% to 90%%).",
+			more(median(over)), more(average(over)), more(quantile(over, 0.1)), more(quantile(over, 0.9))))
+	}
+	return notes
+}
+
+// machine tells where it was measured, and who else was there.
+func (m *measurement) machine() string {
 	machine := fmt.Sprintf("%d cores, shared by the service, its clients and the jobs.", m.cores)
 	if !m.confined() {
 		machine += " No control groups: tasks ran as process groups at the lowest priority."
@@ -113,13 +216,7 @@ func (m *measurement) notes() []string {
 	if failed := m.failed(); failed > 0 {
 		machine += fmt.Sprintf(" %d queries failed.", failed)
 	}
-	notes = append(notes, machine)
-	if len(first.days) > 1 {
-		over := ratios(m.curve(first.days[1].queries), m.curve(first.days[0].queries))
-		notes = append(notes, fmt.Sprintf("How far this can be trusted: alone, the second day was over the first by %s (median), %s (mean), %s to %s (10%% to 90%%).",
-			more(median(over)), more(average(over)), more(quantile(over, 0.1)), more(quantile(over, 0.9))))
-	}
-	return notes
+	return machine
 }
 
 func (m *measurement) picture(name string) chart.Figure {
@@ -134,9 +231,13 @@ func (m *measurement) picture(name string) chart.Figure {
 	return chart.Figure{Name: name, Panels: []chart.Panel{panel}}
 }
 
-func (m *measurement) confined() bool {
+func (m *measurement) confined() bool { return m.always(func(o outcome) bool { return o.confined }) }
+func (m *measurement) isolated() bool { return m.always(func(o outcome) bool { return o.isolated }) }
+
+// always reports whether all days were so.
+func (m *measurement) always(so func(outcome) bool) bool {
 	return !slices.ContainsFunc(m.results, func(r result) bool {
-		return slices.ContainsFunc(r.days, func(o outcome) bool { return !o.confined })
+		return slices.ContainsFunc(r.days, func(o outcome) bool { return !so(o) })
 	})
 }
 
@@ -222,6 +323,26 @@ func average(all []float64) float64 {
 }
 
 func median(all []float64) float64 { return quantile(all, 0.5) }
+
+// medianBetween are the values between which the median lies that all were
+// drawn around, with a confidence of 90% where there are five or more: it is
+// below the k-th smallest only if fewer than k draws of a fair coin are heads.
+func medianBetween(all []float64) (low, high float64) {
+	all = slices.Sorted(slices.Values(all))
+	n := len(all)
+	if n == 0 {
+		return math.NaN(), math.NaN()
+	}
+	const either = 0.05 // may be missed on either side
+	k, coin, missed := 0, math.Exp2(-float64(n)), 0.0
+	for missed+coin <= either {
+		missed += coin
+		coin *= float64(n-k) / float64(k+1)
+		k++
+	}
+	k = max(k-1, 0)
+	return all[k], all[n-1-k]
+}
 
 // quantile is the value that a share of all does not exceed.
 func quantile(all []float64, share float64) float64 {

@@ -87,10 +87,51 @@ func TestWhereItCannotBeMeasuredTheTableSaysWhy(t *testing.T) {
 	nowhere := func(context.Context, lab.Options) (*measurement, error) {
 		return &measurement{missing: "there is no machine"}, nil
 	}
-	for _, show := range []view{fig10, fig11, fig12} {
+	for _, show := range []view{fig10, fig11, fig12, reserves} {
 		tables, figures, err := show.of(nowhere)(context.Background(), lab.Options{})
 		if err != nil || len(figures) != 0 || len(tables) != 1 || len(tables[0].Rows) != 0 || !slices.Equal(tables[0].Notes, []string{"Left out: there is no machine."}) {
 			t.Errorf("%v, %v, %v", tables, figures, err)
+		}
+	}
+}
+
+// Rounds are compared within themselves: a machine that grows slower by half
+// hides nothing, and the choice is the smallest reserve within bounds.
+func TestReservesAreComparedRoundByRound(t *testing.T) {
+	settings := lessAndLess()
+	costs := []float64{1, 1.01, 1.02, 1.05, 1.30, 1}
+	m := &measurement{size: size{length: 10 * time.Second, windows: 5, rounds: 5}, cores: 2}
+	for i, s := range settings {
+		r := result{setting: s}
+		for _, pace := range []float64{10, 11, 12, 13, 15} {
+			took := time.Duration(pace * costs[i] * float64(time.Millisecond))
+			r.days = append(r.days, played(took, outcome{primary: 0.25, harvested: 0.1 * float64(i), confined: true, isolated: true}))
+		}
+		m.results = append(m.results, r)
+	}
+	table, _ := reserves(m)
+	var text strings.Builder
+	if err := table.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"a third, whole cores  12.12           +1.0%", "a tenth               12.60           +5.0%               +5.0% to +5.0%",
+		"none                  15.60           +30.0%", "in all rounds together: a tenth."} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the table does not say %q:\n%s", part, text.String())
+		}
+	}
+	for i := range m.results[4].days {
+		m.results[4].days[i].isolated = false
+	}
+	if table, _ := reserves(m); !strings.Contains(table.Notes[0], "does not isolate") {
+		t.Errorf("%q", table.Notes[0])
+	}
+}
+
+func TestWhereTheMedianLies(t *testing.T) {
+	for n, want := range map[int][2]float64{1: {1, 1}, 5: {1, 5}, 8: {2, 7}, 12: {3, 10}, 100: {42, 59}} {
+		if low, high := medianBetween(counting(n)); low != want[0] || high != want[1] {
+			t.Errorf("of %d: %g to %g, want %v", n, low, high, want)
 		}
 	}
 }

@@ -46,6 +46,8 @@ type Parent struct {
 
 	mu      sync.Mutex
 	hurried int
+	usage   *os.File // of CPU; nil until it is asked for
+	text    [1024]byte
 }
 
 // Open makes the group name, or takes over the one that is there. It fails
@@ -318,7 +320,13 @@ func (p *Parent) Sweep(keep func(name string) bool) (removed int) {
 }
 
 // Remove takes the parent away, if no task's group is left in it.
-func (p *Parent) Remove() error { return p.group.each(os.Remove) }
+func (p *Parent) Remove() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.usage.Close() // also when it was never opened
+	p.usage = nil
+	return p.group.each(os.Remove)
+}
 
 // Hurry gives the group the usual CPU weight until relax is called, so that
 // those told to die get around to it on a machine that is busy.
@@ -348,6 +356,17 @@ func (p *Parent) relax() {
 	_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
 	_ = write(p.group.V2, "cpu.weight", fmt.Sprint(lowestV2))
 	p.setIdle("1")
+}
+
+// Isolates reports whether the kernel gives tasks a core only while nobody
+// else wants it, and takes it away at once when somebody does.
+func (p *Parent) Isolates() bool {
+	dir := p.group.V2
+	if !p.v2 {
+		dir = p.group.V1[cgroup1.Cpu]
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "cpu.idle"))
+	return err == nil && string(bytes.TrimSpace(text)) == "1"
 }
 
 func (p *Parent) setIdle(idle string) {

@@ -220,3 +220,63 @@ func TestSweep(t *testing.T) {
 	}
 	_ = cmd.Wait()
 }
+
+// Beside a primary that keeps all cores busy, three tasks that burn what they
+// get hardly get anything, where the kernel isolates them.
+func TestTheIdleClassIsolates(t *testing.T) {
+	p, err := Open(fmt.Sprintf("gleaner-isolates-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("no control groups here: %v", err)
+	}
+	defer p.Remove()
+	if !p.Isolates() {
+		t.Skip("the kernel has no cpu.idle")
+	}
+	relax := p.Hurry()
+	if p.Isolates() {
+		t.Error("those in a hurry are isolated")
+	}
+	g := group(t, p, 64*cluster.MB)
+	var tasks []*exec.Cmd
+	defer func() {
+		p.Hurry()
+		if err := g.Kill(30 * time.Second); err != nil {
+			t.Error(err)
+		}
+		for _, task := range tasks {
+			_ = task.Wait()
+		}
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 3 {
+		tasks = append(tasks, begin(t, g, `echo up; while :; do :; done`))
+	}
+	for range runtime.NumCPU() {
+		burner := exec.Command("sh", "-c", "while :; do :; done")
+		if err := burner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = burner.Process.Kill()
+			_ = burner.Wait()
+		}()
+	}
+	relax()
+	before, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	time.Sleep(time.Second)
+	after, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := float64(after-before) / float64(time.Since(begun)) / float64(runtime.NumCPU())
+	t.Logf("three burners take %.2f%% of the machine", 100*took)
+	if took > 0.05 {
+		t.Errorf("three burners take %.2f%% of a machine whose primary is busy", 100*took)
+	}
+}

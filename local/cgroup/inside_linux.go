@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,50 +118,69 @@ func (g Group) OutOfMemory() bool {
 	return false
 }
 
-// Used gives the CPU time that all tasks together have used since the parent
-// was made, ended ones too, and the memory they hold now. The page cache is
-// not use: the kernel takes it back when somebody needs it.
+// Used gives CPU and the memory that tasks hold now.
 func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
-	if p.v2 {
-		return p.usedV2()
+	if cpu, err = p.CPU(); err == nil {
+		memory, err = p.memory()
 	}
-	text, err := os.ReadFile(filepath.Join(p.group.V1[cgroup1.Cpuacct], "cpuacct.usage"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("cgroup: %w", err)
-	}
-	nanos, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("cgroup: cpuacct.usage: %w", err)
-	}
-	stat, err := os.ReadFile(filepath.Join(p.group.V1[cgroup1.Memory], "memory.stat"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("cgroup: %w", err)
-	}
-	anonymous, ok := field(stat, "total_rss")
-	if !ok {
-		return 0, 0, errors.New("cgroup: memory.stat does not tell total_rss")
-	}
-	shared, _ := field(stat, "total_shmem") // not before Linux 4.16
-	return time.Duration(nanos), anonymous + shared, nil
+	return cpu, memory, err
 }
 
-func (p *Parent) usedV2() (cpu time.Duration, memory int64, err error) {
-	stat, err := os.ReadFile(filepath.Join(p.group.V2, "cpu.stat"))
+// CPU gives the CPU time that all tasks together have used since the parent
+// was made, ended ones too. It may be asked many times a second: its file stays
+// open, and nothing is allocated.
+func (p *Parent) CPU() (time.Duration, error) {
+	dir, file := p.group.V1[cgroup1.Cpuacct], "cpuacct.usage"
+	if p.v2 {
+		dir, file = p.group.V2, "cpu.stat"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usage == nil {
+		f, err := os.Open(filepath.Join(dir, file))
+		if err != nil {
+			return 0, fmt.Errorf("cgroup: %w", err)
+		}
+		p.usage = f
+	}
+	n, err := p.usage.ReadAt(p.text[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, fmt.Errorf("cgroup: %w", err)
+	}
+	if p.v2 {
+		micros, ok := field(p.text[:n], "usage_usec")
+		if !ok {
+			return 0, errors.New("cgroup: cpu.stat does not tell usage_usec")
+		}
+		return time.Duration(micros) * time.Microsecond, nil
+	}
+	nanos, err := strconv.ParseInt(string(bytes.TrimSpace(p.text[:n])), 10, 64)
 	if err != nil {
-		return 0, 0, fmt.Errorf("cgroup: %w", err)
+		return 0, fmt.Errorf("cgroup: cpuacct.usage: %w", err)
 	}
-	micros, ok := field(stat, "usage_usec")
-	if !ok {
-		return 0, 0, errors.New("cgroup: cpu.stat does not tell usage_usec")
+	return time.Duration(nanos), nil
+}
+
+// memory is what tasks hold now. The page cache is not use: the kernel takes it
+// back when somebody needs it.
+func (p *Parent) memory() (int64, error) {
+	dir, names := p.group.V1[cgroup1.Memory], []string{"total_rss", "total_shmem"} // the second not before Linux 4.16
+	if p.v2 {
+		dir, names = p.group.V2, []string{"anon", "shmem", "kernel_stack", "slab_unreclaimable"}
 	}
-	if stat, err = os.ReadFile(filepath.Join(p.group.V2, "memory.stat")); err != nil {
-		return 0, 0, fmt.Errorf("cgroup: %w", err)
+	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return 0, fmt.Errorf("cgroup: %w", err)
 	}
-	for _, name := range []string{"anon", "shmem", "kernel_stack", "slab_unreclaimable"} {
+	if _, ok := field(stat, names[0]); !ok {
+		return 0, fmt.Errorf("cgroup: memory.stat does not tell %s", names[0])
+	}
+	var held int64
+	for _, name := range names {
 		n, _ := field(stat, name)
-		memory += n
+		held += n
 	}
-	return time.Duration(micros) * time.Microsecond, memory, nil
+	return held, nil
 }
 
 // field finds the number behind a name in a file of lines of both.

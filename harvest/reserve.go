@@ -1,0 +1,73 @@
+package harvest
+
+import (
+	"cmp"
+
+	"gleaner/cluster"
+)
+
+// A Reserve is what is kept free on each server for its primary: a share of
+// the server or, where it is not zero, a fixed amount.
+type Reserve struct {
+	CPU, Memory float64
+	Fixed       cluster.Resources
+	// Step is what a primary's CPU is rounded up to. 0: a whole core.
+	Step cluster.MilliCPU
+}
+
+// PaperReserve keeps 4 of 12 cores and 10 of 32 GB (OSDI'16 §6.1).
+var PaperReserve = Reserve{CPU: 4.0 / 12, Memory: 10.0 / 32}
+
+const (
+	// fewCores is where the paper's figures, made for 12 cores, stop to fit: of
+	// two cores, a primary that rounds up to one and a reserve of a third leave
+	// a third of a core.
+	fewCores = 8 * cluster.Core
+	fineStep = cluster.Core / 10
+	// isolatedCPU is the smallest of the shares that were measured (a third, a
+	// tenth, none) which keeps a primary's 99th percentile within 10% of what it
+	// is alone: see docs/decisions/0005-a-small-machine-counts-in-tenths.md.
+	isolatedCPU = 0.1
+)
+
+// ReserveFor is what is kept free by default on a machine of that size, to the
+// thousandth of a core. Isolated says that the kernel gives harvested tasks a
+// core only while nobody else wants it; the primary then gets its cores back
+// in less than a millisecond, guard or no guard, and on a machine of few cores the reserve
+// is smaller and the primary's use is counted in tenths of a core. Memory does
+// not come back by itself: its reserve is always the paper's.
+func ReserveFor(size cluster.Resources, isolated bool) Reserve {
+	share, step := PaperReserve.CPU, cluster.Core
+	if isolated && size.CPU < fewCores {
+		share, step = isolatedCPU, fineStep
+	}
+	return Reserve{Step: step, Fixed: cluster.Resources{
+		CPU:    cluster.MilliCPU(share * float64(size.CPU)),
+		Memory: cluster.Bytes(PaperReserve.Memory*float64(size.Memory)) / cluster.MB * cluster.MB,
+	}}
+}
+
+// Of is the reserve of a server of that size. A share is taken in whole cores
+// and megabytes.
+func (r Reserve) Of(size cluster.Resources) cluster.Resources {
+	if r.Fixed != (cluster.Resources{}) {
+		return r.Fixed
+	}
+	const rounding = 1e-6 // a third of 12 cores is 4, not a hair more
+	return cluster.Resources{
+		CPU:    cluster.MilliCPU(r.CPU*float64(size.CPU) - rounding + 1),
+		Memory: cluster.Bytes(r.Memory*float64(size.Memory) - rounding + 1),
+	}.RoundUp()
+}
+
+// Counted is what a primary's use counts as: rounded up, because it is about
+// to change (OSDI'16 §5.3).
+func (r Reserve) Counted(use cluster.Resources) cluster.Resources {
+	return use.RoundUpTo(cmp.Or(r.Step, cluster.Core))
+}
+
+// Most is the most that harvested tasks can ever hold on a server of that
+// size: a primary is never quite idle, and counts as one step at least.
+func (r Reserve) Most(size cluster.Resources) cluster.Resources {
+	return size.Sub(r.Of(size)).Sub(r.Counted(cluster.Resources{CPU: 1}))
+}
