@@ -341,6 +341,9 @@ func (b *Board) Short(of string, because error) bool {
 		b.status.Short = append(b.status.Short, Shortage{of, time.Now(), because.Error()})
 	case because == nil && i >= 0:
 		b.status.Short = slices.Delete(b.status.Short, i, i+1)
+	case because != nil:
+		b.status.Short[i].Because = because.Error()
+		return false
 	default:
 		return false
 	}
