@@ -59,8 +59,8 @@ func (t TaskID) String() string {
 	return s
 }
 
-// MaxTasks is how many tasks a job may have: about as many as one machine
-// starts in a day, and few enough to count them one by one.
+// MaxTasks is how many tasks a job may have. Each leaves a run on a disk, and a
+// million of them are about what one machine starts in a day.
 const MaxTasks = 1_000_000
 
 // What can be wrong with a job. Validate wraps each with the stage's name.

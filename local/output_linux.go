@@ -154,12 +154,17 @@ func (s *stream) put(text []byte) {
 // full reports whether the disk of a file has no room to spare.
 func full(f *os.File) bool {
 	var s unix.Statfs_t
-	return unix.Fstatfs(int(f.Fd()), &s) == nil && nearlyFull(&s)
+	return unix.Fstatfs(int(f.Fd()), &s) == nil && nearlyFull(&s) != nil
 }
 
-func nearlyFull(s *unix.Statfs_t) bool {
-	size, free := int64(s.Blocks)*s.Bsize, int64(s.Bavail)*s.Bsize
-	return free < min(size/20, int64(spareDisk))
+// nearlyFull says what is free on a disk that has no room to spare; nil for one
+// that has.
+func nearlyFull(s *unix.Statfs_t) error {
+	size, free := cluster.Bytes(s.Blocks)*cluster.Bytes(s.Bsize), cluster.Bytes(s.Bavail)*cluster.Bytes(s.Bsize)
+	if spare := min(size/20, spareDisk); free < spare {
+		return fmt.Errorf("the disk is nearly full: of %s %s are free, less than the %s to be left", size, free, spare)
+	}
+	return nil
 }
 
 // checkDisk tells when tasks that write have to wait for room on the disk.
@@ -168,9 +173,5 @@ func (w *World) checkDisk() {
 	if unix.Statfs(w.Dir, &s) != nil {
 		return
 	}
-	var because error
-	if nearlyFull(&s) {
-		because = fmt.Errorf("%s: %w", w.Dir, unix.ENOSPC)
-	}
-	w.short("the output of tasks", because)
+	w.waits("the output of tasks in "+w.Dir, nearlyFull(&s))
 }

@@ -73,8 +73,11 @@ func TestScanTellsWhatMatters(t *testing.T) {
 	if p.Kills != 1 || p.Work != 3 || !p.Started.Equal(at.Add(-time.Second)) {
 		t.Errorf("%d kills, %g of work, started %s", p.Kills, p.Work, p.Started)
 	}
-	if last := w.LastRun(cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4}); last.Attempt != 2 {
+	if last, ran := w.LastRun(cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4}); last.Attempt != 2 || !ran {
 		t.Errorf("last run %s", last)
+	}
+	if last, ran := w.LastRun(cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 5}); ran {
+		t.Errorf("%s has not run", last)
 	}
 }
 

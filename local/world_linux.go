@@ -517,19 +517,27 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 	return os.Open(filepath.Join(runPath(w.Dir, id), name))
 }
 
-// LastRun is the last run of a task that was begun.
-func (w *World) LastRun(id cluster.TaskID) cluster.TaskID {
+// LastRun is the last run of a task that was begun; false if none was.
+func (w *World) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
 	id.Attempt = 0
+	ran := false
 	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
 	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // what is not there has not run
 		if number, ok := strings.CutPrefix(name, prefix); ok {
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
-				id.Attempt = max(id.Attempt, int32(n)-1)
+				id.Attempt, ran = max(id.Attempt, int32(n)-1), true
 			}
 		}
 		return nil
 	})
-	return id
+	return id, ran
+}
+
+// Finished reports whether a run has done what it was to do.
+func (w *World) Finished(id cluster.TaskID) bool {
+	var how exit
+	found, err := readFile(filepath.Join(runPath(w.Dir, id), exitFile), &how)
+	return found && err == nil && how.ok()
 }
 
 // Stop kills all tasks and waits until they are gone. They are run again when

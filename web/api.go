@@ -1,13 +1,16 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,8 +30,10 @@ type Machine interface {
 	// Output opens what a run of a task has written, to stdout or stderr; an
 	// error that is fs.ErrNotExist says that there is no such run.
 	Output(id cluster.TaskID, stderr bool) (*os.File, error)
-	// LastRun is the last run of a task that was begun.
-	LastRun(cluster.TaskID) cluster.TaskID
+	// LastRun is the last run of a task that was begun; false if none was.
+	LastRun(cluster.TaskID) (cluster.TaskID, bool)
+	// Finished reports whether a run has done what it was to do.
+	Finished(cluster.TaskID) bool
 }
 
 // An API answers the requests under /api/v1/.
@@ -56,6 +61,13 @@ type Accepted struct {
 	Name string        `json:"name"`
 }
 
+// A Task is the answer to GET /api/v1/jobs/{id}/tasks/{task}.
+type Task struct {
+	Task    string      `json:"task"`
+	State   board.State `json:"state"`
+	Attempt int32       `json:"attempt,omitempty"` // its last run, from 1; 0 before the first
+}
+
 // A Problem is the answer to a request that failed. Line is that of the job
 // file that is wrong, or 0.
 type Problem struct {
@@ -71,6 +83,7 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/jobs", a.submit)
 	mux.HandleFunc("GET /api/v1/jobs/{id}", a.job)
 	mux.HandleFunc("POST /api/v1/jobs/{id}/cancel", a.cancel)
+	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}", a.task)
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}/output", a.output)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -130,9 +143,14 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = "job"
 	}
-	job, err := jobfile.Read(name, r.Body)
+	dir := r.URL.Query().Get("dir")
+	if why := badDir(dir); why != "" {
+		problem(w, http.StatusBadRequest, "dir: %s", why)
+		return
+	}
+	job, err := jobfile.Read(name, r.Body, a.Most)
 	if err == nil {
-		err = errors.Join(a.fits(name, job), settleIn(r.URL.Query().Get("dir"), job))
+		settleIn(dir, job)
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -143,7 +161,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		wrong := Problem{Error: err.Error()}
 		var at *input.Error
 		if errors.As(err, &at) {
-			wrong.Line = at.Line
+			wrong = Problem{a.explained(*at).Error(), at.Line}
 		}
 		answer(w, http.StatusUnprocessableEntity, wrong)
 		return
@@ -159,31 +177,54 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, Accepted{id, job.Name})
 }
 
-// fits refuses a job with a task that would wait forever.
-func (a *API) fits(name string, job *cluster.Job) error {
+// explained is a mistake in a job file; of a task that asks for too much it
+// says what can be had, and why no more.
+func (a *API) explained(mistake input.Error) *input.Error {
 	var wrong *cluster.JobError
-	if err := job.Validate(a.Most); errors.As(err, &wrong) {
-		return input.Errorf(name, "%v; at most %s can be harvested here", wrong, a.Most)
-	} else if err != nil {
-		return err
+	if errors.As(mistake.Err, &wrong) && errors.Is(wrong, cluster.ErrTooLarge) {
+		mistake.Msg = fmt.Sprintf("job %q: stage %q asks for %s; %s", wrong.Job, wrong.Stage, wrong.More, a.limit())
 	}
-	return nil
+	return &mistake
+}
+
+// limit says what one task may ask for here. It is rounded down, so that what
+// it says can be had.
+func (a *API) limit() string {
+	most := a.Most.Max(cluster.Resources{})
+	step := float64(cluster.MB)
+	if most.Memory >= cluster.GB {
+		step = float64(cluster.GB) / 10
+	}
+	most.Memory = cluster.Bytes(math.Floor(float64(most.Memory)/step) * step)
+	s := a.Board.Status()
+	text := fmt.Sprintf("at most %s can be harvested here: the machine has %s", most, s.Size)
+	if s.Reserve != (cluster.Resources{}) && a.Most != s.Size {
+		text += fmt.Sprintf(", %s is kept free for its primary", s.Reserve)
+	}
+	if rest := s.Size.Sub(s.Reserve).Sub(a.Most); rest.CPU > 0 {
+		text += fmt.Sprintf(", and the primary counts as %s at least", cluster.Resources{CPU: rest.CPU})
+	}
+	return text
+}
+
+// badDir says why stages cannot run in dir; "" if they may.
+func badDir(dir string) string {
+	switch {
+	case strings.ContainsRune(dir, 0):
+		return "it holds a zero byte"
+	case dir != "" && !filepath.IsAbs(dir):
+		return fmt.Sprintf("%q does not begin at the root", dir)
+	}
+	return ""
 }
 
 // settleIn makes dir the one that stages run in that name none, or a relative one.
-func settleIn(dir string, job *cluster.Job) error {
-	if dir == "" {
-		return nil
-	}
-	if !filepath.IsAbs(dir) {
-		return input.Errorf("dir", "%q does not begin at the root", dir)
-	}
+func settleIn(dir string, job *cluster.Job) {
 	for i := range job.Stages {
-		if st := &job.Stages[i]; !filepath.IsAbs(st.Dir) {
+		if st := &job.Stages[i]; dir != "" && !filepath.IsAbs(st.Dir) {
 			st.Dir = filepath.Join(dir, st.Dir)
 		}
 	}
-	return nil
 }
 
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
@@ -204,37 +245,122 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// A wanted output is what a request for one asks for.
+type wanted struct {
+	attempt int32 // from 1; 0 for the last run
+	stderr  bool
+	follow  bool
+	offset  int64 // bytes that are not sent again
+}
+
+func wantedOutput(query url.Values) (out wanted, err error) {
+	if text := query.Get("attempt"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 1 {
+			return out, fmt.Errorf("attempt: %q is not a number from 1 on", text)
+		}
+		out.attempt = int32(n)
+	}
+	switch text := query.Get("stream"); text {
+	case "", "stdout":
+	case "stderr":
+		out.stderr = true
+	default:
+		return out, fmt.Errorf("stream: %q is neither stdout nor stderr", text)
+	}
+	if text := query.Get("follow"); text != "" {
+		if out.follow, err = strconv.ParseBool(text); err != nil {
+			return out, fmt.Errorf("follow: %q is neither true nor false", text)
+		}
+	}
+	if text := query.Get("offset"); text != "" {
+		if out.offset, err = strconv.ParseInt(text, 10, 64); err != nil || out.offset < 0 {
+			return out, fmt.Errorf("offset: %q is not a number of bytes", text)
+		}
+	}
+	return out, nil
+}
+
+// AttemptHeader tells which run of a task an output is of, from 1.
+const AttemptHeader = "Gleaner-Attempt"
+
 // output sends what a task has written: its last run's, or the one that
-// ?attempt= names. With ?follow=true it goes on until the task has ended.
+// ?attempt= names, from ?offset= on. With ?follow=true it goes on until the run
+// has ended.
 func (a *API) output(w http.ResponseWriter, r *http.Request) {
-	id, ok := jobID(w, r)
+	task, ok := a.taskID(w, r)
 	if !ok {
 		return
 	}
-	task, ok := ParseTask(id, r.PathValue("task"))
-	if !ok {
-		problem(w, http.StatusNotFound, "%q is not a task: it is called by its stage and number, as map-3", r.PathValue("task"))
+	want, err := wantedOutput(r.URL.Query())
+	if err != nil {
+		problem(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	if why := a.unknown(task); why != "" {
-		problem(w, http.StatusNotFound, "%s", why)
-		return
-	}
-	stderr := r.URL.Query().Get("stream") == "stderr"
-	f, err := a.open(&task, r.URL.Query().Get("attempt"), stderr)
+	f, err := a.open(r.Context(), &task, want)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		problem(w, http.StatusNotFound, "%s has not run", task)
 		return
 	case err != nil:
-		problem(w, http.StatusBadRequest, "%v", err)
+		problem(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	follow, _ := strconv.ParseBool(r.URL.Query().Get("follow"))
-	a.send(w, r, f, task, follow)
+	w.Header().Set(AttemptHeader, strconv.Itoa(int(task.Attempt)+1))
+	a.send(w, r, f, task, want.follow)
+}
+
+// task tells how far a task has come.
+func (a *API) task(w http.ResponseWriter, r *http.Request) {
+	id, ok := a.taskID(w, r)
+	if !ok {
+		return
+	}
+	last, ran := a.lastRun(id)
+	t := Task{Task: id.String(), State: a.state(last)}
+	if ran {
+		t.Attempt = last.Attempt + 1
+	}
+	answer(w, http.StatusOK, t)
+}
+
+// state is that of a task, of which this is the last run. One that neither
+// runs nor has finished is in the state of its stage; where others of that run,
+// it waits.
+func (a *API) state(last cluster.TaskID) board.State {
+	switch {
+	case a.runs(last):
+		return board.Running
+	case a.Machine.Finished(last):
+		return board.Finished
+	}
+	j, _ := a.Board.Job(last.Job)
+	for _, st := range j.Stages {
+		if st.Name == last.Stage && st.State != board.Running {
+			return st.State
+		}
+	}
+	return board.Waiting
+}
+
+// taskID is the task that a request names, if there is such a one.
+func (a *API) taskID(w http.ResponseWriter, r *http.Request) (task cluster.TaskID, ok bool) {
+	id, ok := jobID(w, r)
+	if !ok {
+		return task, false
+	}
+	if task, ok = ParseTask(id, r.PathValue("task")); !ok {
+		problem(w, http.StatusNotFound, "%q is not a task: it is called by its stage and number, as map-3", r.PathValue("task"))
+		return task, false
+	}
+	if why := a.unknown(task); why != "" {
+		problem(w, http.StatusNotFound, "%s", why)
+		return task, false
+	}
+	return task, true
 }
 
 // unknown says why there is no such task; "" when there is.
@@ -258,22 +384,29 @@ func (a *API) unknown(task cluster.TaskID) string {
 }
 
 // open finds the run that is meant and opens what it wrote.
-func (a *API) open(task *cluster.TaskID, attempt string, stderr bool) (*os.File, error) {
-	if attempt != "" {
-		n, err := strconv.ParseInt(attempt, 10, 32)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("attempt %q is not a number from 1 on", attempt)
-		}
-		task.Attempt = int32(n) - 1
-		return a.Machine.Output(*task, stderr)
+func (a *API) open(ctx context.Context, task *cluster.TaskID, want wanted) (*os.File, error) {
+	if want.attempt > 0 {
+		task.Attempt = want.attempt - 1
+	} else {
+		*task, _ = a.lastRun(*task)
 	}
-	*task = a.Machine.LastRun(*task)
-	f, err := a.Machine.Output(*task, stderr)
-	for errors.Is(err, fs.ErrNotExist) && task.Attempt > 0 { // it was killed before it could write
+	f, err := a.Machine.Output(*task, want.stderr)
+	for errors.Is(err, fs.ErrNotExist) && a.runs(*task) && ctx.Err() == nil { // it has only just been started
+		time.Sleep(followEvery / 10)
+		f, err = a.Machine.Output(*task, want.stderr)
+	}
+	for errors.Is(err, fs.ErrNotExist) && task.Attempt > 0 && want.attempt == 0 { // it was killed before it could write
 		task.Attempt--
-		f, err = a.Machine.Output(*task, stderr)
+		f, err = a.Machine.Output(*task, want.stderr)
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(want.offset, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 const followEvery = 200 * time.Millisecond
@@ -296,13 +429,16 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, f *os.File, task clus
 }
 
 func (a *API) runs(task cluster.TaskID) bool {
-	j, _ := a.Board.Job(task.Job)
-	for _, r := range j.Running {
-		if r.Task == task {
-			return true
-		}
+	now, runs := a.Board.Run(task)
+	return runs && now == task
+}
+
+// lastRun is the run of a task that runs now, or the last that did.
+func (a *API) lastRun(task cluster.TaskID) (cluster.TaskID, bool) {
+	if now, runs := a.Board.Run(task); runs {
+		return now, true
 	}
-	return false
+	return a.Machine.LastRun(task)
 }
 
 // ParseTask reads a task's name within its job, as "map-3".

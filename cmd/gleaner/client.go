@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -147,6 +148,32 @@ func (c *client) job(ctx context.Context, text string) (board.Job, error) {
 		}
 	}
 	return board.Job{}, input.Errorf("", "no job is called %q; see 'gleaner jobs'", text)
+}
+
+// An absence is a time in which gleaner does not answer.
+type absence struct{ since time.Time }
+
+// longestAbsence is how long a gleaner that is being restarted is waited for:
+// it has to look at every run of its jobs first.
+const longestAbsence = 2 * time.Minute
+
+// bear waits a little after an error and reports whether to ask again. What
+// the user got wrong, or interrupted, is not asked again.
+func (a *absence) bear(ctx context.Context, err error) bool {
+	if a.since.IsZero() {
+		a.since = time.Now()
+	}
+	return !input.Is(err) && time.Since(a.since) < longestAbsence && pause(ctx)
+}
+
+// pause waits a little; false when it is interrupted.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(200 * time.Millisecond):
+		return true
+	}
 }
 
 // oneArg wants exactly one argument, called what.

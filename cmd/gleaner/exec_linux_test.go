@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,45 @@ func TestTooFewFiles(t *testing.T) {
 	}
 	if n := len(u.status().Short); n > 0 {
 		t.Errorf("all has ended and %d parts wait: %+v", n, u.status().Short)
+	}
+}
+
+// A disk that is nearly full is told, with what is free, before anything fails.
+func TestNearlyFullDiskIsTold(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a disk that is full")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("gleaner-test", dir, "tmpfs", 0, "size=64m,mode=700"); err != nil {
+		t.Skipf("no disk can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	u := startUp(t, dir)
+	if text := string(u.gleaner("status")); strings.Contains(text, "nearly full") {
+		t.Fatal(text)
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	writeText(t, ballast, strings.Repeat("x", int(disk.Bavail)*int(disk.Bsize)-2<<20))
+	if !u.soon(time.Minute, func(s web.Status) bool { return len(s.Short) > 0 }) {
+		t.Fatalf("%+v", u.status())
+	}
+	told := regexp.MustCompile(`the output of tasks in \S+ waits: the disk is nearly full: of 64 MiB [12](\.\d)? MiB are free, less than the 3\.2 MiB to be left`)
+	if text := string(u.gleaner("status")); !told.MatchString(text) {
+		t.Error(text)
+	}
+	if log := readText(t, filepath.Join(dir, "log")); !strings.Contains(log, "the disk is nearly full: of 64 MiB ") {
+		t.Error(log)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if !u.soon(time.Minute, func(s web.Status) bool { return len(s.Short) == 0 }) {
+		t.Errorf("%+v", u.status())
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gleaner/cluster"
+	"gleaner/control/board"
 	"gleaner/input"
+	"gleaner/web"
 )
 
 func newLogs() *cobra.Command {
@@ -20,7 +25,11 @@ func newLogs() *cobra.Command {
 		Short: "Print what a task has written",
 		Long: `Logs prints what the last run of a task has written to its standard output, or with
 --stderr to its standard error. A task is named as 'gleaner jobs JOB' names it:
-job-7/map-3, and job-7/map-3#2 is its second run.`,
+job-7/map-3, and job-7/map-3#2 is its second run.
+
+With --follow it waits for a task that has not run yet and goes on until the task has
+ended, also while gleaner is restarted. When the task is run again it goes on with that
+run, and says so on stderr.`,
 		Example: `  gleaner logs job-7/map-3
   gleaner logs wordcount/merge-0 --follow`,
 		Args: oneArg("task"),
@@ -46,23 +55,109 @@ func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
 		return err
 	}
 	task, attempt, _ := strings.Cut(task, "#")
-	query := url.Values{"attempt": {attempt}, "follow": {strconv.FormatBool(follow)}}
-	if stderr {
-		query.Set("stream", "stderr")
+	r := reader{client: c, job: j.ID, task: task, attempt: attempt, query: url.Values{"follow": {strconv.FormatBool(follow)}}, out: cmd.OutOrStdout(), log: cmd.ErrOrStderr()}
+	var text bytes.Buffer
+	if wantJSON(cmd) {
+		r.out = &text
 	}
-	path := fmt.Sprintf("jobs/%d/tasks/%s/output?%s", int64(j.ID), url.PathEscape(task), query.Encode())
-	response, err := c.send(cmd.Context(), http.MethodGet, path, nil)
+	if stderr {
+		r.query.Set("stream", "stderr")
+	}
+	if follow {
+		err = r.follow(cmd.Context())
+	} else {
+		err = r.read(cmd.Context())
+	}
+	if err != nil || !wantJSON(cmd) {
+		return err
+	}
+	return printJSON(cmd, map[string]string{"task": fmt.Sprintf("%s/%s", j.ID, task), "output": text.String()})
+}
+
+// A reader reads what a task writes, and knows how far it is.
+type reader struct {
+	client *client
+	job    cluster.JobID
+	task   string
+	query  url.Values
+	out    io.Writer
+	log    io.Writer
+
+	attempt string // the run that is read; "" for the last
+	offset  int64  // what was read of it
+	told    string // last
+}
+
+func (r *reader) path() string {
+	return fmt.Sprintf("jobs/%d/tasks/%s", int64(r.job), url.PathEscape(r.task))
+}
+
+// read reads a run, from where the reader is in it.
+func (r *reader) read(ctx context.Context) error {
+	r.query.Set("attempt", r.attempt)
+	r.query.Set("offset", strconv.FormatInt(r.offset, 10))
+	response, err := r.client.send(ctx, http.MethodGet, r.path()+"/output?"+r.query.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if !wantJSON(cmd) {
-		_, err = io.Copy(cmd.OutOrStdout(), response.Body)
-		return err
+	n, err := io.Copy(r.out, response.Body)
+	r.offset += n
+	return err
+}
+
+// follow reads a run until it has ended. When none is named it waits for the
+// first and goes on with those that come after it, until the task has ended.
+func (r *reader) follow(ctx context.Context) error {
+	named := r.attempt != ""
+	for gone := (absence{}); ; {
+		over, err := r.look(ctx, named)
+		switch {
+		case err == nil && over:
+			return nil
+		case err == nil:
+			gone = absence{}
+			if !pause(ctx) {
+				return ctx.Err()
+			}
+		case !gone.bear(ctx, err):
+			return err
+		}
 	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+}
+
+// look reads what is new and reports whether there will be no more. It asks
+// that first, so that nothing is missed.
+func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
+	var t web.Task
+	if err := r.client.ask(ctx, http.MethodGet, r.path(), nil, &t); err != nil {
+		return false, err
 	}
-	return printJSON(cmd, map[string]string{"task": fmt.Sprintf("%s/%s", j.ID, task), "output": string(text)})
+	last := strconv.Itoa(int(t.Attempt))
+	if named {
+		return t.State != board.Running || r.attempt != last, r.read(ctx)
+	}
+	over = t.State != board.Running && t.State != board.Waiting && t.State != board.Blocked
+	switch {
+	case t.Attempt == 0 && !over:
+		r.tell("%s has not run yet; waiting for it", t.Task)
+		return false, nil
+	case r.attempt != "" && r.attempt != last:
+		if err := r.read(ctx); err != nil { // what it wrote last
+			return false, err
+		}
+		r.tell("%s is run again; this is run %s", t.Task, last)
+		r.attempt, r.offset = last, 0
+	case t.Attempt > 0:
+		r.attempt = last
+	}
+	return over, r.read(ctx)
+}
+
+// tell says something on stderr, once.
+func (r *reader) tell(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); text != r.told {
+		fmt.Fprintln(r.log, text)
+		r.told = text
+	}
 }

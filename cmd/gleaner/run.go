@@ -94,44 +94,37 @@ func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted) error {
 // pollJob asks until the job has ended. A gleaner that is being restarted is
 // waited for.
 func pollJob(cmd *cobra.Command, c *client, id cluster.JobID) (board.Job, error) {
-	var j board.Job
 	tasks := 0
 	var bar *progress
 	w := waiting{cmd: cmd, client: c}
-	for failures := 0; ; {
+	for gone := (absence{}); ; {
+		var j board.Job
 		err := c.ask(cmd.Context(), http.MethodGet, fmt.Sprintf("jobs/%d", int64(id)), nil, &j)
-		switch {
-		case err == nil:
-			failures = 0
-		case cmd.Context().Err() != nil || failures == 30:
-			return j, err
-		default:
-			failures++
+		if err != nil {
+			if !gone.bear(cmd.Context(), err) {
+				return j, err
+			}
+			continue
 		}
+		gone = absence{}
 		done := 0
 		for _, s := range j.Stages {
 			done += s.Finished
 		}
-		if bar == nil && err == nil {
+		if bar == nil {
 			for _, s := range j.Stages {
 				tasks += s.Tasks
 			}
 			bar = newProgress(cmd, j.Name, int64(tasks))
 			defer bar.finish()
 		}
-		if bar != nil {
-			bar.add(int64(done) - bar.done)
-		}
+		bar.add(int64(done) - bar.done)
 		if !j.Ended.IsZero() {
 			return j, nil
 		}
-		if err == nil {
-			w.look(&j)
-		}
-		select {
-		case <-cmd.Context().Done():
+		w.look(&j)
+		if !pause(cmd.Context()) {
 			return j, cmd.Context().Err()
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 type serving struct {
 	servers []*http.Server
 	names   []string
+	ready   <-chan struct{} // closed when there is something to tell; who asks before waits
 	log     *slog.Logger
 	failed  chan<- error
 }
@@ -50,7 +51,7 @@ func (s *serving) close() {
 // serve offers the API on a socket in the data directory, which the directory's
 // permissions guard, and on the network, guarded by the token.
 func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
-	s := &serving{log: u.log, failed: failed}
+	s := &serving{ready: u.shown.Resumed(), log: u.log, failed: failed}
 	var network net.Listener
 	var secure *tls.Config
 	var guard *web.Guard
@@ -95,6 +96,7 @@ func (s *serving) start(server *http.Server, l net.Listener, name string) {
 	server.ErrorLog = log.New(ownFaults{s.log}, "", 0)
 	s.servers, s.names = append(s.servers, server), append(s.names, name)
 	go func() {
+		<-s.ready
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", name, err)
 		}

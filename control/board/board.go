@@ -129,6 +129,9 @@ type Board struct {
 	// Reserve is what is kept free. Set it before the first event.
 	Reserve harvest.Reserve
 
+	resumed chan struct{}
+	known   func() // closes resumed
+
 	mu     sync.Mutex
 	status Status
 	jobs   map[cluster.JobID]*Job
@@ -136,8 +139,13 @@ type Board struct {
 
 // New gives an empty board.
 func New(reserve harvest.Reserve) *Board {
-	return &Board{Reserve: reserve, jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
+	resumed := make(chan struct{})
+	return &Board{Reserve: reserve, resumed: resumed, known: sync.OnceFunc(func() { close(resumed) }), jobs: map[cluster.JobID]*Job{}, status: Status{Last: []Kill{}}}
 }
+
+// Resumed is closed once the board knows the jobs of the past: who asks before
+// that would be told that there are none.
+func (b *Board) Resumed() <-chan struct{} { return b.resumed }
 
 // lastKills is how many kills are shown.
 const lastKills = 10
@@ -165,6 +173,7 @@ func (b *Board) Event(ev cluster.Event) error {
 		for i := range ev.Past {
 			b.restore(&ev.Past[i])
 		}
+		b.known()
 	case cluster.TaskStarted:
 		b.started(ev)
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
@@ -217,6 +226,11 @@ func (b *Board) restore(p *cluster.PastJob) {
 			st.Finished, st.Failures = s.Finished.Len(), s.Failures
 		}
 	}
+	for _, r := range p.Runs {
+		if st := j.stage(r.Task.Stage); st != nil && r.State == cluster.Running {
+			b.started(cluster.Event{At: r.Since, Task: r.Task, Request: st.Request})
+		}
+	}
 	if !p.Ended.IsZero() {
 		j.end(p.Ended, p.Reason)
 		for i := range j.Stages {
@@ -261,9 +275,12 @@ func (j *Job) stages() []Stage {
 }
 
 func (b *Board) started(ev cluster.Event) {
+	j := b.jobs[ev.Task.Job]
+	if j != nil && slices.ContainsFunc(j.Running, func(r Run) bool { return r.Task == ev.Task }) {
+		return // it has run since before this board was there
+	}
 	b.status.Running++
 	b.status.Held = b.status.Held.Add(ev.Request)
-	j := b.jobs[ev.Task.Job]
 	if j == nil {
 		return
 	}
@@ -324,6 +341,9 @@ func (b *Board) Short(of string, because error) bool {
 		b.status.Short = append(b.status.Short, Shortage{of, time.Now(), because.Error()})
 	case because == nil && i >= 0:
 		b.status.Short = slices.Delete(b.status.Short, i, i+1)
+	case because != nil:
+		b.status.Short[i].Because = because.Error()
+		return false
 	default:
 		return false
 	}
@@ -384,6 +404,20 @@ func (b *Board) Job(id cluster.JobID) (Job, bool) {
 		return Job{}, false
 	}
 	return b.show(j), true
+}
+
+// Run finds the run of a task that runs now, whichever it is.
+func (b *Board) Run(task cluster.TaskID) (cluster.TaskID, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if j := b.jobs[task.Job]; j != nil {
+		for _, r := range j.Running {
+			if r.Task.Stage == task.Stage && r.Task.Index == task.Index {
+				return r.Task, true
+			}
+		}
+	}
+	return cluster.TaskID{}, false
 }
 
 // show is a job with the slow-down of its tasks as it is foreseen now.

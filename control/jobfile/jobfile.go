@@ -38,8 +38,9 @@ const MinMemory = 4 << 20
 // names are what jobs and stages may be called: they are parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-// Read reads a job file; name is what it is called in errors.
-func Read(name string, r io.Reader) (*cluster.Job, error) {
+// Read reads a job file; name is what it is called in errors. When sizes of
+// servers are given, each task must fit on one of them.
+func Read(name string, r io.Reader, sizes ...cluster.Resources) (*cluster.Job, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("jobfile: read %s: %w", name, err)
@@ -60,8 +61,8 @@ func Read(name string, r io.Reader) (*cluster.Job, error) {
 		return nil, err
 	}
 	var wrong *cluster.JobError
-	if err := job.Validate(); errors.As(err, &wrong) {
-		return nil, input.Linef(name, f.lines[wrong.Stage], "%v", wrong)
+	if err := job.Validate(sizes...); errors.As(err, &wrong) {
+		return nil, &input.Error{Where: name, Line: f.lines[wrong.Stage], Msg: wrong.Error(), Err: wrong}
 	} else if err != nil {
 		return nil, err
 	}
