@@ -50,7 +50,8 @@ func newUp() *cobra.Command {
 primary, the machine's owner. Every second it looks at what the primary uses; tasks
 run on the rest, beside a reserve that is kept free for the primary to burst into.
 When the primary eats into the reserve, tasks are killed, the youngest first, and
-run again later.
+run again later. A burst is seen in less than half a second. The first lines of the log
+tell what can be harvested now, and why not more.
 
 It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
 again with the same data directory and it goes on where it was.
