@@ -107,7 +107,8 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err := history.CheckName(f.server); err != nil {
 		return input.Errorf("--server", "%v", err)
 	}
-	if dir, err = trustData(dir); err != nil {
+	named := dir
+	if dir, err = trustData(named); err != nil {
 		return err
 	}
 	if err := trustAll(dir); err != nil {
@@ -118,7 +119,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	shown := board.New(harvest.Reserve{})
 	short := &shortages{shown: shown, log: log, told: map[string]time.Time{}}
 	files := shareFiles(fileLimit())
-	store, err := openStore(dir, pebble.Options{Files: files.store, Short: short.of("the store")})
+	store, err := openStore(named, dir, pebble.Options{Files: files.store, Short: short.of("the store")})
 	if err != nil {
 		return err
 	}
