@@ -265,21 +265,15 @@ func (s *search) allowed(have []ServerIndex, rowsCount bool) uint16 {
 	if s.loose {
 		most = (s.n + side - 1) / side
 	}
+	cells := s.cells
 	var inRow [side]int
 	var inColumn [columns]int
 	for _, server := range have {
 		row, column := s.g.Cell(server)
-		inRow[row]++
-		inColumn[column]++
-	}
-	cells := s.cells
-	for row, n := range inRow {
-		if rowsCount && n >= most {
+		if inRow[row]++; rowsCount && inRow[row] == most {
 			cells &^= 0b001_001_001_001 << row
 		}
-	}
-	for column, n := range inColumn {
-		if n >= most {
+		if inColumn[column]++; inColumn[column] == most {
 			cells &^= 0b111 << (side * column)
 		}
 	}
