@@ -535,6 +535,57 @@ func (inv *Inventory) counted() (r room) {
 	return r
 }
 
+func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
+	var tenants []Tenant
+	var servers []Server
+	for i := range 36 {
+		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i), ReimageRate: float64(i), Peak: float64(i * 7 % 36)})
+		for j := range 3 {
+			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100, Steady: i%5 == 0})
+		}
+	}
+	const fit = 36 * 3 * 100 / 3
+	fill := func(rules Rules) (rates []float64) {
+		g := NewGrid(NewInventory(tenants, servers), rules)
+		r := rand.New(rand.NewPCG(1, 1))
+		for range fit {
+			placed, err := g.Place(nil, ServerIndex(r.IntN(len(servers))), 3, r)
+			if err != nil {
+				return rates
+			}
+			if rules.Soft&Seldom != 0 && g.of.shifted(g.room) {
+				t.Fatalf("cells of %+v while there is room for %+v", g.of, g.room)
+			}
+			rate := 0.0
+			for i, s := range placed {
+				g.Take(s)
+				if i > 0 { // the creator's is where it is
+					rate += tenants[g.owner[s]].ReimageRate / 2
+				}
+			}
+			rates = append(rates, rate)
+		}
+		return rates
+	}
+	mean := func(values []float64) (m float64) {
+		for _, v := range values {
+			m += v / float64(len(values))
+		}
+		return m
+	}
+	seldom, paper := fill(History), fill(Paper)
+	if len(seldom) < fit*95/100 {
+		t.Errorf("%d blocks fit by history, %d by Algorithm 2, of %d", len(seldom), len(paper), fit)
+	}
+	// The least reimaged half, then all by and by; Algorithm 2 takes all from the start.
+	tenth := fit / 10
+	first, fifth, last := mean(seldom[:tenth]), mean(seldom[4*tenth:5*tenth]), mean(seldom[len(seldom)-tenth:])
+	if first > 9.5 || first > fifth || fifth > last || mean(paper[:tenth]) < 16 {
+		t.Errorf("mean reimages of the first, fifth and last tenth: %.1f, %.1f, %.1f; by Algorithm 2 %.1f", first, fifth, last, mean(paper[:tenth]))
+	}
+	t.Logf("history fits %d of %d, reimages %.1f, %.1f, %.1f; Algorithm 2 fits %d, reimages %.1f", len(seldom), fit, first, fifth, last, len(paper), mean(paper[:tenth]))
+}
+
 // evenCluster has three tenants in each cell, each in an environment of its own,
 // each with three servers.
 func evenCluster() *Inventory {
