@@ -89,9 +89,15 @@ func (g *Grid) divide() {
 	}
 }
 
+// shifted tells whether space has changed by more than an eighth, and by more than
+// a block a server: to make cells takes a look at each.
+func (g *Grid) shifted(from, to int64) bool {
+	return max(from-to, to-from) > max(from/8, int64(len(g.owner)))
+}
+
 // seldom gives the space of the tenants that the rule Seldom keeps to, of all in
 // order of their reimages: the first that have half of the space, and a third of
-// what is steady, for one replica of three is to be.
+// the steady space, for one replica of three is to be there.
 func seldom(order []int32, space, steady []int64) (nine int64) {
 	var all, allSteady, nineSteady int64
 	for _, t := range order {
@@ -147,7 +153,7 @@ func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n i
 	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
 		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
 	}
-	if g.Rules.Soft&Seldom != 0 && g.of.shifted(g.room) {
+	if g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady)) {
 		g.divide()
 	}
 	wish := rules.Soft & (Steady | Seldom)

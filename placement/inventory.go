@@ -46,11 +46,6 @@ type Inventory struct {
 // steady servers.
 type room struct{ all, steady int64 }
 
-// shifted tells whether either of them is another by more than an eighth.
-func (r room) shifted(now room) bool {
-	return 8*max(r.all-now.all, now.all-r.all) > r.all || 8*max(r.steady-now.steady, now.steady-r.steady) > r.steady
-}
-
 // NewInventory starts with all servers idle.
 func NewInventory(tenants []Tenant, servers []Server) *Inventory {
 	inv := &Inventory{

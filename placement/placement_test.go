@@ -553,7 +553,7 @@ func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
 			if err != nil {
 				return rates
 			}
-			if rules.Soft&Seldom != 0 && g.of.shifted(g.room) {
+			if rules.Soft&Seldom != 0 && g.shifted(g.of.all, g.room.all) {
 				t.Fatalf("cells of %+v while there is room for %+v", g.of, g.room)
 			}
 			rate := 0.0

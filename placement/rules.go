@@ -39,8 +39,8 @@ func (set RuleSet) String() string {
 // when it cannot be met.
 type Rules struct{ Hard, Soft RuleSet }
 
-// Paper are the rules of Algorithm 2. History adds a steady replica
-// and keeps to the tenants that are reimaged least, while there is room for both;
+// Paper are the rules of Algorithm 2. History adds a steady replica and
+// keeps to the tenants that are reimaged least, while there is room for both:
 // Algorithm 2 has no notion of either (docs/decisions/0002 and 0006).
 var (
 	Paper   = Rules{Hard: Cells | Environments}
