@@ -23,7 +23,8 @@
 // that is the same as: of k replicas, no row and no column holds more than k/3,
 // rounded up. Stated that way it needs no memory of rounds, and serves for the
 // repair of a block that lost some of its replicas as well; there, when it cannot
-// be kept after each replica, it is kept over all of them.
+// be kept after each replica, it is kept over all of them. It serves for a fourth
+// column too (see below).
 //
 // # Chance, and dead ends
 //
@@ -40,6 +41,18 @@
 // Beyond the paper, the rule Steady takes one replica from a server that is never
 // busy, where one is to be had, so that a block can be read at any time. It comes
 // after the creator's, and is drawn like any other.
+//
+// # The tenants that are reimaged least
+//
+// Algorithm 2 keeps a third of all replicas in its frequent column, loses them there
+// several times a year and puts each back there. Beyond the paper, the rule Seldom
+// makes the nine cells of the tenants that are reimaged least: those that have half of
+// the free space, and a third of what is free on steady servers, for one replica of
+// three is to be there. The rest is a fourth column. Its servers keep what they create
+// until they are reimaged; apart from that they get what finds no room in the nine
+// cells. When the free space is another by an eighth the cells are made anew, so that
+// they reach to tenants reimaged more often as space runs out, long before the first
+// ones are full. Replicas are kept apart by rows, columns and environments as ever.
 //
 // Stock (what HDFS does) and Random stand beside Grid for comparison.
 package placement

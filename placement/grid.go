@@ -7,25 +7,43 @@ import (
 	"slices"
 )
 
-// side is how many rows and columns the grid has.
-const side = 3
+// side is how many rows the grid has, and how many columns that replicas are
+// spread over. By the rule Seldom there is one more column.
+const (
+	side    = 3
+	columns = side + 1
+)
+
+// nineCells are those of the first three columns, a bit each.
+const nineCells = 1<<(side*side) - 1
 
 // A Grid places replicas by Algorithm 2. Its cells are made of the space that is
 // free when it is made; as that shifts, NewGrid of the same Inventory makes a new
-// one, which may be done beside the old and swapped in.
+// one, which may be done beside the old and swapped in. By the rule Seldom the
+// grid makes new cells itself, for that rule is about the space that is left.
 type Grid struct {
 	*Inventory
 	Rules Rules // of Place; PlaceBy may be given others
 
 	cell  []uint8 // of each tenant: column*side + row
-	cells [side * side][]int32
+	cells [columns * side][]int32
+	all   uint16 // the cells of three columns or of four, a bit each
+	of    room   // what the cells were made of
 }
 
-// NewGrid makes nine cells of equal space, within one tenant.
+// NewGrid makes nine cells of equal space, within one tenant: of all space or, by
+// the rule Seldom, of the space of the tenants that are reimaged least, and three
+// more of the rest.
 func NewGrid(inv *Inventory, rules Rules) *Grid {
 	g := &Grid{Inventory: inv, Rules: rules, cell: make([]uint8, len(inv.tenants))}
-	space := inv.space()
-	order := make([]int32, len(inv.tenants))
+	g.divide()
+	return g
+}
+
+func (g *Grid) divide() {
+	g.of = g.room
+	space, steady := g.space()
+	order := make([]int32, len(g.tenants))
 	total := int64(0)
 	for i := range order {
 		order[i] = int32(i)
@@ -33,30 +51,65 @@ func NewGrid(inv *Inventory, rules Rules) *Grid {
 	}
 	by := func(of func(Tenant) float64) func(a, b int32) int {
 		return func(a, b int32) int {
-			return cmp.Or(cmp.Compare(of(inv.tenants[a]), of(inv.tenants[b])), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(of(g.tenants[a]), of(g.tenants[b])), cmp.Compare(a, b))
 		}
 	}
-	// Cut at the borders between tenants that are nearest to each ninth of all the
-	// space, not of the column's, so that errors do not add up.
 	slices.SortFunc(order, by(func(t Tenant) float64 { return t.ReimageRate }))
+	nine := total
+	g.all = nineCells
+	if g.Rules.Soft&Seldom != 0 {
+		nine = seldom(order, space, steady)
+		g.all = 1<<(columns*side) - 1
+	}
+	// border is the space before a cell.
+	border := func(cell int) int64 {
+		if cell <= side*side {
+			return nine * int64(cell) / (side * side)
+		}
+		return nine + (total-nine)*int64(cell-side*side)/side
+	}
+	// Cut at the borders between tenants that are nearest to each cell's border in
+	// all the space, not in the column's, so that errors do not add up.
 	used := int64(0)
-	for column := range side {
-		n := cut(order, space, used, total*int64(column+1)/side, column == side-1)
+	for column := range columns {
+		n := cut(order, space, used, border((column+1)*side), column == columns-1)
 		in := order[:n]
 		order = order[n:]
 		slices.SortFunc(in, by(func(t Tenant) float64 { return t.Peak }))
 		for row := range side {
-			ninth := column*side + row
-			n := cut(in, space, used, total*int64(ninth+1)/(side*side), row == side-1)
+			cell := column*side + row
+			n := cut(in, space, used, border(cell+1), row == side-1)
 			for _, t := range in[:n] {
-				g.cell[t] = uint8(ninth)
+				g.cell[t] = uint8(cell)
 				used += space[t]
 			}
-			g.cells[ninth] = slices.Clone(in[:n])
+			g.cells[cell] = slices.Clone(in[:n])
 			in = in[n:]
 		}
 	}
-	return g
+}
+
+// shifted tells whether space has changed by more than an eighth, and by more than
+// a block a server: to make cells takes a look at each.
+func (g *Grid) shifted(from, to int64) bool {
+	return max(from-to, to-from) > max(from/8, int64(len(g.owner)))
+}
+
+// seldom gives the space of the tenants that the rule Seldom keeps to, of all in
+// order of their reimages: the first that have half of the space, and a third of
+// the steady space, for one replica of three is to be there.
+func seldom(order []int32, space, steady []int64) (nine int64) {
+	var all, allSteady, nineSteady int64
+	for _, t := range order {
+		all, allSteady = all+space[t], allSteady+steady[t]
+	}
+	for _, t := range order {
+		if 2*nine >= all && side*nineSteady >= allSteady {
+			break
+		}
+		nine, nineSteady = nine+space[t], nineSteady+steady[t]
+	}
+	return nine
 }
 
 // cut tells how many of the tenants to take so that used and their space come
@@ -74,8 +127,8 @@ func cut(tenants []int32, space []int64, used, target int64, last bool) int {
 	return len(tenants)
 }
 
-// Cell tells the row (peak, 0 the lowest) and the column (reimages, 0 the fewest)
-// of the cell that a server's tenant is in.
+// Cell tells the row (peak, 0 the lowest) and the column (reimages, 0 the fewest,
+// 3 what the rule Seldom leaves out) of the cell that a server's tenant is in.
 func (g *Grid) Cell(s ServerIndex) (row, column int) {
 	c := int(g.cell[g.owner[s]])
 	return c % side, c / side
@@ -100,23 +153,27 @@ func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n i
 	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
 		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
 	}
+	if g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady)) {
+		g.divide()
+	}
+	wish := rules.Soft & (Steady | Seldom)
 	for _, gaveUp := range givingUp {
 		if gaveUp&^rules.Soft != 0 || gaveUp&rules.Hard != 0 {
 			continue
 		}
-		s := search{g: g, rules: (rules.Hard | rules.Soft) &^ (gaveUp | Steady), n: n, r: r}
+		s := search{g: g, rules: (rules.Hard | rules.Soft) &^ (gaveUp | Steady | Seldom), n: n, r: r}
 		if len(have) == 0 && n > 0 && g.isOpen(creator) {
-			if placed, unsteady, ok := s.find(append(have, creator), rules.Soft&Steady); ok {
-				return placed, gaveUp | unsteady, nil
+			if placed, more, ok := s.find(append(have, creator), wish); ok {
+				return placed, gaveUp | more, nil
 			}
 		}
-		if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
-			return placed, gaveUp | unsteady, nil
+		if placed, more, ok := s.find(have, wish); ok {
+			return placed, gaveUp | more, nil
 		}
 		// The survivors of four or more may share a row among them already.
 		if s.loose = len(have) > 0 && n > side; s.loose {
-			if placed, unsteady, ok := s.find(have, rules.Soft&Steady); ok {
-				return placed, gaveUp | unsteady, nil
+			if placed, more, ok := s.find(have, wish); ok {
+				return placed, gaveUp | more, nil
 			}
 		}
 	}
@@ -129,35 +186,54 @@ type search struct {
 	rules RuleSet
 	n     int
 	r     *rand.Rand
-	loose bool // count rows and columns over all n replicas, not after each
-	only  bool // steady servers, for the next replica
-	steps int  // so far
+	cells uint16 // that may be drawn from
+	loose bool   // count rows and columns over all n replicas, not after each
+	only  bool   // steady servers, for the next replica
+	steps int    // so far
 }
 
 // patience bounds a search: beyond so many steps a block is refused though some
 // arrangement may exist. Only a cluster that is all but full comes near.
 const patience = 20_000
 
-// find looks for the rest of the replicas. If one of them is to be steady and none
-// is yet, the next one is: from a row of its own or, where there is none, from any,
-// for rows are there so that not all replicas are busy at once, and it never is. Where
-// that cannot be either, none need be steady; then find returns Steady.
-func (s *search) find(have []ServerIndex, steady RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
-	if steady != 0 && !slices.ContainsFunc(have, func(server ServerIndex) bool { return s.g.steady[server] }) {
-		if len(have) < s.n {
-			apart := s.allowed(have, true)
-			for _, cells := range [...]uint16{apart, s.allowed(have, false) &^ apart} {
-				s.steps = 0
-				if placed, ok := s.extendFrom(cells, have, true); ok {
-					return placed, 0, true
-				}
-			}
+// find looks for the rest of the replicas. Of what it wishes for it gives up as
+// little as it can: a tenant that is seldom reimaged before a steady server, for
+// what is rebuilt more often can still be read.
+func (s *search) find(have []ServerIndex, wish RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
+	for _, gaveUp := range [...]RuleSet{0, Seldom, Steady, Seldom | Steady} {
+		if gaveUp&^wish != 0 {
+			continue
 		}
-		gaveUp = Steady
+		if placed, ok := s.findBy(have, wish&^gaveUp); ok {
+			return placed, gaveUp, true
+		}
+	}
+	return have, 0, false
+}
+
+// findBy looks for the rest of the replicas. If one of them is to be steady and none
+// is yet, the next one is: from a row of its own or, where there is none, from any,
+// for rows are there so that not all replicas are busy at once, and it never is.
+func (s *search) findBy(have []ServerIndex, wish RuleSet) ([]ServerIndex, bool) {
+	s.cells = s.g.all
+	if wish&Seldom != 0 {
+		s.cells = nineCells
 	}
 	s.steps = 0
-	placed, ok = s.extend(have)
-	return placed, gaveUp, ok
+	if wish&Steady == 0 || slices.ContainsFunc(have, func(server ServerIndex) bool { return s.g.steady[server] }) {
+		return s.extend(have)
+	}
+	if len(have) >= s.n {
+		return have, false
+	}
+	apart := s.allowed(have, true)
+	for _, cells := range [...]uint16{apart, s.allowed(have, false) &^ apart} {
+		s.steps = 0
+		if placed, ok := s.extendFrom(cells, have, true); ok {
+			return placed, true
+		}
+	}
+	return have, false
 }
 
 func (s *search) extend(have []ServerIndex) ([]ServerIndex, bool) {
@@ -188,27 +264,23 @@ func (s *search) extendFrom(cells uint16, have []ServerIndex, only bool) ([]Serv
 // and of rows if they count, that hold fewer than a third, rounded up, of the
 // replicas then.
 func (s *search) allowed(have []ServerIndex, rowsCount bool) uint16 {
-	const all = 1<<(side*side) - 1
 	if s.rules&Cells == 0 {
-		return all
+		return s.cells
 	}
 	most := (len(have) + side) / side // a third of one more than there are, rounded up
 	if s.loose {
 		most = (s.n + side - 1) / side
 	}
-	var rows, columns [side]int
+	cells := s.cells
+	var inRow [side]int
+	var inColumn [columns]int
 	for _, server := range have {
 		row, column := s.g.Cell(server)
-		rows[row]++
-		columns[column]++
-	}
-	cells := uint16(all)
-	for i := range side {
-		if rowsCount && rows[i] >= most {
-			cells &^= 0b001001001 << i
+		if inRow[row]++; rowsCount && inRow[row] == most {
+			cells &^= 0b001_001_001_001 << row
 		}
-		if columns[i] >= most {
-			cells &^= 0b111 << (side * i)
+		if inColumn[column]++; inColumn[column] == most {
+			cells &^= 0b111 << (side * column)
 		}
 	}
 	return cells

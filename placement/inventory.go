@@ -31,6 +31,7 @@ type Inventory struct {
 	open        [][]ServerIndex // servers of each tenant that are neither full nor busy
 	openSteady  []int32         // how many of those are steady
 	openTenants int
+	room        room
 
 	owner  []int32
 	rack   []int32
@@ -40,6 +41,10 @@ type Inventory struct {
 	busy   []bool
 	at     []int32 // where each server stands in its tenant's open list; -1 if it does not
 }
+
+// A room is how many blocks fit, busy servers included, and how many of them on
+// steady servers.
+type room struct{ all, steady int64 }
 
 // NewInventory starts with all servers idle.
 func NewInventory(tenants []Tenant, servers []Server) *Inventory {
@@ -62,8 +67,17 @@ func NewInventory(tenants []Tenant, servers []Server) *Inventory {
 		}
 		inv.racks[inv.rack[i]] = append(inv.racks[inv.rack[i]], ServerIndex(i))
 		inv.settle(ServerIndex(i))
+		inv.count(ServerIndex(i), s.Free)
 	}
 	return inv
+}
+
+// count adds room for n blocks on a server.
+func (inv *Inventory) count(s ServerIndex, n int) {
+	inv.room.all += int64(n)
+	if inv.steady[s] {
+		inv.room.steady += int64(n)
+	}
 }
 
 // numbering gives equal names equal numbers, from 0 on.
@@ -84,6 +98,7 @@ func (n *numbering) of(name string) int32 {
 // Take books room for one block on a server.
 func (inv *Inventory) Take(s ServerIndex) {
 	inv.free[s]--
+	inv.count(s, -1)
 	if inv.free[s] == 0 {
 		inv.settle(s)
 	}
@@ -93,6 +108,7 @@ func (inv *Inventory) Take(s ServerIndex) {
 func (inv *Inventory) Release(s ServerIndex, n int) {
 	full := inv.free[s] <= 0
 	inv.free[s] += int32(n)
+	inv.count(s, n)
 	if full {
 		inv.settle(s)
 	}
@@ -142,11 +158,16 @@ func (inv *Inventory) settle(s ServerIndex) {
 	}
 }
 
-// space gives the blocks that fit on each tenant's servers, busy ones included.
-func (inv *Inventory) space() []int64 {
-	space := make([]int64, len(inv.tenants))
+// space gives the blocks that fit on each tenant's servers, busy ones included,
+// and on those of them that are steady.
+func (inv *Inventory) space() (all, steady []int64) {
+	all, steady = make([]int64, len(inv.tenants)), make([]int64, len(inv.tenants))
 	for s, t := range inv.owner {
-		space[t] += int64(max(inv.free[s], 0))
+		free := int64(max(inv.free[s], 0))
+		all[t] += free
+		if inv.steady[s] {
+			steady[t] += free
+		}
 	}
-	return space
+	return all, steady
 }

@@ -102,6 +102,7 @@ func (w *scenario) do(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "rules":
 		w.rules = Rules{Hard: w.ruleSet(t, d, "hard"), Soft: w.ruleSet(t, d, "soft")}
+		w.grid = NewGrid(w.inv, w.rules)
 		return fmt.Sprintf("hard: %s, soft: %s", w.rules.Hard, w.rules.Soft)
 	case "busy", "idle":
 		for _, s := range w.named(t, d) {
@@ -119,7 +120,7 @@ func (w *scenario) do(t *testing.T, d *datadriven.TestData) string {
 		w.inv.Release(s, n)
 		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
 	case "rebuild":
-		w.grid = NewGrid(w.inv, Paper)
+		w.grid = NewGrid(w.inv, w.rules)
 		return w.showGrid()
 	case "place":
 		return w.place(t, d, n, times)
@@ -214,12 +215,16 @@ func sorted(set map[string]bool) (out []string) {
 	return out
 }
 
-// showGrid draws the cells with their tenants and space, the highest peaks on top.
+// showGrid draws the cells with their tenants and space, the highest peaks on top;
+// the fourth column where the rules make one.
 func (w *scenario) showGrid() string {
 	var out strings.Builder
-	space := w.inv.space()
+	space, _ := w.inv.space()
 	for row := side - 1; row >= 0; row-- {
-		for column := range side {
+		for column := range columns {
+			if w.grid.all&(1<<(column*side)) == 0 {
+				continue
+			}
 			var names []string
 			sum := int64(0)
 			for _, t := range w.grid.cells[column*side+row] {
@@ -234,10 +239,10 @@ func (w *scenario) showGrid() string {
 }
 
 // drawCluster draws a small cluster, with few of everything so that rules get in
-// each other's way.
-func drawCluster(t *rapid.T) *Inventory {
+// each other's way: at least so many tenants and servers.
+func drawCluster(t *rapid.T, least int) *Inventory {
 	var tenants []Tenant
-	for range rapid.IntRange(1, 8).Draw(t, "tenants") {
+	for range rapid.IntRange(least, 8).Draw(t, "tenants") {
 		tenants = append(tenants, Tenant{
 			Environment: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "environment"),
 			Function:    rapid.SampledFrom([]string{"f", "g", "h", "i"}).Draw(t, "function"),
@@ -246,7 +251,7 @@ func drawCluster(t *rapid.T) *Inventory {
 		})
 	}
 	var servers []Server
-	for range rapid.IntRange(1, 8).Draw(t, "servers") {
+	for range rapid.IntRange(least, 8).Draw(t, "servers") {
 		servers = append(servers, Server{
 			Tenant: rapid.IntRange(0, len(tenants)-1).Draw(t, "tenant"),
 			Rack:   rapid.SampledFrom([]string{"r", "s", "t", "u"}).Draw(t, "rack"),
@@ -276,15 +281,41 @@ func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
 			}
 			row, column := g.Cell(s)
 			otherRow, otherColumn := g.Cell(o)
-			if rules&Cells != 0 && i/side == j/side && (row == otherRow || column == otherColumn) {
+			if rules&Cells != 0 && i/side == j/side && (row == otherRow || column == otherColumn) && !beyond(g, rules) {
 				return false
 			}
+		}
+		if rules&Cells != 0 && beyond(g, rules) && crowds(g, replicas[:i], s, rules) {
+			return false
 		}
 	}
 	return true
 }
 
-// possible is the dumb twin: it tries every sequence of open servers.
+// beyond tells whether the paper's rounds do not say it all: where there are four
+// columns, or a steady server may share a row.
+func beyond(g *Grid, rules RuleSet) bool { return g.all != nineCells || rules&Steady != 0 }
+
+// crowds tells whether s makes more than a third, rounded up, of one column or, if
+// it is not steady where one is to be, of one row.
+func crowds(g *Grid, others []ServerIndex, s ServerIndex, rules RuleSet) bool {
+	row, column := g.Cell(s)
+	inRow, inColumn := 1, 1
+	for _, o := range others {
+		r, c := g.Cell(o)
+		if r == row {
+			inRow++
+		}
+		if c == column {
+			inColumn++
+		}
+	}
+	most := len(others)/side + 1
+	return inColumn > most || inRow > most && (rules&Steady == 0 || !g.steady[s])
+}
+
+// possible is the dumb twin: it tries every sequence of open servers, by Seldom
+// only of those that are not in the last column.
 func possible(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	if !keeps(g, replicas, rules) {
 		return false
@@ -292,22 +323,28 @@ func possible(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	if len(replicas) == n {
 		return true
 	}
-	for s := range g.owner {
-		if g.free[s] > 0 && !g.busy[s] && possible(g, append(replicas, ServerIndex(s)), n, rules) {
+	for s := range ServerIndex(len(g.owner)) {
+		if g.isOpen(s) && (rules&Seldom == 0 || isSeldom(g, s)) && possible(g, append(replicas, s), n, rules) {
 			return true
 		}
 	}
 	return false
 }
 
-// steadyNext tells whether the replica that was drawn first could be on a steady server.
-func steadyNext(g *Grid, placed []ServerIndex, creator ServerIndex, rules RuleSet) bool {
-	var local []ServerIndex
-	if placed[0] == creator {
-		local = placed[:1:1]
+func isSeldom(g *Grid, s ServerIndex) bool {
+	_, column := g.Cell(s)
+	return column < side
+}
+
+// wished tells whether n replicas can keep the rules when some are placed already
+// and, by Steady, none of those or the next one is steady. Rows are kept apart.
+func wished(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
+	apart := rules &^ Steady
+	if rules&Steady == 0 || slices.ContainsFunc(replicas, func(s ServerIndex) bool { return g.steady[s] }) {
+		return possible(g, replicas, n, apart)
 	}
-	for s := range g.owner {
-		if len(local) < len(placed) && g.steady[s] && g.isOpen(ServerIndex(s)) && possible(g, append(local, ServerIndex(s)), len(placed), rules) {
+	for s := range ServerIndex(len(g.owner)) {
+		if len(replicas) < n && g.steady[s] && g.isOpen(s) && (rules&Seldom == 0 || isSeldom(g, s)) && possible(g, append(replicas, s), n, apart) {
 			return true
 		}
 	}
@@ -316,14 +353,14 @@ func steadyNext(g *Grid, placed []ServerIndex, creator ServerIndex, rules RuleSe
 
 func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := NewGrid(drawCluster(t), Paper)
 		n := rapid.IntRange(1, 5).Draw(t, "n")
 		hard := RuleSet(rapid.IntRange(0, 15).Draw(t, "hard"))
-		soft := RuleSet(rapid.IntRange(0, 31).Draw(t, "soft")) &^ hard
+		soft := RuleSet(rapid.IntRange(0, 63).Draw(t, "soft")) &^ hard
+		g := NewGrid(drawCluster(t, 1), Rules{Hard: hard, Soft: soft})
 		creator := ServerIndex(rapid.IntRange(-1, len(g.owner)-1).Draw(t, "creator"))
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 
-		placed, gaveUp, err := g.PlaceBy(Rules{Hard: hard, Soft: soft}, nil, creator, n, r)
+		placed, gaveUp, err := g.PlaceBy(g.Rules, nil, creator, n, r)
 		if err != nil {
 			var refused *DiversityError
 			if !errors.As(err, &refused) {
@@ -334,7 +371,8 @@ func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 			}
 			return
 		}
-		if len(placed) != n || !possible(g, placed, n, (hard|soft)&^gaveUp) {
+		kept := (hard | soft) &^ gaveUp
+		if len(placed) != n || !keeps(g, placed, kept) {
 			t.Fatalf("placed %v by %s, gave up %s", placed, hard|soft, gaveUp)
 		}
 		for _, s := range placed {
@@ -342,26 +380,40 @@ func TestRulesAreKeptWheneverTheyCanBe(t *testing.T) {
 				t.Fatalf("placed %v, but %d is full or busy", placed, s)
 			}
 		}
-		if gaveUp&^Steady != 0 && possible(g, nil, n, hard|soft) {
+		const wishes = Steady | Seldom
+		if gaveUp&^wishes != 0 && possible(g, nil, n, (hard|soft)&^wishes) {
 			t.Fatalf("gave up %s, but all rules can be kept", gaveUp)
 		}
-		isSteady := func(s ServerIndex) bool { return g.steady[s] }
-		if soft&Steady != 0 && gaveUp&Steady == 0 && n > 0 && !slices.ContainsFunc(placed, isSteady) {
-			t.Fatalf("placed %v, none of them steady, and did not say so", placed)
-		}
-		if gaveUp&Steady != 0 && steadyNext(g, placed, creator, (hard|soft)&^gaveUp) {
-			t.Fatalf("placed %v, though a steady server can hold the next replica", placed)
-		}
-		local := g.isOpen(creator) && possible(g, []ServerIndex{creator}, n, (hard|soft)&^gaveUp)
+		local := g.isOpen(creator) && possible(g, []ServerIndex{creator}, n, kept&^wishes)
 		if local && placed[0] != creator {
 			t.Fatalf("placed %v, but the creator %d can hold the first", placed, creator)
+		}
+		var first []ServerIndex
+		if placed[0] == creator {
+			first = placed[:1:1]
+		}
+		if kept&Steady != 0 && !slices.ContainsFunc(placed, func(s ServerIndex) bool { return g.steady[s] }) {
+			t.Fatalf("placed %v, none of them steady, and did not say so", placed)
+		}
+		for _, s := range placed[len(first):] {
+			if kept&Seldom != 0 && !isSeldom(g, s) {
+				t.Fatalf("placed %v, %d among those reimaged most, and did not say so", placed, s)
+			}
+		}
+		// Seldom is given up before Steady: what was given up could not be kept, nor
+		// could Seldom have been given up in place of Steady.
+		for _, less := range [...]RuleSet{0, Seldom, Steady} {
+			tried := gaveUp&Steady != 0 && less == Seldom || less&^gaveUp == 0 && less != gaveUp&wishes
+			if tried && less&^soft == 0 && wished(g, first, n, kept&^wishes|soft&wishes&^less) {
+				t.Fatalf("placed %v and gave up %s, but %s is enough", placed, gaveUp, less)
+			}
 		}
 	})
 }
 
 func TestRepairKeepsRowsAndColumnsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := NewGrid(drawCluster(t), Paper)
+		g := NewGrid(drawCluster(t, 5), Paper)
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		n := rapid.IntRange(2, 4).Draw(t, "n")
 		block, err := g.Place(nil, Nowhere, n, r)
@@ -385,32 +437,56 @@ func TestRepairKeepsRowsAndColumnsEven(t *testing.T) {
 
 func TestCellsAreEqualWithinOneTenant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := NewGrid(drawCluster(t), Paper)
-		space := g.space()
-		total, largest := int64(0), int64(0)
-		for _, s := range space {
-			total, largest = total+s, max(largest, s)
+		g := NewGrid(drawCluster(t, 1), rapid.SampledFrom([]Rules{Paper, History}).Draw(t, "rules"))
+		space, steady := g.space()
+		total, allSteady, largest := int64(0), int64(0), int64(0)
+		for tenant, s := range space {
+			total, allSteady, largest = total+s, allSteady+steady[tenant], max(largest, s)
 		}
-		seen := 0
+		// The nine cells have all the space or, by Seldom, that of the fewest tenants
+		// that have half of it and a third of the steady: one tenant less would not do.
+		sums := [columns * side]int64{}
+		nine, nineSteady, seen := int64(0), int64(0), 0
 		for c, tenants := range g.cells {
-			sum := int64(0)
 			for _, tenant := range tenants {
-				sum += space[tenant]
+				sums[c] += space[tenant]
 				seen++
-			}
-			if off := math.Abs(float64(sum) - float64(total)/9); off > float64(largest)+1 {
-				t.Fatalf("cell %d holds %d of %d, off by more than the largest tenant's %d", c, sum, total, largest)
+				if c < side*side {
+					nine, nineSteady = nine+space[tenant], nineSteady+steady[tenant]
+				}
+				for _, next := range g.cells {
+					for _, other := range next {
+						if int(g.cell[other])/side > c/side && g.tenants[other].ReimageRate < g.tenants[tenant].ReimageRate {
+							t.Fatalf("tenant %d is reimaged more often than %d, but in column %d", tenant, other, c/side)
+						}
+					}
+				}
 			}
 		}
 		if seen != len(space) {
 			t.Fatalf("%d of %d tenants are in a cell", seen, len(space))
+		}
+		if g.Rules.Soft&Seldom == 0 && nine != total {
+			t.Fatalf("nine cells hold %d of %d", nine, total)
+		}
+		if 2*nine < total || 3*nineSteady < allSteady {
+			t.Fatalf("nine cells hold %d of %d, %d of %d steady", nine, total, nineSteady, allSteady)
+		}
+		for c, sum := range sums {
+			share := float64(nine) / 9
+			if c >= side*side {
+				share = float64(total-nine) / 3
+			}
+			if off := math.Abs(float64(sum) - share); off > float64(largest)+1 {
+				t.Fatalf("cell %d holds %d, not about %.1f: off by more than the largest tenant's %d", c, sum, share, largest)
+			}
 		}
 	})
 }
 
 func TestOpenListsFollowEveryChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		inv := drawCluster(t)
+		inv := drawCluster(t, 1)
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			s := ServerIndex(rapid.IntRange(0, len(inv.owner)-1).Draw(t, "server"))
 			switch rapid.IntRange(0, 3).Draw(t, "change") {
@@ -432,6 +508,10 @@ func TestOpenListsFollowEveryChange(t *testing.T) {
 					t.Fatalf("server %d: free %d, busy %v, open %v", s, inv.free[s], inv.busy[s], open)
 				}
 			}
+			want := inv.counted()
+			if inv.room != want {
+				t.Fatalf("there is room for %+v, not for %+v", want, inv.room)
+			}
 			if inv.Room() != len(room) {
 				t.Fatalf("%d tenants have room, not %d", len(room), inv.Room())
 			}
@@ -442,6 +522,68 @@ func TestOpenListsFollowEveryChange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// counted counts the room server by server.
+func (inv *Inventory) counted() (r room) {
+	for s, free := range inv.free {
+		r.all += int64(free)
+		if inv.steady[s] {
+			r.steady += int64(free)
+		}
+	}
+	return r
+}
+
+func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
+	var tenants []Tenant
+	var servers []Server
+	for i := range 36 {
+		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i), ReimageRate: float64(i), Peak: float64(i * 7 % 36)})
+		for j := range 3 {
+			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100, Steady: i%5 == 0})
+		}
+	}
+	const fit = 36 * 3 * 100 / 3
+	fill := func(rules Rules) (rates []float64) {
+		g := NewGrid(NewInventory(tenants, servers), rules)
+		r := rand.New(rand.NewPCG(1, 1))
+		for range fit {
+			placed, err := g.Place(nil, ServerIndex(r.IntN(len(servers))), 3, r)
+			if err != nil {
+				return rates
+			}
+			if rules.Soft&Seldom != 0 && g.shifted(g.of.all, g.room.all) {
+				t.Fatalf("cells of %+v while there is room for %+v", g.of, g.room)
+			}
+			rate := 0.0
+			for i, s := range placed {
+				g.Take(s)
+				if i > 0 { // the creator's is where it is
+					rate += tenants[g.owner[s]].ReimageRate / 2
+				}
+			}
+			rates = append(rates, rate)
+		}
+		return rates
+	}
+	mean := func(values []float64) (m float64) {
+		for _, v := range values {
+			m += v / float64(len(values))
+		}
+		return m
+	}
+	seldom, paper := fill(History), fill(Paper)
+	if len(seldom) < fit*95/100 {
+		t.Errorf("%d blocks fit by history, %d by Algorithm 2, of %d", len(seldom), len(paper), fit)
+	}
+	// The least reimaged half, then all by and by; Algorithm 2 takes all from the start.
+	tenth := fit / 10
+	first, fifth, last := mean(seldom[:tenth]), mean(seldom[4*tenth:5*tenth]), mean(seldom[len(seldom)-tenth:])
+	if first > 9.5 || first > fifth || fifth > last || mean(paper[:tenth]) < 16 {
+		t.Errorf("mean reimages of the first, fifth and last tenth: %.1f, %.1f, %.1f; by Algorithm 2 %.1f", first, fifth, last, mean(paper[:tenth]))
+	}
+	t.Logf("history fits %d of %d, reimages %.1f, %.1f, %.1f; Algorithm 2 fits %d, reimages %.1f", len(seldom), fit, first, fifth, last, len(paper), mean(paper[:tenth]))
 }
 
 // evenCluster has three tenants in each cell, each in an environment of its own,

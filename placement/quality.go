@@ -40,7 +40,7 @@ func (q Quality) Share(rules RuleSet) float64 {
 	got, best := 0, 0
 	add := func(rule RuleSet, n, most int) {
 		if rules&rule != 0 {
-			got, best = got+n, best+min(q.Replicas, most)
+			got, best = got+min(n, most), best+min(q.Replicas, most)
 		}
 	}
 	add(Cells, q.Rows, side)

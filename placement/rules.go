@@ -9,16 +9,17 @@ import (
 type RuleSet uint8
 
 // The rules, from the one given up first to the one given up last when they are
-// soft. Steady comes before all of them, and is never more than soft.
+// soft. Seldom and Steady come before all of them, and are never more than soft.
 const (
 	Racks        RuleSet = 1 << iota // no two replicas are in one rack
 	Functions                        // nor on servers that do the same thing
 	Cells                            // nor in one row or column of the grid (of each three replicas)
 	Environments                     // nor in one environment
 	Steady                           // one replica is on a steady server, in a row of its own or in any
+	Seldom                           // no replica but the creator's is in the grid's last column, of those reimaged most
 )
 
-var ruleNames = []string{"racks", "functions", "cells", "environments", "steady"}
+var ruleNames = []string{"racks", "functions", "cells", "environments", "steady", "seldom"}
 
 func (set RuleSet) String() string {
 	var names []string
@@ -38,11 +39,12 @@ func (set RuleSet) String() string {
 // when it cannot be met.
 type Rules struct{ Hard, Soft RuleSet }
 
-// Paper are the rules of Algorithm 2. History adds a steady replica where there
-// is room for one, which Algorithm 2 has no notion of (docs/decisions/0002).
+// Paper are the rules of Algorithm 2. History adds a steady replica and
+// keeps to the tenants that are reimaged least, while there is room for both:
+// Algorithm 2 has no notion of either (docs/decisions/0002 and 0006).
 var (
 	Paper   = Rules{Hard: Cells | Environments}
-	History = Rules{Hard: Cells | Environments, Soft: Steady}
+	History = Rules{Hard: Cells | Environments, Soft: Steady | Seldom}
 )
 
 // givingUp lists sets of rules in the order in which they are given up: as few

@@ -40,7 +40,12 @@ moments of a month; a read fails when all servers that hold the block are busy
 Placements: paper is Algorithm 2 of OSDI'16, which keeps replicas apart by the
 tenants' reimages, peaks and environments, as learned from the time before the
 simulated days; history is the same with one replica, if it can, on a server that
-is never busy; stock is what HDFS does; random is chance.`,
+is never busy, and keeps to the tenants that are reimaged least while they have
+room; stock is what HDFS does; random is chance.
+
+It also tells how many replicas were rebuilt, which is what safety costs, and
+where replicas were: which share of them with the tenants of the least, the medium
+and the most reimaged third of the space (columns).`,
 		Example: `  gleaner simulate storage --datacenter DC-9
   gleaner simulate storage --datacenter DC-9 --placement stock --replicas 4
   gleaner simulate storage --datacenter DC-9 --access --utilisation 0.5 --days 0
@@ -62,16 +67,19 @@ is never busy; stock is what HDFS does; random is chance.`,
 
 // storageOut is the JSON of simulate storage.
 type storageOut struct {
-	Placement      string  `json:"placement"`
-	Servers        int     `json:"servers"`
-	Blocks         int     `json:"blocks"`
-	Replicas       int     `json:"replicas"`
-	Reimages       int     `json:"reimages"`
-	Rebuilt        int     `json:"rebuilt"`
-	Lost           int     `json:"lost_blocks"`
-	Accesses       int     `json:"accesses"`
-	FailedAccesses int     `json:"failed_accesses"`
-	WallSeconds    float64 `json:"wall_seconds"`
+	Placement      string             `json:"placement"`
+	Servers        int                `json:"servers"`
+	Blocks         int                `json:"blocks"`
+	Replicas       int                `json:"replicas"`
+	Reimages       int                `json:"reimages"`
+	Rebuilt        int                `json:"rebuilt"`
+	RebuiltBytes   int64              `json:"rebuilt_bytes"`
+	Lost           int                `json:"lost_blocks"`
+	Placed         labstorage.Columns `json:"columns_at_start"`
+	Ended          labstorage.Columns `json:"columns_at_end"`
+	Accesses       int                `json:"accesses"`
+	FailedAccesses int                `json:"failed_accesses"`
+	WallSeconds    float64            `json:"wall_seconds"`
 }
 
 func (f *storageFlags) simulate(cmd *cobra.Command) error {
@@ -108,7 +116,8 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
-		Reimages: result.Reimages, Rebuilt: result.Rebuilt, Lost: result.Lost,
+		Reimages: result.Reimages, Rebuilt: result.Rebuilt, RebuiltBytes: result.RebuiltBytes(), Lost: result.Lost,
+		Placed: result.Placed, Ended: result.Ended,
 		Accesses: f.run.Accesses, FailedAccesses: result.FailedAccesses, WallSeconds: time.Since(begun).Seconds(),
 	})
 }
@@ -228,7 +237,10 @@ func printStorage(cmd *cobra.Command, r storageOut) error {
 	t := newTable("", ">")
 	t.row("reimages", fmt.Sprint(r.Reimages))
 	t.row("replicas rebuilt", fmt.Sprint(r.Rebuilt))
+	t.row("bytes rebuilt", fmt.Sprintf("%.1f TB", float64(r.RebuiltBytes)/1e12))
 	t.row("blocks lost", fmt.Sprint(r.Lost))
+	t.row("columns at the start", r.Placed.String())
+	t.row("columns at the end", r.Ended.String())
 	if r.Accesses > 0 {
 		t.row("accesses", fmt.Sprint(r.Accesses))
 		t.row("accesses failed", fmt.Sprint(r.FailedAccesses))

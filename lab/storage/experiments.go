@@ -51,12 +51,12 @@ func runFig15(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, 
 }
 
 func runFig16(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
-	size := Size{Datacenters: []string{"DC-9"}, Servers: 1500, Blocks: 200_000, Utilisations: levels(0.30, 0.80), Seeds: o.Seeds, done: o.Done}
+	size := Size{Datacenters: allTen(), Servers: 600, Blocks: 100_000, Utilisations: levels(0.30, 0.80), Seeds: o.Seeds, done: o.Done}
 	switch {
 	case o.Quick:
-		size.Servers, size.Blocks, size.Utilisations = 600, 20_000, []float64{0.3, 0.4, 0.5, 0.6, 0.7}
-	case o.Full:
-		size.Servers, size.Blocks = 0, 4_000_000
+		size.Datacenters, size.Blocks, size.Utilisations = []string{"DC-9"}, 20_000, []float64{0.3, 0.4, 0.5, 0.6, 0.7}
+	case o.Full: // as the paper's figure
+		size.Datacenters, size.Servers, size.Blocks = []string{"DC-9"}, 0, 4_000_000
 	}
 	points, err := Fig16(ctx, size)
 	if err != nil {

@@ -154,14 +154,15 @@ func (a Availability) paper() string {
 	return ""
 }
 
-// Figure draws the failed accesses against utilisation.
+// Figure draws the failed accesses against utilisation in DC-9; the tables have
+// the others.
 func (all Availabilities) Figure() chart.Figure {
 	fig := chart.Figure{Name: "fig16", Columns: 2}
 	for _, scaling := range datacenter.Scalings {
 		panel := chart.Panel{Title: scaling + " scaling", X: "average utilisation (%)", Y: "failed accesses (%)"}
 		lines := map[string]int{}
 		for _, a := range all {
-			if a.Scaling != scaling {
+			if a.Scaling != scaling || a.Datacenter != "DC-9" {
 				continue
 			}
 			name := fmt.Sprintf("%s, %d replicas", a.Placement, a.Replicas)

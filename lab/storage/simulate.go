@@ -5,6 +5,7 @@ package storage
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -94,14 +95,41 @@ type Run struct {
 // A Result is what came of a Run.
 type Result struct {
 	storage.Result
+	Placed, Ended  Columns // where replicas were before the days and are after them
 	FailedAccesses int
+}
+
+// RebuiltBytes is what was sent to rebuild replicas.
+func (r Result) RebuiltBytes() int64 { return int64(r.Rebuilt) * BlockBytes }
+
+// Columns counts replicas by the reimages of the tenants they are with: in the
+// columns of Algorithm 2, each a third of the space, the least reimaged first.
+type Columns [3]int
+
+// columns counts the replicas of a store, whatever placed them.
+func (k Known) columns(store *storage.Store, blocks int) (c Columns) {
+	grid := placement.NewGrid(placement.NewInventory(k.tenants, k.servers), placement.Paper)
+	for b := range blocks {
+		for _, server := range store.Replicas(b) {
+			_, column := grid.Cell(server)
+			c[column]++
+		}
+	}
+	return c
+}
+
+// String gives the shares of the columns.
+func (c Columns) String() string {
+	all := float64(max(c[0]+c[1]+c[2], 1)) / 100
+	return fmt.Sprintf("%.0f%% %.0f%% %.0f%%", float64(c[0])/all, float64(c[1])/all, float64(c[2])/all)
 }
 
 // Do simulates the accesses on the blocks as they were placed, then the days of
 // reimages. It calls progress, if there is one, with the share of the days that
 // is done, and ends early with its error.
 func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
-	placer, err := Learn(d).Placer(run.Placement, run.Apart)
+	known := Learn(d)
+	placer, err := known.Placer(run.Placement, run.Apart)
 	if err != nil {
 		return Result{}, err
 	}
@@ -109,12 +137,13 @@ func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	var out Result
+	out := Result{Placed: known.columns(store, run.Blocks)}
 	if run.Accesses > 0 {
 		out.FailedAccesses = store.Access(d, d.SlotAt(d.Now), d.Window.Len, run.Accesses, rand.New(rand.NewPCG(run.Seed, 2)))
 	}
 	if run.Days > 0 {
 		out.Result, err = store.Run(d.Reimages, d.Now, d.Now.AddDate(0, 0, run.Days), progress)
 	}
+	out.Ended = known.columns(store, run.Blocks)
 	return out, err
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -17,15 +18,20 @@ func TestHistoryLosesFarFewerBlocksThanStock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := map[string]Spread{}
+	lost, rebuilt := map[string]Spread{}, map[string]Spread{}
 	for _, l := range losses {
-		lost[l.Placement+strings.Repeat("+", l.Replicas-3)] = l.Lost
+		name := l.Placement + strings.Repeat("+", l.Replicas-3)
+		lost[name], rebuilt[name] = l.Lost, l.Rebuilt
 	}
 	if lost["stock"].Mean < 10 || lost["history"].Mean*20 > lost["stock"].Mean || lost["paper"].Mean*20 > lost["stock"].Mean ||
 		lost["history+"].Max > 0 || lost["stock+"].Mean > lost["stock"].Mean {
 		t.Errorf("lost: %v", lost)
 	}
-	t.Logf("lost: %v", lost)
+	if rebuilt["stock"].Min == 0 || rebuilt["paper"].Mean < 2*rebuilt["stock"].Mean ||
+		rebuilt["history"].Mean > 1.5*rebuilt["stock"].Mean || rebuilt["history+"].Mean > 1.5*rebuilt["stock+"].Mean {
+		t.Errorf("rebuilt: %v", rebuilt)
+	}
+	t.Logf("lost: %v, rebuilt: %v", lost, rebuilt)
 	table := losses.Table()
 	if len(table.Rows) != 6 || len(table.Rows[0]) != len(table.Columns) || len(losses.Figure().Panels) != 2 {
 		t.Errorf("table %v, %d panels", table, len(losses.Figure().Panels))
@@ -56,6 +62,37 @@ func TestHistoryDeniesFewerAccessesThanStock(t *testing.T) {
 	table := points.Table()
 	if len(table.Rows) != 12 || len(table.Rows[0]) != len(table.Columns) || len(points.Figure().Panels) != 2 || len(points.Figure().Panels[0].Lines) != 6 {
 		t.Errorf("table %v", table)
+	}
+}
+
+// On every datacenter, and with seeds that the rule was not chosen by.
+func TestHistoryRebuildsLittleAndLosesNone(t *testing.T) {
+	blocks, servers := 10_000, 400
+	if os.Getenv("GLEANER_LONG") != "" {
+		blocks, servers = 1_000_000, 0
+	}
+	for i, p := range datacenter.Profiles() {
+		seed := uint64(100 + i)
+		d := datacenter.Generate(p, datacenter.Options{Servers: servers, Past: 31, Seed: seed})
+		results := map[string]Result{}
+		for _, policy := range []string{"stock", "history"} {
+			run := Run{Placement: policy, Blocks: blocks, Replicas: 3, Days: 365, Seed: seed}
+			result, err := run.Do(d, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			results[policy] = result
+		}
+		stock, history := results["stock"], results["history"]
+		if history.Lost > 0 || 2*history.Rebuilt > 3*stock.Rebuilt {
+			t.Errorf("%s seed %d: history lost %d and rebuilt %d, stock %d", p.Name, seed, history.Lost, history.Rebuilt, stock.Rebuilt)
+		}
+		// Replicas leave the tenants that are reimaged most, and do not come back.
+		if all := 3 * blocks; history.Ended[2] > all/5 || history.Ended[2] > history.Placed[2] || history.Placed[0]+history.Placed[1]+history.Placed[2] != all {
+			t.Errorf("%s seed %d: replicas by column %v, at the end %v", p.Name, seed, history.Placed, history.Ended)
+		}
+		t.Logf("%s seed %d: history lost %d, rebuilt %d, columns %v to %v; stock lost %d, rebuilt %d, columns %v to %v", p.Name, seed,
+			history.Lost, history.Rebuilt, history.Placed, history.Ended, stock.Lost, stock.Rebuilt, stock.Placed, stock.Ended)
 	}
 }
 

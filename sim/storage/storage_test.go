@@ -117,7 +117,9 @@ func drawCluster(t *rapid.T) (*placement.Inventory, int) {
 func TestWhatIsNotLostIsWholeAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inv, servers := drawCluster(t)
-		placer := []storage.Placer{placement.NewGrid(inv, placement.Paper), placement.Stock{Inventory: inv}, placement.Random{Inventory: inv}}[rapid.IntRange(0, 2).Draw(t, "policy")]
+		placer := []storage.Placer{
+			placement.NewGrid(inv, placement.Paper), placement.NewGrid(inv, placement.History), placement.Stock{Inventory: inv}, placement.Random{Inventory: inv},
+		}[rapid.IntRange(0, 3).Draw(t, "policy")]
 		blocks, replicas := rapid.IntRange(1, 150).Draw(t, "blocks"), rapid.IntRange(1, 4).Draw(t, "replicas")
 		store, err := storage.Fill(placer, servers, blocks, replicas, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
 		if err != nil {
