@@ -21,6 +21,7 @@ import (
 // tasks come and go, so that everything which is written finds it full sooner or
 // later. Gleaner says so and stays; when there is room it goes on.
 func TestFullDiskEndsNothing(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a disk that is full")
 	}
@@ -39,7 +40,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	ballast := filepath.Join(dir, "ballast")
 	page := bytes.Repeat([]byte("x"), 4096)
 	full := 0
-	for begin := time.Now(); time.Since(begin) < 8*time.Second; full++ {
+	for begin := time.Now(); time.Since(begin) < 5*time.Second; full++ {
 		_ = os.Truncate(ballast, 0)
 		_ = exec.Command("gleaner", "run", file, "--data", dir).Run() // it may find no room either
 		time.Sleep(time.Duration(full%10) * 20 * time.Millisecond)
@@ -75,6 +76,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 // TestNoProcessesEndNothing takes away what a gleaner needs to start processes
 // and threads, gives it tasks to start meanwhile, and gives it back.
 func TestNoProcessesEndNothing(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run as another user, and is not limited itself")
 	}
@@ -121,7 +123,7 @@ func TestNoProcessesEndNothing(t *testing.T) {
 		}
 	}
 	file := filepath.Join(home, "job.yaml")
-	writeText(t, file, "name: wide\nstages: [{name: s, tasks: 40, cpu: 0.01, memory: 1MiB, command: ['true']}]\n")
+	writeText(t, file, "name: wide\nstages: [{name: s, tasks: 40, cpu: 0.01, memory: 4MiB, command: ['true']}]\n")
 	chmod(t, file, 0o644)
 	limit := func(n string) { // by the user itself: root may not everywhere
 		cmd := exec.Command("prlimit", "--pid", strconv.Itoa(theirs.Process.Pid), "--nproc="+n+":")

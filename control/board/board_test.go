@@ -1,6 +1,7 @@
 package board
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -103,4 +104,23 @@ func shown(b *Board) string {
 		text += fmt.Sprintf("; %s %s, %s %s %d+%d/%d %d failures", j.Name, j.State, m.Name, m.State, m.Running, m.Finished, m.Tasks, m.Failures)
 	}
 	return text
+}
+
+// What waits for room is shown until it goes on, and is news twice.
+func TestShort(t *testing.T) {
+	b := New(harvest.Reserve{})
+	full := errors.New("no space left on device")
+	for i, tc := range []struct {
+		of   string
+		err  error
+		news bool
+		n    int
+	}{{"the store", nil, false, 0}, {"the store", full, true, 1}, {"the store", full, false, 1}, {"the socket", full, true, 2}, {"the store", nil, true, 1}, {"the store", nil, false, 1}} {
+		if news, n := b.Short(tc.of, tc.err), len(b.Status().Short); news != tc.news || n != tc.n {
+			t.Errorf("%d: news %v, %d are short", i, news, n)
+		}
+	}
+	if left := b.Status().Short[0]; left.Of != "the socket" || left.Because != full.Error() {
+		t.Errorf("%+v", left)
+	}
 }
