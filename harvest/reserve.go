@@ -32,10 +32,10 @@ const (
 
 // ReserveFor is what is kept free by default on a machine of that size, to the
 // thousandth of a core. Isolated says that the kernel gives harvested tasks a
-// core only while nobody else wants it; the primary then gets its cores back
-// in less than a millisecond, guard or no guard, and on a machine of few cores the reserve
-// is smaller and the primary's use is counted in tenths of a core. Memory does
-// not come back by itself: its reserve is always the paper's.
+// core only while nobody else wants it; the primary then gets its cores back at
+// once, guard or no guard, and on a machine of few cores the reserve is smaller
+// and the primary's use is counted in tenths of a core. Memory does not come
+// back by itself: its reserve is always the paper's.
 func ReserveFor(size cluster.Resources, isolated bool) Reserve {
 	share, step := PaperReserve.CPU, cluster.Core
 	if isolated && size.CPU < fewCores {

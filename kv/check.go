@@ -18,20 +18,50 @@ func (k Key) Check() error {
 	return nil
 }
 
-// CheckSet says what keeps a CompareAndSet from being tried at all.
-func CheckSet(key Key, old, next Version) error {
-	if next == (Version{}) || next == old {
-		return fmt.Errorf("kv: %v cannot follow %v: a write needs a version of its own", next, old)
+// Check says what keeps r from being put.
+func (r Record) Check() error {
+	if len(r.Value) > MaxValue {
+		return fmt.Errorf("kv: a value of %d bytes, at most %d fit", len(r.Value), MaxValue)
 	}
-	return key.Check()
+	return r.Key.Check()
 }
 
-// CheckDelete says what keeps a CompareAndDelete from being tried at all.
-func CheckDelete(key Key, old Version) error {
-	if old == (Version{}) {
-		return errors.New("kv: a delete needs the version it deletes")
+// CheckApply says what keeps an Apply from being tried at all.
+func CheckApply(part []byte, next Version, changes []Change) error {
+	if len(changes) > MaxChanges {
+		return fmt.Errorf("kv: %d changes at once, at most %d fit", len(changes), MaxChanges)
 	}
-	return key.Check()
+	size, writes, seen := 0, false, map[string]bool{}
+	for _, c := range changes {
+		if err := c.check(part, next); err != nil {
+			return err
+		}
+		if seen[string(c.Row)] {
+			return fmt.Errorf("kv: row %q is changed twice at once", c.Row)
+		}
+		seen[string(c.Row)] = true
+		size += len(c.Value)
+		writes = writes || c.Do != Keep
+	}
+	switch {
+	case !writes:
+		return errors.New("kv: nothing to change")
+	case size > MaxValue:
+		return fmt.Errorf("kv: values of %d bytes at once, at most %d fit", size, MaxValue)
+	}
+	return nil
+}
+
+func (c Change) check(part []byte, next Version) error {
+	switch {
+	case c.Do > Keep:
+		return fmt.Errorf("kv: no such change: %d", c.Do)
+	case c.Do == Set && (next == Version{} || next == c.Old):
+		return fmt.Errorf("kv: %v cannot follow %v: a write needs a version of its own", next, c.Old)
+	case c.Do != Set && c.Old == Version{}:
+		return errors.New("kv: to delete or keep a record needs its version")
+	}
+	return Key{part, c.Row}.Check()
 }
 
 // CheckName says what keeps name from naming a table.

@@ -10,9 +10,10 @@
 // of that order, as Split cut it, and its bounds mean nothing to anyone else. So
 // what must be read in order shares a part, and a part is small enough for one server.
 //
-// There are two kinds. A Table changes one record at a time by compare-and-set,
-// linearizably. A LooseTable takes writes as they come, is eventually consistent,
-// and is cheaper. No write spans two keys.
+// There are two kinds. A Table changes by compare-and-set, linearizably: one record
+// (CompareAndSet, CompareAndDelete) or some rows of one part together (Apply). A
+// LooseTable takes writes as they come, is eventually consistent, and is cheaper.
+// No write spans two parts.
 //
 // # Versions, and writes whose answer is lost
 //
@@ -31,10 +32,13 @@
 //     puts what it needs into the value (a Lease has its holder).
 //   - The record was to be new and is not there. It may have been written and
 //     deleted since, or come yet, so trying again could bring it back from the
-//     dead. ErrUnknown stays. A caller that knows of no deletes may try again.
+//     dead. ErrUnknown stays. A caller that knows of no deletes may try again:
+//     that is Writer.Create, for keys that are never used twice.
 //
 // Writer.Set does this, and Writer.Delete as far as it can be done: a record that
-// is gone does not say who removed it.
+// is gone does not say who removed it. Writer.Apply reads the rows it changes: one
+// that it set proves the whole Apply applied, one that stands at its old version
+// proves that it was not.
 //
 // # What a scan promises
 //
@@ -58,12 +62,19 @@
 //     writer = ? AND seq = ?; CompareAndDelete: DELETE … IF the same. Each touches one
 //     partition, as lightweight transactions must. Not applied is ErrConflict; a
 //     timeout, an unavailable replica after the proposal or a lost connection is ErrUnknown.
+//   - Apply: a conditional batch of those statements, which one partition may have. Keep is
+//     an UPDATE of the version to what it is, IF it is that.
+//   - Peek: SELECT at LOCAL_ONE.
 //   - Scan with a Part: SELECT … WHERE part = ? AND row >= ? AND row < ?, by pages.
 //     Without: WHERE token(part) > ? AND token(part) <= ?; the bounds are tokens.
 //     Both at QUORUM, which sees every write acknowledged at QUORUM before.
+//   - Rest: the bounds of a range of the whole table are a token, or a token, a part and a
+//     row behind which to go on.
 //   - Split: the token ring cut into n by the sizes in system.size_estimates.
+//   - Drop: DROP TABLE.
 //   - Put and Delete of a loose table: one unconditional statement a record, at QUORUM.
 //
 // From there come the limits: a part has at least one byte, a part or row at most
-// MaxKey, table names are plain, and a Put of many records is not atomic.
+// MaxKey and a value at most MaxValue, table names are plain, and a Put of many
+// records is not atomic.
 package kv

@@ -11,8 +11,12 @@ import (
 // A part has at least one byte, a row may be empty; neither is over MaxKey long.
 type Key struct{ Part, Row []byte }
 
-// MaxKey is how long a part or a row may be, in bytes.
-const MaxKey = 1<<16 - 1
+// Limits that a distributed store sets.
+const (
+	MaxKey     = 1<<16 - 1 // bytes of a part, or of a row
+	MaxValue   = 4 << 20   // bytes of a value, and of all values of one Apply
+	MaxChanges = 100       // of one Apply
+)
 
 // A Version tells one write of a record from every other. Its writer chose it
 // (see Writer), so a writer can tell its own write from another's. The zero
@@ -35,15 +39,32 @@ type Range struct {
 	From, To []byte
 }
 
+// A Change is what becomes of one row in an Apply, if its version is Old.
+type Change struct {
+	Do    Deed
+	Row   []byte
+	Old   Version
+	Value []byte // of a Set
+}
+
+// A Deed is what a Change does.
+type Deed uint8
+
+const (
+	Set    Deed = iota // write Value; the zero Old means that there is no record
+	Delete             // remove the record
+	Keep               // leave the record as it is: only its version is compared
+)
+
 // Errors a caller acts on.
 var (
 	// ErrNotFound is returned by Get when no record stands under the key.
 	ErrNotFound = errors.New("kv: no such record")
-	// ErrConflict is returned by CompareAndSet and CompareAndDelete when the
-	// record's version is not the one expected. Nothing was written.
+	// ErrConflict is returned by CompareAndSet, CompareAndDelete and Apply when
+	// a record's version is not the one expected. Nothing was written.
 	ErrConflict = errors.New("kv: the record has changed")
-	// ErrUnknown is returned by CompareAndSet and CompareAndDelete when the store
-	// cannot tell whether the write was applied. Writer settles what it can.
+	// ErrUnknown is returned by CompareAndSet, CompareAndDelete and Apply when the
+	// store cannot tell whether the write was applied. Writer settles what it can.
 	ErrUnknown = errors.New("kv: the write may or may not have been applied")
 	// ErrHeld is returned by a store whose data another process holds open.
 	ErrHeld = errors.New("kv: another process holds the data")
@@ -54,6 +75,10 @@ type Reader interface {
 	// Get reads the newest acknowledged record under key. The caller owns it.
 	Get(ctx context.Context, key Key) (Record, error)
 
+	// Peek is a cheaper Get for those who can do with a record that is a moment
+	// old, or that a crash may still take back.
+	Peek(ctx context.Context, key Key) (Record, error)
+
 	// Scan yields the records of r. A record's bytes are the store's, to be read
 	// and not changed, and are good until the next one is asked for. Every
 	// record that stands throughout the scan is yielded exactly once, with a
@@ -62,12 +87,16 @@ type Reader interface {
 	// order. An error ends the scan.
 	Scan(ctx context.Context, r Range) iter.Seq2[Record, error]
 
+	// Rest gives the keys of r that a scan of r yields after last. A scan that
+	// ended at last goes on there, in another process or on another day.
+	Rest(r Range, last Key) Range
+
 	// Split cuts the whole table into at most n ranges of about equal size that
 	// touch and do not overlap: scanning them all is scanning the table.
 	Split(ctx context.Context, n int) ([]Range, error)
 }
 
-// A Table changes one record at a time by compare-and-set, linearizably.
+// A Table changes by compare-and-set, linearizably: one record, or some rows of one part.
 type Table interface {
 	Reader
 
@@ -79,6 +108,11 @@ type Table interface {
 	// CompareAndDelete removes the record under key if its version is old,
 	// which may not be zero.
 	CompareAndDelete(ctx context.Context, key Key, old Version) error
+
+	// Apply makes all changes to rows of part, or none if the version of one is
+	// not its Old. Rows that are set get the version next. There are at least one
+	// change that writes and at most MaxChanges, each of another row.
+	Apply(ctx context.Context, part []byte, next Version, changes ...Change) error
 }
 
 // A LooseTable is eventually consistent: the last write to arrive wins and
@@ -101,5 +135,8 @@ type LooseTable interface {
 type Store interface {
 	Table(ctx context.Context, name string) (Table, error)
 	LooseTable(ctx context.Context, name string) (LooseTable, error)
+	// Drop removes the table of that name with all that is in it, if there is
+	// one. Nobody may use the table meanwhile, or what was given for it before.
+	Drop(ctx context.Context, name string) error
 	Close() error
 }

@@ -30,6 +30,18 @@ func (w *Writer) mint() Version { return Version{Writer: w.id, Seq: w.seq.Add(1)
 // stands there, which may or may not have replaced this one; and if the record
 // is new and not there, for it may have been deleted since, or come yet.
 func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value []byte) (Version, error) {
+	return w.set(ctx, t, key, old, value, old != Version{})
+}
+
+// Create writes value under a key that was never used before and is never
+// deleted, such as an id drawn for it. So a record that is not there was not
+// written yet, and Create settles that too, by trying again.
+func (w *Writer) Create(ctx context.Context, t Table, key Key, value []byte) (Version, error) {
+	return w.set(ctx, t, key, Version{}, value, true)
+}
+
+// set is Set or, with again, one that may be repeated where old stands.
+func (w *Writer) set(ctx context.Context, t Table, key Key, old Version, value []byte, again bool) (Version, error) {
 	next := w.mint()
 	err := t.CompareAndSet(ctx, key, old, next, value)
 	for try := 1; errors.Is(err, ErrUnknown) && try < tries; try++ {
@@ -39,7 +51,7 @@ func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value [
 			return Version{}, fmt.Errorf("%w; reading it back failed: %w", err, readErr)
 		case now == next:
 			return next, nil
-		case now != old || old == Version{}:
+		case now != old || !again:
 			return Version{}, err
 		}
 		// Not applied, for no version comes twice, but it may be on its way
@@ -51,6 +63,62 @@ func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value [
 		return Version{}, err
 	}
 	return next, nil
+}
+
+// Apply makes all changes to rows of part or none, and gives the version of
+// those it set. It settles what Table.Apply leaves unknown, by reading the rows:
+// one at its new version proves that all was applied, one at its old version
+// that nothing was. Where all are deletes, it ends like Delete.
+func (w *Writer) Apply(ctx context.Context, t Table, part []byte, changes ...Change) (Version, error) {
+	next := w.mint()
+	err := t.Apply(ctx, part, next, changes...)
+	for try := 1; errors.Is(err, ErrUnknown) && try < tries; try++ {
+		was, readErr := applied(ctx, t, part, next, changes)
+		switch {
+		case readErr != nil:
+			return Version{}, fmt.Errorf("%w; reading it back failed: %w", err, readErr)
+		case was == yes:
+			return next, nil
+		case was == unsure:
+			return Version{}, err
+		}
+		err = inDoubt(t.Apply(ctx, part, next, changes...))
+	}
+	if err != nil {
+		return Version{}, err
+	}
+	return next, nil
+}
+
+// Whether changes were applied.
+const (
+	unsure = iota
+	no
+	yes
+)
+
+// applied reads the rows and tells whether the changes were made.
+func applied(ctx context.Context, t Table, part []byte, next Version, changes []Change) (int, error) {
+	gone := true // all are deletes, and done
+	for _, c := range changes {
+		if c.Do == Keep {
+			continue
+		}
+		now, err := version(ctx, t, Key{part, c.Row})
+		switch {
+		case err != nil:
+			return unsure, err
+		case c.Do == Set && now == next:
+			return yes, nil
+		case now == c.Old && now != Version{}:
+			return no, nil
+		}
+		gone = gone && c.Do == Delete && now == Version{}
+	}
+	if gone {
+		return yes, nil
+	}
+	return unsure, nil
 }
 
 // inDoubt turns a conflict into ErrUnknown: what it conflicts with may be the

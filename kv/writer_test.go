@@ -34,6 +34,10 @@ func (l *line) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Version)
 	return l.call(func() error { return l.Table.CompareAndDelete(ctx, key, old) })
 }
 
+func (l *line) Apply(ctx context.Context, part []byte, next kv.Version, changes ...kv.Change) error {
+	return l.call(func() error { return l.Table.Apply(ctx, part, next, changes...) })
+}
+
 func (l *line) call(do func() error) error {
 	defer l.arriving()()
 	if len(l.fates) == 0 {
@@ -86,7 +90,20 @@ func TestWriterSettles(t *testing.T) {
 		}
 	}
 	del := func(w *kv.Writer, tab kv.Table) error { return w.Delete(ctx, tab, key, before) }
+	create := func(w *kv.Writer, tab kv.Table) error {
+		_, err := w.Create(ctx, tab, key, []byte("mine"))
+		return err
+	}
 	none := kv.Version{}
+	apply := func(changes ...kv.Change) func(*kv.Writer, kv.Table) error {
+		return func(w *kv.Writer, tab kv.Table) error {
+			_, err := w.Apply(ctx, tab, key.Part, changes...)
+			return err
+		}
+	}
+	setRow := kv.Change{Row: key.Row, Old: before, Value: []byte("mine")}
+	newRow := kv.Change{Row: []byte("s")}
+	delRow := kv.Change{Do: kv.Delete, Row: key.Row, Old: before}
 	broken := errors.New("the line is cut")
 
 	for _, tc := range []struct {
@@ -116,6 +133,19 @@ func TestWriterSettles(t *testing.T) {
 		{"delete dropped every time", many("dropped"), nil, none, before, del, kv.ErrUnknown, before},
 		{"delete forestalled", []string{"dropped"}, replace, before, before, del, kv.ErrUnknown, theirs},
 		{"deleted by another", []string{"dropped"}, remove, before, before, del, nil, none},
+		{"created, the answer lost", []string{"applied"}, nil, none, none, create, nil, mine},
+		{"create dropped", []string{"dropped", "dropped"}, nil, none, none, create, nil, mine},
+		{"create late", []string{"late", "late"}, nil, none, none, create, nil, mine},
+		{"created and replaced", []string{"applied"}, replace, mine, none, create, kv.ErrUnknown, theirs},
+		{"create of what is there", nil, nil, none, before, create, kv.ErrConflict, before},
+		{"both applied, the answer lost", []string{"applied"}, nil, none, before, apply(newRow, setRow), nil, mine},
+		{"both dropped", []string{"dropped", "dropped"}, nil, none, before, apply(newRow, setRow), nil, mine},
+		{"both late", []string{"late", "late"}, nil, none, before, apply(newRow, setRow), nil, mine},
+		{"both dropped every time", many("dropped"), nil, none, before, apply(newRow, setRow), kv.ErrUnknown, before},
+		{"one replaced, the other tells", []string{"applied"}, replace, mine, before, apply(newRow, setRow), nil, theirs},
+		{"one forestalled", []string{"dropped"}, replace, before, before, apply(newRow, setRow), kv.ErrUnknown, theirs},
+		{"removed together, the answer lost", []string{"applied"}, nil, none, before, apply(delRow), nil, none},
+		{"a conflict of one is no doubt", nil, nil, none, none, apply(newRow, setRow), kv.ErrConflict, none},
 	} {
 		t.Run(tc.story, func(t *testing.T) {
 			tab := startAt(t, tc.start)

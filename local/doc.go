@@ -1,6 +1,7 @@
 // Package local is a world: this machine. Its primary is everything that is
 // not a harvested task; what that uses is read every second from /proc and
-// control groups (OSDI'16 §5.3). It needs Linux.
+// control groups (OSDI'16 §5.3), and its CPU is glanced at in between while tasks
+// run, so that a burst is told at once. It needs Linux.
 //
 // # A task is a directory
 //

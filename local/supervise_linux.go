@@ -108,8 +108,9 @@ func (r *run) supervise(dir string) exit {
 	return how
 }
 
-// unstarted is the end of a run that could not begin.
+// unstarted is the end of a run that could not begin, or not where it should.
 func (r *run) unstarted(dir string, err error) exit {
+	_ = r.killAll(os.Getpid(), dir)
 	r.tidy(dir)
 	return exit{Failed: err.Error(), Lacks: lack(err)}
 }

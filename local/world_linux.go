@@ -47,13 +47,15 @@ type World struct {
 	Options
 	server cluster.Server
 	groups *cgroup.Parent // nil where there are none
-	lock   *os.File
-	meter  *meter // nil where Sample was given
-	ticks  *time.Ticker
-	wake   chan struct{} // something is in the queue
-	joined bool          // and Next has said so
-	closed chan struct{}
-	turns  chan struct{} // taken by tasks that are being started
+	// isolated says that the kernel keeps tasks out of the primary's way.
+	isolated bool
+	lock     *os.File
+	meter    *meter // nil where Sample was given
+	ticks    *time.Ticker
+	wake     chan struct{} // something is in the queue
+	joined   bool          // and Next has said so
+	closed   chan struct{}
+	turns    chan struct{} // taken by tasks that are being started
 
 	// Of Next alone:
 	left  int // ticks until the next report
@@ -213,6 +215,7 @@ func (w *World) openGroups() {
 	if w.Equal {
 		w.groups.Hurry() // for good
 	}
+	w.isolated = w.groups.Isolates() // before anybody is killed in a hurry
 	w.Log.Info("control groups", "version", w.groups.Kind())
 }
 
@@ -238,7 +241,7 @@ func (w *World) Confined() bool { return w.groups != nil }
 
 // Isolated reports whether the kernel keeps tasks out of the primary's way:
 // they get a core while nobody else wants it.
-func (w *World) Isolated() bool { return !w.Equal && w.groups != nil && w.groups.Isolates() }
+func (w *World) Isolated() bool { return w.isolated }
 
 // Last is the last sample.
 func (w *World) Last() Sample {

@@ -361,6 +361,22 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 	}
 }
 
+// Who is everyone's equal is not kept out of anyone's way.
+func TestEqualTasksAreNotIsolated(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		w, err := Open(Options{Dir: t.TempDir(), Server: "here", Equal: equal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := !equal && w.Confined() && w.groups.Isolates(); w.Isolated() != want {
+			t.Errorf("equal %v: isolated %v", equal, w.Isolated())
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A supervisor is as little pressing as its task, until that is to die.
 func TestASupervisorIsHastened(t *testing.T) {
 	dir := t.TempDir()

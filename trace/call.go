@@ -21,6 +21,9 @@ type Call struct {
 	Status   string // code of the reply; empty when the source has none
 }
 
+// MaxScale is a scale that nobody will own for long.
+const MaxScale = 10_000_000
+
 // Push ends the method of a record that is no call: the server sent a message
 // on a stream unasked. Its parent is the request that the stream last made.
 const Push = "#push"

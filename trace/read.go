@@ -132,13 +132,16 @@ func (r *Reader) next() error {
 var scaleInName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])n0*([1-9]\d*)[a-z]?(?:[^A-Za-z0-9]|$)`)
 
 // ScaleOf is the scale a file's name tells: 26 for n026.jsonl.gz and for
-// run-n26b.jsonl, 0 for a name that tells none.
+// run-n26b.jsonl, 0 for a name that tells none of those that there may be.
 func ScaleOf(name string) int {
 	m := scaleInName.FindStringSubmatch(filepath.Base(name))
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1])
+	n, err := strconv.Atoi(m[1])
+	if err != nil || n > MaxScale {
+		return 0
+	}
 	return n
 }
 
@@ -189,7 +192,7 @@ func (r *Reader) inFile() (*Call, error) {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		c, err := r.parse(strings.TrimRight(text, "\r\n"))
+		c, err := r.parse(strings.ToValidUTF8(strings.TrimRight(text, "\r\n"), "\uFFFD"))
 		if err != nil {
 			return nil, input.Linef(r.name, r.line, "%v", err)
 		}

@@ -176,12 +176,13 @@ func TestCommonRecord(t *testing.T) {
 func TestBadLines(t *testing.T) {
 	good := `{"time":1,"sender":"a","method":"m","request":{}}` + "\n"
 	for text, want := range map[string]string{
-		`{"time":1,"sender":"a","method":"m","requ`:       "f:2: ends in the middle of a value",
-		`{"time":1,"sender":"a","response":{"x":1}}`:      "f:2: a reply without its call",
-		`{"time":9,"end":8,"sender":"a","method":"m"}`:    "f:2: the clock runs backwards",
-		`{"time":9,"sender":"a","method":"m"} x`:          "something follows",
-		`{"time":"tomorrow","sender":"a","method":"m"}`:   `f:2: time: "tomorrow" is not a time`,
-		`{"time":9,"scale":-1,"sender":"a","method":"m"}`: "not a positive number",
+		`{"time":1,"sender":"a","method":"m","requ`:             "f:2: ends in the middle of a value",
+		`{"time":1,"sender":"a","response":{"x":1}}`:            "f:2: a reply without its call",
+		`{"time":9,"end":8,"sender":"a","method":"m"}`:          "f:2: the clock runs backwards",
+		`{"time":9,"sender":"a","method":"m"} x`:                "something follows",
+		`{"time":"tomorrow","sender":"a","method":"m"}`:         `f:2: time: "tomorrow" is not a time`,
+		`{"time":9,"scale":-1,"sender":"a","method":"m"}`:       "not a positive number",
+		`{"time":9,"scale":10000001,"sender":"a","method":"m"}`: "10000001 is above 10000000",
 		`hello`: "column 1: expected '{'",
 	} {
 		calls, err := readAll(t, "f", good+text+"\n")
@@ -194,6 +195,14 @@ func TestBadLines(t *testing.T) {
 	}
 	if _, err := readAll(t, "f", "hello\n"); err == nil || !input.Is(err) {
 		t.Errorf("no trace at all: %v", err)
+	}
+}
+
+// TestBytesThatAreNoText: JSON is UTF-8, and so is all that is made of it.
+func TestBytesThatAreNoText(t *testing.T) {
+	calls, err := readAll(t, "f", "{\"time\":1,\"sender\":\"a\xff\",\"method\":\"m\"}\n")
+	if err != nil || calls[0].Sender != "a\uFFFD" {
+		t.Errorf("%+v, %v", calls, err)
 	}
 }
 

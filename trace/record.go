@@ -94,6 +94,9 @@ func (p *scanner) positive() (int, error) {
 	if kind != Int || err != nil || n <= 0 {
 		return 0, fmt.Errorf("%q is not a positive number", text)
 	}
+	if n > MaxScale {
+		return 0, fmt.Errorf("%d is above %d", n, MaxScale)
+	}
 	return n, nil
 }
 

@@ -43,23 +43,24 @@ func openData(cmd *cobra.Command) (kv.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	real := dir
 	if os.Geteuid() == 0 { // whoever can change it would have root write where he likes
-		if dir, err = trustData(dir); err != nil {
+		if real, err = trustData(dir); err != nil {
 			return nil, err
 		}
 	}
-	return openStore(dir, pebble.Options{Short: func(lack error) {
+	return openStore(dir, real, pebble.Options{Short: func(lack error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the store in %s has no room: %v\n", dir, lack)
 		os.Exit(exitFailure) // the store would wait; a command does not
 	}})
 }
 
-// openStore opens the metadata in a data directory.
-func openStore(dir string, o pebble.Options) (kv.Store, error) {
-	if err := trustStore(dir); err != nil {
+// openStore opens the metadata in the data directory real, which the user calls dir.
+func openStore(dir, real string, o pebble.Options) (kv.Store, error) {
+	if err := trustStore(real); err != nil {
 		return nil, err
 	}
-	store, err := pebble.Open(kvDir(dir), o)
+	store, err := pebble.Open(kvDir(real), o)
 	switch {
 	case errors.Is(err, kv.ErrHeld):
 		return nil, heldError{input.Errorf("--data", "another process holds %s; stop it first, or name another directory", dir)}

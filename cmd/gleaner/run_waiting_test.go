@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/control/board"
@@ -27,5 +28,15 @@ func TestWaitsFor(t *testing.T) {
 		if got := waitsFor(j, s); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.request, got, tc.want)
 		}
+	}
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.Local)
+	j := &board.Job{Stages: []board.Stage{{Name: "map", State: board.Waiting, Tasks: 1, Waiting: 1, Request: small}},
+		Delayed: []board.Delay{{Name: "job-7/map-0#2", Until: at, Reason: "exit code 3"}}}
+	if got, want := waitsFor(j, s), "the last run of a task failed (exit code 3); job-7/map-0#2 starts at 12:00:00"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	s.Short = []board.Shortage{{Of: "the start of tasks", Because: "too many open files"}}
+	if got, want := waitsFor(j, s), "the start of tasks waits (too many open files); it is tried again and again"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }

@@ -68,8 +68,8 @@ func (t *traceFiles) scaleOf(path string) (int, error) {
 			return 0, input.Errorf("--scale", "%q is not FILE=N", s)
 		}
 		n, err := strconv.Atoi(s[at+1:])
-		if err != nil || n <= 0 {
-			return 0, input.Errorf("--scale", "%q: the scale must be a positive number", s)
+		if err != nil || n <= 0 || n > trace.MaxScale {
+			return 0, input.Errorf("--scale", "%q: the scale must be a positive number, and not above %d", s, trace.MaxScale)
 		}
 		if isNamed(path, s[:at]) {
 			return n, nil

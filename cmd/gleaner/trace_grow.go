@@ -68,8 +68,10 @@ func sayDoubts(cmd *cobra.Command, p *program.Program, scale int) {
 			says[i] = fmt.Sprintf("%s = %d", f, d.Values[i])
 		}
 		next := largest + 1
-		for next < min(scale, 100*largest) && len(p.Doubts(next)) == 0 {
-			next++
+		for next = range program.Scales(largest, min(scale, 100*largest)) {
+			if len(p.Doubts(next)) > 0 {
+				break
+			}
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: not sure of the %s at n = %d: %s; record n = %d to tell\n", d.What, scale, strings.Join(says, " or "), next)
 	}

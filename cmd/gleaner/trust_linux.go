@@ -26,48 +26,53 @@ import (
 // or put another in its place (as sshd's StrictModes), and gives its name
 // without symbolic links. A directory that is not there is made, for us alone.
 func trustData(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
+	there, dir, err := realPath(dir)
 	if err != nil {
-		return "", err
+		return "", input.Errorf("--data", "%s cannot be used: %v", dir, reason(err))
 	}
-	there, missing := dir, ""
-	for {
-		real, err := filepath.EvalSymlinks(there)
-		if err == nil {
-			there, dir = real, filepath.Join(real, missing)
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) || there == "/" {
-			return "", input.Errorf("--data", "%s cannot be used: %v", dir, reason(err))
-		}
-		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
+	if there == dir {
+		there = filepath.Dir(dir)
 	}
 	for parent := there; ; parent = filepath.Dir(parent) {
-		if parent != dir {
-			if err := trustParent(parent, dir); err != nil {
-				return "", err
-			}
+		if err := trustParent(parent, dir); err != nil {
+			return "", err
 		}
 		if parent == "/" {
 			break
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", input.Errorf("--data", "%s cannot be made: %v", dir, reason(err))
+		return "", input.Errorf("--data", "%s cannot be used: %v", dir, reason(err))
 	}
 	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", err
-	}
 	switch {
-	case !info.IsDir():
-		return "", input.Errorf("--data", "%s is not a directory", dir)
+	case err != nil:
+		return "", err
 	case !trustedOwner(info):
 		return "", input.Errorf("--data", "%s belongs to %s, who could run commands as %s; '%s' mends it, or name another directory", dir, owner(info), me(), chown("", dir))
 	case othersWrite(info):
 		return "", input.Errorf("--data", "others may write to %s (mode %04o), and so could run commands as %s; '%s' mends it", dir, mode(info), me(), "chmod 700 "+quoted(dir))
 	}
 	return dir, nil
+}
+
+// realPath gives the name of a file without symbolic links, and how far it is there.
+func realPath(name string) (there, real string, err error) {
+	name, err = filepath.Abs(name)
+	if err != nil {
+		return "", name, err
+	}
+	there, missing := name, ""
+	for {
+		found, err := filepath.EvalSymlinks(there)
+		switch {
+		case err == nil:
+			return found, filepath.Join(found, missing), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", name, err
+		}
+		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
+	}
 }
 
 // trustParent makes sure that nobody else can rename what stands in a directory
@@ -89,7 +94,8 @@ func trustParent(parent, dir string) error {
 // trustStore makes sure that the metadata in a data directory is ours, and that
 // nobody else can read it.
 func trustStore(dir string) error {
-	return trustBelow(dir, "kv", "kv/*")
+	_, err := os.Lstat(filepath.Join(kvDir(dir), "GLEANER"))
+	return trustBelow(dir, err == nil, "kv", "kv/*") // what is no store stays as it is
 }
 
 // trustAll does so with all that a gleaner which is up goes by or executes.
@@ -97,7 +103,7 @@ func trustAll(dir string) error {
 	if err := trustSelf(); err != nil {
 		return err
 	}
-	if err := trustBelow(dir, "local", "local/lock", "local/jobs", "local/jobs/*"); err != nil {
+	if err := trustBelow(dir, true, "local", "local/lock", "local/jobs", "local/jobs/*"); err != nil {
 		return err
 	}
 	if _, err := readSecret(tokenPath(dir)); !errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +114,8 @@ func trustAll(dir string) error {
 
 // trustBelow makes sure that what is there of some names, or patterns of them,
 // below a data directory is ours. What an older gleaner left readable to others
-// is closed to them.
-func trustBelow(dir string, patterns ...string) error {
+// is closed to them where private says so.
+func trustBelow(dir string, private bool, patterns ...string) error {
 	for _, pattern := range patterns {
 		names := []string{filepath.Join(dir, pattern)}
 		if parent, all := strings.CutSuffix(pattern, "/*"); all {
@@ -123,7 +129,7 @@ func trustBelow(dir string, patterns ...string) error {
 			}
 		}
 		for _, name := range names {
-			if err := trustOne(name); err != nil {
+			if err := trustOne(name, private); err != nil {
 				return err
 			}
 		}
@@ -133,7 +139,7 @@ func trustBelow(dir string, patterns ...string) error {
 
 // trustOne looks at what stands in a directory that only we can write to, so
 // that it stays what it is.
-func trustOne(name string) error {
+func trustOne(name string, private bool) error {
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -146,7 +152,7 @@ func trustOne(name string) error {
 		return input.Errorf("--data", "%s belongs to %s, who could make gleaner act as %s; if all in it can be trusted '%s' mends it, else '%s'", name, owner(info), me(), chown("-R", name), "rm -r "+quoted(name))
 	case othersWrite(info):
 		return input.Errorf("--data", "others may write to %s (mode %04o); if all in it can be trusted '%s' mends it, else '%s'", name, mode(info), "chmod -R go-rwx "+quoted(name), "rm -r "+quoted(name))
-	case info.Mode().Perm()&0o077 != 0:
+	case private && info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(name, info.Mode().Perm()&0o700)
 	}
 	return nil

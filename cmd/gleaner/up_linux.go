@@ -50,7 +50,8 @@ func newUp() *cobra.Command {
 primary, the machine's owner. Every second it looks at what the primary uses; tasks
 run on the rest, beside a reserve that is kept free for the primary to burst into.
 When the primary eats into the reserve, tasks are killed, the youngest first, and
-run again later.
+run again later. A burst is seen in less than half a second. The first lines of the log
+tell what can be harvested now, and why not more.
 
 It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
 again with the same data directory and it goes on where it was.
@@ -106,7 +107,8 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err := history.CheckName(f.server); err != nil {
 		return input.Errorf("--server", "%v", err)
 	}
-	if dir, err = trustData(dir); err != nil {
+	named := dir
+	if dir, err = trustData(named); err != nil {
 		return err
 	}
 	if err := trustAll(dir); err != nil {
@@ -117,7 +119,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	shown := board.New(harvest.Reserve{})
 	short := &shortages{shown: shown, log: log, told: map[string]time.Time{}}
 	files := shareFiles(fileLimit())
-	store, err := openStore(dir, pebble.Options{Files: files.store, Short: short.of("the store")})
+	store, err := openStore(named, dir, pebble.Options{Files: files.store, Short: short.of("the store")})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,23 @@ func TestBoard(t *testing.T) {
 			t.Errorf("after %s\n got %s\nwant %s", step.ev.Kind, got, step.want)
 		}
 	}
+	if err := b.Action(cluster.Action{Kind: cluster.DelayTask, Task: task(1, 2), Pause: time.Minute, Reason: "exit code 1"}); err != nil {
+		t.Fatal(err)
+	}
+	if j, _ := b.Job(7); len(j.Delayed) != 1 || j.Delayed[0].Name != "job-7/map-1#3" || time.Until(j.Delayed[0].Until) < time.Second {
+		t.Errorf("what waits to be run again: %+v", j.Delayed)
+	}
+	for _, ev := range []cluster.Event{
+		{Kind: cluster.TaskStarted, Task: task(1, 2), Request: request},
+		{Kind: cluster.TaskNotStarted, Task: task(1, 2), Reason: "too many open files"},
+	} {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j, _ := b.Job(7); len(j.Delayed) != 0 || len(j.Running) != 0 || j.Stages[0].Failures != 1 || j.Kills != 1 {
+		t.Errorf("after a start for which there was no room: %+v", j)
+	}
 	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled"}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,14 +23,19 @@ func Run(t *testing.T, open Open) {
 		run  func(*testing.T, kv.Store)
 	}{
 		{"Names", names},
+		{"Drop", drop},
 		{"CompareAndSet", compareAndSet},
 		{"CompareAndDelete", compareAndDelete},
+		{"Apply", apply},
+		{"ApplyTogether", applyTogether},
+		{"ApplyUnsure", applyUnsure},
 		{"Loose", loose},
 		{"BytesAreTheCallers", bytesAreTheCallers},
 		{"Cancelled", cancelled},
 		{"RowsAreInOrder", rowsAreInOrder},
 		{"Ranges", ranges},
 		{"ScanStops", scanStops},
+		{"ScanResumes", scanResumes},
 		{"ScanWhileWriting", scanWhileWriting},
 		{"SplitCoversOnce", splitCoversOnce},
 		{"Split", split},
@@ -124,6 +129,26 @@ func names(t *testing.T, s kv.Store) {
 	}
 }
 
+// drop: a table that was dropped is empty, may come back as the other kind, and
+// takes nothing of its neighbours with it.
+func drop(t *testing.T, s kv.Store) {
+	ctx, v := t.Context(), kv.Version{Writer: 1, Seq: 1}
+	for _, name := range []string{"a", "ab", "b"} {
+		must(t, table(t, s, name).CompareAndSet(ctx, key("p", "r"), kv.Version{}, v, []byte(name)))
+	}
+	must(t, s.Drop(ctx, "a"))
+	must(t, s.Drop(ctx, "never"))
+	if s.Drop(ctx, "No") == nil {
+		t.Error("a name that is none was dropped")
+	}
+	if keys, _ := collect(t, looseTable(t, s, "a"), kv.Range{}); len(keys) > 0 {
+		t.Errorf("after the drop the table holds %v", keys)
+	}
+	for _, name := range []string{"ab", "b"} {
+		stands(t, table(t, s, name), kv.Record{Key: key("p", "r"), Value: []byte(name), Version: v})
+	}
+}
+
 func compareAndSet(t *testing.T, s kv.Store) {
 	ctx, tab, k := t.Context(), table(t, s, "t"), key("p", "r")
 	v1, v2 := kv.Version{Writer: 1, Seq: 1}, kv.Version{Writer: 2, Seq: 1}
@@ -149,6 +174,7 @@ func compareAndSet(t *testing.T, s kv.Store) {
 		"no version":       tab.CompareAndSet(ctx, k, big, kv.Version{}, nil),
 		"no part":          tab.CompareAndSet(ctx, key("", "r"), kv.Version{}, v1, nil),
 		"a part too long":  tab.CompareAndSet(ctx, kv.Key{Part: make([]byte, kv.MaxKey+1)}, kv.Version{}, v1, nil),
+		"a value too long": tab.CompareAndSet(ctx, k, big, v1, make([]byte, kv.MaxValue+1)),
 		"a row too long":   tab.CompareAndSet(ctx, kv.Key{Part: []byte("p"), Row: make([]byte, kv.MaxKey+1)}, kv.Version{}, v1, nil),
 		"a get of no part": second(tab.Get(ctx, key("", "r"))),
 	} {
@@ -165,12 +191,15 @@ func compareAndSet(t *testing.T, s kv.Store) {
 
 func second[T any](_ T, err error) error { return err }
 
-// stands makes sure that Get and Scan both give the record.
+// stands makes sure that Get, Peek and Scan give the record.
 func stands(t *testing.T, tab kv.Reader, r kv.Record) {
 	t.Helper()
 	got, err := tab.Get(t.Context(), r.Key)
 	must(t, err)
 	same(t, got, r)
+	peeked, err := tab.Peek(t.Context(), r.Key)
+	must(t, err)
+	same(t, peeked, r)
 	found := false
 	for got, err := range tab.Scan(t.Context(), kv.Range{Part: r.Key.Part, From: r.Key.Row}) {
 		must(t, err)
@@ -225,6 +254,9 @@ func loose(t *testing.T, s kv.Store) {
 	_, err := tab.Get(ctx, key("p", "a"))
 	want(t, "get of what was deleted", err, kv.ErrNotFound)
 	stands(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
+	if tab.Put(ctx, kv.Record{Key: key("p", "a"), Value: make([]byte, kv.MaxValue+1)}) == nil {
+		t.Error("a value too long was accepted")
+	}
 	if tab.Put(ctx, kv.Record{Key: key("", "a")}) == nil || tab.Delete(ctx, key("", "a")) == nil {
 		t.Error("a key without a part was accepted")
 	}
@@ -280,6 +312,7 @@ func cancelled(t *testing.T, s kv.Store) {
 	}
 	for what, err := range map[string]error{
 		"Get":              second(tab.Get(ctx, key("p", "r"))),
+		"Peek":             second(tab.Peek(ctx, key("p", "r"))),
 		"Scan":             scanned,
 		"CompareAndSet":    tab.CompareAndSet(ctx, key("p", "new"), kv.Version{}, v, nil),
 		"CompareAndDelete": tab.CompareAndDelete(ctx, key("p", "r"), v),

@@ -128,6 +128,39 @@ func scanStops(t *testing.T, s kv.Store) {
 	}
 }
 
+// scanResumes: a scan taken up again after each record is one scan.
+func scanResumes(t *testing.T, s kv.Store) {
+	tab := looseTable(t, s, "l")
+	fill(t, tab)
+	pieces, err := tab.Split(t.Context(), 3)
+	must(t, err)
+	pieces = append(pieces, kv.Range{}, kv.Range{Part: []byte("a\x00")}, kv.Range{Part: []byte("a"), From: []byte("\x00\x01"), To: []byte("ab")})
+	for _, r := range pieces {
+		whole, _ := collect(t, tab, r)
+		var bit []string
+		for rest := r; ; {
+			last, ok := first(t, tab, rest)
+			if !ok {
+				break
+			}
+			bit = append(bit, quoted(last))
+			rest = tab.Rest(rest, last)
+		}
+		if !slices.Equal(bit, whole) {
+			t.Errorf("%q bit by bit gives\n%v, at once\n%v", r, bit, whole)
+		}
+	}
+}
+
+// first gives the first key of a range.
+func first(t tb, tab kv.Reader, r kv.Range) (kv.Key, bool) {
+	for record, err := range tab.Scan(t.Context(), r) {
+		must(t, err)
+		return kv.Key{Part: bytes.Clone(record.Key.Part), Row: bytes.Clone(record.Key.Row)}, true
+	}
+	return kv.Key{}, false
+}
+
 // scanWhileWriting has one writer count each of its records up while others
 // come and go, and scans meanwhile: no record that stands is missed or doubled, and
 // its count is none from before the scan and none from the future.

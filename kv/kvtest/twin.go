@@ -26,6 +26,25 @@ func (d dumb) swap(key kv.Key, old, next kv.Version, value []byte) error {
 	return nil
 }
 
+// apply makes all changes or none.
+func (d dumb) apply(part []byte, next kv.Version, changes []kv.Change) error {
+	was := maps.Clone(d)
+	for _, c := range changes {
+		k := kv.Key{Part: part, Row: c.Row}
+		then := map[kv.Deed]kv.Record{
+			kv.Set:    {Version: next, Value: c.Value},
+			kv.Delete: {},
+			kv.Keep:   d[quoted(k)],
+		}[c.Do]
+		if err := d.swap(k, c.Old, then.Version, then.Value); err != nil {
+			clear(d)
+			maps.Copy(d, was)
+			return err
+		}
+	}
+	return nil
+}
+
 // rows gives the twin's keys of a range of one part, in order.
 func (d dumb) rows(r kv.Range) (keys []string) {
 	var rows []string
@@ -77,6 +96,18 @@ func twin(t *testing.T, s kv.Store) {
 				if was := old(rt, k); was != (kv.Version{}) {
 					compare(rt, tab.CompareAndDelete(t.Context(), k, was), model.swap(k, was, kv.Version{}, nil))
 				}
+			},
+			"apply": func(rt *rapid.T) {
+				seq++
+				part, next, changes := some.Draw(rt, "part"), kv.Version{Writer: 1, Seq: seq}, []kv.Change(nil)
+				for _, row := range rapid.SliceOfNDistinct(rows, 1, 3, func(row []byte) string { return string(row) }).Draw(rt, "rows") {
+					c := kv.Change{Row: row, Old: old(rt, kv.Key{Part: part, Row: row}), Value: row}
+					if c.Old != (kv.Version{}) && len(changes) > 0 {
+						c.Do = rapid.SampledFrom([]kv.Deed{kv.Set, kv.Delete, kv.Keep}).Draw(rt, "do")
+					}
+					changes = append(changes, c)
+				}
+				compare(rt, tab.Apply(t.Context(), part, next, changes...), model.apply(part, next, changes))
 			},
 			"get": func(rt *rapid.T) {
 				k := keys.Draw(rt, "key")

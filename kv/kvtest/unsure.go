@@ -45,6 +45,10 @@ func (t unsureTable) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Ve
 	return t.store.call(func() error { return t.Table.CompareAndDelete(ctx, key, old) })
 }
 
+func (t unsureTable) Apply(ctx context.Context, part []byte, next kv.Version, changes ...kv.Change) error {
+	return t.store.call(func() error { return t.Table.Apply(ctx, part, next, changes...) })
+}
+
 // call makes a call, or part of it.
 func (s *unsure) call(do func() error) error {
 	s.arrive()

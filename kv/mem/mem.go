@@ -41,6 +41,17 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 	return loose{t}, nil
 }
 
+// Drop removes the table of that name.
+func (s *Store) Drop(_ context.Context, name string) error {
+	if err := kv.CheckName(name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tables, name)
+	return nil
+}
+
 // Close does nothing: there is nothing to let go of.
 func (s *Store) Close() error { return nil }
 
@@ -82,6 +93,10 @@ func (t *table) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
 	return clone(n.record), nil
 }
 
+func (t *table) Peek(ctx context.Context, key kv.Key) (kv.Record, error) { return t.Get(ctx, key) }
+
+func (t *table) Rest(r kv.Range, last kv.Key) kv.Range { return flat.Rest(r, last) }
+
 func (t *table) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {
 		if err := ctx.Err(); err != nil {
@@ -117,46 +132,45 @@ func (t *table) Split(_ context.Context, n int) ([]kv.Range, error) {
 	return ranges, nil
 }
 
-func (t *table) put(r kv.Record) {
-	key := flatten(r.Key)
-	t.root.Store(t.root.Load().replace(key, leaf(key, clone(r))))
-}
-
-func (t *table) remove(key kv.Key) {
-	t.root.Store(t.root.Load().replace(flatten(key), nil))
-}
-
 type strict struct{ *table }
 
 func (t strict) CompareAndSet(ctx context.Context, key kv.Key, old, next kv.Version, value []byte) error {
-	if err := kv.CheckSet(key, old, next); err != nil {
-		return err
-	}
-	return t.swap(ctx, key, old, func() { t.put(kv.Record{Key: key, Value: value, Version: next}) })
+	return t.Apply(ctx, key.Part, next, kv.Change{Do: kv.Set, Row: key.Row, Old: old, Value: value})
 }
 
 func (t strict) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Version) error {
-	if err := kv.CheckDelete(key, old); err != nil {
-		return err
-	}
-	return t.swap(ctx, key, old, func() { t.remove(key) })
+	return t.Apply(ctx, key.Part, kv.Version{}, kv.Change{Do: kv.Delete, Row: key.Row, Old: old})
 }
 
-// swap makes the change if the version under key is old.
-func (t strict) swap(ctx context.Context, key kv.Key, old kv.Version, change func()) error {
+func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes ...kv.Change) error {
+	if err := kv.CheckApply(part, next, changes); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var now kv.Version
-	if n := t.root.Load().find(flatten(key)); n != nil {
-		now = n.record.Version
+	for _, c := range changes {
+		var now kv.Version
+		if n := t.root.Load().find(flatten(kv.Key{Part: part, Row: c.Row})); n != nil {
+			now = n.record.Version
+		}
+		if now != c.Old {
+			return kv.ErrConflict
+		}
 	}
-	if now != old {
-		return kv.ErrConflict
+	root := t.root.Load()
+	for _, c := range changes {
+		key := kv.Key{Part: part, Row: c.Row}
+		switch c.Do {
+		case kv.Set:
+			root = root.put(kv.Record{Key: key, Value: c.Value, Version: next})
+		case kv.Delete:
+			root = root.replace(flatten(key), nil)
+		}
 	}
-	change()
+	t.root.Store(root)
 	return nil
 }
 
@@ -164,7 +178,7 @@ type loose struct{ *table }
 
 func (t loose) Put(ctx context.Context, records ...kv.Record) error {
 	for _, r := range records {
-		if err := r.Key.Check(); err != nil {
+		if err := r.Check(); err != nil {
 			return err
 		}
 	}
@@ -175,7 +189,7 @@ func (t loose) Put(ctx context.Context, records ...kv.Record) error {
 	defer t.mu.Unlock()
 	for _, r := range records {
 		r.Version = kv.Version{}
-		t.put(r)
+		t.root.Store(t.root.Load().put(r))
 	}
 	return nil
 }
@@ -192,7 +206,7 @@ func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range keys {
-		t.remove(key)
+		t.root.Store(t.root.Load().replace(flatten(key), nil))
 	}
 	return nil
 }

@@ -74,6 +74,12 @@ func (n *node) replace(key string, m *node) *node {
 	return join(join(before, m), after)
 }
 
+// put is replace by a leaf with the record.
+func (n *node) put(r kv.Record) *node {
+	key := flatten(r.Key)
+	return n.replace(key, leaf(key, clone(r)))
+}
+
 func (n *node) find(key string) *node {
 	for n != nil && n.key != key {
 		if key < n.key {

@@ -21,8 +21,13 @@ func benchKey(i int) kv.Key {
 	return kv.Key{Part: fmt.Appendf(nil, "part-%06d", i/1000), Row: fmt.Appendf(nil, "row-%03d", i%1000)}
 }
 
+// binaryKey is the same with numbers as bytes, which are mostly 0x00.
+func binaryKey(i int) kv.Key {
+	return kv.Key{Part: binary.BigEndian.AppendUint64(nil, uint64(i/1000)), Row: binary.BigEndian.AppendUint64(nil, uint64(i%1000))}
+}
+
 // filled gives a table of n records of 100 bytes, all in files.
-func filled(b *testing.B, n int) (*Store, strict) {
+func filled(b *testing.B, n int, key func(int) kv.Key) (*Store, strict) {
 	b.Helper()
 	s := openAt(b, b.TempDir(), vfs.Default)
 	tab, err := s.Table(b.Context(), "t")
@@ -33,7 +38,7 @@ func filled(b *testing.B, n int) (*Store, strict) {
 	for i := range n {
 		binary.BigEndian.PutUint64(value[8:], uint64(i+1))
 		binary.BigEndian.PutUint64(value[versionSize:], uint64(i)*0x9e3779b97f4a7c15)
-		if err := batch.Set(t.key(benchKey(i)), value, nil); err != nil {
+		if err := batch.Set(t.key(key(i)), value, nil); err != nil {
 			b.Fatal(err)
 		}
 		if batch.Len() > batchBytes {
@@ -56,7 +61,12 @@ func must(b testing.TB, err error) {
 
 // BenchmarkScan reads a table through Pebble's own iterator, raw, and through kv.
 func BenchmarkScan(b *testing.B) {
-	s, tab := filled(b, million)
+	b.Run("text", func(b *testing.B) { benchScan(b, benchKey) })
+	b.Run("binary", func(b *testing.B) { benchScan(b, binaryKey) })
+}
+
+func benchScan(b *testing.B, key func(int) kv.Key) {
+	s, tab := filled(b, million, key)
 	run := func(name string, scan func() (records, size int)) {
 		b.Run(fmt.Sprintf("%s/%drecords", name, million), func(b *testing.B) {
 			b.ReportAllocs()
@@ -136,7 +146,7 @@ func BenchmarkCompareAndSet(b *testing.B) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	_, tab := filled(b, million)
+	_, tab := filled(b, million, benchKey)
 	b.Run(fmt.Sprintf("%drecords", million), func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
@@ -148,7 +158,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkSplit(b *testing.B) {
-	_, tab := filled(b, million)
+	_, tab := filled(b, million, benchKey)
 	for _, n := range []int{16, 256} {
 		b.Run(fmt.Sprintf("%drecords/%dranges", million, n), func(b *testing.B) {
 			for b.Loop() {

@@ -49,6 +49,7 @@ func crashes(t *testing.T, seed uint64) {
 	all.Go(func() { w.read(ctx) })
 	all.Go(func() { w.scan(ctx) })
 	all.Go(func() { w.put(ctx) })
+	all.Go(func() { w.apply(ctx) })
 	all.Go(func() {
 		for ctx.Err() == nil {
 			time.Sleep(2 * time.Millisecond)
@@ -77,6 +78,7 @@ type work struct {
 	loose     kv.LooseTable
 	registers [8]register
 	pulse     register // the count that all records of the loose table are put at
+	pair      register // the count that two rows of the table's other part are at together
 }
 
 type register struct{ begun, promised atomic.Uint64 }
@@ -138,7 +140,7 @@ func (w *work) read(ctx context.Context) {
 
 func (w *work) scan(ctx context.Context) {
 	for ctx.Err() == nil {
-		for r, err := range w.table.Scan(w.t.Context(), kv.Range{}) {
+		for r, err := range w.table.Scan(w.t.Context(), kv.Range{Part: registerKey(0).Part}) {
 			if err != nil {
 				w.t.Error(err)
 				return
@@ -162,6 +164,26 @@ func (w *work) put(ctx context.Context) {
 	}
 }
 
+// apply counts two rows up together.
+func (w *work) apply(ctx context.Context) {
+	writer, version := kv.NewWriter(100), kv.Version{}
+	for ctx.Err() == nil {
+		count := w.pair.begun.Add(1)
+		var changes []kv.Change
+		for i := range 2 {
+			changes = append(changes, kv.Change{Row: pairKey(i).Row, Old: version, Value: text(count)})
+		}
+		var err error
+		if version, err = writer.Apply(w.t.Context(), w.table, pairKey(0).Part, changes...); err != nil {
+			w.t.Errorf("change %d of both: %v", count, err)
+			return
+		}
+		w.pair.promise(count)
+	}
+}
+
+func pairKey(i int) kv.Key { return kv.Key{Part: []byte("pair"), Row: []byte{byte(i)}} }
+
 // count reads what text wrote.
 func (w *work) count(value []byte) uint64 {
 	if len(value) < 8 {
@@ -175,12 +197,12 @@ func (w *work) count(value []byte) uint64 {
 	return count
 }
 
-// promised gives the counts that are known outside by now, the loose table's last.
+// promised gives the counts that are known outside by now, the loose table's and the pair's last.
 func (w *work) promised() (counts []uint64) {
 	for i := range w.registers {
 		counts = append(counts, w.registers[i].promised.Load())
 	}
-	return append(counts, w.pulse.promised.Load())
+	return append(counts, w.pulse.promised.Load(), w.pair.promised.Load())
 }
 
 // verify compares what a crash left with what was promised before it.
@@ -191,6 +213,23 @@ func (w *work) verify(s *Store, promised []uint64) {
 	}
 	for i := range 5 {
 		w.compare(fmt.Sprint("loose ", i), left.loose, i, promised[len(w.registers)], w.pulse.begun.Load())
+	}
+	w.comparePair(left.table, promised[len(w.registers)+1])
+}
+
+// comparePair makes sure that both rows are there or none, at one count.
+func (w *work) comparePair(left kv.Reader, promised uint64) {
+	var counts [2]uint64
+	for i := range counts {
+		r, err := left.Get(w.t.Context(), pairKey(i))
+		if err == nil {
+			counts[i] = w.count(r.Value)
+		} else if !errors.Is(err, kv.ErrNotFound) {
+			w.t.Error(err)
+		}
+	}
+	if begun := w.pair.begun.Load(); counts[0] != counts[1] || counts[0] < promised || counts[0] > begun {
+		w.t.Errorf("the pair is at %v after the crash, was promised at %d, begun at %d", counts, promised, begun)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"gleaner/kv"
+	"gleaner/kv/internal/flat"
 )
 
 // A Store is a kv.Store in a directory that no other may open meanwhile. When
@@ -44,6 +45,23 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 		return nil, err
 	}
 	return loose{&table{store: s, prefix: tablePrefix(name), loose: true}}, nil
+}
+
+// Drop removes the table of that name.
+func (s *Store) Drop(_ context.Context, name string) error {
+	if err := kv.CheckName(name); err != nil {
+		return err
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	lo, hi := flat.Bounds(tablePrefix(name), kv.Range{})
+	b := s.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(b.DeleteRange(lo, hi, nil), b.Delete(append([]byte{nameSpace}, name...), nil), b.Commit(pebble.Sync))
+	if err != nil {
+		return s.failed("drop", name, err)
+	}
+	return nil
 }
 
 // patience is how long Close waits for a disk that waits for room.

@@ -17,6 +17,9 @@ const (
 	// smallTable is the size up to which Split weighs every record itself:
 	// Pebble's estimates count whole blocks, which is too coarse below.
 	smallTable = 8 << 20
+	// unseen is how many times what is in memory only, which estimates do not
+	// know of, a table must have in files for Split to trust them.
+	unseen = 5
 	// grains is how many pieces Split weighs for each range it makes, so a
 	// range is off by about a grains-th part, or by a few blocks.
 	grains = 16
@@ -30,9 +33,6 @@ func (t *table) Split(ctx context.Context, n int) ([]kv.Range, error) {
 	if n == 1 {
 		return []kv.Range{{}}, nil
 	}
-	if err := t.store.db.Flush(); err != nil { // estimates know only what is in files
-		return nil, t.failed("split", err)
-	}
 	lo, hi := flat.Bounds(t.prefix, kv.Range{})
 	it, err := t.store.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *table) Split(ctx context.Context, n int) ([]kv.Range, error) {
 	defer it.Close()
 	s := scale{db: t.store.db, it: it}
 	total := s.estimate(lo, hi)
-	if total <= smallTable {
+	if total <= max(smallTable, unseen*t.store.db.Metrics().MemTable.Size) {
 		s.weighEach()
 	} else if it.First() {
 		s.weigh(bytes.Clone(it.Key()), s.seek(it.SeekLT, hi), max(2*blockSize, total/uint64(n*grains)))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -39,6 +40,14 @@ func (t *table) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
 	return record, err
 }
 
+// Peek does not wait for a write that is under way.
+func (t *table) Peek(ctx context.Context, key kv.Key) (kv.Record, error) {
+	if err := ready(ctx, key); err != nil {
+		return kv.Record{}, err
+	}
+	return t.get(t.key(key))
+}
+
 // get reads what Pebble shows, which may not be on disk yet.
 func (t *table) get(at []byte) (kv.Record, error) {
 	value, closer, err := t.store.db.Get(at)
@@ -50,16 +59,17 @@ func (t *table) get(at []byte) (kv.Record, error) {
 	}
 	defer closer.Close()
 	var r kv.Record
-	err = t.decode(&r, at, bytes.Clone(value))
+	var p flat.Parser
+	err = t.decode(&r, &p, at, bytes.Clone(value))
 	return r, err
 }
 
 // versionSize is how many bytes of a value, in a table that is not loose, are its version.
 const versionSize = 16
 
-// decode makes r the record stored as value at the key at, sharing their bytes.
-func (t *table) decode(r *kv.Record, at, value []byte) (err error) {
-	r.Key, err = flat.Parse(at[len(t.prefix):])
+// decode makes r the record stored as value at the key at, sharing their bytes and p's.
+func (t *table) decode(r *kv.Record, p *flat.Parser, at, value []byte) (err error) {
+	r.Key, err = p.Parse(at[len(t.prefix):])
 	if err != nil {
 		return t.failed("read", err)
 	}
@@ -75,6 +85,8 @@ func (t *table) decode(r *kv.Record, at, value []byte) (err error) {
 	r.Value = value[versionSize:]
 	return nil
 }
+
+func (t *table) Rest(r kv.Range, last kv.Key) kv.Range { return flat.Rest(r, last) }
 
 func (t *table) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {
@@ -99,6 +111,7 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 		return err
 	}
 	var record kv.Record
+	var p flat.Parser
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -107,7 +120,7 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 		if err != nil {
 			return t.failed("scan", err)
 		}
-		if err := t.decode(&record, it.Key(), value); err != nil {
+		if err := t.decode(&record, &p, it.Key(), value); err != nil {
 			return err
 		}
 		if !yield(record, nil) {
@@ -136,44 +149,73 @@ func (t *table) failed(did string, err error) error {
 type strict struct{ *table }
 
 func (t strict) CompareAndSet(ctx context.Context, key kv.Key, old, next kv.Version, value []byte) error {
-	if err := kv.CheckSet(key, old, next); err != nil {
-		return err
-	}
-	at := t.key(key)
-	stored := make([]byte, 0, versionSize+len(value))
-	stored = binary.BigEndian.AppendUint64(stored, next.Writer)
-	stored = binary.BigEndian.AppendUint64(stored, next.Seq)
-	stored = append(stored, value...)
-	return t.swap(ctx, at, old, func() error { return t.store.db.Set(at, stored, pebble.Sync) })
+	return t.Apply(ctx, key.Part, next, kv.Change{Do: kv.Set, Row: key.Row, Old: old, Value: value})
 }
 
 func (t strict) CompareAndDelete(ctx context.Context, key kv.Key, old kv.Version) error {
-	if err := kv.CheckDelete(key, old); err != nil {
-		return err
-	}
-	at := t.key(key)
-	return t.swap(ctx, at, old, func() error { return t.store.db.Delete(at, pebble.Sync) })
+	return t.Apply(ctx, key.Part, kv.Version{}, kv.Change{Do: kv.Delete, Row: key.Row, Old: old})
 }
 
-// swap makes the change, which ends when it is on disk, if the version at the key is old.
-func (t strict) swap(ctx context.Context, at []byte, old kv.Version, change func() error) error {
+func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes ...kv.Change) error {
+	if err := kv.CheckApply(part, next, changes); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	land, err := t.store.flights.begin(ctx, at)
-	if err != nil {
-		return err
+	if len(changes) > 1 { // flights begin in the order of keys, so that no two wait for each other
+		changes = slices.Clone(changes)
+		slices.SortFunc(changes, func(a, b kv.Change) int { return bytes.Compare(a.Row, b.Row) })
 	}
-	defer land()
-	now, err := t.get(at)
-	if err != nil && !errors.Is(err, kv.ErrNotFound) {
-		return err
+	keys := make([][]byte, len(changes))
+	for i, c := range changes {
+		keys[i] = t.key(kv.Key{Part: part, Row: c.Row})
+		land, err := t.store.flights.begin(ctx, keys[i])
+		if err != nil {
+			return err
+		}
+		defer land()
 	}
-	if now.Version != old {
-		return kv.ErrConflict
+	return t.swap(keys, next, changes)
+}
+
+// swap makes the changes, and ends when they are on disk, if every version is
+// as it must be. All keys are its own meanwhile.
+func (t strict) swap(keys [][]byte, next kv.Version, changes []kv.Change) error {
+	for i, c := range changes {
+		now, err := t.get(keys[i])
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return err
+		}
+		if now.Version != c.Old {
+			return kv.ErrConflict
+		}
 	}
-	if err := change(); err != nil {
+	b := t.store.db.NewBatch()
+	defer b.Close()
+	for i, c := range changes {
+		if err := add(b, keys[i], next, c); err != nil {
+			return t.failed("write", err)
+		}
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
 		return t.failed("write", fmt.Errorf("%w: %w", kv.ErrUnknown, err))
+	}
+	return nil
+}
+
+// add adds a change at key to b.
+func add(b *pebble.Batch, key []byte, next kv.Version, c kv.Change) error {
+	switch c.Do {
+	case kv.Set:
+		op := b.SetDeferred(len(key), versionSize+len(c.Value))
+		copy(op.Key, key)
+		binary.BigEndian.PutUint64(op.Value, next.Writer)
+		binary.BigEndian.PutUint64(op.Value[8:], next.Seq)
+		copy(op.Value[versionSize:], c.Value)
+		return op.Finish()
+	case kv.Delete:
+		return b.Delete(key, nil)
 	}
 	return nil
 }
@@ -183,7 +225,7 @@ type loose struct{ *table }
 func (t loose) Put(ctx context.Context, records ...kv.Record) error {
 	return t.apply(ctx, len(records), func(b *pebble.Batch, i int) error {
 		r := records[i]
-		if err := r.Key.Check(); err != nil {
+		if err := r.Check(); err != nil {
 			return err
 		}
 		return b.Set(t.key(r.Key), r.Value, nil)

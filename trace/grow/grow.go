@@ -48,15 +48,15 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 		if !ok {
 			return s, input.Errorf("--nodes", "the program has no node type %q; it has %s", name, strings.Join(names, ", "))
 		}
-		if s.Nodes[name] < 0 {
-			return s, input.Errorf("--nodes", "%s=%d: a number of nodes is not negative", name, s.Nodes[name])
+		if s.Nodes[name] < 0 || s.Nodes[name] > trace.MaxScale {
+			return s, input.Errorf("--nodes", "%s=%d: a number of nodes is between 0 and %d", name, s.Nodes[name], trace.MaxScale)
 		}
 		if s.Scale == 0 && !f.Constant() {
 			s.Scale = invert(f, s.Nodes[name])
 		}
 	}
-	if s.Scale < 0 || s.Scale > largest {
-		return s, input.Errorf("--scale", "%d is not between 1 and %d", s.Scale, largest)
+	if s.Scale < 0 || s.Scale > trace.MaxScale {
+		return s, input.Errorf("--scale", "%d is not between 1 and %d", s.Scale, trace.MaxScale)
 	}
 	if s.Beats < 0 {
 		return s, input.Errorf("--beats", "%v is less than nothing", s.Beats)
@@ -64,19 +64,21 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 	if s.Scale == 0 {
 		return s, input.Errorf("--scale", "the scale follows from none of the nodes given; give it")
 	}
+	for i := range p.Types {
+		if t := &p.Types[i]; s.Count(t) > trace.MaxScale {
+			return s, input.Errorf("--scale", "n = %d makes %d nodes of %s, more than %d; give another, or --nodes", s.Scale, s.Count(t), t.Name, trace.MaxScale)
+		}
+	}
 	if s.Start.IsZero() {
 		s.Start = time.Unix(0, 0).UTC().AddDate(30, 0, 0)
 	}
 	return s, nil
 }
 
-// largest is a scale that nobody will own for long.
-const largest = 10_000_000
-
 // invert is the smallest scale at which a formula that grows gives v; 0 for none.
 func invert(f program.Formula, v int) int {
-	n := sort.Search(largest+1, func(n int) bool { return f.At(n) >= v })
-	if n > largest {
+	n := sort.Search(trace.MaxScale+1, func(n int) bool { return f.At(n) >= v })
+	if n > trace.MaxScale {
 		return 0
 	}
 	return n
@@ -95,7 +97,7 @@ func (s Setting) Count(t *program.NodeType) int {
 func Calls(p *program.Program, s Setting, chance *rand.Rand) iter.Seq[*trace.Call] {
 	return func(yield func(*trace.Call) bool) {
 		starts := startTimes(p, s)
-		end := s.Start.UnixNano() + s.Beats.Nanoseconds()
+		end := later(s.Start.UnixNano(), s.Beats.Nanoseconds())
 		if s.Beats == 0 {
 			end = lastCall(p, s, starts)
 		}
@@ -113,6 +115,11 @@ func Calls(p *program.Program, s Setting, chance *rand.Rand) iter.Seq[*trace.Cal
 	}
 }
 
+// farthest is a time that no call comes after: beyond it, sums of times are none.
+const farthest = 1 << 62
+
+func later(at, by int64) int64 { return at + min(by, farthest-min(at, farthest)) }
+
 // lastCall is when the last type is done with its steps, by its first node.
 func lastCall(p *program.Program, s Setting, starts map[string]int64) int64 {
 	end := s.Start.UnixNano()
@@ -122,7 +129,7 @@ func lastCall(p *program.Program, s Setting, starts map[string]int64) int64 {
 			continue
 		}
 		n := newNode(t, byName(t), s, 0, rand.New(rand.NewPCG(0, 0)))
-		end = max(end, starts[t.Name]+n.span(t.Steps)+n.span(t.Aside))
+		end = max(end, later(later(starts[t.Name], n.span(t.Steps)), n.span(t.Aside)))
 	}
 	return end
 }
@@ -174,6 +181,7 @@ type node struct {
 	yield   func(*trace.Call) bool
 
 	scene value.Scene
+	room  int // for elements in the lists of a call
 	out   trace.Call
 }
 
@@ -206,7 +214,7 @@ func (n *node) play(end int64) bool {
 func (n *node) steps(steps []program.Step) bool {
 	for i := range steps {
 		s := &steps[i]
-		if s.Share > 0 && n.scene.Chance.Float64() >= s.Share {
+		if s.Share > 0 && n.scene.Chance.Float64() >= s.Share || value.Idle(s, n.setting.Scale, n.rank) {
 			continue
 		}
 		for range value.Times(s.Repeat, n.setting.Scale, n.rank, n.scene.Chance) {
@@ -225,33 +233,23 @@ func (n *node) steps(steps []program.Step) bool {
 	return true
 }
 
-// span is how long the steps take, without making their calls: at a large
-// scale one node may have very many.
-func (n *node) span(steps []program.Step) (sum int64) {
-	for i := range steps {
-		s := &steps[i]
-		if s.Share > 0 && n.scene.Chance.Float64() >= s.Share {
-			continue
-		}
-		times := value.Times(s.Repeat, n.setting.Scale, n.rank, n.scene.Chance)
-		if s.Call != "" {
-			sum += int64(times) * value.Millis(n.calls[s.Call].Wait.Formula, n.setting.Scale, n.rank)
-			continue
-		}
-		for range times {
-			sum += n.span(s.Steps)
-		}
-	}
-	return sum
+// span is how long the steps take on average, without making their calls: at a
+// large scale one node may have very many.
+func (n *node) span(steps []program.Step) int64 {
+	sum := value.Sum(steps, n.setting.Scale, n.rank, func(call string) float64 {
+		return float64(value.Millis(n.calls[call].Wait.Formula, n.setting.Scale, n.rank))
+	})
+	return int64(min(sum, farthest))
 }
 
 func (n *node) call(c *program.Call, wait int64) bool {
-	n.at += wait
+	n.at = min(n.at+wait, farthest)
 	n.out = trace.Call{Run: n.setting.Run, Scale: n.setting.Scale, Start: n.at, Sender: n.scene.Sender, Address: n.scene.Address,
 		Target: c.Target, Method: c.Method, Request: n.out.Request[:0]}
 	if n.out.Run == "" {
 		n.out.Run = "grown"
 	}
+	n.room = value.MaxElements
 	c.Elements(n.length, func(path string, item int, v program.Template) {
 		n.out.Request = append(n.out.Request, n.leaf(c, path, item, v))
 	})
@@ -261,7 +259,9 @@ func (n *node) call(c *program.Call, wait int64) bool {
 
 // length is how long a list is this time.
 func (n *node) length(l program.List) int {
-	return value.Length(l, n.setting.Scale, n.scene.Chance)
+	long := min(value.Length(l, n.setting.Scale, n.scene.Chance), n.room)
+	n.room -= long
+	return long
 }
 
 // leaf fills in one argument.

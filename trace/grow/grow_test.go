@@ -176,12 +176,66 @@ func TestSameSeedSameTraffic(t *testing.T) {
 	}
 }
 
+// TestEnds: a program that a formula makes endless is grown as far as anybody asks.
+func TestEnds(t *testing.T) {
+	for name, steps := range map[string]string{
+		"loops that make no call":         "{repeat: 1/0, steps: [{repeat: 1/0, steps: [{call: a#1, repeat: 0}]}]}",
+		"loops that make hardly any call": "{repeat: 1/0, steps: [{repeat: 1/0, share: 0.00001, steps: [{call: a#1, repeat: 0.0000000001, share: 0.00001}]}]}",
+		"loops that make too many calls":  "{repeat: 1/0, steps: [{repeat: 1/0, steps: [{call: a#1, repeat: 1/0}]}]}",
+	} {
+		p, err := program.Read("endless.yaml", []byte(`version: 1
+scales: [3]
+types:
+  - {type: node, nodes: 1, sender: node, calls: [{call: a#1, method: a, wait: 1/0}, {call: b#1, method: b}], beats: [{call: b#1, every: 1}], steps: [`+steps+"]}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for c := range Calls(p, resolve(t, p, Setting{Scale: 3, Beats: time.Second}), rand.New(rand.NewPCG(1, 0))) {
+			if c.Start < 0 {
+				t.Fatalf("%s: a call at %d", name, c.Start)
+			}
+			if made++; made == 5000 {
+				break
+			}
+		}
+		if made == 0 {
+			t.Errorf("%s: not even its beats", name)
+		}
+		for range Calls(p, resolve(t, p, Setting{Scale: 3}), rand.New(rand.NewPCG(1, 0))) { // as long as its steps take
+			break
+		}
+	}
+}
+
+// TestNoNumber: what a formula has no value for is left to be filled, and so is no
+// text that reads NaN.
+func TestNoNumber(t *testing.T) {
+	p, err := program.Read("ring.yaml", []byte(`version: 1
+scales: [4, 8]
+types:
+  - {type: node, nodes: 1, sender: node, calls: [{call: a#1, method: a, args: {slot: '={i%(n-4)}', low: '={0-n/100}'}}], steps: [{call: a#1}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range Calls(p, resolve(t, p, Setting{Scale: 4}), rand.New(rand.NewPCG(1, 0))) {
+		if got := fmt.Sprint(c.Request); got != "[{slot string {i%(n-4)}} {low int 0}]" {
+			t.Error(got)
+		}
+	}
+}
+
 func TestBadSettings(t *testing.T) {
 	p := parse(t)
-	for _, s := range []Setting{{}, {Scale: 3, Nodes: map[string]int{"nobody": 1}}, {Nodes: map[string]int{"worker": -1}}} {
+	for _, s := range []Setting{{}, {Scale: 3, Nodes: map[string]int{"nobody": 1}}, {Nodes: map[string]int{"worker": -1}}, {Nodes: map[string]int{"worker": 1 << 40}}} {
 		if _, err := Resolve(p, s); err == nil || !input.Is(err) {
 			t.Errorf("%+v: %v", s, err)
 		}
+	}
+	many := program.Program{Types: []program.NodeType{{Name: "pair", Nodes: program.MustFormula("n*n")}}}
+	if _, err := Resolve(&many, Setting{Scale: 1_000_000}); !input.Is(err) {
+		t.Errorf("a million times a million nodes: %v", err)
 	}
 }
 

@@ -313,7 +313,11 @@ func (m *Model) listed() []Ambiguous {
 			op := m.c.OpOf[st.Op]
 			a := Ambiguous{NodeType: m.types[st.Kind].Name, Target: op.Target, Method: op.Method, What: argumentWord + l.Name, Formulas: l.Either[:],
 				Why: "as text, 10 comes before 2"}
-			for a.Next = m.largest() + 1; a.Next < 16*m.largest() && m.each(st).At(a.Next) < l.Calls; a.Next++ {
+			each := m.each(st)
+			for a.Next = range program.Scales(m.largest(), 16*m.largest()) {
+				if each.At(a.Next) >= l.Calls {
+					break
+				}
 			}
 			out = append(out, a)
 		}

@@ -358,23 +358,31 @@ func TestNamesMeanNothing(t *testing.T) {
 
 // renameRun records a tape again with other names.
 func renameRun(tp *tape) {
-	old := tp.run
-	tp.run = old.Corpus.Run(old.File)
-	for i := range old.Calls {
-		c := &old.Calls[i]
-		op := old.Corpus.OpOf[c.Op]
-		leaves := func(m corpus.Message) []trace.Leaf {
-			var out []trace.Leaf
-			for k, p := range old.Corpus.Shapes.Paths[m.Shape] {
-				out = append(out, trace.Leaf{Path: old.Corpus.Paths.Text[p], Kind: old.Corpus.Paths.Kind[p], Value: old.Corpus.Syms.Text[m.Values[k]]})
-			}
-			return out
-		}
-		call := trace.Call{Scale: old.Scale, Start: c.Start, End: c.End, Sender: old.Corpus.Syms.Text[c.Sender.Name], Target: op.Target, Method: op.Method,
-			Request: leaves(c.Request), Response: leaves(c.Response)}
-		rename(&call)
-		tp.run.Add(&call)
+	calls := recordedCalls(tp.run)
+	tp.run = tp.run.Corpus.Run(tp.run.File)
+	for i := range calls {
+		rename(&calls[i])
+		tp.run.Add(&calls[i])
 	}
+}
+
+// recordedCalls are the calls of a run as they were recorded.
+func recordedCalls(r *corpus.Run) []trace.Call {
+	leaves := func(m corpus.Message) []trace.Leaf {
+		var out []trace.Leaf
+		for k, p := range r.Corpus.Shapes.Paths[m.Shape] {
+			out = append(out, trace.Leaf{Path: r.Corpus.Paths.Text[p], Kind: r.Corpus.Paths.Kind[p], Value: r.Corpus.Syms.Text[m.Values[k]]})
+		}
+		return out
+	}
+	out := make([]trace.Call, len(r.Calls))
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		op := r.Corpus.OpOf[c.Op]
+		out[i] = trace.Call{Scale: r.Scale, Start: c.Start, End: c.End, Sender: r.Corpus.Syms.Text[c.Sender.Name], Target: op.Target, Method: op.Method,
+			Request: leaves(c.Request), Response: leaves(c.Response)}
+	}
+	return out
 }
 
 // rename gives a call's sender, method, target and fields names that sort otherwise and

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -58,13 +59,26 @@ func (f Formula) Eval(vars Vars) float64 {
 	return f.root.eval(vars)
 }
 
-// At gives the value for a scale, as a count: rounded, and never below zero.
-func (f Formula) At(n int) int {
-	v := math.Round(f.Eval(Vars{"n": float64(n)}))
+// At gives the value for a scale, as a count.
+func (f Formula) At(n int) int { return Whole(f.Eval(Vars{"n": float64(n)})) }
+
+// Whole is a value as a count: rounded, never below zero, and never so large that
+// it would not be a whole number.
+func Whole(v float64) int {
 	if math.IsNaN(v) || v < 0 {
 		return 0
 	}
-	return int(min(v, 1<<53))
+	return int(min(math.Round(v), 1<<53))
+}
+
+// Scales are those above one and up to another, to find the first at which formulas
+// say something: all of them up to some thousands, and then ever fewer, so that
+// there are never very many.
+func Scales(above, to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := above + 1; n <= to && yield(n); n += 1 + n/4096 {
+		}
+	}
 }
 
 // Constant reports whether the formula holds no names.

@@ -38,13 +38,16 @@ func (p *holeParser) hole() (*Hole, error) {
 	}
 }
 
+// MaxWidth is how far a number is filled up with zeros at most.
+const MaxWidth = 40
+
 func (p *holeParser) width() (int, error) {
 	start := p.at
 	for p.at < len(p.s) && p.s[p.at] >= '0' && p.s[p.at] <= '9' {
 		p.at++
 	}
 	n, err := strconv.Atoi(p.s[start:p.at])
-	if err != nil || n > 40 {
+	if err != nil || n > MaxWidth {
 		return 0, fmt.Errorf("bad width %q", p.s[start:p.at])
 	}
 	return n, nil

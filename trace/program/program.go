@@ -18,6 +18,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/input/mapping"
+	"gleaner/trace"
 )
 
 // A Program is what nodes of all types do, at any scale n.
@@ -248,6 +249,9 @@ func (p *Program) check() error {
 	if p.Version != 1 {
 		return at(fmt.Errorf("version %d; this reads version 1", p.Version), "version")
 	}
+	if i := slices.IndexFunc(p.Scales, func(n int) bool { return n < 1 || n > trace.MaxScale }); i >= 0 {
+		return at(fmt.Errorf("a scale lies between 1 and %d, not %d", trace.MaxScale, p.Scales[i]), "scales", i)
+	}
 	if len(p.Types) == 0 {
 		return errors.New("no node types")
 	}
@@ -273,6 +277,55 @@ func (p *Program) check() error {
 			return at(fmt.Errorf("type %s: %w", p.Types[i].Name, err), "types", i)
 		}
 	}
+	return cmp.Or(p.checkStarts(owner), p.checkReach())
+}
+
+// checkReach finds calls that are made for calls that are made for themselves: they
+// would be ever more.
+func (p *Program) checkReach() error {
+	from := map[string][]Reach{}
+	for i := range p.Types {
+		for _, c := range p.Types[i].Calls {
+			from[c.Name] = c.Reach
+		}
+	}
+	var leads func(call, to string, seen map[string]bool) bool
+	leads = func(call, to string, seen map[string]bool) bool {
+		return slices.ContainsFunc(from[call], func(r Reach) bool {
+			if r.From == to || seen[r.From] {
+				return r.From == to
+			}
+			seen[r.From] = true
+			return leads(r.From, to, seen)
+		})
+	}
+	for i := range p.Types {
+		for j, c := range p.Types[i].Calls {
+			if leads(c.Name, c.Name, map[string]bool{}) {
+				return at(fmt.Errorf("call %q: it is made for calls that are made for it", c.Name), "types", i, "calls", j, "reach")
+			}
+		}
+	}
+	return nil
+}
+
+// checkStarts finds types that wait for each other to start.
+func (p *Program) checkStarts(owner map[string]string) error {
+	waits := map[string]string{}
+	for i := range p.Types {
+		if s := p.Types[i].Start; s != nil {
+			waits[p.Types[i].Name] = owner[s.After]
+		}
+	}
+	for i := range p.Types {
+		of := p.Types[i].Name
+		for range p.Types {
+			of = waits[of]
+		}
+		if of != "" {
+			return at(fmt.Errorf("type %s: it never starts, because the types it waits for wait for each other", p.Types[i].Name), "types", i, "start")
+		}
+	}
 	return nil
 }
 
@@ -283,6 +336,21 @@ func (c *Call) check() error {
 	}
 	if err := known(c.Wait.Formula, "n"); err != nil {
 		return at(err, "wait")
+	}
+	if c.Join != nil {
+		if err := checkShare(c.Join.Share); err != nil {
+			return at(err, "join", "share")
+		}
+	}
+	if c.Until != nil {
+		if err := known(c.Until.Every.Formula, "n"); err != nil {
+			return at(err, "until", "every")
+		}
+	}
+	for i, r := range c.Reach {
+		if err := known(r.Nodes, "n"); err != nil {
+			return at(err, "reach", i, "nodes")
+		}
 	}
 	for _, l := range c.Lists {
 		for _, f := range l.Lengths {
@@ -305,10 +373,18 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 		if s.Of != "" && !types[s.Of] {
 			return at(fmt.Errorf("starts after the type %q, which does not exist", s.Of), "start", "of")
 		}
+		if err := cmp.Or(at(checkShare(s.Share), "share"), at(known(s.Wait.Formula, "n"), "wait")); err != nil {
+			return at(err, "start")
+		}
 	}
 	for i, c := range t.Calls {
 		if err := c.checkFlows(owner); err != nil {
 			return at(fmt.Errorf("call %q%w", c.Name, err), "calls", i)
+		}
+	}
+	for i := range t.Beats {
+		if t.Beats[i].Call == "" {
+			return at(errors.New("a beat is a call, and no loop"), "beats", i)
 		}
 	}
 	return cmp.Or(
@@ -330,8 +406,10 @@ func (c *Call) checkFlows(owner map[string]string) error {
 	}
 	for _, a := range c.Args {
 		for _, h := range a.Value.Holes() {
-			if from := h.From(); from != "" && owner[from] == "" {
-				return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
+			for _, from := range h.From() {
+				if owner[from] == "" {
+					return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
+				}
 			}
 		}
 	}
@@ -358,8 +436,9 @@ func (s *Step) check(kind string, owner map[string]string) error {
 		return fmt.Errorf("step %q is a call and a loop at once", s.Call)
 	case s.Call != "" && owner[s.Call] != kind:
 		return fmt.Errorf("step %q: this type has no such call", s.Call)
-	case s.Share < 0 || s.Share > 1:
-		return fmt.Errorf("step %q: a share lies between 0 and 1, not %g", s.Call, s.Share)
+	}
+	if err := checkShare(s.Share); err != nil {
+		return fmt.Errorf("step %q: %w", s.Call, err)
 	}
 	if s.Repeat != nil {
 		if err := known(*s.Repeat, "n", "node"); err != nil {
@@ -367,6 +446,13 @@ func (s *Step) check(kind string, owner map[string]string) error {
 		}
 	}
 	return at(known(s.Every.Formula, "n", "node"), "every")
+}
+
+func checkShare(share float64) error {
+	if !(share >= 0 && share <= 1) { // nor is it NaN
+		return fmt.Errorf("a share lies between 0 and 1, not %g", share)
+	}
+	return nil
 }
 
 // known reports names in a formula that mean nothing where it stands.

@@ -101,6 +101,15 @@ func TestBadPrograms(t *testing.T) {
 		{"type: client", "type: \"\"", "p.yaml:4: node type \"\": a type needs a name"},
 		{"wait: 10+2*n", "lists: {a: [2*k]}", `p.yaml:10: call "create#1": formula "2*k": "k" is not known here`},
 		{"wait: 10+2*n", "lists: {a: []}", "p.yaml:10: the list a has no length"},
+		{"scales: [3, 6]", "scales: [0]", "p.yaml:2: a scale lies between 1 and 10000000, not 0"},
+		{"share: 0.5", "share: .nan", "p.yaml:32: type client: step \"write#1\": a share lies between 0 and 1, not NaN"},
+		{"wait: 10+2*n", "join: {after: write#1, share: 2}", "p.yaml:10: call \"create#1\": a share lies between 0 and 1, not 2"},
+		{"tries: 1.5", "every: k", `p.yaml:21: call "write#1": formula "k": "k" is not known here`},
+		{"wait: 10+2*n", "reach: [{from: write#1, nodes: k}]", `p.yaml:10: call "create#1": formula "k": "k" is not known here`},
+		{"wait: 10+2*n", "reach: [{from: create#1, nodes: n}]", `p.yaml:10: call "create#1": it is made for calls that are made for it`},
+		{"    calls:", "    start: {after: write#1, wait: 0}\n    calls:", "p.yaml:7: type client: it never starts, because the types it waits for wait for each other"},
+		{"    calls:", "    start: {after: write#1, share: 2, wait: 0}\n    calls:", "p.yaml:7: type client: a share lies between 0 and 1, not 2"},
+		{"    steps:\n      - repeat", "    beats:\n      - repeat", "p.yaml:29: type client: a beat is a call, and no loop"},
 	} {
 		if !strings.Contains(small, tc.old) {
 			t.Fatalf("%q is not in the program", tc.old)

@@ -115,14 +115,15 @@ func (t Template) Fill(fill func(*Hole) string) string {
 	return out.String()
 }
 
-// From is a call that some alternative of the hole takes its value from.
-func (h *Hole) From() string {
+// From are the calls that alternatives of the hole take their values from.
+func (h *Hole) From() []string {
+	var out []string
 	for _, a := range h.Alts {
 		if (a.Kind == Reply || a.Kind == Request) && !a.Any {
-			return a.From
+			out = append(out, a.From)
 		}
 	}
-	return ""
+	return out
 }
 
 // String gives the template as it is written.
@@ -251,6 +252,9 @@ func (t Template) MarshalYAML() (any, error) {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t.String()}
 	if plain := (yaml.Node{}); plain.Encode(t.String()) == nil {
 		n.Style = plain.Style
+	}
+	if t.String() == "<<" { // a key that merges, which the encoder leaves as it is
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n, nil
 }

@@ -16,7 +16,7 @@ import (
 // play fills in a call and makes it, or lets its lane wait for what is missing.
 func (r *run) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
-	if st.gate != nil && st.gate.hold(l) {
+	if st.gate != nil && st.gate.hold(r, l) {
 		return
 	}
 	p.mu.Lock()

@@ -21,6 +21,7 @@ type filling struct {
 	given  []given         // by argument
 	listed map[place]given // those in lists
 	long   map[string]int  // how long lists are that hold others, or stand in them
+	room   int             // how many elements they may still have, all together
 	outer  int             // which of the lists with the same name is filled
 	taken  []take          // from unordered sources, unless the call has to wait
 	wants  []want          // what may still come
@@ -69,6 +70,7 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	clear(f.given)
 	clear(f.listed)
 	clear(f.long)
+	f.room = value.MaxElements
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
@@ -131,8 +133,8 @@ func (f *filling) lists(prefix string) []string {
 func (f *filling) length(l *list, path string) int {
 	n, ok := f.long[path]
 	if !ok {
-		n = f.elements(l)
-		f.long[path] = n
+		n = min(f.elements(l), f.room)
+		f.long[path], f.room = n, f.room-n
 	}
 	return n
 }
@@ -171,7 +173,7 @@ func (f *filling) elements(l *list) int {
 				case s.Alt.Index == "item":
 					return f.lengthOf(s)
 				case s.Pick == "each" && s.By == "me":
-					n = max(len(f.p.pools[s.pool]), 0)
+					n = len(f.p.pools[s.pool])
 				}
 			}
 		}

@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -21,15 +23,43 @@ func newGate(after *site, share float64) *gate {
 }
 
 // hold keeps a lane back while the gate is closed.
-func (g *gate) hold(l *lane) bool {
+func (g *gate) hold(r *run, l *lane) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open {
 		return false
 	}
+	if l.player.open.Load() < 0 {
+		return true // for good: it was taken out of the run
+	}
 	l.state.Store(waiting)
 	g.held = append(g.held, l)
+	if l.nature != inBeats {
+		r.held.Add(1)
+	}
 	return true
+}
+
+// release plays lanes that a gate held back.
+func (r *run) release(held []*lane) {
+	for _, l := range held {
+		if l.nature != inBeats {
+			r.held.Add(-1)
+		}
+		r.wake(l)
+	}
+}
+
+// forget gives up the lanes of a player.
+func (g *gate) forget(r *run, p *player) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = slices.DeleteFunc(g.held, func(l *lane) bool {
+		if l.player == p && l.nature != inBeats {
+			r.held.Add(-1)
+		}
+		return l.player == p
+	})
 }
 
 // pass counts a node that had its answer; it gives the lanes to wake.
@@ -56,9 +86,7 @@ func (g *gate) swing() []*lane {
 // passed tells the gates that a player is done with a call.
 func (r *run) passed(st *site, p *player) {
 	for _, g := range st.opens {
-		for _, l := range g.pass(p) {
-			r.wake(l)
-		}
+		r.release(g.pass(p))
 	}
 }
 
@@ -69,9 +97,38 @@ func (r *run) openGates(k *kind) {
 			g.mu.Lock()
 			held := g.swing()
 			g.mu.Unlock()
-			for _, l := range held {
-				r.wake(l)
-			}
+			r.release(held)
 		}
+	}
+}
+
+// standstill opens all gates once every lane that has something to do has waited at
+// one for as long as patience lasts: they wait for each other.
+func (r *run) standstill(now int64) {
+	held := r.held.Load()
+	if held == 0 || held < r.lanes.Load() {
+		r.stands = 0
+		return
+	}
+	if r.stands == 0 {
+		r.stands = now
+	}
+	if now-r.stands < int64(r.Patience) {
+		return
+	}
+	for _, st := range r.plan.sites {
+		if st.gate == nil {
+			continue
+		}
+		st.gate.mu.Lock()
+		held := st.gate.swing()
+		st.gate.mu.Unlock()
+		g := &r.gauges[st.id]
+		g.mu.Lock()
+		for range held {
+			note(&g.missing, fmt.Sprintf("%s waited in vain for others to make %s", st.Name, st.Join.After), r.into(now))
+		}
+		g.mu.Unlock()
+		r.release(held)
 	}
 }

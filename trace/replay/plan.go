@@ -38,12 +38,12 @@ type kind struct {
 	starts []*kind  // that may start because of it
 }
 
-// A step is program.Step with its call found.
+// A step is program.Step with its call found, and without those that are made for
+// what others did.
 type step struct {
-	site   *site
-	repeat *program.Formula
-	share  float64
-	steps  []step
+	program.Step
+	site  *site
+	steps []step
 }
 
 type beat struct {
@@ -203,7 +203,11 @@ func (k *kind) layOut(pl *plan) {
 	convert = func(steps []program.Step, main bool) []step {
 		out := make([]step, 0, len(steps))
 		for i := range steps {
-			s := step{site: pl.byName[steps[i].Call], repeat: steps[i].Repeat, share: steps[i].Share, steps: convert(steps[i].Steps, main)}
+			s := step{Step: steps[i], site: pl.byName[steps[i].Call], steps: convert(steps[i].Steps, main)}
+			s.Steps = nil
+			for k := range s.steps {
+				s.Steps = append(s.Steps, s.steps[k].Step)
+			}
 			if s.site != nil && main && !s.site.inMain {
 				s.site.inMain, s.site.nature, s.site.place = true, inSteps, places
 				places++
@@ -212,7 +216,9 @@ func (k *kind) layOut(pl *plan) {
 				out = append(out, s)
 				continue
 			}
-			s.site.nature = byReach
+			if s.site.nature = byReach; slices.Contains(k.reach, s.site) {
+				continue
+			}
 			k.reach = append(k.reach, s.site)
 			for _, r := range s.site.Reach {
 				from := pl.byName[r.From]

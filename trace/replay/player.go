@@ -186,11 +186,11 @@ func (l *lane) atLast() bool {
 // times is how often a player makes a step.
 func (l *lane) times(s *step, scale int) int {
 	p := l.player
-	if s.share > 0 && p.rand.Float64() >= s.share {
+	if s.Share > 0 && p.rand.Float64() >= s.Share || value.Idle(&s.Step, scale, p.rank) {
 		return 0
 	}
-	if l.nature == inAside && s.repeat != nil && len(l.cursor) == 1 {
-		return value.Portion(s.repeat, scale, p.rank)
+	if l.nature == inAside && s.Repeat != nil && len(l.cursor) == 1 {
+		return value.Portion(s.Repeat, scale, p.rank)
 	}
-	return value.Times(s.repeat, scale, p.rank, &p.rand)
+	return value.Times(s.Repeat, scale, p.rank, &p.rand)
 }

@@ -73,6 +73,7 @@ func (r *run) deliverTo(p *player, st *site, d delivery) {
 func (r *run) callFor(l *lane) {
 	l.going = true
 	r.left.Add(1)
+	r.lanes.Add(1)
 	r.schedule(l, r.now())
 }
 
@@ -101,8 +102,7 @@ func (l *lane) collect() {
 // stopReach ends a lane for good. The memory is locked.
 func (r *run) stopReach(l *lane) {
 	if l.begun = false; l.going {
-		l.going = false
-		r.finish(1)
+		r.rest(l)
 	}
 }
 
@@ -115,7 +115,13 @@ func (r *run) nextReach(l *lane, now int64) {
 		return
 	}
 	if l.going {
-		l.going = false
-		r.finish(1)
+		r.rest(l)
 	}
+}
+
+// rest ends the calls of a lane that was called for. The memory is locked.
+func (r *run) rest(l *lane) {
+	l.going = false
+	r.lanes.Add(-1)
+	r.finish(1)
 }

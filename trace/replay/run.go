@@ -16,6 +16,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"gleaner/input"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
 )
@@ -41,6 +42,9 @@ type run struct {
 	lots    *rand.Rand           // these two are guarded by the memory
 	names   []map[string]*player // by kind; made when asked for
 	left    atomic.Int64
+	lanes   atomic.Int64  // that have something to do, or are about to begin
+	held    atomic.Int64  // those of them that wait at a gate
+	stands  int64         // since when all of them do; 0: they do not
 	done    chan struct{} // closed when nothing is left to do
 	once    sync.Once
 
@@ -111,10 +115,21 @@ func (r *run) dead(ctx context.Context) (out []string) {
 	return out
 }
 
-// playable reports a program that calls nobody, or what its target does not have.
+// maxPlayers is how many nodes one process plays at most: they take about a
+// gigabyte of its memory, and many more would take all.
+const maxPlayers = 1_000_000
+
+// playable reports a program of too many nodes, one that calls nobody, or what its
+// target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
-	sent := false
+	sent, players := false, 0
+	for _, k := range pl.kinds {
+		players += k.count / max(o.Parts, 1)
+	}
+	if players > maxPlayers {
+		return input.Errorf("--scale", "n = %d makes %d nodes, and no more than %d are played", pl.scale, players, maxPlayers)
+	}
 	for _, st := range pl.sites {
 		if st.sent {
 			sent = true
@@ -132,7 +147,7 @@ func (pl *plan) playable(o Options) error {
 	if sent {
 		return nil
 	}
-	return fmt.Errorf("replay: no target for any role the program calls: %s", strings.Join(roles, ", "))
+	return input.Errorf("--target", "no role that the program calls has one: %s", strings.Join(roles, ", "))
 }
 
 // beatsOnly is how long a program without steps is played: three of its longest beats.
@@ -220,10 +235,11 @@ func (r *run) launch(k *kind, at int64) {
 	if started {
 		return
 	}
+	r.lanes.Add(int64(len(r.players[k.at])))
 	for _, p := range r.players[k.at] {
 		l := &lane{player: p}
 		l.timer.Of = l
-		r.schedule(l, at+ramp*int64(p.rank)/int64(k.count))
+		r.schedule(l, at+int64(float64(ramp)*float64(p.rank)/float64(k.count)))
 	}
 }
 
@@ -270,6 +286,7 @@ func (r *run) turn(ctx context.Context) string {
 				}
 			})
 			r.clock.Unlock()
+			r.standstill(r.now())
 		case <-limit:
 			return "time"
 		case <-done:
@@ -365,7 +382,9 @@ func (r *run) begin(p *player) {
 		case byReach:
 			r.beginReach(l)
 		default:
-			p.open.Add(1)
+			if p.open.Add(1) > 0 {
+				r.lanes.Add(1)
+			}
 			p.mu.Lock()
 			l.site = l.next(scale)
 			p.mu.Unlock()
@@ -376,12 +395,18 @@ func (r *run) begin(p *player) {
 			due := now
 			if l.nature == inAside { // one after another, as if a thread of its own made them
 				due = at
-				at += r.wait(l.site) * int64(1+l.cursor[0].left)
+				at = later(at, r.wait(l.site), 1+l.cursor[0].left)
 			}
 			r.schedule(l, due)
 		}
 	}
 	r.closed(p)
+}
+
+// later is some waits after a time, or so late that it does not matter.
+func later(at, wait int64, times int) int64 {
+	const never = math.MaxInt64 / 2
+	return at + int64(min(float64(wait)*float64(times), float64(never-min(at, never))))
 }
 
 func (r *run) wait(st *site) int64 {
@@ -454,10 +479,13 @@ func (r *run) nextBeat(l *lane, now int64) {
 
 // closed counts a lane of a player as done; without any left, so is the player.
 func (r *run) closed(p *player) {
-	if p.open.Add(-1) != 0 {
-		return
+	open := p.open.Add(-1)
+	if open >= 0 {
+		r.lanes.Add(-1)
 	}
-	r.playerDone(p)
+	if open == 0 {
+		r.playerDone(p)
+	}
 }
 
 func (r *run) playerDone(p *player) {
@@ -476,8 +504,14 @@ func (r *run) playerDone(p *player) {
 
 // endPlayer takes a player out of the run.
 func (r *run) endPlayer(p *player) {
-	if p.open.Swap(math.MinInt32/2) > 0 {
+	if open := p.open.Swap(math.MinInt32 / 2); open > 0 {
+		r.lanes.Add(-int64(open))
 		r.playerDone(p)
+	}
+	for _, st := range p.kind.sites {
+		if st.gate != nil {
+			st.gate.forget(r, p)
+		}
 	}
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()

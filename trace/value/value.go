@@ -38,7 +38,7 @@ type Scene struct {
 func (s *Scene) Alt(a *program.Alt) (string, bool) {
 	switch a.Kind {
 	case program.Number:
-		return strconv.FormatFloat(math.Round(a.Formula.Eval(s.names())), 'f', -1, 64), true
+		return s.number(a.Formula)
 	case program.Const:
 		return a.Texts[0], true
 	case program.First:
@@ -74,15 +74,22 @@ func Length(l program.List, scale int, chance *rand.Rand) int {
 	if len(l.Lengths) > 1 {
 		f = l.Lengths[chance.IntN(len(l.Lengths))]
 	}
-	return max(0, min(f.At(scale), maxList))
+	return min(f.At(scale), MaxElements)
 }
 
-// maxList bounds what a formula may do to a list far beyond what was seen.
-const maxList = 1 << 20
+// MaxElements bounds what formulas may do to the lists of one call far beyond what
+// was seen.
+const MaxElements = 1 << 20
 
 // Pad fills a number up with zeros to the hole's width.
 func Pad(text string, width int) string {
 	return strings.Repeat("0", max(0, width-len(text))) + text
+}
+
+// number is a formula's value; none where it has none, as behind a division by 0.
+func (s *Scene) number(f program.Formula) (string, bool) {
+	v := math.Round(f.Eval(s.names())) + 0 // and not -0
+	return strconv.FormatFloat(v, 'f', -1, 64), !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
 func (s *Scene) names() program.Vars {
@@ -243,11 +250,7 @@ func Address(text string) string {
 // same nodes make the calls that are as many.
 func Portion(repeat *program.Formula, scale, node int) int {
 	upTo := func(nodes int) float64 {
-		v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
-		if math.IsNaN(v) || v <= 0 {
-			return 0
-		}
-		return math.Floor(min(v, 1e9)*float64(nodes) + 0.5)
+		return math.Floor(often(repeat, scale, node)*float64(nodes) + 0.5)
 	}
 	return int(upTo(node+1) - upTo(node))
 }
@@ -258,13 +261,48 @@ func Times(repeat *program.Formula, scale, node int, chance *rand.Rand) int {
 	if repeat == nil {
 		return 1
 	}
-	v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
-	if math.IsNaN(v) || v <= 0 {
-		return 0
-	}
+	v := often(repeat, scale, node)
 	whole := math.Floor(v)
 	if v-whole > 1e-9 && chance.Float64() < v-whole {
 		whole++
 	}
-	return int(min(whole, 1e9))
+	return int(whole)
+}
+
+// often is how often a step is made, on average.
+func often(repeat *program.Formula, scale, node int) float64 {
+	if repeat == nil {
+		return 1
+	}
+	v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+	if math.IsNaN(v) || v <= 0 {
+		return 0
+	}
+	return min(v, 1e9)
+}
+
+// Sum adds up what each call of some steps counts for, all times it is made, on
+// average.
+func Sum(steps []program.Step, scale, node int, of func(call string) float64) (sum float64) {
+	for i := range steps {
+		s := &steps[i]
+		times := often(s.Repeat, scale, node)
+		if s.Share > 0 {
+			times *= s.Share
+		}
+		switch {
+		case times == 0:
+		case s.Call != "":
+			sum += times * of(s.Call)
+		default:
+			sum += times * Sum(s.Steps, scale, node, of)
+		}
+	}
+	return sum
+}
+
+// Idle reports a loop that makes hardly a call in a million passes: nobody would
+// see the end of so many.
+func Idle(s *program.Step, scale, node int) bool {
+	return s.Call == "" && Sum(s.Steps, scale, node, func(string) float64 { return 1 }) < 1e-6
 }

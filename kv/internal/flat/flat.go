@@ -33,34 +33,58 @@ func appendPart(dst, part []byte, mark byte) []byte {
 
 var errShape = errors.New("kv: a key on disk does not parse")
 
-// Parse gives the key whose flat form is b. It shares b's bytes where it can.
-func Parse(b []byte) (kv.Key, error) {
+// A Parser reads flat keys one after the other. Neighbours mostly share a part,
+// so it remembers the last, and allocates nothing once it has seen the longest.
+type Parser struct {
+	flat []byte // the last part that has 0x00 in it, flat, with its end
+	part []byte // and as it is
+}
+
+// Parse gives the key whose flat form is b. The key shares the bytes of b and of
+// the parser, and is good until the next one is parsed.
+func (p *Parser) Parse(b []byte) (kv.Key, error) {
+	if n := len(p.flat); n > 0 && len(b) >= n && bytes.Equal(b[:n], p.flat) {
+		return kv.Key{Part: p.part, Row: b[n:]}, nil
+	}
 	i := bytes.IndexByte(b, escape)
 	if i >= 0 && i+1 < len(b) && b[i+1] == end {
 		return kv.Key{Part: b[:i:i], Row: b[i+2:]}, nil
 	}
-	return unescape(b)
+	return p.unescape(b)
 }
 
 // unescape is Parse for a part that has 0x00 in it.
-func unescape(b []byte) (kv.Key, error) {
-	var part []byte
-	for {
-		i := bytes.IndexByte(b, escape)
-		if i < 0 || i+1 == len(b) {
-			return kv.Key{}, errShape
+func (p *Parser) unescape(b []byte) (kv.Key, error) {
+	p.flat, p.part = p.flat[:0], p.part[:0]
+	for i := 0; i < len(b); i++ {
+		if b[i] != escape {
+			p.part = append(p.part, b[i])
+			continue
 		}
-		part = append(part, b[:i]...)
-		switch b[i+1] {
+		if i++; i == len(b) {
+			break
+		}
+		switch b[i] {
 		case end:
-			return kv.Key{Part: part, Row: b[i+2:]}, nil
+			p.flat = append(p.flat, b[:i+1]...)
+			return kv.Key{Part: p.part, Row: b[i+1:]}, nil
 		case zero:
-			part = append(part, 0)
+			p.part = append(p.part, 0)
 		default:
 			return kv.Key{}, errShape
 		}
-		b = b[i+2:]
 	}
+	return kv.Key{}, errShape
+}
+
+// Rest gives the keys of r after last.
+func Rest(r kv.Range, last kv.Key) kv.Range {
+	if len(r.Part) > 0 {
+		r.From = append(bytes.Clone(last.Row), 0)
+	} else {
+		r.From = append(Append(nil, last), 0)
+	}
+	return r
 }
 
 // Bounds gives the flat keys of r as lo <= key < hi, each after prefix, whose

@@ -20,7 +20,8 @@ func FuzzOrder(f *testing.F) {
 		if got := bytes.Compare(flatA, flatB); got != want {
 			t.Errorf("%q and %q compare as %d, their flat forms as %d", a, b, want, got)
 		}
-		again, err := Parse(flatA)
+		var p Parser
+		again, err := p.Parse(flatA)
 		if err != nil || !bytes.Equal(again.Part, part1) || !bytes.Equal(again.Row, row1) {
 			t.Errorf("%q became %q, %v", a, again, err)
 		}
@@ -42,8 +43,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("part\x00"))
 	f.Add([]byte("part\x00\x02row"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if key, err := Parse(b); err == nil && !bytes.Equal(Append(nil, key), b) {
+		var p Parser
+		key, err := p.Parse(b)
+		if err == nil && !bytes.Equal(Append(nil, key), b) {
 			t.Errorf("%q parses to %q", b, key)
+		}
+		_, again := p.Parse(b) // with what it remembers
+		if (err == nil) != (again == nil) {
+			t.Errorf("%q parses with error %v, then with %v", b, err, again)
 		}
 	})
 }

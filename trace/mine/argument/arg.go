@@ -9,6 +9,7 @@ import (
 	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
 )
 
 // An arg is one argument of a site and how it is known.
@@ -165,7 +166,7 @@ func (a *arg) split(c *corpus.Corpus) {
 		s.shape(c)
 		slots = append(slots, s)
 	}
-	if count > 1 || pattern != "\x00" || slots[0].prefix != "" {
+	if count > 1 || pattern != intern.Blank || slots[0].prefix != "" {
 		a.pattern, a.words = pattern, slots
 	}
 }
@@ -190,7 +191,7 @@ func (s *slot) shape(c *corpus.Corpus) {
 		padded = padded || len(rest) > 1 && rest[0] == '0'
 	}
 	s.prefix = prefix
-	if padded {
+	if padded && width <= program.MaxWidth {
 		s.width = width
 	}
 }

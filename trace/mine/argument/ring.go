@@ -64,6 +64,9 @@ func (s *slot) ringRule(c *corpus.Corpus) rule {
 	r := ring{low: low[s.arg.occs[0].Run]}
 	var points []ladder.Point
 	for run := range low {
+		if low[run] < r.low {
+			return nil // a ring has the same start at every scale, and so a length of one at least
+		}
 		points = append(points, ladder.Point{N: run.Scale, V: int(high[run] - r.low + 1)})
 	}
 	forms := ladder.Exact(points)

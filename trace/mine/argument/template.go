@@ -41,7 +41,7 @@ func (m *Rules) wordTemplate(a *arg) program.Template {
 	var t program.Template
 	text := a.pattern
 	for _, s := range a.words {
-		before, rest, _ := strings.Cut(text, "\x00")
+		before, rest, _ := strings.Cut(text, intern.Blank)
 		text = rest
 		if v, ok := s.fixed(); ok {
 			t.Append(before+s.prefix+m.pad(v, s.width), nil)

@@ -89,7 +89,7 @@ func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
 		st.Count = perNode(st.Count, nodes)
 		return
 	}
-	each := fmt.Sprintf("0.5+(%s)/%.5g", ladder.Smooth(n, ms), float64(total)/float64(repeats)/1e6)
+	each := fmt.Sprintf("0.5+(%s)/%s", ladder.Smooth(n, ms), ladder.Constant(float64(total)/float64(repeats)/1e6))
 	if makers < all {
 		each = fmt.Sprintf("(%s)*%.3f", each, float64(makers)/float64(all))
 	}

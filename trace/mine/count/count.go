@@ -303,25 +303,26 @@ func (t *Total) At(n int) int {
 	if t.Count.Exact && !allExact {
 		return t.Count.At(n)
 	}
-	sum := 0
+	sum := 0.0
 	for _, st := range t.Sites {
 		sum += st.expect(n)
 	}
-	return sum
+	return program.Whole(sum)
 }
 
-// expect is how often a site is called at a scale.
-func (st *Site) expect(n int) int {
+// expect is how often a site is called at a scale. It is no int: products of what
+// formulas give far from the scales seen may be beyond one.
+func (st *Site) expect(n int) float64 {
 	if st.follows.site != nil {
-		return st.follows.times*st.follows.site.expect(n) + st.follows.plus
+		return float64(st.follows.times)*st.follows.site.expect(n) + float64(st.follows.plus)
 	}
 	if st.Nature == Until && st.Groups.Exact {
-		return int(math.Round(float64(st.Groups.At(n)) * st.Tries))
+		return math.Round(float64(st.Groups.At(n)) * st.Tries)
 	}
 	if st.Nature == Varying && st.perReach > 0 && !st.Count.nearly {
-		return int(math.Round(st.reached(n) * st.perReach))
+		return math.Round(st.reached(n) * st.perReach)
 	}
-	return st.Count.At(n)
+	return float64(st.Count.At(n))
 }
 
 // strayed recognises a call that every node makes as often, but for one node in

@@ -29,18 +29,25 @@ func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*cor
 		}
 	}
 	for by, p := range points {
-		if c := Of(p); c.Exact && !uneven[by] && c.At(1000) > 0 && s.All[by].Count.Exact && s.All[by].Kind != st.Kind {
+		if c := Of(p); c.Exact && !uneven[by] && c.At(1000) > 0 && s.All[by].Count.Exact && s.All[by].Kind != st.Kind && !s.All[by].madeFor(st) {
 			st.Reach = append(st.Reach, reach{s.All[by], c})
 		}
 	}
 	slices.SortFunc(st.Reach, func(a, b reach) int { return cmp.Compare(a.From.ID, b.From.ID) })
 }
 
+// madeFor reports whether a site is called for what another one is called for, or
+// for that one itself. Reaches are found one site after another, so they never
+// come round.
+func (st *Site) madeFor(other *Site) bool {
+	return slices.ContainsFunc(st.Reach, func(r reach) bool { return r.From == other || r.From.madeFor(other) })
+}
+
 // reached is how often a site is called for what reaches it, at a scale.
 func (st *Site) reached(n int) float64 {
 	sum := 0.0
 	for _, r := range st.Reach {
-		sum += float64(r.From.Count.At(n) * r.Nodes.At(n))
+		sum += float64(r.From.Count.At(n)) * float64(r.Nodes.At(n))
 	}
 	return sum
 }

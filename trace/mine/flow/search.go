@@ -2,6 +2,7 @@ package flow
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"gleaner/trace"
@@ -281,7 +282,7 @@ func (s *finder) earlier(sm *sample, en entry, from *corpus.Call, keys map[inter
 func (s *finder) indexed(src Source, o Occ, row []intern.ListStep) []Source {
 	out := []Source{src}
 	steps := s.c.Paths.Lists[src.path]
-	for level, step := range steps {
+	for level, step := range steps[:min(len(steps), math.MaxInt8)] {
 		add := func(by indexBy) {
 			moved := src
 			moved.level, moved.index = int8(level), by

@@ -14,14 +14,14 @@ import (
 func TestWordsAndSeparators(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewSymbols()
-		text := rapid.StringMatching(`[a-c0-2/_.-]{0,12}`).Draw(t, "text")
+		text := rapid.StringMatching(`[a-c0-2/_.\x00-]{0,12}`).Draw(t, "text")
 		v := s.ID(text)
 		if s.ID(strings.Clone(text)) != v || s.Text[v] != text {
 			t.Fatalf("%q is kept twice", text)
 		}
 		rest := Separators(text)
 		for _, w := range s.Words(v) {
-			rest = strings.Replace(rest, "\x00", s.Text[w], 1)
+			rest = strings.Replace(rest, Blank, s.Text[w], 1)
 		}
 		if rest != text {
 			t.Fatalf("%q became %q", text, rest)

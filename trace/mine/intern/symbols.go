@@ -100,14 +100,18 @@ func AllLetters(s string) bool {
 	return s != ""
 }
 
-// Separators is a text with every word taken out: what is left when only the
+// Blank stands for a word that was taken out. It is no part of what is left: bytes
+// like it are parts of words.
+const Blank = "\xff"
+
+// Separators is a text with a blank for every word: what is left when only the
 // words may vary.
 func Separators(text string) string {
 	var out strings.Builder
 	last := 0
 	program.EachWord(text, func(start, end int) {
 		out.WriteString(text[last:start])
-		out.WriteByte('\x00')
+		out.WriteString(Blank)
 		last = end
 	})
 	out.WriteString(text[last:])

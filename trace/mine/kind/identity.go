@@ -34,7 +34,7 @@ func Identity(c *corpus.Corpus, runs []*corpus.Run, k int, name string, of func(
 	var t program.Template
 	text := pattern
 	for w := range c.Syms.Words(of(members[0])) {
-		before, rest, _ := strings.Cut(text, "\x00")
+		before, rest, _ := strings.Cut(text, intern.Blank)
 		text = rest
 		hole, fixed := identityWord(c, members, of, w)
 		t.Append(before+fixed, hole)
@@ -80,7 +80,7 @@ func padding(values []string) int {
 			return 0
 		}
 	}
-	if width > 1 && slices.ContainsFunc(values, func(v string) bool { return v[0] == '0' }) {
+	if width > 1 && width <= program.MaxWidth && slices.ContainsFunc(values, func(v string) bool { return v[0] == '0' }) {
 		return width
 	}
 	return 0

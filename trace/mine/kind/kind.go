@@ -158,6 +158,9 @@ func override(c *corpus.Corpus, types []*Kind, runs []*corpus.Run, rules []Rule)
 	to := make([]int, len(types))
 	for k, t := range types {
 		if used[k] > 0 {
+			for k < len(types)-len(rules) && slices.ContainsFunc(rules, func(r Rule) bool { return r.Name == t.Name }) {
+				t.Name += "~" // the user's names come first
+			}
 			to[k] = len(out)
 			out = append(out, t)
 		}
@@ -170,11 +173,11 @@ func override(c *corpus.Corpus, types []*Kind, runs []*corpus.Run, rules []Rule)
 	return out
 }
 
-// ruled is the first rule that names a sender.
+// ruled is the first rule that names a sender, or the first for the same type.
 func ruled(c *corpus.Corpus, s *corpus.Sender, rules []Rule) (int, bool) {
 	for i := range rules {
 		if rules[i].Senders.MatchString(c.Syms.Text[s.Name]) {
-			return i, true
+			return slices.IndexFunc(rules, func(r Rule) bool { return r.Name == rules[i].Name }), true
 		}
 	}
 	return 0, false

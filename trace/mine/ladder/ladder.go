@@ -168,7 +168,7 @@ func bases() []string {
 // which all formulas differ in pairs, or at least not all agree; 0 for none.
 func Separating(formulas []program.Formula, largest, limit int) int {
 	some := 0
-	for n := largest + 1; n <= min(limit, 16*largest); n++ {
+	for n := range program.Scales(largest, min(limit, 16*largest)) {
 		seen := map[int]bool{}
 		for _, f := range formulas {
 			seen[f.At(n)] = true

@@ -402,6 +402,10 @@ func Common[T comparable](a, b []T) [][2]int {
 	return out
 }
 
+// longest is how many calls of a node are foretold one by one: a formula may give
+// any number of them at a scale far from those seen.
+const longest = 1e6
+
 // Expand is the sequence of sites a node is expected to call at a scale. Share is
 // where the node stands among those of its type, from 0 for the one that does
 // most to 1: what a third of them do, those below 1/3 do.
@@ -410,7 +414,7 @@ func (st *Structure) Expand(n int, share float64) []corpus.SiteID {
 	var walk func(steps []*Step)
 	walk = func(steps []*Step) {
 		for _, s := range steps {
-			if !s.reached(share) || len(out) > 1e6 {
+			if !s.reached(share) || len(out) >= longest {
 				continue
 			}
 			if s.Site != nil {
@@ -418,7 +422,10 @@ func (st *Structure) Expand(n int, share float64) []corpus.SiteID {
 				continue
 			}
 			for range s.Repeat.At(n) {
-				walk(s.Body)
+				before := len(out)
+				if walk(s.Body); len(out) == before || len(out) >= longest {
+					break // as all passes to come
+				}
 			}
 		}
 	}
@@ -451,7 +458,7 @@ func (st *Structure) balance(calls []corpus.SiteID, n int) []corpus.SiteID {
 			}
 			left[site] -= times
 		}
-		out = append(out, slices.Repeat([]corpus.SiteID{site}, times)...)
+		out = append(out, slices.Repeat([]corpus.SiteID{site}, min(times, longest-min(len(out), longest)))...)
 	}
 	return out
 }

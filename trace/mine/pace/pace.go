@@ -4,6 +4,7 @@
 package pace
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -206,7 +207,9 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *Start {
 	latest := map[int]*Start{} // of each type, what all had done
 	bestScore, leastSlack := math.Inf(1), map[int]float64{}
 	for _, st := range s.All {
-		if st.Kind == kind || st.Nature != count.Logical {
+		// Types that begin at the same time do not wait for each other.
+		earlier := cmp.Or(cmp.Compare(beginOf(runs[0], st.Kind), begin[0]), cmp.Compare(st.Kind, kind)) < 0
+		if st.Nature != count.Logical || !earlier {
 			continue
 		}
 		candidates := shares
