@@ -69,7 +69,7 @@ func (r Resources) String() string {
 		parts = append(parts, fmt.Sprintf("%g cores", float64(r.CPU)/float64(Core)))
 	}
 	if r.Memory != 0 {
-		parts = append(parts, r.Memory.String())
+		parts = append(parts, r.Memory.Text())
 	}
 	if len(parts) == 0 {
 		return "nothing"
@@ -77,10 +77,10 @@ func (r Resources) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// String writes a size in the largest unit of which there is one, to a tenth:
-// "16.2 GiB", "512 MiB".
-func (b Bytes) String() string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+// Text writes a size in the largest unit of which there is one, to a tenth:
+// "16.2 GiB", "512 MiB". It is not called String, for files hold sizes as numbers.
+func (b Bytes) Text() string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	v, unit := float64(b), 0
 	for math.Abs(v) >= 1023.95 && unit < len(units)-1 { // what would be written as 1024
 		v, unit = v/1024, unit+1

@@ -108,3 +108,25 @@ func TestPages(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkTask lets a wide job run on a small cluster: the cost of one task
+// from its start to its end.
+func BenchmarkTask(b *testing.B) {
+	policy, err := PolicyNamed("primary")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		core := New(Options{Policy: policy, Rand: rand.New(rand.NewPCG(1, 0))})
+		for _, id := range []cluster.ServerID{"s1", "s2", "s3", "s4"} {
+			core.Step(cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: id, CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}})
+		}
+		job := &cluster.Job{ID: 1, Name: "wide", Stages: []cluster.Stage{{Name: "map", Tasks: 10_000, Request: cluster.Resources{CPU: cluster.Core}}}}
+		running := append([]cluster.Action{}, core.Step(cluster.Event{Kind: cluster.JobSubmitted, Job: job})...)
+		for len(running) > 0 && running[0].Kind == cluster.StartTask {
+			first := running[0]
+			running = append(running[1:], core.Step(cluster.Event{Kind: cluster.TaskFinished, Task: first.Task, On: first.On})...)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*10_000), "ns/task")
+}

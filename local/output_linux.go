@@ -162,7 +162,7 @@ func full(f *os.File) bool {
 func nearlyFull(s *unix.Statfs_t) error {
 	size, free := cluster.Bytes(s.Blocks)*cluster.Bytes(s.Bsize), cluster.Bytes(s.Bavail)*cluster.Bytes(s.Bsize)
 	if spare := min(size/20, spareDisk); free < spare {
-		return fmt.Errorf("the disk is nearly full: of %s %s are free, less than the %s to be left", size, free, spare)
+		return fmt.Errorf("the disk is nearly full: of %s %s are free, less than the %s to be left", size.Text(), free.Text(), spare.Text())
 	}
 	return nil
 }

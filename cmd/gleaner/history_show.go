@@ -137,7 +137,7 @@ func (h held) print(cmd *cobra.Command) error {
 		t.row("from", clock(h.From))
 		t.row("to", clock(h.To))
 		t.row("gaps", fmt.Sprintf("%.1f%% of the slots", 100*h.Gaps))
-		t.row("size", fmt.Sprintf("%s, %.2f bytes a sample", cluster.Bytes(h.Bytes), h.BytesPerSample))
+		t.row("size", fmt.Sprintf("%s, %.2f bytes a sample", cluster.Bytes(h.Bytes).Text(), h.BytesPerSample))
 	} else {
 		t.row("samples", "none")
 	}

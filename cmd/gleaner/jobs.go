@@ -92,7 +92,7 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
 	t := newTable("stage", "state", ">tasks", ">running", ">waiting", ">finished", ">failed", ">cores", ">memory")
 	for _, s := range j.Stages {
-		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.String())
+		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.Text())
 	}
 	if err := t.print(out); err != nil {
 		return err

@@ -115,6 +115,6 @@ func echoMany(cmd *cobra.Command, listen string, n int) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "lean://%s answers; Ctrl-C stops\n", strings.Join(addresses, ","))
 	<-cmd.Context().Done()
-	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", cluster.Bytes(residentBytes(os.Getpid())+all.resident()))
+	fmt.Fprintf(cmd.OutOrStdout(), "The echo held %s.\n", cluster.Bytes(residentBytes(os.Getpid())+all.resident()).Text())
 	return all.stop()
 }

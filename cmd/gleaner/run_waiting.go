@@ -93,7 +93,7 @@ func waitsFor(j *board.Job, s web.Status) string {
 	case need.CPU > free.CPU:
 		return short(cores(need), cores, " cores")
 	case need.Memory > free.Memory:
-		return short(need.Memory.String(), whole, "")
+		return short(need.Memory.Text(), whole, "")
 	}
 	return fmt.Sprintf("there is room for a task of %s now, which the policy does not give away yet: it must have stayed free for a while", st.Name)
 }

@@ -106,7 +106,7 @@ func statusText(ctx context.Context, c *client) (string, error) {
 		name string
 		r    cluster.Resources
 	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", freeToHarvest(s)}, {"machine", s.Size}} {
-		t.row(row.name, cores(row.r), row.r.Memory.String())
+		t.row(row.name, cores(row.r), row.r.Memory.Text())
 	}
 	if err := t.print(&out); err != nil {
 		return "", err

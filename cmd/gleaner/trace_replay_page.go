@@ -243,7 +243,7 @@ func notes(r *replay.Result) (out []string) {
 		say("not sent, for want of a target: calls to %s", strings.Join(r.Unsent, ", "))
 	}
 	if r.Memory > 0 {
-		say("the players held %s", cluster.Bytes(r.Memory))
+		say("the players held %s", cluster.Bytes(r.Memory).Text())
 	}
 	if r.Ended == "interrupted" {
 		say("stopped before the end")

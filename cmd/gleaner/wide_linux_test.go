@@ -33,7 +33,7 @@ func TestAMillionTasks(t *testing.T) {
 		t.Fatalf("%+v", u.status())
 	}
 	if cost := residentBytes(u.cmd.Process.Pid) - before; cost > most {
-		t.Errorf("a million tasks cost %s", cluster.Bytes(cost))
+		t.Errorf("a million tasks cost %s", cluster.Bytes(cost).Text())
 	}
 	if answer := u.gleaner("jobs", "--json"); len(answer) > 10_000 {
 		t.Errorf("the list of one job has %d bytes", len(answer))
@@ -44,14 +44,14 @@ func TestAMillionTasks(t *testing.T) {
 		t.Fatalf("after a crash: %+v", u.status())
 	}
 	if cost := residentBytes(u.cmd.Process.Pid) - before; cost > most {
-		t.Errorf("after a crash a million tasks cost %s", cluster.Bytes(cost))
+		t.Errorf("after a crash a million tasks cost %s", cluster.Bytes(cost).Text())
 	}
 	u.gleaner("cancel", "wide")
 	if j := u.await("wide"); j.State != board.Cancelled {
 		t.Errorf("%+v", j)
 	}
 	if cost := residentBytes(u.cmd.Process.Pid) - before; cost > most {
-		t.Errorf("cancelled, a million tasks cost %s", cluster.Bytes(cost))
+		t.Errorf("cancelled, a million tasks cost %s", cluster.Bytes(cost).Text())
 	}
 
 	var file strings.Builder
