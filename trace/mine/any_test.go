@@ -31,7 +31,7 @@ type recording struct {
 // whatever they hold, the answer is a result or an error of the input.
 func TestAnyRecordings(t *testing.T) {
 	real := cuts(t)
-	tracetest.Cases(t, 400, 6000, func(seed int) error {
+	tracetest.Cases(t, 300, 6000, func(seed int) error {
 		runs := rapid.Custom(func(t *rapid.T) []recording { return drawRecordings(t, real) }).Example(seed)
 		if err := survive(runs, seed); !input.Is(err) {
 			return err

@@ -21,8 +21,15 @@ type Vars map[string]float64
 
 type term interface{ eval(Vars) float64 }
 
+// maxFormula is how long the text of a formula may be: every sign in it may take a
+// step of recursion to evaluate.
+const maxFormula = 1 << 20
+
 // ParseFormula reads a formula.
 func ParseFormula(s string) (Formula, error) {
+	if len(s) > maxFormula {
+		return Formula{}, fmt.Errorf("formula %q...: longer than %d characters", s[:20], maxFormula)
+	}
 	p := formulaParser{cursor{s: s}}
 	root, err := p.sum(0)
 	if err == nil && p.peek() != 0 {

@@ -134,9 +134,9 @@ func TestFormula(t *testing.T) {
 			t.Errorf("%s is %g at 12, not %g", text, got, want)
 		}
 	}
-	for _, bad := range []string{"", "3+", "min(1)", "f(2)", "(1", "1)", "a b", strings.Repeat("(", 80) + "1"} {
+	for _, bad := range []string{"", "3+", "min(1)", "f(2)", "(1", "1)", "a b", strings.Repeat("(", 80) + "1", strings.Repeat("1+", maxFormula) + "1"} {
 		if _, err := ParseFormula(bad); err == nil {
-			t.Errorf("%q is no formula", bad)
+			t.Errorf("%.40q is no formula", bad)
 		}
 	}
 }

@@ -29,7 +29,7 @@ import (
 // as an error of the input.
 func TestAnyProgram(t *testing.T) {
 	known := programs(t)
-	tracetest.Cases(t, 600, 10_000, func(seed int) error {
+	tracetest.Cases(t, 500, 10_000, func(seed int) error {
 		var c edited
 		text := rapid.Custom(func(t *rapid.T) string { c = drawProgram(t, known); return c.text }).Example(seed)
 		p, err := program.Read("edited.yaml", []byte(text))
