@@ -29,6 +29,7 @@ type Grid struct {
 	cells [columns * side][]int32
 	all   uint16 // the cells of three columns or of four, a bit each
 	of    room   // what the cells were made of
+	at    int64  // how much had been taken then
 }
 
 // NewGrid makes nine cells of equal space, within one tenant: of all space or, by
@@ -41,7 +42,7 @@ func NewGrid(inv *Inventory, rules Rules) *Grid {
 }
 
 func (g *Grid) divide() {
-	g.of = g.room
+	g.of, g.at = g.room, g.taken
 	space, steady := g.space()
 	order := make([]int32, len(g.tenants))
 	total := int64(0)
@@ -176,6 +177,11 @@ func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n i
 				return placed, gaveUp | more, nil
 			}
 		}
+	}
+	// Some cells may have filled up before others.
+	if g.Rules.Soft&Seldom != 0 && g.taken-g.at > int64(len(g.owner)) {
+		g.divide()
+		return g.PlaceBy(rules, have, creator, n, r)
 	}
 	return have, 0, &DiversityError{Replicas: n, Room: g.openTenants, Rules: rules.Hard}
 }

@@ -32,6 +32,7 @@ type Inventory struct {
 	openSteady  []int32         // how many of those are steady
 	openTenants int
 	room        room
+	taken       int64 // blocks that room was booked for, given back or not
 
 	owner  []int32
 	rack   []int32
@@ -99,6 +100,7 @@ func (n *numbering) of(name string) int32 {
 func (inv *Inventory) Take(s ServerIndex) {
 	inv.free[s]--
 	inv.count(s, -1)
+	inv.taken++
 	if inv.free[s] == 0 {
 		inv.settle(s)
 	}

@@ -535,15 +535,48 @@ func (inv *Inventory) counted() (r room) {
 	return r
 }
 
-func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
-	var tenants []Tenant
-	var servers []Server
+// rankedCluster has 36 tenants of three servers, each reimaged more often than the
+// one before it.
+func rankedCluster() (tenants []Tenant, servers []Server) {
 	for i := range 36 {
 		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i), ReimageRate: float64(i), Peak: float64(i * 7 % 36)})
 		for j := range 3 {
 			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100, Steady: i%5 == 0})
 		}
 	}
+	return tenants, servers
+}
+
+// A repair finds the only cell it may use full, and the one beside it in the last
+// column busy, long before an eighth of the space is taken.
+func TestCellsAreMadeAnewBeforeARepairIsRefused(t *testing.T) {
+	tenants, servers := rankedCluster()
+	g := NewGrid(NewInventory(tenants, servers), History)
+	var survivors []ServerIndex
+	for s := range ServerIndex(len(servers)) {
+		switch row, column := g.Cell(s); {
+		case len(survivors) == row && row == column && row < 2:
+			survivors = append(survivors, s)
+		case row == 2 && column == 3:
+			g.SetBusy(s, true)
+		case row == 2 && column == 2:
+			for g.Free(s) > 0 {
+				g.Take(s)
+			}
+		}
+	}
+	of := g.of
+	placed, err := g.Place(slices.Clone(survivors), Nowhere, 3, rand.New(rand.NewPCG(1, 1)))
+	if len(survivors) != 2 || err != nil || len(placed) != 3 {
+		t.Fatalf("%v became %v: %v", survivors, placed, err)
+	}
+	if g.of == of || g.shifted(of.all, g.room.all) || g.shifted(of.steady, g.room.steady) {
+		t.Fatalf("cells of %+v after those of %+v", g.of, of)
+	}
+}
+
+func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
+	tenants, servers := rankedCluster()
 	const fit = 36 * 3 * 100 / 3
 	fill := func(rules Rules) (rates []float64) {
 		g := NewGrid(NewInventory(tenants, servers), rules)
