@@ -16,6 +16,9 @@ func corners(use [][]float64, most, free []float64) [][]float64 {
 		}
 	}
 	n := len(held)
+	if n == 0 {
+		return nil
+	}
 	type half struct {
 		a []float64
 		b float64

@@ -49,16 +49,22 @@ func (c *cover) solve(cutoff float64) bool {
 	return c.solved
 }
 
-func newCover(fills []filling, loads int) *cover {
-	c := &cover{fills: fills, loads: loads, rows: make([][]float64, loads)}
-	for i, f := range fills {
-		for _, x := range f.corners {
-			c.owner = append(c.owner, i)
-			c.cost = append(c.cost, f.cost)
-			for j := range loads {
-				c.rows[j] = append(c.rows[j], -x[j])
-			}
+// add puts a filling on offer.
+func (c *cover) add(f filling) {
+	for _, x := range f.corners {
+		c.owner = append(c.owner, len(c.fills))
+		c.cost = append(c.cost, f.cost)
+		for j := range c.rows {
+			c.rows[j] = append(c.rows[j], -x[j])
 		}
+	}
+	c.fills = append(c.fills, f)
+}
+
+func newCover(fills []filling, loads int) *cover {
+	c := &cover{loads: loads, rows: make([][]float64, loads)}
+	for _, f := range fills {
+		c.add(f)
 	}
 	count := func(of func(f filling) int) {
 		w := make([]float64, len(fills))

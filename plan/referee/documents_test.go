@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -210,7 +211,9 @@ func pick[T any](w writer, from ...T) T { return from[w.IntN(len(from))] }
 
 // number is a figure of two digits within a range, evenly spaced in ratio.
 func (w writer) number(from, to float64) string {
-	return fmt.Sprintf("%.2g", from*math.Pow(to/from, w.Float64()))
+	v := from * math.Pow(to/from, w.Float64())
+	digit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return strconv.FormatFloat(math.Round(v/digit)*digit, 'g', 6, 64)
 }
 
 // documentsOf writes documents; size is 1 for what the model can solve.
@@ -259,14 +262,14 @@ func (w writer) hardware(size int) *element {
 	for i := range w.IntN(size+1) + btoi(len(hw.kids) == 0) {
 		unit(fmt.Sprint("ssd", i), "S", [2]float64{50, 1000}, [2]float64{200, 1000}, [2]float64{100, 1000}, "us", w.number(80, 600), "0")
 	}
-	for i := range w.IntN(size + 2) {
+	for i := range w.IntN(size+1) + btoi(w.chance(0.9)) {
 		unit(fmt.Sprint("dram", i), memoryBus, [2]float64{2, 20}, [2]float64{5000, 20000}, [2]float64{1, 1000}, "ns", w.number(10, 150), "1")
 	}
 	hw.add(el("cpu", "price", w.number(20, 200), "power", pick(w, "0", "10W")))
 	for i := range 1 + w.IntN(1+size) {
-		s := el("server", "name", fmt.Sprint("srv", i), "price", w.number(100, 3000), "cpus", fmt.Sprint(1+w.IntN(6)), "BW", pick(w, "1Gbps", "10Gbps", "20MBps", "300MBps"))
+		s := el("server", "name", fmt.Sprint("srv", i), "price", w.number(100, 3000), "cpus", fmt.Sprint(1+w.IntN(6)), "BW", pick(w, "1Gbps", "10Gbps", "20MBps", "50MBps"))
 		if i == 0 || w.chance(0.8) {
-			s.add(el("bus", "name", "S", "slots", fmt.Sprint(1+w.IntN(4)), "BW", pick(w, "100MBps", "6Gbps", "3GBps")))
+			s.add(el("bus", "name", "S", "slots", fmt.Sprint(1+w.IntN(4)), "BW", pick(w, "50MBps", "300MBps", "3GBps")))
 		}
 		if i == 0 || w.chance(0.8) {
 			s.add(el("bus", "name", "M", "slots", fmt.Sprint(1+w.IntN(4)), "BW", pick(w, "2GBps", "21.3GBps")))
@@ -371,7 +374,7 @@ func (w writer) paths(tasks []*element, phase []int) {
 	}
 	for t, e := range tasks {
 		if len(e.kids) == 0 || w.chance(0.6) {
-			e.add(w.step(el("compute", "time", w.number(1, 300)+"ms"), false))
+			e.add(w.step(el("compute", "time", w.number(1, 100)+"ms"), false))
 		}
 		if w.chance(0.4) {
 			e.set("memory", w.number(0.2, 4)+"GB")
@@ -413,13 +416,13 @@ func (w writer) sla(sla *element, tasks []*element, invoked map[string]bool) {
 	if w.phases > 0 {
 		sla.add(el("sla", "job", "100GB", "time", w.number(100, 2000)+"s"))
 		for _, t := range tasks {
-			t.set("consumes", w.number(2, 100)+"MB")
+			t.set("consumes", w.number(0.5, 100)+"MB")
 		}
 		return
 	}
 	for _, t := range tasks {
 		if !invoked[t.get("name")] || w.chance(0.2) {
-			sla.add(el("sla", "task", t.get("name"), "rate", w.number(0.5, 40)))
+			sla.add(el("sla", "task", t.get("name"), "rate", w.number(1, 200)))
 		}
 	}
 }

@@ -11,6 +11,9 @@ import (
 // forgiven is the part of a value that rounding up forgives.
 const forgiven = 1e-9
 
+// tolerance is how far apart, in parts, two costs may be and be the same.
+const tolerance = 1e-6
+
 func up(x float64) int { return int(math.Ceil(x * (1 - forgiven))) }
 
 // A filling is a server with what is bought for it, whole. Shares of the loads
@@ -39,8 +42,7 @@ type stock struct {
 	out      []filling
 }
 
-// fillings are all servers for the loads that no other beats.
-func fillings(hw spec.Hardware, memoryOf func(string) float64, loads []load) []filling {
+func newStock(hw spec.Hardware, memoryOf func(string) float64, loads []load) *stock {
 	s := &stock{hw: hw, memoryOf: memoryOf, loads: loads}
 	for i, u := range hw.Units {
 		if u.Volatile {
@@ -53,6 +55,12 @@ func fillings(hw spec.Hardware, memoryOf func(string) float64, loads []load) []f
 	for _, l := range loads {
 		s.use = append(s.use, s.joint(l))
 	}
+	return s
+}
+
+// fillings are all servers for the loads that no other beats.
+func fillings(hw spec.Hardware, memoryOf func(string) float64, loads []load) []filling {
+	s := newStock(hw, memoryOf, loads)
 	for server := range hw.Servers {
 		s.fill(server)
 	}
