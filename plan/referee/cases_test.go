@@ -2,6 +2,7 @@ package referee
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,7 +75,7 @@ func TestTen(t *testing.T) {
 			os.WriteFile(sla, []byte(fmt.Sprintf(`<sla task="t" rate="%s"/>`, c[2])), 0o600)
 		}
 		in := read(t, dir+c[0], dir+c[1], sla)
-		a := model(in, c[3] == "c", nil)
+		a := model(in, c[3] == "c", nil, math.Inf(1))
 		fmt.Printf("%-28s %-26s %-22s %10.2f exact %v arch %v\n", c[0], c[1], c[2], a.cost, a.exact, a.arch)
 		for _, p := range a.parts {
 			for i, n := range p.chosen {

@@ -19,15 +19,11 @@ func corners(use [][]float64, most, free []float64) [][]float64 {
 	if n == 0 {
 		return nil
 	}
-	type half struct {
-		a []float64
-		b float64
-	}
-	var walls []half
-	for i := range held { // scaled: a variable is the part of most
+	walls := make([][]float64, 0, n+len(free)) // a of a x <= 1, where x is the part of most
+	for i := range held {
 		axis := make([]float64, n)
 		axis[i] = 1
-		walls = append(walls, half{axis, 1})
+		walls = append(walls, axis)
 	}
 	for r := range free {
 		a, sum := make([]float64, n), 0.0
@@ -35,49 +31,17 @@ func corners(use [][]float64, most, free []float64) [][]float64 {
 			a[i] = use[j][r] * most[j]
 			sum += a[i]
 		}
-		if sum > free[r]*(1+1e-12) {
-			for i := range a {
-				a[i] /= free[r]
-			}
-			walls = append(walls, half{a, 1})
+		if sum <= free[r]*(1+1e-12) {
+			continue
+		}
+		for i := range a {
+			a[i] /= free[r]
+		}
+		if !slices.ContainsFunc(walls, func(w []float64) bool { return covers(w, a) }) {
+			walls = append(walls, a)
 		}
 	}
-	inside := func(x []float64) bool {
-		for _, w := range walls {
-			if dot(w.a, x) > w.b+1e-9 {
-				return false
-			}
-		}
-		return slices.Min(x) > -1e-12
-	}
-	zero := len(walls) // walls from here on are x >= 0
-	for i := range held {
-		axis := make([]float64, n)
-		axis[i] = 1
-		walls = append(walls, half{axis, 0})
-	}
-	all := walls
-	walls = walls[:zero]
-	var points [][]float64
-	pick := make([]int, n)
-	var choose func(at, from int)
-	choose = func(at, from int) {
-		if at == n {
-			a, b := make([][]float64, n), make([]float64, n)
-			for i, w := range pick {
-				a[i], b[i] = slices.Clone(all[w].a), all[w].b
-			}
-			if x := solve(a, b); x != nil && inside(x) {
-				points = append(points, x)
-			}
-			return
-		}
-		for w := from; w < len(all); w++ {
-			pick[at] = w
-			choose(at+1, w+1)
-		}
-	}
-	choose(0, 0)
+	points := vertices(walls, n)
 	var out [][]float64
 	for i, x := range points {
 		beaten := false
@@ -99,6 +63,49 @@ func corners(use [][]float64, most, free []float64) [][]float64 {
 	return out
 }
 
+// vertices are the points of {x >= 0, every wall x <= 1} where n of the limits hold exactly.
+func vertices(walls [][]float64, n int) [][]float64 {
+	inside := func(x []float64) bool {
+		for _, w := range walls {
+			if dot(w, x) > 1+1e-9 {
+				return false
+			}
+		}
+		return slices.Min(x) > -1e-12
+	}
+	var points [][]float64
+	picked := make([]int, 0, n) // walls; from len(walls) on, the axes where x is 0
+	a, b := make([][]float64, n), make([]float64, n)
+	for i := range a {
+		a[i] = make([]float64, n)
+	}
+	var choose func(from int)
+	choose = func(from int) {
+		if len(picked) < n {
+			for w := from; w < len(walls)+n; w++ {
+				picked = append(picked, w)
+				choose(w + 1)
+				picked = picked[:len(picked)-1]
+			}
+			return
+		}
+		for i, w := range picked {
+			if w < len(walls) {
+				copy(a[i], walls[w])
+				b[i] = 1
+			} else {
+				clear(a[i])
+				a[i][w-len(walls)], b[i] = 1, 0
+			}
+		}
+		if solve(a, b) && inside(b) {
+			points = append(points, slices.Clone(b))
+		}
+	}
+	choose(0)
+	return points
+}
+
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {
@@ -107,8 +114,8 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve gives x of a x = b by elimination, or nil when there is no single one.
-func solve(a [][]float64, b []float64) []float64 {
+// solve puts x of a x = b into b by elimination; false when there is no single one.
+func solve(a [][]float64, b []float64) bool {
 	n := len(b)
 	for c := range n {
 		p := c
@@ -118,7 +125,7 @@ func solve(a [][]float64, b []float64) []float64 {
 			}
 		}
 		if math.Abs(a[p][c]) < 1e-12 {
-			return nil
+			return false
 		}
 		a[c], a[p], b[c], b[p] = a[p], a[c], b[p], b[c]
 		for r := range n {
@@ -135,5 +142,5 @@ func solve(a [][]float64, b []float64) []float64 {
 	for c := range n {
 		b[c] /= a[c][c]
 	}
-	return b
+	return true
 }

@@ -18,8 +18,9 @@ type answer struct {
 }
 
 // model finds the cheapest cluster over all architectures for given seconds of
-// each phase (none for request rates).
-func model(in plan.Input, colocate bool, seconds []float64) answer {
+// each phase (none for request rates). One that costs cutoff or more is not
+// looked for.
+func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answer {
 	var all []answer
 	known := map[string]*cover{}
 	for _, arch := range architectures(in) {
@@ -28,10 +29,11 @@ func model(in plan.Input, colocate bool, seconds []float64) answer {
 	slices.SortStableFunc(all, func(a, b answer) int { return cmp.Compare(a.cost, b.cost) })
 	best := answer{cost: math.Inf(1), exact: true}
 	for _, a := range all {
-		if a.cost >= best.cost*(1-1e-9) {
+		least := min(cutoff, best.cost)
+		if a.cost >= least*(1-1e-9) {
 			break
 		}
-		a.solve(best.cost)
+		a.solve(least)
 		exact := best.exact && a.exact
 		if a.cost < best.cost {
 			best = a
