@@ -51,8 +51,8 @@ type records struct {
 type path struct {
 	blocking, beside float64 // seconds: B and N of docs/plan.md
 	cpu              float64
-	coreMemory       float64 // byte-seconds of memory that is needed while computing
-	held             float64 // bytes each instance holds
+	coreMemory       float64 // bytes for each core it keeps busy
+	held             float64 // bytes for each instance
 	io               map[records]float64
 	calls            map[int]float64 // of tasks with instances of their own
 	sent             map[int]float64 // bytes of messages by the task they go to
@@ -108,6 +108,8 @@ func (r reading) path(task int) path {
 	p := path{io: map[records]float64{}, calls: map[int]float64{}, sent: map[int]float64{}}
 	if t.PerInstance {
 		p.held = t.Memory
+	} else {
+		p.coreMemory = t.Memory
 	}
 	wait := func(op spec.Op, seconds float64) {
 		if op.Blocking {
@@ -146,9 +148,6 @@ func (r reading) path(task int) path {
 		default:
 			wait(op, op.Compute)
 			p.cpu += op.Probability * op.Compute
-			if !t.PerInstance {
-				p.coreMemory += op.Probability * op.Compute * t.Memory
-			}
 		}
 	}
 	r.paths[task] = p
@@ -158,7 +157,7 @@ func (r reading) path(task int) path {
 // takeIn adds the resources of an invocation that runs inside.
 func (p *path) takeIn(q path, times float64) {
 	p.cpu += times * q.cpu
-	p.coreMemory += times * q.coreMemory
+	p.coreMemory += q.coreMemory
 	p.held += q.held
 	for k, n := range q.io {
 		p.io[k] += times * n
@@ -337,7 +336,7 @@ func (r reading) role(tasks []int, f []float64) load {
 		l.name += r.in.App.Tasks[t].Name + " "
 		l.instances = max(l.instances, f[t]*r.runtime(p))
 		l.cpu[ph] += f[t] * p.cpu
-		l.memory[ph] += f[t] * p.coreMemory
+		l.memory[ph] += f[t] * p.cpu * p.coreMemory
 		l.held[ph] += p.held
 		for k, n := range p.io {
 			touched[k.dataset] = true

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +18,13 @@ import (
 // sentence, for numbered servers: nothing is listed or worked out beforehand. It
 // is written in the LP format for an integer program solver.
 type statement struct {
-	in                         plan.Input
-	loads                      []load
-	colocate                   bool
-	cost                       []string
-	rows                       []string
-	whole                      []string // integer variables
-	yes                        []string // binary ones
-	shares                     [][]string
-	servers, phases, forgotten int
+	in              plan.Input
+	loads           []load
+	colocate        bool
+	cost, rows      []string
+	whole, yes      []string   // integer and binary variables
+	shares          [][]string // of each load
+	servers, phases int
 }
 
 // state writes down a problem with up to most[s] servers of type s.
@@ -69,19 +68,29 @@ func (s *statement) binary(cost float64, format string, args ...any) string {
 	return name
 }
 
-// A sum is a left side: terms that are added up.
-type sum []string
+// A sum is a left side: each variable once, with its factor.
+type sum struct {
+	names   []string
+	factors []float64
+}
 
 func (t *sum) add(factor float64, name string) {
-	if factor != 0 {
-		*t = append(*t, fmt.Sprintf("%+.12g %s", factor, name))
+	if i := slices.Index(t.names, name); i >= 0 {
+		t.factors[i] += factor
+	} else if factor != 0 {
+		t.names, t.factors = append(t.names, name), append(t.factors, factor)
 	}
 }
 
 func (s *statement) atMost(t sum, limit float64) {
-	if len(t) > 0 {
-		s.row("%s <= %.12g", strings.Join(t, " "), limit)
+	if len(t.names) == 0 {
+		return
 	}
+	var b strings.Builder
+	for i, name := range t.names {
+		fmt.Fprintf(&b, "%+.12g %s ", t.factors[i], name)
+	}
+	s.row("%s<= %.12g", b.String(), limit)
 }
 
 func (s *statement) server(kind int) {
@@ -91,7 +100,10 @@ func (s *statement) server(kind int) {
 	bought := s.binary(server.Cost(), "b%d", i)
 	cpus := s.integer(hw.CPU.Cost(), "c%d", i)
 	s.row("%s - %d %s <= 0", cpus, server.CPUs, bought)
-	forTasks := s.binary(0, "t%d", i)
+	forTasks := ""
+	if !s.colocate {
+		forTasks = s.binary(0, "t%d", i)
+	}
 
 	slots := map[string]*sum{}
 	cpu, net, memory := make([]sum, s.phases), make([]sum, s.phases), make([]sum, s.phases)
@@ -105,9 +117,11 @@ func (s *statement) server(kind int) {
 		s.shares[j] = append(s.shares[j], x)
 		s.row("%s - %s <= 0", x, here)
 		s.row("%s - %s <= 0", here, bought)
-		if !s.colocate && l.tasks != nil {
+		switch {
+		case s.colocate:
+		case l.tasks != nil:
 			s.row("%s - %s <= 0", here, forTasks)
-		} else if !s.colocate {
+		default:
 			s.row("%s + %s <= 1", here, forTasks)
 		}
 		instances := s.integer(0, "k%d_%d", i, j)
@@ -121,7 +135,7 @@ func (s *statement) server(kind int) {
 			s.row("%s - %d %s >= 0", n, d.perInstance, instances)
 			slots[unit.Bus].add(1, n)
 			for ph := range s.phases {
-				traffic[unit.Bus][ph].add(d.traffic[ph], x)
+				traffic[unit.Bus][ph].add(d.traffic[ph]/1e6, x)
 				cpu[ph].add(d.cpuPerUnit, n)
 			}
 			if d.system != "" && systems[d.system] == "" {
@@ -164,10 +178,11 @@ func (s *statement) server(kind int) {
 			}
 			has = b.Slots
 			for _, t := range traffic[name] {
-				s.row("%s %s <= %.12g", strings.Join(t, " "), "+ 0 "+bought, b.BW)
+				s.atMost(t, b.BW/1e6)
 			}
 		}
-		s.row("%s - %d %s <= 0", strings.Join(*slots[name], " "), has, bought)
+		slots[name].add(-float64(has), bought)
+		s.atMost(*slots[name], 0)
 	}
 }
 
