@@ -324,7 +324,7 @@ func (w writer) application() (app, sla *element) {
 		invoked[c.get("task")] = true
 	}
 	app.add(tasks...)
-	w.sla(sla, tasks, invoked)
+	w.sla(sla, app, tasks, invoked)
 	return app, sla
 }
 
@@ -412,17 +412,36 @@ func (w writer) step(e *element, parallel bool) *element {
 	return e
 }
 
-func (w writer) sla(sla *element, tasks []*element, invoked map[string]bool) {
+// sla asks for a job, or for rates of the tasks that nobody invokes and of some others.
+func (w writer) sla(sla, app *element, tasks []*element, invoked map[string]bool) {
 	if w.phases > 0 {
-		sla.add(el("sla", "job", "100GB", "time", w.number(100, 2000)+"s"))
-		for _, t := range tasks {
-			t.set("consumes", w.number(0.5, 100)+"MB")
-		}
+		w.job(sla, app, tasks)
 		return
 	}
 	for _, t := range tasks {
-		if !invoked[t.get("name")] || w.chance(0.2) {
+		if chance := 0.95 - 0.75*float64(btoi(invoked[t.get("name")])); w.chance(chance) {
 			sla.add(el("sla", "task", t.get("name"), "rate", w.number(1, 200)))
+		}
+	}
+	if len(sla.kids) == 0 {
+		sla.add(el("sla", "task", "t0", "rate", w.number(1, 200)))
+	}
+}
+
+// job asks for a job in bytes or records, of which tasks consume what they say or what they read.
+func (w writer) job(sla, app *element, tasks []*element) {
+	size, unit, least := "100GB", "MB", 0.5e6
+	if w.chance(0.3) {
+		size, unit, least = "100K", "", 0.5
+	}
+	sla.add(el("sla", "job", size, "time", w.number(100, 2000)+"s"))
+	parsed, err := spec.ReadApplication("app.xml", []byte(documents{app: app, hw: app, sla: app}.files()[0][1]))
+	if err != nil {
+		panic(err)
+	}
+	for i, t := range tasks {
+		if w.chance(0.6) || intake(parsed.Tasks[i], unit != "") < least {
+			t.set("consumes", w.number(0.5, 100)+unit)
 		}
 	}
 }
