@@ -231,7 +231,8 @@ func (s *stock) buy(p partial) {
 	}
 }
 
-func (s *stock) free(p partial, cpus, memory float64) []float64 {
+// limits are the joint resources of a server beside what is held of them.
+func (s *stock) limits(p partial, cpus, memory float64) []float64 {
 	var out []float64
 	each := func(value func(ph int) float64) {
 		for ph := range p.held {
@@ -251,7 +252,14 @@ func (s *stock) free(p partial, cpus, memory float64) []float64 {
 			return 0
 		})
 	}
-	for r := range out { // more than all shares can use is worth nothing
+	return out
+}
+
+// free is what shares can use of the joint resources: more than all of them
+// together need is worth nothing.
+func (s *stock) free(p partial, cpus, memory float64) []float64 {
+	out := s.limits(p, cpus, memory)
+	for r := range out {
 		sum := 0.0
 		for j := range s.loads {
 			sum += s.use[j][r] * p.most[j]

@@ -2,6 +2,7 @@ package referee
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -10,32 +11,27 @@ import (
 )
 
 // verify checks a plan against the docs: what every server holds fits into it and
-// is paid for, and shares of all loads can be found that the servers carry.
+// is paid for, it carries the shares it is given, and they add up to the whole load.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
 	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
-	c := &cover{loads: len(v.loads), rows: make([][]float64, len(v.loads))}
-	total := 0.0
-	var counts []float64
+	total, covered := 0.0, make([]float64, len(v.loads))
 	for _, s := range p.Servers(in) {
-		f, err := v.filling(s, colocate)
+		cost, shares, err := v.server(s, colocate)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Type, err)
 		}
-		total += float64(s.Count) * f.cost
-		c.add(f)
-		counts = append(counts, float64(s.Count))
+		total += float64(s.Count) * cost
+		for j, x := range shares {
+			covered[j] += float64(s.Count) * x
+		}
 	}
 	if math.Abs(total-p.Cost) > tolerance*total {
 		return fmt.Errorf("the servers cost %g, the plan %g", total, p.Cost)
 	}
-	var limits []limit
-	for i, n := range counts {
-		w := make([]float64, len(counts))
-		w[i] = 1
-		limits = append(limits, limit{w, false, n * (1 + tolerance)})
-	}
-	if _, _, ok := c.relax(limits); !ok {
-		return fmt.Errorf("the servers do not carry the load, however it is cut")
+	for j, x := range covered {
+		if math.Abs(x-1) > tolerance {
+			return fmt.Errorf("the shares of %s add up to %g", v.loads[j].name, x)
+		}
 	}
 	return nil
 }
@@ -53,95 +49,115 @@ type verifier struct {
 	loads []load
 }
 
-// filling is a server of a plan as the model sees it.
-func (v verifier) filling(s plan.Server, colocate bool) (filling, error) {
-	app, hw := v.in.App, v.in.HW
+// server checks one server and gives what it costs and its share of every load.
+func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []float64, err error) {
+	hw := v.in.HW
 	stock := newStock(hw, nil, v.loads)
-	f := filling{server: slices.IndexFunc(hw.Servers, func(t spec.Server) bool { return t.Name == s.Type }), cpus: s.CPUs}
-	server := hw.Servers[f.server]
-	f.cost = server.Cost() + float64(s.CPUs)*hw.CPU.Cost()
-	left, slots := map[string]int{}, map[string]int{}
-	for _, u := range hw.Units {
-		n := s.Units[u.Name]
-		left[u.Name] = n
-		slots[u.Bus] += n
-		f.cost += float64(n) * u.Cost()
+	q := partial{held: make([]float64, len(v.loads[0].cpu))}
+	q.server = slices.IndexFunc(hw.Servers, func(t spec.Server) bool { return t.Name == s.Type })
+	if err := v.slots(s, hw.Servers[q.server]); err != nil {
+		return 0, nil, err
 	}
-	for bus, n := range slots {
-		at := slices.IndexFunc(server.Buses, func(b spec.Bus) bool { return b.Name == bus })
-		if n > 0 && (at < 0 || n > server.Buses[at].Slots) {
-			return f, fmt.Errorf("%d units on bus %s, which has fewer slots", n, bus)
-		}
-	}
-	if s.CPUs > server.CPUs {
-		return f, fmt.Errorf("%d CPUs in %d sockets", s.CPUs, server.CPUs)
-	}
-	q := partial{filling: f, held: make([]float64, len(v.loads[0].cpu))}
-	systems := map[string]bool{}
-	kinds := [2]bool{}
+	left := maps.Clone(s.Units) // after what holds datasets
+	systems, kinds := map[string]bool{}, [2]bool{}
 	for _, l := range v.loads {
-		share := math.Inf(1)
-		instances := 0
-		if l.tasks != nil {
-			instances = s.Tasks[app.Tasks[l.tasks[0]].Name]
-			for _, t := range l.tasks {
-				if n := s.Tasks[app.Tasks[t].Name]; n != instances {
-					return f, fmt.Errorf("%d instances of %s and %d of %s, which run side by side", n, app.Tasks[t].Name, instances, app.Tasks[l.tasks[0]].Name)
-				}
-			}
-			share = float64(instances) * (1 + forgiven) / l.instances
+		x, err := v.load(s, l, &q, left, systems)
+		if err != nil {
+			return 0, nil, err
 		}
-		for _, c := range l.copies {
-			n := s.Datasets[app.Datasets[c.dataset].Name][hw.Units[c.unit].Name]
-			left[hw.Units[c.unit].Name] -= n
-			if n < instances*c.perInstance {
-				return f, fmt.Errorf("%d units for %d copies of %s", n, instances, app.Datasets[c.dataset].Name)
-			}
-			share = min(share, float64(n)*(1+forgiven)/c.units)
-			q.cores += float64(n) * c.cpuPerUnit
-			if n > 0 && c.system != "" {
-				systems[c.system] = true
-			}
-		}
-		q.most = append(q.most, min(1, share))
-		for ph := range q.held {
-			q.held[ph] += float64(instances) * l.held[ph]
-		}
-		if share > 0 {
-			kinds[btoi(l.tasks == nil)] = true
-		}
+		shares, q.most = append(shares, x), append(q.most, 1)
+		kinds[btoi(l.tasks == nil)] = kinds[btoi(l.tasks == nil)] || x > 0
 	}
 	if kinds[0] && kinds[1] && !colocate {
-		return f, fmt.Errorf("tasks and remote data on one server")
+		return 0, nil, fmt.Errorf("tasks and remote data on one server")
 	}
 	memory := 0.0
 	for _, u := range hw.Units {
-		if left[u.Name] < 0 {
-			return f, fmt.Errorf("datasets lie on %d more %s than there are", -left[u.Name], u.Name)
+		if left[u.Name] < 0 || left[u.Name] > 0 && !u.Volatile {
+			return 0, nil, fmt.Errorf("datasets lie on all but %d %s", left[u.Name], u.Name)
 		}
-		if u.Volatile {
-			memory += float64(left[u.Name]) * u.Capacity
-		}
+		memory += float64(left[u.Name]) * u.Capacity
+		cost += float64(s.Units[u.Name]) * u.Cost()
 	}
 	for name := range systems {
 		for ph := range q.held {
-			q.held[ph] += app.SystemOf(name).MemoryPerServer
+			q.held[ph] += v.in.App.SystemOf(name).MemoryPerServer
 		}
 	}
-	if slices.Max(q.held) > memory*(1+forgiven) {
-		return f, fmt.Errorf("%g bytes of memory where %g are held", memory, slices.Max(q.held))
-	}
-	if q.cores > float64(s.CPUs)*(1+forgiven) {
-		return f, fmt.Errorf("%d CPUs where units keep %g busy", s.CPUs, q.cores)
-	}
-	f.most, f.free = q.most, stock.free(q, float64(s.CPUs), memory)
-	for j := range f.most { // what cannot be served at all has no share
-		for r, use := range stock.use[j] {
-			if use > 0 && f.free[r] <= 0 {
-				f.most[j] = 0
-			}
+	for r, free := range stock.limits(q, float64(s.CPUs), memory) {
+		used := 0.0
+		for j, x := range shares {
+			used += x * stock.use[j][r]
+		}
+		if used > free+tolerance*(1+math.Abs(free)) {
+			return 0, nil, fmt.Errorf("resource %d (cores, network, memory, buses, by phase): %g of %g", r, used, free)
 		}
 	}
-	f.corners = corners(stock.use, f.most, f.free)
-	return f, nil
+	return cost + hw.Servers[q.server].Cost() + float64(s.CPUs)*hw.CPU.Cost(), shares, nil
+}
+
+// slots checks what is put into slots and sockets.
+func (v verifier) slots(s plan.Server, server spec.Server) error {
+	used := map[string]int{}
+	for _, u := range v.in.HW.Units {
+		used[u.Bus] += s.Units[u.Name]
+	}
+	for bus, n := range used {
+		at := slices.IndexFunc(server.Buses, func(b spec.Bus) bool { return b.Name == bus })
+		if n > 0 && (at < 0 || n > server.Buses[at].Slots) {
+			return fmt.Errorf("%d units on bus %s, which has fewer slots", n, bus)
+		}
+	}
+	if s.CPUs > server.CPUs {
+		return fmt.Errorf("%d CPUs in %d sockets", s.CPUs, server.CPUs)
+	}
+	return nil
+}
+
+// load checks that a server has whole instances and units enough for its share of a
+// load, and adds what they take.
+func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, systems map[string]bool) (x float64, err error) {
+	app, hw := v.in.App, v.in.HW
+	x = v.share(s, l)
+	instances := 0
+	for i, t := range l.tasks {
+		name := app.Tasks[t].Name
+		if i == 0 {
+			instances = s.Tasks[name]
+		}
+		if s.Tasks[name] != instances || s.Shares[name] != x {
+			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
+		}
+	}
+	if l.tasks != nil && x > 0 && instances < max(1, up(x*l.instances)) {
+		return x, fmt.Errorf("%d instances of %s for %g of it", instances, l.name, x)
+	}
+	for ph := range q.held {
+		q.held[ph] += float64(instances) * l.held[ph]
+	}
+	for _, c := range l.copies {
+		name, unit := app.Datasets[c.dataset].Name, hw.Units[c.unit].Name
+		n := s.Datasets[name][unit]
+		if n < instances*c.perInstance || float64(n) < x*c.units*(1-tolerance) || x > 0 && n == 0 {
+			return x, fmt.Errorf("%d %s of %s for %g of it and %d instances", n, unit, name, x, instances)
+		}
+		left[unit] -= n
+		q.cores += float64(n) * c.cpuPerUnit
+		if n > 0 && c.system != "" {
+			systems[c.system] = true
+		}
+	}
+	return x, nil
+}
+
+// share is what a server has of a load.
+func (v verifier) share(s plan.Server, l load) float64 {
+	if l.tasks != nil {
+		return s.Shares[v.in.App.Tasks[l.tasks[0]].Name]
+	}
+	name := v.in.App.Datasets[l.copies[0].dataset].Name
+	if l.copies[0].cache {
+		name += " cache"
+	}
+	return s.Shares[name]
 }
