@@ -70,7 +70,7 @@ func TestCases(t *testing.T) {
 				t.Errorf("the model has %g (exact: %v), want %g", m.cost, m.exact, c.want)
 			}
 			p, err := plan.Solve(in, plan.Options{Colocate: c.colocate})
-			if wrong := judge(in, c.colocate, p, err, m); wrong != nil {
+			if wrong := judge(in, c.colocate, p, err); wrong != nil {
 				t.Error(wrong)
 			}
 			if err == nil && !proven(p) {

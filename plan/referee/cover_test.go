@@ -10,22 +10,22 @@ import (
 // cost. Its linear program mixes corners of fillings; branches hold sums of what
 // is bought (servers, CPUs, units, then the fillings themselves) to whole numbers.
 type cover struct {
-	fills   []filling
-	loads   int
-	cost    []float64
-	rows    [][]float64 // corners of the shares, negative: at least 1 of each
-	owner   []int       // the filling of each column
-	counts  [][]float64 // sums that are whole in every cluster, by filling
-	best    float64
-	chosen  []float64 // how many of each filling
-	bound   float64   // of the relaxation
-	solved  bool
-	visited int
+	fills  []filling
+	loads  int
+	cost   []float64
+	rows   [][]float64 // corners of the shares, negative: at least 1 of each
+	owner  []int       // the filling of each column
+	counts [][]float64 // sums that are whole in every cluster, by filling
+	best   float64
+	chosen []float64 // how many of each filling
+	bound  float64   // of the relaxation
+	solved bool
+	work   int
 }
 
-// tooMany is how many nodes of the tree are looked at before a problem is
-// given up as too large for the model.
-const tooMany = 5000
+// tooMuch is the work after which a problem is given up as too large for the
+// model: rows times columns of all linear programs.
+const tooMuch = 20_000_000
 
 // solve finds the cheapest cluster, or says that it cannot. One that costs
 // cutoff or more is not looked for: best is then cutoff.
@@ -33,10 +33,10 @@ func (c *cover) solve(cutoff float64) bool {
 	if c.chosen != nil && c.solved {
 		return true
 	}
-	c.best, c.visited, c.chosen = cutoff, 0, nil
+	c.best, c.work, c.chosen = cutoff, 0, nil
 	nodes := &frontier{}
 	c.visit(nodes, node{})
-	for nodes.Len() > 0 && c.visited < tooMany {
+	for nodes.Len() > 0 && c.work < tooMuch {
 		next := heap.Pop(nodes).(node)
 		if next.bound >= c.enough() {
 			break
@@ -45,7 +45,7 @@ func (c *cover) solve(cutoff float64) bool {
 			c.visit(nodes, child)
 		}
 	}
-	c.solved = nodes.Len() == 0 || c.visited < tooMany
+	c.solved = c.work < tooMuch
 	return c.solved
 }
 
@@ -143,7 +143,7 @@ func (n node) children() []node {
 
 // visit relaxes a node; what cannot be whole yet goes to the frontier.
 func (c *cover) visit(nodes *frontier, n node) {
-	c.visited++
+	c.work += (c.loads + len(n.limits)) * len(c.owner)
 	count, value, ok := c.relax(n.limits)
 	if !ok || value >= c.enough() {
 		return

@@ -43,6 +43,16 @@ func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answ
 	return best
 }
 
+// bound is a lower bound of the cost over all architectures, and +Inf only when
+// nothing meets the SLA: what servers carry in part, more of them carry whole.
+func bound(in plan.Input, colocate bool, seconds []float64) float64 {
+	least := math.Inf(1)
+	for _, arch := range architectures(in) {
+		least = min(least, relaxed(in, arch, colocate, seconds, map[string]*cover{}).cost)
+	}
+	return least
+}
+
 // relaxed is a lower bound for one architecture: what it costs if servers need
 // not be whole. Servers for tasks and for data are bought apart unless they are shared.
 func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, known map[string]*cover) answer {
