@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -29,8 +30,13 @@ func seeds(t testing.TB, few, many uint64) (from, to uint64) {
 	return 1, few
 }
 
-// planned runs the planner for some seconds at most.
-func planned(in plan.Input, colocate bool, limit time.Duration) (plan.Plan, error) {
+// planned runs the planner for some seconds at most; a panic is an error.
+func planned(in plan.Input, colocate bool, limit time.Duration) (p plan.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
 	began := time.Now()
 	return plan.Solve(in, plan.Options{Colocate: colocate, Stop: func() bool { return time.Since(began) > limit }})
 }
@@ -67,7 +73,7 @@ func TestAgainstModel(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", n)
-	if n.large > int(to-from+1)/20 {
+	if n.large > 1+int(to-from)/20 {
 		t.Errorf("%d of %d instances are too large for the model", n.large, to-from+1)
 	}
 }

@@ -65,7 +65,7 @@ func within(files [3][2]string, colocate bool) (end string, wrong error) {
 	go func() {
 		defer close(done)
 		defer func() {
-			if r := recover(); r != nil {
+			if r := recover(); r != nil { // outside of the planner: in reading or in telling
 				end, wrong = "panic", fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 			}
 		}()
