@@ -86,10 +86,10 @@ func (a *answer) solve(cutoff float64) {
 		if !c.solve(cutoff - a.cost) {
 			a.exact = false
 		}
-		a.cost += c.best
-		if a.cost >= cutoff {
+		if c.chosen == nil {
 			a.cost = math.Inf(1)
 			return
 		}
+		a.cost += c.best
 	}
 }
