@@ -128,16 +128,17 @@ func (r reading) path(task int) path {
 			}
 			wait(op, times*r.record(*op.IO))
 		case op.Call != nil:
-			times := op.Call.Invocations
-			all := op.Probability * times
+			times, together := op.Call.Invocations, 1.0 // one after the other, and at the same time
 			if op.Call.Parallel {
-				times = 1
+				times, together = together, times
 			}
+			all := op.Probability * times * together
 			callee := r.path(op.Call.Task)
 			if op.Call.Inline {
 				p.blocking += op.Probability * times * callee.blocking
 				p.beside = max(p.beside, op.Probability*times*callee.beside)
 				p.takeIn(callee, all)
+				p.held += together * callee.held
 				continue
 			}
 			if op.Blocking {
@@ -158,7 +159,6 @@ func (r reading) path(task int) path {
 func (p *path) takeIn(q path, times float64) {
 	p.cpu += times * q.cpu
 	p.coreMemory += q.coreMemory
-	p.held += q.held
 	for k, n := range q.io {
 		p.io[k] += times * n
 	}
