@@ -140,7 +140,7 @@ func rename(w writer, d documents) {
 // Laws of planning that need no model to be checked. They are held against costs
 // where both plans are proven, and against the bound where one is not.
 func TestLaws(t *testing.T) {
-	from, to := seeds(t, 40, 300)
+	from, to := seeds(t, 35, 300)
 	held, idle := 0, 0
 	for seed := from; seed <= to; seed++ {
 		d := documentsOf(seed, 1+int(seed%2))
@@ -178,7 +178,7 @@ func priced(d documents) ([2]float64, error) {
 	if err != nil {
 		panic(fmt.Sprintf("the writer of documents makes mistakes: %v", err))
 	}
-	p, err := planned(in, d.colocate, 5*time.Second)
+	p, err := planned(in, d.colocate, 2*time.Second)
 	if err != nil {
 		return [2]float64{math.Inf(1), math.Inf(1)}, err
 	}
