@@ -78,6 +78,7 @@ func (s *search) run(open [][]Choice) error {
 	if first.open, err = s.countable(first); err != nil {
 		return err
 	}
+	first.open = s.undominated(first)
 	s.push(first)
 	for s.open.Len() > 0 {
 		r := heap.Pop(&s.open).(region)

@@ -5,7 +5,6 @@ import (
 
 	"gleaner/input"
 	"gleaner/plan/pack"
-	"gleaner/plan/spec"
 )
 
 // Options say how a plan is searched for. The zero value searches with the
@@ -89,7 +88,7 @@ func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 		o.Pack = pack.Solve
 	}
 	s := newSearch(in, o)
-	if err := s.run(undominated(in, open)); err != nil {
+	if err := s.run(open); err != nil {
 		return Plan{}, err
 	}
 	return s.finish()
@@ -162,40 +161,4 @@ func second(in Input, o Options, open [][]Choice, best Plan) (*Runner, error) {
 		}
 	}
 	return out, nil
-}
-
-// undominated leaves out the choices that another one is as good as in every
-// way: units on the same bus that cost no more, of which no more are needed
-// whatever the share, and that no task waits longer for.
-func undominated(in Input, open [][]Choice) [][]Choice {
-	out := make([][]Choice, len(open))
-	for d, all := range open {
-		data := in.App.Datasets[d]
-		for i, c := range all {
-			worse := false
-			for j, other := range all {
-				worse = worse || in.asGood(data, other, c) && (j < i || !in.asGood(data, c, other))
-			}
-			if !worse {
-				out[d] = append(out[d], c)
-			}
-		}
-	}
-	return out
-}
-
-// asGood says whether choice a does for a dataset all that b does.
-func (in Input) asGood(d spec.Dataset, a, b Choice) bool {
-	if (a.Cache == NoCache) != (b.Cache == NoCache) || !in.unitAsGood(d, a.Store, b.Store) {
-		return false
-	}
-	return a.Cache == NoCache || in.unitAsGood(d, a.Cache, b.Cache)
-}
-
-func (in Input) unitAsGood(d spec.Dataset, a, b int) bool {
-	u, v := in.HW.Units[a], in.HW.Units[b]
-	read, write := in.App.Through(d.System, u)
-	read2, write2 := in.App.Through(d.System, v)
-	return u.Bus == v.Bus && u.Cost() <= v.Cost() && u.Capacity >= v.Capacity && (v.Volatile || !u.Volatile) &&
-		read.RateR >= read2.RateR && read.GapR <= read2.GapR && write.RateW >= write2.RateW && write.GapW <= write2.GapW
 }

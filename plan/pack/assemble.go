@@ -40,7 +40,7 @@ func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solut
 		if wanted[i] && hosted > 0 {
 			scale = l.Amount / hosted
 		}
-		if wanted[i] && scale < 1 && slices.Min(l.Demand) < 0 {
+		if wanted[i] && scale < 1 && l.serves() {
 			scale = 1 // what it gives may be needed
 		}
 		for k, c := range contents {

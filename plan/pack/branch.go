@@ -10,6 +10,8 @@ import (
 type cut struct {
 	below, above terms
 	weight       float64 // the fraction that is cut, in money
+	others       []int   // of a choice: all options but the one that is taken most
+	whole        float64 // how much that one is taken
 }
 
 // parted makes two nodes of one where the relaxation is not whole, and says
@@ -54,7 +56,7 @@ func (t *tree) fractional(at terms, rel relaxation) []cut {
 		}
 		r.least, r.k = false, int(math.Floor(sum))
 		if frac := math.Abs(sum - math.Round(sum)); frac > integral {
-			out = append(out, cut{at.with(r), at.with(r.contrary()), frac * (1 + r.waste)})
+			out = append(out, cut{below: at.with(r), above: at.with(r.contrary()), weight: frac * (1 + r.waste)})
 		}
 	}
 	return out
@@ -77,7 +79,8 @@ func (t *tree) undecided(at terms, rel relaxation) []cut {
 			}
 		}
 		frac := min(rel.takes[o], 1-rel.takes[o])
-		out = append(out, cut{at.without(o), at.without(others...), frac * (1 + t.optionCost(o, rel.dual))})
+		out = append(out, cut{below: at.without(o), above: at.without(others...), weight: frac * (1 + math.Abs(t.optionCost(o, rel.dual))),
+			others: others, whole: rel.takes[o]})
 	}
 	return out
 }

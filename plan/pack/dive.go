@@ -25,15 +25,20 @@ func (t *tree) dives(at terms, rel relaxation) {
 	}
 }
 
-// decide takes, choice by choice, the option that the relaxation takes most.
+// decide takes, choice by choice, the option that the relaxation takes most,
+// and at once all that it takes nearly whole.
 func (t *tree) decide(at terms, rel relaxation) (terms, relaxation) {
 	for !t.stop() {
 		cuts := t.undecided(at, rel)
 		if len(cuts) == 0 {
 			break
 		}
-		best := slices.MaxFunc(cuts, func(a, b cut) int { return cmp.Compare(a.weight, b.weight) })
-		at = best.above
+		slices.SortStableFunc(cuts, func(a, b cut) int { return cmp.Compare(b.whole, a.whole) })
+		for k, c := range cuts {
+			if k == 0 || c.whole > 0.8 {
+				at = at.without(c.others...)
+			}
+		}
 		rel = t.relax(at, nil, math.Inf(1), 0)
 	}
 	return at, rel
@@ -83,7 +88,7 @@ func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
 	rest := make([]float64, len(wanted))
 	nothing := true
 	for i, w := range wanted {
-		if w {
+		if w && t.sign[i] > 0 { // what serves others is there as they need it
 			rest[i] = max(0, t.rest(i, done))
 			nothing = nothing && rest[i] <= slack*t.p.Loads[i].Amount
 		}
@@ -94,6 +99,7 @@ func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
 	var best []stock
 	limit := t.cost - costOf(done)
 	for k, s := range t.shapes {
+		s.focus(wanted)
 		f := s.newSearch()
 		f.floor = s.cost - limit // what it is worth is what it costs, below zero
 		f.budget, f.haste, f.stop = hostBudget, hostBudget/2, t.stop

@@ -52,6 +52,7 @@ type master struct {
 	options  [][]int   // loads of each option, counted through all choices
 	first    []int     // option of each choice, and the end
 	always   []bool    // by load: hosted whatever is chosen
+	sign     []float64 // by load: 1 if at least its amount must be hosted, -1 if at most (see serves)
 	dear     []float64 // by load: more than an amount of 1 ever costs
 	fine     float64   // what breaking a rule by one costs, times the penalty
 	penalty  float64   // factor on all that must not happen; it grows where it does
@@ -96,6 +97,12 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 	for _, optional := range p.optional() {
 		m.always = append(m.always, !optional)
 	}
+	for i, l := range p.Loads {
+		m.sign = append(m.sign, 1)
+		if !m.always[i] && l.serves() {
+			m.sign[i] = -1
+		}
+	}
 	return m, nil
 }
 
@@ -124,11 +131,19 @@ func (m *master) learn(shape int, f filling) bool {
 // until none is found. That there is none is proved only when the cost has come
 // down no further than the goal, and only as far as it takes to have a bound at
 // the goal: a node below is parted all the same.
+//
+// Duals of a program with few fillings swing widely, so that they are first
+// mixed with those of the best bound so far, which lie near the end.
 func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxation {
 	lp := m.program(t, done)
 	wanted := m.wanted(t)
 	spent := costOf(done)
-	var rel relaxation
+	rel := relaxation{bound: math.Inf(-1)}
+	try := func(dual []float64, budget int) {
+		if bound := spent + m.prove(lp, dual, t, done, budget); bound > rel.bound {
+			rel.bound, rel.dual = bound, dual
+		}
+	}
 	for built := 0; ; {
 		for ; built < len(m.cols); built++ {
 			lp.add(m.cols[built].cost, m.row(m.cols[built], t, wanted))
@@ -136,18 +151,26 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 		lp.minimise()
 		rel.cost = spent + lp.objective()
 		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
-		rel.bound, rel.dual = m.prove(lp, 1, t, done, findBudget)
-		rel.bound += spent
-		if len(m.cols) > built && !m.stop() {
-			continue
+		dual := lp.prices(1)
+		if rel.dual != nil {
+			mixed := make([]float64, len(dual))
+			axpy(1-mix, dual, mixed)
+			axpy(mix, rel.dual, mixed)
+			try(mixed, findBudget)
 		}
-		if rel.bound >= goal || rel.cost < goal+loss {
+		if len(m.cols) == built {
+			try(dual, findBudget)
+		}
+		if rel.bound >= goal || m.stop() {
 			break
 		}
-		shrink := (rel.cost - spent) / (goal + loss - spent)
-		if bound, dual := m.prove(lp, shrink, t, done, budget); spent+bound > rel.bound {
-			rel.bound, rel.dual = spent+bound, dual
+		if len(m.cols) > built {
+			continue
 		}
+		if rel.cost < goal+loss {
+			break
+		}
+		try(lp.prices((rel.cost-spent)/(goal+loss-spent)), budget)
 		if len(m.cols) == built || m.stop() {
 			rel.tried = true
 			break
@@ -156,6 +179,9 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	m.read(lp, &rel)
 	return rel
 }
+
+// mix is the part of the best duals so far in those that are tried first.
+const mix = 0.6
 
 // read takes the amounts out of the linear program.
 func (m *master) read(lp *simplex, rel *relaxation) {
@@ -207,7 +233,7 @@ func (m *master) program(t terms, done []stock) *simplex {
 		} else {
 			left -= l.Amount // which the option demands
 		}
-		right = append(right, left)
+		right = append(right, m.sign[i]*left)
 		short = append(short, m.price(i)*m.penalty)
 	}
 	for range m.p.Choices {
@@ -229,7 +255,7 @@ func (m *master) program(t terms, done []stock) *simplex {
 			if at := m.first[k] + o; !m.banned(t, at) {
 				col[len(m.p.Loads)+k] = 1
 				for _, i := range m.options[at] {
-					col[i] = -m.p.Loads[i].Amount
+					col[i] = -m.sign[i] * m.p.Loads[i].Amount
 				}
 			}
 			lp.add(0, col)
@@ -271,7 +297,9 @@ func (m *master) row(c column, t terms, wanted []bool) []float64 {
 		}
 	}
 	out := make([]float64, n, n+len(t.rules))
-	copy(out, c.y)
+	for i, y := range c.y {
+		out[i] = m.sign[i] * y
+	}
 	for _, r := range t.rules {
 		out = append(out, r.sign()*r.of(c))
 	}
@@ -279,16 +307,14 @@ func (m *master) row(c column, t terms, wanted []bool) []float64 {
 }
 
 // prove gives a lower bound of the linear program over all fillings, known or
-// not: its duals, shrunk, price what is to be covered, and no filling is worth
-// much more than it costs at them. Fillings that are, it learns. The bound
+// not: duals price what is to be covered, and no filling is worth much more
+// than it costs at them. Fillings that are, it learns. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *simplex, shrink float64, t terms, done []stock, budget int) (float64, []float64) {
-	dual, bound := make([]float64, lp.m), 0.0
-	loads := len(m.p.Loads)
-	for r, d := range lp.dual {
-		dual[r] = min(max(0, d), lp.short[r]) / shrink
+func (m *master) prove(lp *simplex, dual []float64, t terms, done []stock, budget int) float64 {
+	bound, loads := 0.0, len(m.p.Loads)
+	for r, d := range dual {
 		if r < loads || r >= loads+len(m.p.Choices) {
-			bound += dual[r] * lp.right[r]
+			bound += d * lp.right[r]
 		}
 	}
 	for k := range m.p.Choices {
@@ -302,13 +328,13 @@ func (m *master) prove(lp *simplex, shrink float64, t terms, done []stock, budge
 		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
 		excess = max(excess, f.run()-cost)
 		m.work += budget - max(0, f.budget)
-		for _, v := range f.finds[max(0, len(f.finds)-3):] {
+		for _, v := range append(f.finds[max(0, len(f.finds)-3):], f.also...) {
 			m.learn(k, v)
 		}
 	}
 	// A solution of n servers costs at least bound - n excess, and at least n
 	// times the cheapest server.
-	return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), dual
+	return max(bound-excess*m.most, bound/(1+excess/m.cheapest))
 }
 
 // cheapestOption is what the cheapest option of a choice costs at these duals.
@@ -322,10 +348,20 @@ func (m *master) cheapestOption(t terms, choice int, dual []float64) float64 {
 	return least
 }
 
+// alone is what an option costs if each of its loads is hosted by itself.
+func (m *master) alone(option int) float64 {
+	sum := 0.0
+	for _, i := range m.options[option] {
+		sum += m.dear[i] * m.p.Loads[i].Amount
+	}
+	return sum
+}
+
+// optionCost is what the loads of an option cost at these duals.
 func (m *master) optionCost(option int, dual []float64) float64 {
 	sum := 0.0
 	for _, i := range m.options[option] {
-		sum += dual[i] * m.p.Loads[i].Amount
+		sum += m.sign[i] * dual[i] * m.p.Loads[i].Amount
 	}
 	return sum
 }
@@ -345,13 +381,14 @@ func (m *master) wanted(t terms) []bool {
 
 // search looks for the filling of a shape that is worth most at these duals.
 func (m *master) search(k int, s *shape, dual []float64, t terms, done []stock) *search {
+	wanted := m.wanted(t)
+	s.focus(wanted)
 	f := s.newSearch()
 	f.floor = s.cost
-	for i, wanted := range m.wanted(t) {
-		f.worth[i] = dual[i]
-		f.hi[i] = min(f.hi[i], max(0, m.rest(i, done)))
-		if !wanted {
-			f.hi[i] = 0
+	for i, w := range wanted {
+		if w {
+			f.worth[i] = m.sign[i] * dual[i]
+			f.hi[i] = min(f.hi[i], max(0, m.rest(i, done)))
 		}
 	}
 	for j, r := range t.rules {

@@ -21,6 +21,7 @@ package pack
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Problem says what is to be hosted and what it may be hosted on.
@@ -53,6 +54,10 @@ type Load struct {
 	Amount float64   // of it, over all servers; best such that a server holds about 1
 	Demand []float64 // of an amount of 1; negative is what it gives
 }
+
+// serves says whether a load gives something to others. Of those that are of
+// an option there is no more than their amount: none unless it is taken.
+func (l Load) serves() bool { return slices.Min(append([]float64{0}, l.Demand...)) < 0 }
 
 // A Choice is a decision that is made once for all servers.
 type Choice struct {

@@ -21,8 +21,12 @@ type search struct {
 	constant float64 // worth of what every filling of the box has bought
 	best     float64
 	finds    []filling // each worth more than the one before
+	also     []filling // some that are worth more than floor
 	open     float64   // bound of the best box not looked into
 }
+
+// mostAlso is how many fillings of interest are kept beside the best.
+const mostAlso = 8
 
 // A bonus is worth something to every filling within its limits (see rule).
 type bonus struct {
@@ -86,10 +90,16 @@ func (s *search) load() bool {
 		}
 		j := s.at[c]
 		switch {
+		case !s.live(c):
+			if s.lo[c] > 0 {
+				return false
+			}
 		case s.own[c] >= 0: // what is bought in any case
 			constant += s.worth[c] * s.lo[c]
-			for k, r := range s.rows {
-				lp.room[k] -= s.use[c][r] * s.lo[c]
+			if s.lo[c] > 0 {
+				for k, r := range s.rows {
+					lp.room[k] -= s.use[c][r] * s.lo[c]
+				}
 			}
 		case c < s.loads && off[c]:
 			if s.lo[c] > 0 {
@@ -127,6 +137,8 @@ func (s *search) load() bool {
 // amount is how much of component c the solution of the box has.
 func (s *search) amount(c int) float64 {
 	switch {
+	case !s.live(c):
+		return 0
 	case s.own[c] >= 0:
 		p := s.pairs[s.own[c]]
 		return s.lo[c] + s.lp.value(s.at[s.own[c]]+1)/p.each
@@ -316,6 +328,9 @@ func (s *search) weigh(f filling) float64 {
 		if within(b.limits, f.v) {
 			worth += b.worth
 		}
+	}
+	if worth > s.floor && len(s.also) < mostAlso {
+		s.also = append(s.also, f)
 	}
 	if worth > s.best {
 		s.best = worth

@@ -23,12 +23,14 @@ type shape struct {
 	tol    []float64
 	most   []float64 // no filling worth having holds more of a component
 
-	pairs []pair    // by load
-	own   []int     // by purchase component: the load whose pair it is; -1: none
-	rows  []int     // resources that are rows of the search: those of pairs are not
-	sizes []float64 // the measure of each resource
-	bare  []bool    // by resource: no row of the search
-	lp    *box
+	pairs  []pair    // by load
+	own    []int     // by purchase component: the load whose pair it is; -1: none
+	rows   []int     // resources that are rows of the search: those of pairs are not
+	sizes  []float64 // the measure of each resource
+	bare   []bool    // by resource: no row of the search
+	moves  [][]int   // by component: the resources it takes or gives
+	wanted []bool    // by load: part of lp
+	lp     *box
 	// switches are purchases of which one is enough for all loads that need
 	// it, such as the presence of a storage system: those loads, by component.
 	switches map[int][]int
@@ -86,9 +88,22 @@ func newShape(p *Problem, server int) (*shape, error) {
 	for r := range s.room {
 		s.sizes = append(s.sizes, max(s.size(r), 1e-300))
 	}
+	for _, u := range s.use {
+		var moves []int
+		for r, x := range u {
+			if x != 0 {
+				moves = append(moves, r)
+			}
+		}
+		s.moves = append(s.moves, moves)
+	}
 	s.toggle()
 	s.pair()
-	s.build()
+	all := make([]bool, s.loads)
+	for i := range all {
+		all[i] = true
+	}
+	s.build(all)
 	return s, nil
 }
 
@@ -160,7 +175,7 @@ func (s *shape) useful(c int) float64 {
 	m := 0.0
 	for r, u := range s.use[c] {
 		if u < 0 {
-			m = max(m, math.Ceil((s.sum(r, 1)-s.room[r]-s.tol[r])/-u-integral))
+			m = max(m, math.Ceil((s.sum(r, 1)-s.room[r]-s.tol[r])/-u*(1-slack)))
 		}
 	}
 	return m
@@ -272,19 +287,23 @@ func (s *shape) gives(c int) int {
 	return n
 }
 
-// build lays out the linear program of a search. A load y that has a pair is
+// build lays out the linear program of a search for the loads that are wanted. A load y that has a pair is
 // two columns: up to what the least number of its purchase has room for, and
 // beyond that with the purchase, in fractions of it, for company. So the row
 // of the pair is not needed.
-func (s *shape) build() {
+func (s *shape) build(wanted []bool) {
+	s.wanted = slices.Clone(wanted)
 	s.at = make([]int, s.len())
 	n := 0
 	for c := range s.use {
-		s.at[c] = n
+		s.at[c] = -1
 		switch {
+		case !s.live(c):
 		case c < s.loads && s.pairs[c].purchase >= 0:
+			s.at[c] = n
 			n += 2
 		case s.own[c] < 0:
+			s.at[c] = n
 			n++
 		}
 	}
@@ -292,7 +311,7 @@ func (s *shape) build() {
 	for k, r := range s.rows {
 		scale := 1 / s.sizes[r]
 		for c, u := range s.use {
-			if s.own[c] >= 0 {
+			if s.at[c] < 0 {
 				continue
 			}
 			s.lp.use[k*n+s.at[c]] = u[r] * scale
@@ -303,6 +322,21 @@ func (s *shape) build() {
 		}
 	}
 	s.lp.begin()
+}
+
+// live says whether a component is of any use to the loads that are wanted.
+func (s *shape) live(c int) bool {
+	if c < s.loads {
+		return s.wanted[c]
+	}
+	return s.own[c] < 0 || s.wanted[s.own[c]]
+}
+
+// focus leaves loads that are not wanted out of the searches to come.
+func (s *shape) focus(wanted []bool) {
+	if !slices.Equal(s.wanted, wanted) {
+		s.build(wanted)
+	}
 }
 
 // costOf is the price of the server with purchases v.
@@ -316,24 +350,26 @@ func (s *shape) costOf(v []int) float64 {
 
 // holds says whether no resource of the server is exceeded.
 func (s *shape) holds(f filling) bool {
+	taken := make([]float64, len(s.room))
+	for c, y := range f.y {
+		s.take(taken, c, y)
+	}
+	for k, n := range f.v {
+		s.take(taken, s.loads+k, float64(n))
+	}
 	for r, room := range s.room {
-		if s.taken(f, r) > room+8*s.tol[r] {
+		if taken[r] > room+8*s.tol[r] {
 			return false
 		}
 	}
 	return true
 }
 
-// taken is what a filling takes of a resource, less what it gives.
-func (s *shape) taken(f filling, r int) float64 {
-	sum := 0.0
-	for c, y := range f.y {
-		sum += s.use[c][r] * y
-	}
-	for k, n := range f.v {
-		if n != 0 {
-			sum += s.use[s.loads+k][r] * float64(n)
+// take adds what an amount of a component takes of each resource.
+func (s *shape) take(taken []float64, c int, amount float64) {
+	if amount != 0 {
+		for _, r := range s.moves[c] {
+			taken[r] += s.use[c][r] * amount
 		}
 	}
-	return sum
 }

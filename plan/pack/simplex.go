@@ -80,6 +80,15 @@ func (lp *simplex) minimise() bool {
 	return true
 }
 
+// prices are the duals within their limits, shrunk.
+func (lp *simplex) prices(shrink float64) []float64 {
+	out := make([]float64, lp.m)
+	for r, d := range lp.dual {
+		out[r] = min(max(0, d), lp.short[r]) / shrink
+	}
+	return out
+}
+
 // objective is the least cost found.
 func (lp *simplex) objective() float64 {
 	sum := 0.0

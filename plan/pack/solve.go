@@ -103,7 +103,7 @@ func (t *tree) start(full []stock) error {
 	for k := range t.p.Choices {
 		best, least := -1, math.Inf(1)
 		for o := t.first[k]; o < t.first[k+1]; o++ {
-			if c := t.optionCost(o, t.dear); c < least {
+			if c := t.alone(o); c < least {
 				best, least = o, c
 			}
 		}
@@ -122,7 +122,7 @@ func (t *tree) start(full []stock) error {
 	var stocks []stock
 	possible := true
 	for i, w := range wanted {
-		if !w || t.p.Loads[i].Amount == 0 {
+		if !w || t.p.Loads[i].Amount == 0 || t.sign[i] < 0 {
 			continue
 		}
 		s, each := t.full(i, wanted)
@@ -163,19 +163,19 @@ func (s *shape) fill(i int, wanted []bool) (filling, bool) {
 	if s.most[i] <= 0 {
 		return filling{}, false
 	}
+	alone := make([]bool, s.loads) // others only as far as they serve it
+	for c := range alone {
+		alone[c] = c == i || s.gives(c) > 0 && wanted[c]
+	}
+	s.focus(alone)
 	f := s.newSearch()
 	dearest := 1.0
 	for c, p := range s.price {
 		dearest += p * s.most[c]
 	}
 	f.worth[i] = 10 * dearest / s.most[i]
-	for c := range s.loads { // others only as far as they serve it
-		if c != i && (s.gives(c) == 0 || !wanted[c]) {
-			f.hi[c] = 0
-		}
-	}
 	f.floor = math.Inf(-1)
-	f.budget, f.haste = findBudget, findHaste
+	f.budget, f.haste = findBudget, findBudget-findHaste
 	f.run()
 	for k := len(f.finds) - 1; k >= 0; k-- {
 		if f.finds[k].y[i] > integral*s.most[i] {

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -68,21 +69,50 @@ func (q nodes) bound() float64 {
 // proven lower bound.
 func (t *tree) grow() float64 {
 	root := terms{banned: t.unfit()}
-	t.push(&node{terms: root, bound: t.rootBound(root)})
+	if few := t.promising(root); few.banned != nil {
+		t.dives(few, t.relax(few, nil, math.Inf(1), 0))
+	}
+	root, bound := t.rootBound(root)
+	t.push(&node{terms: root, bound: bound})
 	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
 	return min(t.cost, t.open.bound(), t.leftover)
 }
 
+// promising rules out all but the few options of each choice that cost least
+// by themselves, for a good solution to begin with. It rules out none where
+// there are few anyway.
+func (t *tree) promising(at terms) terms {
+	const few = 4
+	var out []int
+	for k := range t.p.Choices {
+		var open []int
+		for o := t.first[k]; o < t.first[k+1]; o++ {
+			if !at.banned[o] {
+				open = append(open, o)
+			}
+		}
+		slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(t.alone(a), t.alone(b)) })
+		out = append(out, open[min(few, len(open)):]...)
+	}
+	if out == nil {
+		return terms{}
+	}
+	return at.without(out...)
+}
+
 // rootBound finds the fillings that matter to the linear program without any
-// rules, and proves its bound as well as the budget allows.
-func (t *tree) rootBound(root terms) float64 {
-	goal := math.Inf(1)
-	for {
+// rules, proves its bound as well as the budget allows, and rules out the
+// options that are too dear.
+func (t *tree) rootBound(root terms) (terms, float64) {
+	best := 0.0
+	for goal := math.Inf(1); ; {
 		rel := t.relax(root, nil, goal, firstBudget)
+		best = max(best, t.raise(rel.bound))
+		root = t.narrow(root, rel)
 		if rel.cost >= goal || t.stop() { // no further down: proved or given up
-			return t.raise(rel.bound)
+			return root, best
 		}
 		goal = rel.cost * (1 - 1e-6)
 	}
