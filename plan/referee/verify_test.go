@@ -11,7 +11,8 @@ import (
 )
 
 // verify checks a plan against the docs: what every server holds fits into it and
-// is paid for, it carries the shares it is given, and they add up to the whole load.
+// is paid for, it carries the shares it is given, and they add up to the whole
+// load. A share is taken to the tolerance: less than that of a load is none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
 	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
 	total, covered := 0.0, make([]float64, len(v.loads))
@@ -66,7 +67,7 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 			return 0, nil, err
 		}
 		shares, q.most = append(shares, x), append(q.most, 1)
-		kinds[btoi(l.tasks == nil)] = kinds[btoi(l.tasks == nil)] || x > 0
+		kinds[btoi(l.tasks == nil)] = kinds[btoi(l.tasks == nil)] || x > tolerance
 	}
 	if kinds[0] && kinds[1] && !colocate {
 		return 0, nil, fmt.Errorf("tasks and remote data on one server")
@@ -87,9 +88,9 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 	for r, free := range stock.limits(q, float64(s.CPUs), memory) {
 		used := 0.0
 		for j, x := range shares {
-			used += x * stock.use[j][r]
+			used += (x - tolerance) * stock.use[j][r]
 		}
-		if used > free+tolerance*(1+math.Abs(free)) {
+		if used > free*(1+forgiven) {
 			return 0, nil, fmt.Errorf("resource %d (cores, network, memory, buses, by phase): %g of %g", r, used, free)
 		}
 	}
@@ -129,7 +130,7 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
 		}
 	}
-	if l.tasks != nil && x > 0 && instances < max(1, up(x*l.instances)) {
+	if l.tasks != nil && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
 		return x, fmt.Errorf("%d instances of %s for %g of it", instances, l.name, x)
 	}
 	for ph := range q.held {
@@ -138,7 +139,7 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 	for _, c := range l.copies {
 		name, unit := app.Datasets[c.dataset].Name, hw.Units[c.unit].Name
 		n := s.Datasets[name][unit]
-		if n < instances*c.perInstance || float64(n) < x*c.units*(1-tolerance) || x > 0 && n == 0 {
+		if n < instances*c.perInstance || float64(n) < (x-tolerance)*c.units || x > tolerance && n == 0 {
 			return x, fmt.Errorf("%d %s of %s for %g of it and %d instances", n, unit, name, x, instances)
 		}
 		left[unit] -= n
