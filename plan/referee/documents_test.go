@@ -139,30 +139,35 @@ func (d documents) clone() documents {
 	return d
 }
 
+// text writes a whole document.
+func (e *element) text(yaml bool) string {
+	var b strings.Builder
+	switch {
+	case !yaml:
+		e.xml(&b, "")
+	case e.name == "slas": // the document is the list
+		b.WriteString("slas:\n")
+		for _, k := range e.kids {
+			var one strings.Builder
+			k.yaml(&one, "  ")
+			fmt.Fprintf(&b, "-%s", strings.TrimPrefix(one.String(), " "))
+		}
+	default:
+		fmt.Fprintf(&b, "%s:\n", e.name)
+		e.yaml(&b, "  ")
+	}
+	return b.String()
+}
+
 // files gives names and texts, application first.
 func (d documents) files() [3][2]string {
 	var out [3][2]string
 	for i, e := range []*element{d.app, d.hw, d.sla} {
-		var b strings.Builder
-		name := []string{"app", "hw", "sla"}[i]
-		switch {
-		case !d.yaml[i]:
-			e.xml(&b, "")
-			name += ".xml"
-		case e.name == "slas":
-			b.WriteString("slas:\n")
-			for _, k := range e.kids {
-				var one strings.Builder
-				k.yaml(&one, "  ")
-				fmt.Fprintf(&b, "-%s", strings.TrimPrefix(one.String(), " "))
-			}
-			name += ".yaml"
-		default:
-			fmt.Fprintf(&b, "%s:\n", e.name)
-			e.yaml(&b, "  ")
-			name += ".yaml"
+		ending := ".xml"
+		if d.yaml[i] {
+			ending = ".yaml"
 		}
-		out[i] = [2]string{name, b.String()}
+		out[i] = [2]string{[]string{"app", "hw", "sla"}[i] + ending, e.text(d.yaml[i])}
 	}
 	return out
 }
@@ -435,7 +440,7 @@ func (w writer) job(sla, app *element, tasks []*element) {
 		size, unit, least = "100K", "", 0.5
 	}
 	sla.add(el("sla", "job", size, "time", w.number(100, 2000)+"s"))
-	parsed, err := spec.ReadApplication("app.xml", []byte(documents{app: app, hw: app, sla: app}.files()[0][1]))
+	parsed, err := spec.ReadApplication("app.xml", []byte(app.text(false)))
 	if err != nil {
 		panic(err)
 	}
