@@ -66,48 +66,54 @@ func newCover(fills []filling, loads int) *cover {
 	for _, f := range fills {
 		c.add(f)
 	}
-	count := func(of func(f filling) int) {
-		w := make([]float64, len(fills))
-		any := false
-		for i, f := range fills {
-			w[i] = float64(of(f))
-			any = any || w[i] != 0
-		}
-		if any {
-			c.counts = append(c.counts, w)
-		}
-	}
 	var ok bool
 	if _, c.bound, ok = c.relax(nil); !ok {
 		c.bound = math.Inf(1)
 		return c
 	}
+	c.countAll()
+	return c
+}
+
+// countAll lists the sums to branch on, the ones that say most first.
+func (c *cover) countAll() {
+	first := c.fills[0]
 	of := []func(f filling) int{func(f filling) int { return f.cpus }}
-	for j := range loads {
+	for j := range c.loads {
 		of = append(of, func(f filling) int { return btoi(f.most[j] > 0) }, func(f filling) int { return f.instances[j] })
 	}
-	for u := range fills[0].units {
+	for u := range first.units {
 		of = append(of, func(f filling) int { return f.units[u] })
 	}
-	for m := range fills[0].memory {
+	for m := range first.memory {
 		of = append(of, func(f filling) int { return f.memory[m] })
 	}
-	servers := slices.MaxFunc(fills, func(a, b filling) int { return a.server - b.server }).server + 1
-	count(func(filling) int { return 1 })
+	servers := slices.MaxFunc(c.fills, func(a, b filling) int { return a.server - b.server }).server + 1
+	c.count(func(filling) int { return 1 })
 	for s := range servers {
-		count(func(f filling) int { return btoi(f.server == s) })
+		c.count(func(f filling) int { return btoi(f.server == s) })
 	}
 	for _, n := range of {
-		count(n)
+		c.count(n)
 	}
-	for s := range servers { // servers of a type with at least so much of something
+	for s := range servers { // servers of a type with more than so much of something
 		for _, n := range of {
-			for at := range n(slices.MaxFunc(fills, func(a, b filling) int { return n(a) - n(b) })) {
-				count(func(f filling) int { return btoi(f.server == s && n(f) > at) })
+			for at := range n(slices.MaxFunc(c.fills, func(a, b filling) int { return n(a) - n(b) })) {
+				c.count(func(f filling) int { return btoi(f.server == s && n(f) > at) })
 			}
 		}
 	}
-	return c
+}
+
+// count adds a sum, unless it is always 0.
+func (c *cover) count(of func(f filling) int) {
+	weights := make([]float64, len(c.fills))
+	for i, f := range c.fills {
+		weights[i] = float64(of(f))
+	}
+	if slices.Max(weights) > 0 {
+		c.counts = append(c.counts, weights)
+	}
 }
 
 func btoi(b bool) int {
