@@ -160,14 +160,13 @@ func (s *shape) fits(c int) float64 {
 	m := math.Inf(1)
 	for r, u := range s.use[c] {
 		if u > 0 {
-			have := s.room[r] + s.sum(r, -1)
-			if have <= s.tol[r] {
-				return 0
-			}
-			m = min(m, (have+s.tol[r])/u)
+			m = min(m, (s.room[r]+s.sum(r, -1)+s.tol[r])/u)
 		}
 	}
-	return max(m, 0)
+	if m < 1e-7*min(1, s.most[c]) {
+		return 0 // it is but the tolerance that has room for it
+	}
+	return m
 }
 
 // useful is how many of purchase c there is a demand for.

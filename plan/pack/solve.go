@@ -173,14 +173,11 @@ func (s *shape) fill(i int, wanted []bool) (filling, bool) {
 	for c, p := range s.price {
 		dearest += p * s.most[c]
 	}
-	f.worth[i] = 10 * dearest / s.most[i]
-	f.floor = math.Inf(-1)
-	f.budget, f.haste = findBudget, findBudget-findHaste
+	f.worth[i] = 1e4 * dearest / s.most[i] // far more than all that it may need
+	f.budget, f.haste = proveBudget, proveBudget-findHaste
 	f.run()
-	for k := len(f.finds) - 1; k >= 0; k-- {
-		if f.finds[k].y[i] > integral*s.most[i] {
-			return f.finds[k], true
-		}
+	if n := len(f.finds); n > 0 {
+		return f.finds[n-1], true
 	}
 	return filling{}, false
 }

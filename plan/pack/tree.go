@@ -140,7 +140,7 @@ func (t *tree) push(n *node) {
 // offer keeps a solution if it is the best so far, and says whether it is.
 func (t *tree) offer(stocks []stock, taken []int) bool {
 	c := costOf(stocks)
-	if c >= t.cost*(1-1e-12) {
+	if c >= t.cost*(1-1e-12) || !t.covers(stocks, taken) {
 		return false
 	}
 	t.best, t.taken, t.cost = stocks, taken, c
@@ -148,6 +148,17 @@ func (t *tree) offer(stocks []stock, taken []int) bool {
 		t.most = c / t.cheapest
 	}
 	return true
+}
+
+// covers says whether a solution hosts all that the options it takes ask for:
+// of what a relaxation rounds to, rounding errors may be the reason.
+func (t *tree) covers(stocks []stock, taken []int) bool {
+	for i, w := range t.hosts(taken) {
+		if w && t.sign[i] > 0 && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
+			return false
+		}
+	}
+	return len(taken) == len(t.p.Choices)
 }
 
 // goal is the least cost that is of no interest any more.
