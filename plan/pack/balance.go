@@ -27,6 +27,9 @@ func (t *tree) balance() {
 				return
 			}
 		}
+		if !t.covers(groups, t.taken) {
+			return // rounding errors led astray
+		}
 		t.best = slices.Clone(groups)
 		if !b.freeze() {
 			return
