@@ -25,9 +25,10 @@ type box struct {
 }
 
 const (
-	boxTol    = 1e-9
-	boxRenew  = 150
-	boxPivots = 2000
+	boxTol      = 1e-9
+	boxRenew    = 150
+	boxPatience = 300 // pivots before it begins anew
+	boxPivots   = 2000
 )
 
 // newBox takes rows in a measure in which rooms and uses are about 1.
@@ -113,7 +114,8 @@ func (b *box) turn(r, j int) {
 	b.age++
 }
 
-// solve finds an optimum and says whether there is any solution.
+// solve finds an optimum and says whether there is any solution. Where ties
+// lead it round in a circle it begins anew and takes the first of equals.
 func (b *box) solve() bool {
 	if b.age > boxRenew {
 		b.renew()
@@ -121,8 +123,16 @@ func (b *box) solve() bool {
 	b.slacks()
 	b.price()
 	b.settle()
-	for range boxPivots {
-		r, up := b.leaving()
+	for k := range boxPivots {
+		if k == boxPatience {
+			b.begin()
+		}
+		if k >= boxPatience && (k-boxPatience)%boxRenew == 0 {
+			b.renew()
+			b.price()
+			b.settle()
+		}
+		r, up := b.leaving(k >= boxPatience)
 		if r < 0 {
 			b.duals()
 			return true
@@ -192,8 +202,9 @@ func (b *box) settle() {
 	}
 }
 
-// leaving finds the basic column furthest beyond a limit; up says which one.
-func (b *box) leaving() (r int, up bool) {
+// leaving finds the basic column furthest beyond a limit, or the first that is;
+// up says which limit.
+func (b *box) leaving(first bool) (r int, up bool) {
 	r, most := -1, 0.0
 	for i, k := range b.basis {
 		tol := boxTol * (1 + math.Abs(b.level[i]))
@@ -202,6 +213,9 @@ func (b *box) leaving() (r int, up bool) {
 		}
 		if under := b.lo[k] - b.level[i]; under > tol && under > most {
 			r, up, most = i, false, under
+		}
+		if first && r >= 0 {
+			break
 		}
 	}
 	return r, up

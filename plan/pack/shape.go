@@ -347,28 +347,30 @@ func (s *shape) costOf(v []int) float64 {
 	return sum
 }
 
-// holds says whether no resource of the server is exceeded.
+// holds says whether no resource of the server is exceeded, in the measure of
+// all that moves there.
 func (s *shape) holds(f filling) bool {
-	taken := make([]float64, len(s.room))
+	taken, moved := make([]float64, len(s.room)), make([]float64, len(s.room))
+	take := func(c int, amount float64) {
+		for _, r := range s.moves[c] {
+			taken[r] += s.use[c][r] * amount
+			moved[r] += math.Abs(s.use[c][r] * amount)
+		}
+	}
 	for c, y := range f.y {
-		s.take(taken, c, y)
+		if y != 0 {
+			take(c, y)
+		}
 	}
 	for k, n := range f.v {
-		s.take(taken, s.loads+k, float64(n))
+		if n != 0 {
+			take(s.loads+k, float64(n))
+		}
 	}
 	for r, room := range s.room {
-		if taken[r] > room+8*s.tol[r] {
+		if taken[r] > room+8*max(s.tol[r], slack*moved[r]) {
 			return false
 		}
 	}
 	return true
-}
-
-// take adds what an amount of a component takes of each resource.
-func (s *shape) take(taken []float64, c int, amount float64) {
-	if amount != 0 {
-		for _, r := range s.moves[c] {
-			taken[r] += s.use[c][r] * amount
-		}
-	}
 }
