@@ -31,6 +31,24 @@ func (a Architecture) Equal(b Architecture) bool {
 	return true
 }
 
+// open is the architecture as choices of one option each.
+func (a Architecture) open() [][]Choice {
+	out := make([][]Choice, len(a))
+	for d, c := range a {
+		out[d] = []Choice{c}
+	}
+	return out
+}
+
+// copies are those of a dataset that lies as chosen.
+func (c Choice) copies(dataset int) []Copy {
+	store := Copy{Dataset: dataset, Behind: c.Cache != NoCache, Unit: c.Store}
+	if !store.Behind {
+		return []Copy{store}
+	}
+	return []Copy{store, {Dataset: dataset, Cache: true, Unit: c.Cache}}
+}
+
 // Names spells a choice: "7.2KDisk", or "7.2KDisk + DRAM" with a cache.
 func (c Choice) Names(h spec.Hardware) string {
 	if c.Cache == NoCache {

@@ -9,11 +9,7 @@ import (
 // memory rounded up over the whole cluster instead of by server, and servers
 // for the scarcest of their limits. It is cheap, so that most architectures
 // need not be packed.
-func (n Needs) Bound(in Input, colocate bool) float64 { return n.bound(in, colocate, false) }
-
-// bound is Bound, or (least) one that also holds for needs with more instances
-// than these: nothing is then made of how many instances a server has room for.
-func (n Needs) bound(in Input, colocate, least bool) float64 {
+func (n Needs) Bound(in Input, colocate bool) float64 {
 	data, tasks := newTotals(in, n), newTotals(in, n)
 	if colocate {
 		tasks = data
@@ -22,7 +18,7 @@ func (n Needs) bound(in Input, colocate, least bool) float64 {
 		data.tier(t)
 	}
 	for _, r := range n.Roles {
-		tasks.role(r, least)
+		tasks.role(r)
 	}
 	if colocate {
 		data.system = 0 // tasks may stand alone
@@ -59,7 +55,7 @@ func (t *totals) tier(tier Tier) {
 	t.any = true
 	t.units(tier.Unit, float64(tier.Units))
 	for p := range t.cpu {
-		t.cpu[p] += tier.CPU[p]
+		t.cpu[p] += tier.CPU[p] + t.in.data(tier.Copy).CPUPerUnit*float64(tier.Units)
 		t.net[p] += tier.Net[p]
 	}
 	system := 0.0
@@ -67,63 +63,36 @@ func (t *totals) tier(tier Tier) {
 		system = s.MemoryPerServer
 	}
 	t.system = min(t.system, system)
-	v := func(p int) (cpu, net float64) { return tier.CPU[p], tier.Net[p] }
-	t.spread = max(t.spread, t.alone(tier.Units, map[string]float64{t.in.HW.Units[tier.Unit].Bus: 1}, v))
+	t.spread = max(t.spread, t.spreads(tier.CPU, tier.Net))
 }
 
-// alone is how few servers n items of one kind take when nothing else is
-// there; slots are of one item, loads of all of them.
-func (t *totals) alone(n int, slots map[string]float64, load func(phase int) (cpu, net float64)) int {
-	most := 0.0
-	for _, s := range t.in.HW.Servers {
-		fit := float64(n)
-		limit := func(need, have float64) {
-			if need > 0 {
-				fit = min(fit, math.Floor(have/need*(1+1e-9)))
-			}
-		}
-		for _, b := range s.Buses {
-			limit(slots[b.Name], float64(b.Slots))
-		}
-		for p := range t.cpu {
-			cpu, net := load(p)
-			limit(cpu/float64(n), float64(s.CPUs))
-			limit(net/float64(n), s.BW)
-		}
-		most = max(most, fit)
-	}
-	if most == 0 {
-		return 1 // fits nowhere, as packing will tell
-	}
-	return ceil(float64(n) / most)
-}
-
-func (t *totals) role(r Role, least bool) {
+func (t *totals) role(r Role) {
 	t.any = true
 	for p := range t.cpu {
 		t.cpu[p] += r.CPU[p]
 		t.net[p] += r.Net[p]
 		if m := t.in.HW.Memory(); m >= 0 {
-			t.memory[p] += r.Memory[p] / t.in.HW.Units[m].Capacity
+			t.memory[p] += (r.Memory[p] + r.Held[p]*r.Instances) / t.in.HW.Units[m].Capacity
 		}
 	}
-	slots := map[string]float64{}
-	for _, l := range r.Locals {
-		slots[t.in.HW.Units[l.Unit].Bus] += float64(l.PerInstance)
-	}
-	v := func(p int) (cpu, net float64) { return r.CPU[p], r.Net[p] }
-	servers := max(1, ceil(t.in.hosts("", slices.Max(r.CPU), slices.Max(r.Net), 0)-1e-6))
-	if !least {
-		servers = max(servers, t.alone(r.Instances, slots, v))
-	}
+	servers := t.spreads(r.CPU, r.Net)
 	t.spread = max(t.spread, servers)
 	for _, l := range r.Locals {
-		units := l.PerInstance * r.Instances
-		if l.PerInstance == 0 { // every server of the role has some
-			units = max(servers, ceil(max(l.Capacity, slices.Max(l.IO))))
+		units := l.Each * ceil(r.Instances)
+		if l.Each == 0 { // every server of the role has some
+			units = max(servers, ceil(l.units()))
 		}
 		t.units(l.Unit, float64(units))
 	}
+}
+
+// spreads is how few servers have the cores and the network for a load.
+func (t *totals) spreads(cpu, net []float64) int {
+	cpus, bw := 1.0, 0.0
+	for _, s := range t.in.HW.Servers {
+		cpus, bw = max(cpus, float64(s.CPUs)), max(bw, s.BW)
+	}
+	return max(1, ceil(max(slices.Max(cpu)/cpus, slices.Max(net)/bw)))
 }
 
 // atLeast rounds a sum up, leaving out the dust that packing leaves out.

@@ -15,7 +15,8 @@ type Server struct {
 	CPUs     int
 	Cost     float64                   // of one, with all that is in it
 	Units    map[string]int            // storage units by kind, memory included
-	Memory   int                       // units of memory for tasks and storage systems
+	Memory   map[string]int            // units of memory for tasks and storage systems, by kind
+	Shares   map[string]float64        // of a task's executions and of a remote dataset's records; "tags cache" is a cache's
 	Tasks    map[string]int            // instances
 	Datasets map[string]map[string]int // units by dataset and kind
 	// Bottleneck is what is used most at peak: the first of Loads.
@@ -46,45 +47,90 @@ func (p Plan) Servers(in Input) []Server {
 	return out
 }
 
+// count makes what the plan needs what it has.
+func (p *Plan) count(in Input) {
+	tasks, units := map[string]int{}, map[string]int{}
+	for _, s := range p.Servers(in) {
+		for name, n := range s.Tasks {
+			tasks[name] += n * s.Count
+		}
+	}
+	for _, f := range p.Packing.Fillings {
+		for i, n := range f.Bought {
+			units[p.Problem.Purchases[i].Name] += n * f.Count
+		}
+	}
+	for i, t := range p.Needs.Tasks {
+		p.Needs.Tasks[i].Instances = tasks[in.App.Tasks[t.Task].Name]
+	}
+	for i, t := range p.Needs.Tiers {
+		p.Needs.Tiers[i].Units = units[in.unitsName(t.Copy)]
+	}
+}
+
+// copyWord is how people call a copy: tags, or tags cache.
+func copyWord(in Input, c Copy) string {
+	if c.Cache {
+		return in.data(c).Name + " cache"
+	}
+	return in.data(c).Name
+}
+
 func (p Plan) server(in Input, f pack.Filling) Server {
 	s := Server{Type: f.Server, Count: f.Count, Cost: f.Cost,
-		Units: map[string]int{}, Tasks: map[string]int{}, Datasets: map[string]map[string]int{}}
-	put := func(dataset, unit, n int) {
+		Units: map[string]int{}, Memory: map[string]int{}, Shares: map[string]float64{}, Tasks: map[string]int{}, Datasets: map[string]map[string]int{}}
+	bought := map[string]int{}
+	for i, n := range f.Bought {
+		bought[p.Problem.Purchases[i].Name] = n
+	}
+	hosted := map[string]float64{} // share of each load
+	for i, y := range f.Loads {
+		hosted[p.Problem.Loads[i].Name] = y / p.Problem.Loads[i].Amount
+	}
+	put := func(c Copy, n int) {
 		if n == 0 {
 			return
 		}
-		name, kind := in.App.Datasets[dataset].Name, in.HW.Units[unit].Name
+		name, kind := in.App.Datasets[c.Dataset].Name, in.HW.Units[c.Unit].Name
 		if s.Datasets[name] == nil {
 			s.Datasets[name] = map[string]int{}
 		}
 		s.Datasets[name][kind] += n
 		s.Units[kind] += n
 	}
-	bought := map[string]int{}
-	for i, n := range f.Bought {
-		bought[p.Problem.Purchases[i].Name] = n
+	share := func(name string, x float64) {
+		if x > 0 {
+			s.Shares[name] = x
+		}
 	}
-	s.CPUs, s.Memory = bought[cpuPurchase], bought[memoryPurchase]
-	if s.Memory > 0 {
-		s.Units[in.HW.Units[in.HW.Memory()].Name] += s.Memory
+	s.CPUs = bought[cpuPurchase]
+	for _, u := range in.HW.Units {
+		if n := bought[memoryPurchase(u)]; n > 0 {
+			s.Memory[u.Name] = n
+			s.Units[u.Name] += n
+		}
 	}
-	for i, t := range p.Needs.Tiers {
-		put(t.Dataset, t.Unit, f.Items[i])
+	for _, t := range p.Needs.Tiers {
+		put(t.Copy, bought[in.unitsName(t.Copy)])
+		share(copyWord(in, t.Copy), hosted[in.copyName(t.Copy)])
 	}
-	for i, r := range p.Needs.Roles {
-		n := f.Items[len(p.Needs.Tiers)+i]
-		if n == 0 {
+	for _, r := range p.Needs.Roles {
+		x := hosted[roleName(in, r)]
+		if x == 0 {
 			continue
+		}
+		n := max(1, ceil(x*r.Instances), bought[instances(in, r)])
+		for _, l := range r.Locals {
+			units := bought[in.unitsName(l.Copy)]
+			if l.Each > 0 && slices.Max(l.IO) <= float64(l.Each)*r.Instances { // bought by the copy
+				n = max(n, units)
+				units *= l.Each
+			}
+			put(l.Copy, units)
 		}
 		for _, t := range r.Tasks {
 			s.Tasks[in.App.Tasks[t].Name] = n
-		}
-		for _, l := range r.Locals {
-			units := l.PerInstance * n
-			if l.PerInstance == 0 {
-				units = bought[partitionName(in, l)]
-			}
-			put(l.Dataset, l.Unit, units)
+			share(in.App.Tasks[t].Name, x)
 		}
 	}
 	s.Loads = p.loads(in, f, s)
@@ -132,16 +178,16 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 			note(bus.Name+" bandwidth", most(busMBps(bus.Name)), bus.BW/mega)
 		}
 	}
-	for i, t := range p.Needs.Tiers {
-		share := float64(f.Items[i]) / float64(t.Units)
-		note(fmt.Sprintf("%s I/O of %s", in.HW.Units[t.Unit].Name, tierName(in, t)), share*slices.Max(t.IO), float64(f.Items[i]))
+	of := func(c Copy, busy []float64, share float64) {
+		name, kind := copyWord(in, c), in.HW.Units[c.Unit].Name
+		note(fmt.Sprintf("%s I/O of %s", kind, name), share*slices.Max(busy), float64(s.Datasets[in.data(c).Name][kind]))
 	}
-	for i, r := range p.Needs.Roles {
-		n := f.Items[len(p.Needs.Tiers)+i]
+	for _, t := range p.Needs.Tiers {
+		of(t.Copy, t.IO, s.Shares[copyWord(in, t.Copy)])
+	}
+	for _, r := range p.Needs.Roles {
 		for _, l := range r.Locals {
-			have := s.Datasets[in.App.Datasets[l.Dataset].Name][in.HW.Units[l.Unit].Name]
-			note(fmt.Sprintf("%s I/O of %s", in.HW.Units[l.Unit].Name, localName(in, l)),
-				slices.Max(l.IO)*float64(n)/float64(r.Instances), float64(have))
+			of(l.Copy, l.IO, s.Shares[in.App.Tasks[r.Tasks[0]].Name])
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Load) int {

@@ -27,8 +27,17 @@ func Scales(from, to float64, n int) []float64 {
 // At solves for a multiple of the SLA.
 func At(in Input, o Options, scale float64) (Point, error) {
 	in.SLA = in.SLA.Scaled(scale)
-	p, err := Solve(in, o)
+	p, err := solved(in, o)
 	return Point{scale, p}, err
+}
+
+// solved is Solve where half a search is of no use.
+func solved(in Input, o Options) (Plan, error) {
+	p, err := Solve(in, o)
+	if err == nil && p.Stopped {
+		err = ErrStopped
+	}
+	return p, err
 }
 
 // A Regime is a stretch of the SLA on which one architecture is cheapest.
@@ -89,7 +98,7 @@ func Changes(in Input, before, after Plan) []string {
 	for _, t := range after.Needs.Tiers {
 		for _, b := range before.Needs.Tiers {
 			if b.Dataset == t.Dataset && b.Cache == t.Cache && b.Unit == t.Unit && b.Units != t.Units {
-				say("%s: %d instead of %d units of %s, for %s", tierName(in, t), t.Units, b.Units, in.HW.Units[t.Unit].Name, t.cause())
+				say("%s: %d instead of %d units of %s, for %s", copyWord(in, t.Copy), t.Units, b.Units, in.HW.Units[t.Unit].Name, t.cause())
 			}
 		}
 	}

@@ -19,16 +19,11 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	for d := range arch {
 		arch[d] = Choice{unit, NoCache}
 	}
-	s := &search{in: in, o: o, memo: memo{}}
-	seconds := []float64(nil)
-	if in.SLA.Job != nil {
-		p, err := s.pack(arch)
-		if err != nil {
-			return Plan{}, err
-		}
-		seconds = p.Needs.Seconds
+	p, err := Fixed(in, o, arch) // which splits the time of a job
+	if err != nil {
+		return Plan{}, err
 	}
-	needs := NeedsOf(in, arch, seconds)
+	needs := p.Needs
 	plain, blocks := needs, needs
 	plain.Tiers, plain.Roles, blocks.Roles = nil, nil, nil
 	for _, r := range needs.Roles {
@@ -38,20 +33,19 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 			plain.Roles = append(plain.Roles, r)
 		}
 	}
-	out := Plan{Needs: needs, Search: "homogeneous", Tried: 1, Space: 1}
-	for _, part := range []struct {
+	out := Plan{Needs: needs, Packed: p.Packed, Space: 1, Stopped: p.Stopped}
+	for _, kind := range []struct {
 		needs Needs
 		in    Input
 	}{{plain, in}, {blocks, in.blocks(unit)}} {
-		if len(part.needs.Tiers)+len(part.needs.Roles) == 0 {
-			continue
+		for _, part := range kind.needs.parts(false) {
+			sol, err := o.Pack(part.Problem(kind.in), pack.Options{Gap: o.Gap, Interrupt: o.Stop})
+			if err != nil {
+				return Plan{}, fmt.Errorf("plan: all on %s: %w", in.HW.Units[unit].Name, err)
+			}
+			out.Cost += sol.Cost
+			out.LowerBound += sol.LowerBound
 		}
-		sol, err := o.Pack(part.needs.Problem(part.in, false), pack.Options{Gap: o.Gap, Interrupt: o.Stop})
-		if err != nil {
-			return Plan{}, fmt.Errorf("plan: all on %s: %w", in.HW.Units[unit].Name, err)
-		}
-		out.Cost += sol.Cost
-		out.LowerBound += sol.LowerBound
 	}
 	return out, nil
 }

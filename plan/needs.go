@@ -14,63 +14,75 @@ type Input struct {
 	SLA spec.SLA
 }
 
-// Needs are what an architecture takes to meet the SLA, before servers are
-// chosen. Loads are by phase, in the application's order of phases.
+// Needs are what must be hosted to meet the SLA, before servers are chosen.
+// Loads are by phase, in the application's order of phases.
 type Needs struct {
-	Architecture Architecture
+	Architecture Architecture // nil while datasets have a choice
+	Open         [][]Choice   // by dataset: what it may lie on
 	Phases       []string
 	Seconds      []float64 // of each phase of a batch job; empty for request rates
 	Tasks        []TaskNeed
 	Tiers        []Tier
 	Roles        []Role
+	Idle         []int // tasks that no SLA and no other task asks for
 }
 
 // A TaskNeed is a task that has instances of its own.
 type TaskNeed struct {
 	Task      int
 	Rate      float64 // executions a second
-	Runtime   float64 // seconds an execution occupies an instance
+	Runtime   float64 // seconds an execution occupies an instance; the least, while datasets have a choice
 	CPU       float64 // of them computing
-	Instances int     // rate x runtime, rounded up, or more to fit servers and company
+	Instances int     // at least; in a plan, those of all servers
 }
 
-// A Tier is the units that hold one copy of a remote dataset.
+// A Copy is one copy of a dataset on one kind of unit: the store, or a cache,
+// or a store behind a cache, which has less to do.
+type Copy struct {
+	Dataset int
+	Cache   bool
+	Behind  bool
+	Unit    int
+}
+
+// A Tier is a copy of a remote dataset.
 type Tier struct {
-	Dataset  int
-	Cache    bool
-	Unit     int
-	Units    int
+	Copy
+	Units    int       // at least; in a plan, those of all servers
 	Capacity float64   // units that capacity asks for
 	IO       []float64 // units that I/O asks for
 	Net      []float64 // bytes a second to and from the hosts
-	CPU      []float64 // cores of the hosts
+	CPU      []float64 // cores of the hosts that records take
+	Least    float64   // units over all servers, before rounding up
 }
 
 // A Role is tasks that work on the same local data and so run side by side,
 // one of each an instance. Most roles are a single task.
 type Role struct {
 	Tasks     []int
-	Instances int
+	Instances float64   // that must run at a time, before rounding up; 1 at least
 	CPU       []float64 // cores
 	Net       []float64 // bytes a second
-	Memory    []float64 // bytes
+	Memory    []float64 // bytes that follow the load
+	Held      []float64 // bytes of each instance
 	Locals    []Local
 }
 
-// A Local is the units that hold one copy of a dataset local to a role.
+// A Local is a copy of a dataset local to a role.
 type Local struct {
-	Dataset     int
-	Cache       bool
-	Unit        int
-	PerInstance int       // units of each instance; 0 if partitioned
-	Capacity    float64   // units that capacity asks for, of a partitioned one, over all instances
-	IO          []float64 // units that I/O asks for, over all instances
-	Traffic     []float64 // bytes a second
+	Copy
+	Each     int       // units for the whole copy of an instance; 0 if partitioned
+	Capacity float64   // units that capacity asks for, of a partitioned one, over all servers
+	IO       []float64 // units that I/O asks for, over all servers
+	Traffic  []float64 // bytes a second
+	CPU      []float64 // cores that records take
 }
 
-// Countless is more instances, or units of one dataset, than anyone will plan
-// for: needs that reach it are refused.
-const Countless = 10_000_000
+// units is how many a partitioned copy takes over all servers, before rounding up.
+func (l Local) units() float64 { return max(l.Capacity, slices.Max(l.IO)) }
+
+// Countless is more units or instances than anyone will plan for.
+const Countless = 1e9
 
 // ceil rounds up, but for the dust of floating point.
 func ceil(x float64) int {
@@ -80,35 +92,70 @@ func ceil(x float64) int {
 	return int(math.Ceil(x - 1e-9*max(1, math.Abs(x))))
 }
 
-// countless names what an input asks for too much of, whatever it lies on.
-func (n Needs) countless(in Input) string {
+// countless lists the copies that take too many units.
+func (n Needs) countless() []Copy {
+	var out []Copy
 	for _, t := range n.Tiers {
-		if t.Units >= Countless {
-			return "units of " + tierName(in, t)
+		if !(t.Least < Countless) {
+			out = append(out, t.Copy)
 		}
 	}
 	for _, r := range n.Roles {
-		if r.Instances >= Countless {
-			return "instances of " + roleName(in, r)
-		}
 		for _, l := range r.Locals {
-			if float64(l.PerInstance)*float64(r.Instances) >= Countless || l.Capacity >= Countless || slices.Max(l.IO) >= Countless {
-				return "units of " + localName(in, l)
+			if !(l.units() < Countless) || !(float64(l.Each)*r.Instances < Countless) {
+				out = append(out, l.Copy)
 			}
 		}
 	}
-	return ""
+	return out
 }
 
 // NeedsOf works out what an architecture needs. For a batch job, seconds is
 // the time of each phase.
 func NeedsOf(in Input, arch Architecture, seconds []float64) Needs {
-	n := &needing{in: in, clock: clock{in, arch, make([]*profile, len(in.App.Tasks))}}
-	n.out = Needs{Architecture: arch, Phases: in.App.Phases(), Seconds: seconds}
+	n := needsOf(in, arch.open(), seconds)
+	n.Architecture = arch
+	return n
+}
+
+// needsOf works out what each of the open choices needs. What tasks take is
+// the least over the choices.
+func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
+	n := &needing{in: in, clock: clock{in, open, make([]*profile, len(in.App.Tasks))}}
+	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds}
 	n.frequencies()
 	n.tiers()
 	n.roles()
+	n.out.Idle = idle(in)
 	return n.out
+}
+
+// idle lists the tasks that never run: no SLA asks for them, and no task that
+// runs invokes them.
+func idle(in Input) []int {
+	runs := make([]bool, len(in.App.Tasks))
+	for _, r := range in.SLA.Rates {
+		runs[r.Task] = true
+	}
+	if in.SLA.Job != nil {
+		for _, t := range in.App.Starts() {
+			runs[t] = true
+		}
+	}
+	var out []int
+	for _, t := range CallersFirst(in.App) {
+		if !runs[t] {
+			out = append(out, t)
+			continue
+		}
+		for _, op := range in.App.Tasks[t].Path {
+			if op.Call != nil {
+				runs[op.Call.Task] = true
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 type needing struct {
@@ -193,17 +240,16 @@ type demand struct {
 	records float64 // that cost host CPU
 }
 
-// demand is what the store or the cache has to do for accesses. The store
-// does all writes and the reads its cache misses; the cache does all writes
-// too, and the reads it answers. The CPU of a write is spent at the store.
-func (n *needing) demand(dataset int, cache bool, accesses []access) demand {
-	d := n.in.App.Datasets[dataset]
-	c := n.clock.arch[dataset]
-	unit, reads := c.Store, 1.0
+// demand is what a copy has to do for accesses. The store does all writes and
+// the reads its cache misses; the cache does all writes too, and the reads it
+// answers. The CPU of a write is spent at the store.
+func (n *needing) demand(c Copy, accesses []access) demand {
+	d := n.in.App.Datasets[c.Dataset]
+	reads := 1.0
 	switch {
-	case cache:
-		unit, reads = c.Cache, d.HitRate
-	case c.Cache != NoCache:
+	case c.Cache:
+		reads = d.HitRate
+	case c.Behind:
 		reads = 1 - d.HitRate
 	}
 	var out demand
@@ -212,70 +258,59 @@ func (n *needing) demand(dataset int, cache bool, accesses []access) demand {
 		if a.write {
 			share = 1
 		}
-		out.busy += share * a.records * n.clock.device(d, unit, a.write, a.size, 0)
+		out.busy += share * a.records * n.in.device(d, c.Unit, a.write, a.size, 0)
 		out.bytes += share * a.records * a.size
-		if !(a.write && cache) {
+		if !(a.write && c.Cache) {
 			out.records += share * a.records
 		}
 	}
 	return out
 }
 
-// copies calls f for the store and, if there is one, the cache of a dataset.
-func (n *needing) copies(dataset int, f func(cache bool, unit int, size float64)) {
-	c, d := n.clock.arch[dataset], n.in.App.Datasets[dataset]
-	f(false, c.Store, d.Size)
-	if c.Cache != NoCache {
-		f(true, c.Cache, d.CacheSize())
+// copies lists the copies of a dataset that its open choices ask for.
+func (n *needing) copies(dataset int) []Copy {
+	var out []Copy
+	for _, choice := range n.clock.open[dataset] {
+		for _, c := range choice.copies(dataset) {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
 	}
+	return out
 }
 
-// tiers sizes remote datasets: units enough for capacity, for the I/O of
-// every phase, and so many that one unit's share fits into some server.
+// size is what a copy has to hold.
+func (in Input) size(c Copy) float64 {
+	if c.Cache {
+		return in.App.Datasets[c.Dataset].CacheSize()
+	}
+	return in.App.Datasets[c.Dataset].Size
+}
+
+// tiers sizes remote datasets: units for capacity, for the I/O of every phase
+// and, of memory, for the cores that its records keep busy.
 func (n *needing) tiers() {
 	for i, d := range n.in.App.Datasets {
 		if !d.Remote {
 			continue
 		}
-		n.copies(i, func(cache bool, unit int, size float64) {
-			t := Tier{Dataset: i, Cache: cache, Unit: unit, Capacity: size / n.in.HW.Units[unit].Capacity}
-			most := t.Capacity
+		for _, c := range n.copies(i) {
+			unit := n.in.HW.Units[c.Unit]
+			t := Tier{Copy: c, Capacity: n.in.size(c) / unit.Capacity}
+			t.Least = t.Capacity
 			for p := range n.out.Phases {
-				dem := n.demand(i, cache, n.load[i][p])
+				dem := n.demand(c, n.load[i][p])
 				t.IO = append(t.IO, dem.busy)
 				t.Net = append(t.Net, dem.bytes)
 				t.CPU = append(t.CPU, dem.records*d.CPUPerOp)
-				most = max(most, dem.busy, n.in.hosts(n.in.HW.Units[unit].Bus, t.CPU[p], dem.bytes, dem.bytes))
-				if unit == n.in.HW.Memory() {
-					most = max(most, t.CPU[p])
+				t.Least = max(t.Least, dem.busy)
+				if unit.Volatile {
+					t.Least = max(t.Least, t.CPU[p])
 				}
 			}
-			t.Units = max(1, ceil(most))
-			for p := range t.CPU {
-				t.CPU[p] += d.CPUPerUnit * float64(t.Units)
-			}
+			t.Units = max(1, ceil(t.Least))
 			n.out.Tiers = append(n.out.Tiers, t)
-		})
-	}
-}
-
-// hosts is the fewest shares a load must be cut into for one to fit into a
-// server, taking each limit at the server that has most of it.
-func (in Input) hosts(bus string, cpu, net, busBytes float64) float64 {
-	var cpus, bw, busBW float64
-	for _, s := range in.HW.Servers {
-		cpus, bw = max(cpus, float64(s.CPUs)), max(bw, s.BW)
-		for _, b := range s.Buses {
-			if b.Name == bus {
-				busBW = max(busBW, b.BW)
-			}
 		}
 	}
-	most := 0.0
-	for _, limit := range [][2]float64{{cpu, cpus}, {net, bw}, {busBytes, busBW}} {
-		if limit[0] > 0 && limit[1] > 0 {
-			most = max(most, limit[0]/limit[1])
-		}
-	}
-	return most
 }

@@ -105,10 +105,40 @@ func describeNeeds(in plan.Input, n plan.Needs) string {
 		for _, t := range r.Tasks {
 			names = append(names, in.App.Tasks[t].Name)
 		}
-		fmt.Fprintf(&b, "role %s: %d, cores %.4g net %.4g memory %.4g\n", strings.Join(names, "+"), r.Instances, r.CPU, r.Net, r.Memory)
+		fmt.Fprintf(&b, "role %s: %.4g, cores %.4g net %.4g memory %.4g held %.4g\n", strings.Join(names, "+"), r.Instances, r.CPU, r.Net, r.Memory, r.Held)
 		for _, l := range r.Locals {
-			fmt.Fprintf(&b, "  %s cache=%v on %s: %d each, capacity %.4g, I/O %.4g\n", in.App.Datasets[l.Dataset].Name, l.Cache, in.HW.Units[l.Unit].Name, l.PerInstance, l.Capacity, l.IO)
+			fmt.Fprintf(&b, "  %s cache=%v on %s: %d each, capacity %.4g, I/O %.4g\n", in.App.Datasets[l.Dataset].Name, l.Cache, in.HW.Units[l.Unit].Name, l.Each, l.Capacity, l.IO)
 		}
 	}
 	return b.String()
+}
+
+// Tasks that invoke the next one twice, 22 deep, take 4 million turns and 23
+// steps to work out.
+func TestDoubledDependencies(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`<application><dataset name="d" size="1GB"/>`)
+	const depth = 22
+	for i := range depth {
+		fmt.Fprintf(&b, `<task name="t%d"><dependency task="t%d"/><dependency task="t%d"/></task>`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `<task name="t%d"><io op="R" dataset="d" record_size="1KB"/><compute time="1us"/></task></application>`, depth)
+	app, err := spec.ReadApplication("app", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := load(t, "photoshare", "server1", "photoshare")
+	in.App = app
+	if in.SLA, err = spec.ReadSLA("sla", []byte(`<sla task="t0" rate="1"/>`), app); err != nil {
+		t.Fatal(err)
+	}
+	allocs := testing.AllocsPerRun(1, func() {
+		n := plan.NeedsOf(in, plan.Architecture{{Store: 0, Cache: plan.NoCache}}, nil)
+		if got, want := n.Tiers[0].Net[0], float64(1<<depth)*1000; got != want {
+			t.Errorf("%v bytes a second, want %v", got, want)
+		}
+	})
+	if allocs > 2000 {
+		t.Errorf("%v allocations for %d tasks", allocs, depth+1)
+	}
 }

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -68,15 +67,15 @@ func drawInput(t *rapid.T) plan.Input {
 	return in
 }
 
-// The search finds what trying every architecture finds, no bound is above
-// the cost it bounds, and what is bought adds up to the cost.
+// The search finds what trying every architecture finds, and what is bought
+// adds up to the cost.
 func TestSearchAgainstTryingAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		colocate := rapid.Bool().Draw(t, "colocate")
 		unproven := false // a problem too hard for a test says nothing
 		o := plan.Options{Colocate: colocate, Pack: func(p pack.Problem, o pack.Options) (pack.Solution, error) {
-			o.NodeLimit = 50
+			o.NodeLimit = 100
 			s, err := pack.Solve(p, o)
 			unproven = unproven || err == nil && !s.Optimal
 			return s, err
@@ -91,9 +90,6 @@ func TestSearchAgainstTryingAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			best = min(best, p.Cost)
-			if bound := p.Needs.Bound(in, colocate); bound > p.Cost*(1+1e-9) {
-				t.Fatalf("%s: bound %v above the cost %v", arch.Describe(in), bound, p.Cost)
-			}
 		}
 		p, err := plan.Solve(in, o)
 		if unproven {
@@ -115,7 +111,8 @@ func TestSearchAgainstTryingAll(t *testing.T) {
 	})
 }
 
-// checkPlan checks a plan against its needs and its cost.
+// checkPlan checks that what a plan buys adds up to its cost and that shares
+// add up to all of every task and dataset.
 func checkPlan(t interface{ Fatalf(string, ...any) }, in plan.Input, p plan.Plan) {
 	sum := 0.0
 	for _, l := range p.Bill(in) {
@@ -124,50 +121,45 @@ func checkPlan(t interface{ Fatalf(string, ...any) }, in plan.Input, p plan.Plan
 	if math.Abs(sum-p.Cost) > 1e-6*p.Cost {
 		t.Fatalf("the bill adds up to %v, the plan costs %v", sum, p.Cost)
 	}
-	tasks, units := map[string]int{}, map[string]int{}
+	shares := map[string]float64{}
 	for _, s := range p.Servers(in) {
-		for name, n := range s.Tasks {
-			tasks[name] += n * s.Count
-		}
-		for name, kinds := range s.Datasets {
-			for kind, n := range kinds {
-				units[name+" "+kind] += n * s.Count
-			}
+		for name, x := range s.Shares {
+			shares[name] += x * float64(s.Count)
 		}
 		if s.Bottleneck == "" || s.Loads[0].Share() > 1+1e-6 {
 			t.Fatalf("server %+v: bottleneck %q at %v", s, s.Bottleneck, s.Loads[0].Share())
 		}
 	}
 	for _, need := range p.Needs.Tasks {
-		if got := tasks[in.App.Tasks[need.Task].Name]; got != need.Instances {
-			t.Fatalf("%d instances of %s placed, %d needed", got, in.App.Tasks[need.Task].Name, need.Instances)
+		name := in.App.Tasks[need.Task].Name
+		if math.Abs(shares[name]-1) > 1e-6 || float64(need.Instances) < need.Rate*need.Runtime*(1-1e-6) {
+			t.Fatalf("%s: shares add up to %v, %d instances", name, shares[name], need.Instances)
 		}
 	}
 	for _, tier := range p.Needs.Tiers {
-		key := in.App.Datasets[tier.Dataset].Name + " " + in.HW.Units[tier.Unit].Name
-		if units[key] != tier.Units {
-			t.Fatalf("%d units placed for %s, %d needed", units[key], key, tier.Units)
+		name := in.App.Datasets[tier.Dataset].Name
+		if tier.Cache {
+			name += " cache"
+		}
+		if math.Abs(shares[name]-1) > 1e-6 || float64(tier.Units) < tier.Least*(1-1e-6) {
+			t.Fatalf("%s: shares add up to %v, %d units of %v", name, shares[name], tier.Units, tier.Least)
 		}
 	}
 }
 
-// Where the space is too large to try, descent finds the published cluster.
-func TestDescent(t *testing.T) {
+// A search that is stopped gives the best plan so far with a bound that holds,
+// or says that it has none.
+func TestStop(t *testing.T) {
 	in := load(t, "photoshare", "server1", "photoshare")
-	p, err := plan.Solve(in, plan.Options{Most: 1})
+	polls := 0
+	p, err := plan.Solve(in, plan.Options{Stop: func() bool { polls++; return polls > 30 }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Cost != 7324 || p.Search != "descent, 10 restarts" {
-		t.Errorf("%s finds %v, want 7324", p.Search, p.Cost)
+	if !p.Stopped || p.Cost < 7324 || p.LowerBound > 7324 {
+		t.Errorf("stopped early: %v >= %v, stopped %v; the cheapest is 7324", p.Cost, p.LowerBound, p.Stopped)
 	}
-}
-
-func TestStop(t *testing.T) {
-	in := load(t, "photoshare", "server1", "photoshare")
-	if _, err := plan.Solve(in, plan.Options{Stop: func() bool { return true }}); !errors.Is(err, plan.ErrStopped) {
-		t.Errorf("stopped at once: %v", err)
-	}
+	checkPlan(t, in, p)
 }
 
 // A gap is honoured and told.
@@ -178,12 +170,12 @@ func TestGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exact, err := plan.Solve(in, plan.Options{})
+	closer, err := plan.Solve(in, plan.Options{Gap: 0.01})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exact.Gap() != 0 || loose.Gap() > 0.05 || loose.LowerBound > exact.Cost*(1+1e-9) || exact.Cost > loose.Cost {
-		t.Errorf("loose %v >= %v, exact %v >= %v", loose.Cost, loose.LowerBound, exact.Cost, exact.LowerBound)
+	if closer.Gap() > 0.01 || loose.Gap() > 0.05 || loose.LowerBound > closer.Cost*(1+1e-9) || closer.LowerBound > loose.Cost {
+		t.Errorf("loose %v >= %v, closer %v >= %v", loose.Cost, loose.LowerBound, closer.Cost, closer.LowerBound)
 	}
 }
 
@@ -202,9 +194,12 @@ func TestSplitOverThreePhases(t *testing.T) {
 	in := load(t, "terasort", "server1", "terasort")
 	in.App = app
 	in.SLA.Job.Bytes, in.SLA.Job.Time = 10e9, 300
-	p, err := plan.Solve(in, plan.Options{})
+	p, err := plan.Solve(in, plan.Options{Gap: 0.02})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p.Gap() > 0.02 {
+		t.Errorf("%v may be %v above the cheapest", p.Cost, p.Gap())
 	}
 	sum := 0.0
 	for _, s := range p.Needs.Seconds {
@@ -217,7 +212,7 @@ func TestSplitOverThreePhases(t *testing.T) {
 		t.Errorf("the phases take %v s of 300", sum)
 	}
 	even := plan.NeedsOf(in, p.Needs.Architecture, []float64{100, 100, 100})
-	s, err := pack.Solve(even.Problem(in, false), pack.Options{})
+	s, err := pack.Solve(even.Problem(in), pack.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,32 +222,17 @@ func TestSplitOverThreePhases(t *testing.T) {
 	checkPlan(t, in, p)
 }
 
-// Nine datasets have 387 million architectures: placing them one by one, most
-// promising first, packs a handful. Where even that is cut short, descent
-// still gives a cluster, with a bound that holds for all.
+// Nine datasets have 387 million architectures: they are chosen together.
 func TestManyDatasets(t *testing.T) {
 	in := withCopies(load(t, "photoshare", "server1", "photoshare"), 6)
-	p, err := plan.Solve(in, plan.Options{})
+	p, err := plan.Solve(in, plan.Options{Gap: 0.02})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Search != "exhaustive" || p.Gap() != 0 || p.Space != 387420489 || p.Tried > 100 {
-		t.Errorf("%s: %v >= %v, %d of %d packed", p.Search, p.Cost, p.LowerBound, p.Tried, p.Space)
+	if p.Gap() > 0.02 || p.Space != 387420489 {
+		t.Errorf("%v >= %v, %v architectures", p.Cost, p.LowerBound, p.Space)
 	}
 	checkPlan(t, in, p)
-
-	in = withCopies(load(t, "photoshare", "server1", "photoshare"), 1)
-	exact, err := plan.Solve(in, plan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	few, err := plan.Solve(in, plan.Options{Most: 20, Restarts: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if few.Search != "descent, 2 restarts" || few.LowerBound > exact.Cost || exact.Cost > few.Cost {
-		t.Errorf("%s: %v >= %v; exact %v", few.Search, few.Cost, few.LowerBound, exact.Cost)
-	}
 }
 
 // withCopies adds datasets like those there are, read and written some more

@@ -2,56 +2,71 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"gleaner/plan/pack"
 	"gleaner/plan/spec"
 )
 
-// mega keeps bandwidths in a range that suits the arithmetic of a solver.
-const mega = 1e6
-
-// groups of items that share no server, as the paper's clusters have it.
+// Measures that keep numbers in a range that suits the arithmetic of a solver.
 const (
-	groupTasks = "tasks"
-	groupData  = "data"
+	mega = 1e6
+	giga = 1e9
 )
 
-// Problem is what the needs ask of servers, as a packing problem: Tiers come
-// first among its items, then Roles.
-func (n Needs) Problem(in Input, colocate bool) pack.Problem {
-	b := &builder{in: in, colocate: colocate, at: map[string]int{}}
+// forgive is by how much rounding up is lenient: decimal fractions do not add
+// up exactly.
+const forgive = 1 - 1e-9
+
+// Problem is what the needs ask of servers, as a packing problem.
+func (n Needs) Problem(in Input) pack.Problem {
+	b := &builder{in: in, needs: n, of: map[Copy]int{}, systems: map[string][]string{}}
 	for _, t := range n.Tiers {
 		b.tier(t)
 	}
 	for _, r := range n.Roles {
 		b.role(r)
 	}
-	return b.build(n)
+	b.choices()
+	return b.build()
+}
+
+// parts are needs that share no server.
+func (n Needs) parts(colocate bool) []Needs {
+	if colocate {
+		return []Needs{n}
+	}
+	var out []Needs
+	data, tasks := n, n
+	data.Roles, tasks.Tiers = nil, nil
+	if len(data.Tiers) > 0 {
+		out = append(out, data)
+	}
+	if len(tasks.Roles) > 0 {
+		out = append(out, tasks)
+	}
+	return out
 }
 
 // A builder collects a problem; vectors are maps until all resources are known.
 type builder struct {
 	in        Input
-	colocate  bool
-	names     []string
-	at        map[string]int // resource -> index
-	items     []pack.Item
+	needs     Needs
+	loads     []pack.Load
 	demands   []vector
+	of        map[Copy]int // load of a copy
 	purchases []pack.Purchase
 	changes   []vector
+	options   []pack.Choice
+	systems   map[string][]string // resources that a storage system gives
 }
 
 type vector map[string]float64
 
-func (b *builder) resource(name string) {
-	if _, ok := b.at[name]; !ok {
-		b.at[name] = len(b.names)
-		b.names = append(b.names, name)
-	}
-}
-
 // Names of resources. Those by phase carry it behind them when there are several.
 func slotsOf(bus string) string { return bus + " slots" }
+func busMBps(bus string) string { return bus + " MB/s" }
 func byPhase(what string, phase int) string {
 	if phase == 0 {
 		return what
@@ -63,31 +78,46 @@ const (
 	cpuSockets = "CPU sockets"
 	cores      = "CPU cores"
 	network    = "network MB/s"
-	memory     = "memory units"
+	memory     = "memory GB"
 )
 
-// Names of purchases. Those of partitioned data and of storage systems are
-// spelt so that no name a user gives can be mistaken for another.
-const (
-	cpuPurchase    = "CPU"
-	memoryPurchase = "memory"
-)
+// Names of purchases.
+const cpuPurchase = "CPU"
 
-func partitionName(in Input, l Local) string { return "units of " + localName(in, l) }
-func presence(system string) string          { return "storage system " + system }
+func memoryPurchase(u spec.Unit) string  { return "memory on " + u.Name }
+func presence(system string) string      { return "storage system " + system }
+func instances(in Input, r Role) string  { return "instances of " + roleName(in, r) }
+func (in Input) unitsName(c Copy) string { return "units of " + in.copyName(c) }
 
-func busMBps(bus string) string { return bus + " MB/s" }
+func (in Input) data(c Copy) spec.Dataset   { return in.App.Datasets[c.Dataset] }
+func (in Input) system(c Copy) *spec.System { return in.App.SystemOf(in.data(c).System) }
 
-func (b *builder) item(name, group string, count int, cost float64, v vector) {
-	if b.colocate {
-		group = ""
+// copyName spells a copy: "tags" on SSD, cache of "tags" on DRAM. Names that a
+// user gives are quoted, so that none can be mistaken for another.
+func (in Input) copyName(c Copy) string {
+	on := fmt.Sprintf("%q on %q", in.data(c).Name, in.HW.Units[c.Unit].Name)
+	switch {
+	case c.Cache:
+		return "cache of " + on
+	case c.Behind:
+		return "store of " + on
 	}
-	b.items = append(b.items, pack.Item{Name: name, Count: count, Cost: cost, Group: group})
-	b.demands = append(b.demands, v)
+	return on
+}
+
+func roleName(in Input, r Role) string {
+	name := "task"
+	for i, t := range r.Tasks {
+		if i > 0 {
+			name += " and"
+		}
+		name += fmt.Sprintf(" %q", in.App.Tasks[t].Name)
+	}
+	return name
 }
 
 // dust is a demand too small to buy anything for: a solver has no use for it.
-const dust = 1e-8
+const dust = 1e-9
 
 func (v vector) add(name string, x float64) {
 	if x > dust {
@@ -95,90 +125,29 @@ func (v vector) add(name string, x float64) {
 	}
 }
 
-// tier adds the units of a remote dataset.
-func (b *builder) tier(t Tier) {
-	unit, d := b.in.HW.Units[t.Unit], b.in.App.Datasets[t.Dataset]
-	share := 1 / float64(t.Units)
-	v := vector{slotsOf(unit.Bus): 1}
-	for p := range t.Net {
-		v.add(byPhase(network, p), t.Net[p]*share/mega)
-		v.add(byPhase(busMBps(unit.Bus), p), t.Net[p]*share/mega)
-		v.add(byPhase(cores, p), t.CPU[p]*share)
-	}
-	if s := b.in.App.SystemOf(d.System); s != nil && s.MemoryPerServer > 0 {
-		v[presence(s.Name)] = 1
-	}
-	b.item(tierName(b.in, t), groupData, t.Units, unit.Cost(), v)
-}
-
-func tierName(in Input, t Tier) string {
-	if t.Cache {
-		return in.App.Datasets[t.Dataset].Name + " cache"
-	}
-	return in.App.Datasets[t.Dataset].Name
-}
-
-// role adds the instances of tasks with their local data. Units of private
-// data go with the instance; units of partitioned data are bought by server.
-func (b *builder) role(r Role) {
-	share := 1 / float64(r.Instances)
+// load adds a load, given what all of it demands. Its amount is about the
+// number of servers it takes, so that one holds about 1 of it.
+func (b *builder) load(name string, amount float64, whole vector) int {
 	v := vector{}
-	cost := 0.0
-	for p := range r.CPU {
-		v.add(byPhase(cores, p), r.CPU[p]*share)
-		v.add(byPhase(network, p), r.Net[p]*share/mega)
-		if m := b.in.HW.Memory(); m >= 0 {
-			v.add(byPhase(memory, p), r.Memory[p]*share/b.in.HW.Units[m].Capacity)
-		}
+	for r, x := range whole {
+		v[r] = x / amount
 	}
-	for _, l := range r.Locals {
-		unit := b.in.HW.Units[l.Unit]
-		for p, bytes := range l.Traffic {
-			v.add(byPhase(busMBps(unit.Bus), p), bytes*share/mega)
-		}
-		if l.PerInstance > 0 {
-			v.add(slotsOf(unit.Bus), float64(l.PerInstance))
-			cost += float64(l.PerInstance) * unit.Cost()
-			continue
-		}
-		b.partitioned(l, share, v)
-	}
-	b.item(roleName(b.in, r), groupTasks, r.Instances, cost, v)
+	b.loads = append(b.loads, pack.Load{Name: name, Amount: amount})
+	b.demands = append(b.demands, v)
+	return len(b.loads) - 1
 }
 
-func roleName(in Input, r Role) string {
-	name := ""
-	for i, t := range r.Tasks {
-		if i > 0 {
-			name += " + "
-		}
-		name += in.App.Tasks[t].Name
+// servers is how many servers a load takes at least, taking each limit at the
+// server that has most of it.
+func (b *builder) servers(cpu, net []float64) float64 {
+	cpus, bw := 1.0, 0.0
+	for _, s := range b.in.HW.Servers {
+		cpus, bw = max(cpus, float64(s.CPUs)), max(bw, s.BW)
 	}
-	return name
-}
-
-func localName(in Input, l Local) string {
-	if l.Cache {
-		return in.App.Datasets[l.Dataset].Name + " cache"
+	if bw == 0 {
+		return max(slices.Max(cpu)/cpus, 1) // it fits nowhere, as packing will tell
 	}
-	return in.App.Datasets[l.Dataset].Name
-}
-
-func (b *builder) partitioned(l Local, share float64, v vector) {
-	unit, name := b.in.HW.Units[l.Unit], "share of "+localName(b.in, l)
-	gives := vector{slotsOf(unit.Bus): -1}
-	rows := append([]float64{l.Capacity}, l.IO...)
-	for i, row := range rows {
-		what := name + " capacity"
-		if i > 0 {
-			what = byPhase(name+" I/O", i-1)
-		}
-		if row > 0 {
-			v.add(what, row*share)
-			gives[what] = 1
-		}
-	}
-	b.purchase(partitionName(b.in, l), unit.Cost(), gives)
+	return max(slices.Max(cpu)/cpus, slices.Max(net)/bw, 1e-6)
 }
 
 func (b *builder) purchase(name string, cost float64, gives vector) {
@@ -186,110 +155,258 @@ func (b *builder) purchase(name string, cost float64, gives vector) {
 	b.changes = append(b.changes, gives)
 }
 
-// build adds what every server needs and lays the vectors out.
-func (b *builder) build(n Needs) pack.Problem {
-	used := map[string]bool{}
-	for _, v := range b.demands {
-		for name := range v {
-			used[name] = true
+// tier adds a copy of a remote dataset, with its units.
+func (b *builder) tier(t Tier) {
+	v := vector{}
+	unit := b.in.HW.Units[t.Unit]
+	for p := range t.Net {
+		v.add(byPhase(network, p), t.Net[p]/mega)
+		v.add(byPhase(busMBps(unit.Bus), p), t.Net[p]/mega)
+		v.add(byPhase(cores, p), t.CPU[p])
+	}
+	b.units(t.Copy, t.Least, v, 0)
+	b.present(t.Copy, v)
+	b.of[t.Copy] = b.load(b.in.copyName(t.Copy), max(t.Least, b.servers(t.CPU, t.Net)), v)
+}
+
+// units adds the purchase of units for a copy: so many for all of a load, or
+// (each) so many for every instance.
+func (b *builder) units(c Copy, least float64, v vector, each int) {
+	unit, per := b.in.HW.Units[c.Unit], b.in.data(c).CPUPerUnit
+	n := float64(max(1, each))
+	gives := vector{slotsOf(unit.Bus): -n}
+	for p := range b.needs.Phases {
+		if per > 0 {
+			gives[byPhase(cores, p)] = -n * per
 		}
 	}
-	b.common(n, used)
-	b.order(n, used)
-	out := pack.Problem{Resources: b.names, Items: b.items, Purchases: b.purchases}
-	for i := range out.Items {
-		out.Items[i].Demand = b.lay(b.demands[i])
+	room := "room for " + b.in.copyName(c)
+	gives[room] = 1
+	v[room] = least * forgive
+	b.purchase(b.in.unitsName(c), n*unit.Cost(), gives)
+}
+
+// present asks for the storage system of a copy on every server that has some.
+func (b *builder) present(c Copy, v vector) {
+	if s := b.in.system(c); s != nil && s.MemoryPerServer > 0 {
+		beside := presence(s.Name) + " beside " + b.in.copyName(c)
+		v[beside] = 1
+		b.systems[s.Name] = append(b.systems[s.Name], beside)
+	}
+}
+
+// role adds tasks that run side by side, with their local data.
+func (b *builder) role(r Role) {
+	v := vector{}
+	held := 0.0
+	for p := range r.CPU {
+		v.add(byPhase(cores, p), r.CPU[p])
+		v.add(byPhase(network, p), r.Net[p]/mega)
+		v.add(byPhase(memory, p), r.Memory[p]/giga)
+		held = max(held, r.Held[p])
+	}
+	if held > 0 {
+		gives := vector{instances(b.in, r): 1}
+		for p, x := range r.Held {
+			gives[byPhase(memory, p)] = -x / giga
+		}
+		v[instances(b.in, r)] = r.Instances * forgive
+		b.purchase(instances(b.in, r), 0, gives)
+	}
+	amount := max(b.servers(r.CPU, r.Net), 1)
+	for _, l := range r.Locals {
+		if len(b.needs.Open[l.Dataset]) == 1 {
+			b.local(r, l, v)
+			continue
+		}
+		z := vector{}
+		b.local(r, l, z)
+		beside, cache := "beside "+b.in.data(l.Copy).Name, "cached "+b.in.data(l.Copy).Name
+		switch {
+		case l.Cache:
+			z[cache] = -1
+		case l.Behind:
+			z[cache], z[beside] = 1, -1
+		default:
+			z[beside] = -1
+		}
+		v[beside] = 1
+		b.of[l.Copy] = b.load(b.in.copyName(l.Copy), amount, z)
+	}
+	b.load(roleName(b.in, r), amount, v)
+}
+
+// local adds a copy of local data to the load that carries it: the role's, or
+// one of its own where there is a choice.
+func (b *builder) local(r Role, l Local, v vector) {
+	unit := b.in.HW.Units[l.Unit]
+	for p := range l.Traffic {
+		v.add(byPhase(busMBps(unit.Bus), p), l.Traffic[p]/mega)
+		v.add(byPhase(cores, p), l.CPU[p])
+	}
+	b.present(l.Copy, v)
+	busy := slices.Max(l.IO)
+	switch {
+	case l.Each == 0:
+		b.units(l.Copy, l.units(), v, 0)
+	case busy <= float64(l.Each)*r.Instances: // the copies do all the I/O
+		b.units(l.Copy, r.Instances, v, l.Each)
+	default:
+		b.units(l.Copy, busy, v, 1)
+		whole := "instances with " + b.in.copyName(l.Copy)
+		b.changes[len(b.changes)-1][whole+" units"] = 1
+		v[whole] = r.Instances * forgive
+		b.purchase(whole, 0, vector{whole: 1, whole + " units": -float64(l.Each)})
+	}
+}
+
+// choices adds, for each dataset that has any, what its options host.
+func (b *builder) choices() {
+	for d, open := range b.needs.Open {
+		var options []pack.Option
+		for _, choice := range open {
+			var o pack.Option
+			for _, c := range choice.copies(d) {
+				if load, ok := b.of[c]; ok {
+					o.Loads = append(o.Loads, load)
+				}
+			}
+			options = append(options, o)
+		}
+		if len(open) > 1 && len(options[0].Loads) > 0 { // else it is of another part
+			b.options = append(b.options, pack.Choice{Name: b.in.App.Datasets[d].Name, Options: options})
+		}
+	}
+}
+
+// build adds what every server needs and lays the vectors out.
+func (b *builder) build() pack.Problem {
+	b.common()
+	out := pack.Problem{Resources: b.order(), Loads: b.loads, Purchases: b.purchases, Choices: b.options}
+	lay := func(v vector) []float64 {
+		row := make([]float64, len(out.Resources))
+		for i, name := range out.Resources {
+			row[i] = v[name]
+		}
+		return row
+	}
+	for i := range out.Loads {
+		out.Loads[i].Demand = lay(b.demands[i])
 	}
 	for i := range out.Purchases {
-		out.Purchases[i].Change = b.lay(b.changes[i])
+		out.Purchases[i].Change = lay(b.changes[i])
 	}
 	for _, s := range b.in.HW.Servers {
-		out.Servers = append(out.Servers, pack.Server{Name: s.Name, Cost: s.Cost(), Capacity: b.lay(serverVector(s, len(n.Phases)))})
+		out.Servers = append(out.Servers, pack.Server{Name: s.Name, Cost: s.Cost(), Capacity: lay(serverVector(s, len(b.needs.Phases)))})
 	}
 	return out
 }
 
-// common adds CPUs, memory and storage systems to what can be bought.
-func (b *builder) common(n Needs, used map[string]bool) {
-	cpu := vector{cpuSockets: -1}
-	dimm := vector{}
-	for p := range n.Phases {
-		cpu[byPhase(cores, p)] = 1
-		dimm[byPhase(memory, p)] = 1
-	}
-	used[cpuSockets] = true
-	b.purchase(cpuPurchase, b.in.HW.CPU.Cost(), cpu)
-	m := b.in.HW.Memory()
-	if m >= 0 {
-		unit := b.in.HW.Units[m]
-		dimm[slotsOf(unit.Bus)] = -1
-		used[slotsOf(unit.Bus)] = true
-		b.purchase(memoryPurchase, unit.Cost(), dimm)
-	}
+// common adds storage systems, memory and CPUs to what can be bought.
+func (b *builder) common() {
+	phases := len(b.needs.Phases)
 	for _, s := range b.in.App.Systems {
-		if !used[presence(s.Name)] || m < 0 {
+		if b.systems[s.Name] == nil {
 			continue
 		}
-		gives := vector{presence(s.Name): plenty}
-		for p := range n.Phases {
-			gives[byPhase(memory, p)] = -s.MemoryPerServer / b.in.HW.Units[m].Capacity
-			used[byPhase(memory, p)] = true
+		gives := vector{}
+		for _, name := range b.systems[s.Name] {
+			gives[name] = 1
+		}
+		for p := range phases {
+			gives[byPhase(memory, p)] = -s.MemoryPerServer / giga
 		}
 		b.purchase(presence(s.Name), 0, gives)
 	}
-	for _, c := range b.changes {
-		for name, x := range c {
-			if x < 0 {
-				used[name] = true
+	if b.demanded(memory) {
+		for _, u := range b.in.dimms() {
+			gives := vector{slotsOf(u.Bus): -1}
+			for p := range phases {
+				gives[byPhase(memory, p)] = u.Capacity / giga
 			}
+			b.purchase(memoryPurchase(u), u.Cost(), gives)
 		}
+	}
+	if b.demanded(cores) {
+		gives := vector{cpuSockets: -1}
+		for p := range phases {
+			gives[byPhase(cores, p)] = 1
+		}
+		b.purchase(cpuPurchase, b.in.HW.CPU.Cost(), gives)
 	}
 }
 
-// plenty is more units than a server ever has slots.
-const plenty = 1e6
+// demanded says whether anything asks for a resource that is by phase.
+func (b *builder) demanded(what string) bool {
+	asks := func(v vector, sign float64) bool {
+		for p := range b.needs.Phases {
+			if sign*v[byPhase(what, p)] > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(b.demands, func(v vector) bool { return asks(v, 1) }) ||
+		slices.ContainsFunc(b.changes, func(v vector) bool { return asks(v, -1) })
+}
 
-// order fixes the order of the resources that matter: as servers have them,
-// then whatever else is asked for, as items ask for it.
-func (b *builder) order(n Needs, used map[string]bool) {
-	add := func(name string) {
-		if used[name] {
-			b.resource(name)
+// dimms lists the units that memory is bought in: the volatile ones, but for
+// those that another of the same bus is as large as and no dearer.
+func (in Input) dimms() []spec.Unit {
+	var out []spec.Unit
+	for i, u := range in.HW.Units {
+		worse := slices.ContainsFunc(in.HW.Units[:i], func(w spec.Unit) bool { return asMemory(w, u) && asMemory(u, w) })
+		for _, w := range in.HW.Units {
+			worse = worse || asMemory(w, u) && !asMemory(u, w)
+		}
+		if u.Volatile && !worse {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// asMemory says whether w is memory that does all that u does, at no higher price.
+func asMemory(w, u spec.Unit) bool {
+	return w.Volatile && w.Bus == u.Bus && w.Capacity >= u.Capacity && w.Cost() <= u.Cost()
+}
+
+// order lists the resources that matter: as servers have them, then whatever
+// else is asked for, as loads and purchases ask for it.
+func (b *builder) order() []string {
+	used := vector{}
+	for _, v := range append(slices.Clone(b.demands), b.changes...) {
+		for name, x := range v {
+			if x != 0 {
+				used[name] = 1
+			}
+		}
+	}
+	var out []string
+	take := func(names ...string) {
+		for _, name := range names {
+			if used[name] != 0 {
+				used[name] = 0
+				out = append(out, name)
+			}
 		}
 	}
 	for _, s := range b.in.HW.Servers {
 		for _, bus := range s.Buses {
-			add(slotsOf(bus.Name))
+			take(slotsOf(bus.Name))
 		}
 	}
-	add(cpuSockets)
-	for p := range n.Phases {
-		add(byPhase(cores, p))
-		add(byPhase(memory, p))
-		add(byPhase(network, p))
+	take(cpuSockets)
+	for p := range b.needs.Phases {
+		take(byPhase(cores, p), byPhase(memory, p), byPhase(network, p))
 		for _, s := range b.in.HW.Servers {
 			for _, bus := range s.Buses {
-				add(byPhase(busMBps(bus.Name), p))
+				take(byPhase(busMBps(bus.Name), p))
 			}
 		}
 	}
-	for _, s := range b.in.App.Systems {
-		add(presence(s.Name))
-	}
-	for _, r := range n.Roles {
-		for _, l := range r.Locals {
-			add("share of " + localName(b.in, l) + " capacity")
-			for p := range n.Phases {
-				add(byPhase("share of "+localName(b.in, l)+" I/O", p))
-			}
-		}
-	}
-}
-
-func (b *builder) lay(v vector) []float64 {
-	out := make([]float64, len(b.names))
-	for i, name := range b.names {
-		out[i] = v[name]
+	for _, v := range append(slices.Clone(b.demands), b.changes...) {
+		take(slices.Sorted(maps.Keys(v))...)
 	}
 	return out
 }

@@ -22,11 +22,10 @@ const Far = 100.0
 // Keeps finds the range of one attribute around its value, each side to 1%.
 func Keeps(in Input, o Options, base Architecture, a Attribute) (Range, error) {
 	out := Range{Attribute: a, Low: a.Value, High: a.Value}
-	o.First = base
 	same := func(v float64) (bool, error) {
 		changed := in.clone()
 		a.set(&changed, v)
-		p, err := Solve(changed, o)
+		p, err := solved(changed, o)
 		if input.Is(err) {
 			return false, nil // no cluster at all
 		}
@@ -109,10 +108,9 @@ func Sensitivities(in Input, o Options, base Architecture) ([]Sensitivity, error
 	for d := range out {
 		out[d] = Sensitivity{Dataset: d, Unit: -1, Drop: math.Inf(1)}
 	}
-	o.First = base
 	for u := range in.HW.Units {
 		for percent := 1; percent <= 100; percent++ {
-			p, err := Solve(in.Priced(u, in.HW.Units[u].Price.Price*(1-float64(percent)/100)), o)
+			p, err := solved(in.Priced(u, in.HW.Units[u].Price.Price*(1-float64(percent)/100)), o)
 			if err != nil {
 				return nil, err
 			}

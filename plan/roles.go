@@ -1,7 +1,5 @@
 package plan
 
-import "slices"
-
 // roles sizes tasks: instances, and what they need together.
 func (n *needing) roles() {
 	app := n.in.App
@@ -19,7 +17,7 @@ func (n *needing) roles() {
 		r := n.role(members)
 		n.out.Roles = append(n.out.Roles, r)
 		for _, i := range members {
-			n.out.Tasks[i].Instances = r.Instances
+			n.out.Tasks[i].Instances = ceil(r.Instances)
 		}
 	}
 }
@@ -62,17 +60,17 @@ func (n *needing) sideBySide() [][]int {
 // role adds up what tasks that run side by side need.
 func (n *needing) role(members []int) Role {
 	phases := len(n.out.Phases)
-	r := Role{CPU: make([]float64, phases), Net: make([]float64, phases), Memory: make([]float64, phases)}
+	r := Role{CPU: make([]float64, phases), Net: make([]float64, phases), Memory: make([]float64, phases), Held: make([]float64, phases), Instances: 1}
 	local := map[int][][]access{} // dataset -> phase -> accesses a second
 	var datasets []int
-	most := 0.0
 	for _, i := range members {
 		need := n.out.Tasks[i]
 		p, phase := n.clock.profile(need.Task), n.phase(need.Task)
 		r.Tasks = append(r.Tasks, need.Task)
-		r.Instances = max(r.Instances, need.Instances)
+		r.Instances = max(r.Instances, need.Rate*need.Runtime)
 		r.CPU[phase] += need.Rate * p.cpu
-		r.Memory[phase] += need.Rate*p.cpu*p.memory + float64(need.Instances)*p.held
+		r.Memory[phase] += need.Rate * p.cpu * p.memory
+		r.Held[phase] += p.held
 		r.Net[phase] += n.inNet[need.Task]
 		for _, c := range p.calls {
 			r.Net[phase] += need.Rate * c.n * c.message
@@ -89,57 +87,31 @@ func (n *needing) role(members []int) Role {
 			}
 			local[a.dataset][phase] = append(local[a.dataset][phase], a)
 		}
-		most = max(most, n.in.hosts("", r.CPU[phase], r.Net[phase], 0))
 	}
-	r.Instances = max(r.Instances, ceil(most))
 	for _, d := range datasets {
-		n.locals(&r, d, local[d])
+		for _, c := range n.copies(d) {
+			r.Locals = append(r.Locals, n.local(c, local[d]))
+		}
 	}
-	r.Instances = max(r.Instances, n.shares(r))
 	return r
 }
 
-// shares is the fewest parts that partitioned data must be cut into for the
-// units of one to fit into the slots of some server.
-func (n *needing) shares(r Role) int {
-	units := map[string]float64{} // by bus
-	for _, l := range r.Locals {
-		if l.PerInstance == 0 {
-			units[n.in.HW.Units[l.Unit].Bus] += max(l.Capacity, slices.Max(l.IO))
-		}
+// local sizes a copy of a dataset local to a role. Partitioned, a server's
+// share of it lies on the server's units; otherwise every instance has a whole
+// copy on units of its own.
+func (n *needing) local(c Copy, accesses [][]access) Local {
+	d := n.in.App.Datasets[c.Dataset]
+	l := Local{Copy: c}
+	if capacity := n.in.size(c) / n.in.HW.Units[c.Unit].Capacity; d.Partitioned {
+		l.Capacity = capacity
+	} else {
+		l.Each = max(1, ceil(capacity))
 	}
-	slots := map[string]int{}
-	for _, s := range n.in.HW.Servers {
-		for _, b := range s.Buses {
-			slots[b.Name] = max(slots[b.Name], b.Slots)
-		}
+	for _, phase := range accesses {
+		dem := n.demand(c, phase)
+		l.IO = append(l.IO, dem.busy)
+		l.Traffic = append(l.Traffic, dem.bytes)
+		l.CPU = append(l.CPU, dem.records*d.CPUPerOp)
 	}
-	most := 0
-	for bus, u := range units {
-		if slots[bus] > 0 {
-			most = max(most, ceil(u/float64(slots[bus])))
-		}
-	}
-	return most
-}
-
-// locals sizes a dataset local to a role. Partitioned, the instances on a
-// server share its units, and rounding up is left to the packing; otherwise
-// every instance has units of its own for a whole copy and its share of I/O.
-func (n *needing) locals(r *Role, dataset int, accesses [][]access) {
-	d := n.in.App.Datasets[dataset]
-	n.copies(dataset, func(cache bool, unit int, size float64) {
-		l := Local{Dataset: dataset, Cache: cache, Unit: unit, Capacity: size / n.in.HW.Units[unit].Capacity}
-		most := l.Capacity
-		for _, phase := range accesses {
-			dem := n.demand(dataset, cache, phase)
-			l.IO = append(l.IO, dem.busy)
-			l.Traffic = append(l.Traffic, dem.bytes)
-			most = max(most, dem.busy/float64(r.Instances))
-		}
-		if !d.Partitioned {
-			l.PerInstance = max(1, ceil(most))
-		}
-		r.Locals = append(r.Locals, l)
-	})
+	return l
 }

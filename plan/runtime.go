@@ -1,6 +1,10 @@
 package plan
 
-import "gleaner/plan/spec"
+import (
+	"math"
+
+	"gleaner/plan/spec"
+)
 
 // A profile is what one execution of a task takes, tasks that run inside it
 // included.
@@ -43,7 +47,7 @@ func (p profile) runtime(batch bool) float64 {
 // A clock tells how long records take under an architecture.
 type clock struct {
 	in   Input
-	arch Architecture
+	open [][]Choice // by dataset; what takes least counts
 	memo []*profile // by task
 }
 
@@ -66,7 +70,7 @@ func (k *clock) walk(t spec.Task) profile {
 		switch {
 		case op.IO != nil:
 			n := op.Probability * op.IO.Records
-			p.accesses = append(p.accesses, access{op.IO.Dataset, op.IO.Write, n, op.IO.RecordSize})
+			p.access(access{op.IO.Dataset, op.IO.Write, n, op.IO.RecordSize})
 			if op.IO.Parallel {
 				n = op.Probability
 			}
@@ -99,7 +103,7 @@ func (k *clock) invoke(p *profile, op spec.Op) {
 		turns, copies = op.Probability, op.Call.Invocations
 	}
 	if !op.Call.Inline {
-		p.calls = append(p.calls, call{op.Call.Task, n, op.Call.MessageSize})
+		p.call(call{op.Call.Task, n, op.Call.MessageSize})
 		if op.Blocking {
 			p.step(true, turns*sub.runtime(k.in.SLA.Job != nil))
 		}
@@ -116,25 +120,56 @@ func (k *clock) invoke(p *profile, op spec.Op) {
 	p.held += copies * sub.held
 	for _, a := range sub.accesses {
 		a.records *= n
-		p.accesses = append(p.accesses, a)
+		p.access(a)
 	}
 	for _, c := range sub.calls {
 		c.n *= n
-		p.calls = append(p.calls, c)
+		p.call(c)
 	}
 }
 
-// record is how long the task waits for one record: of a read, on the cache
-// for the share it answers and on the store for the rest; of a write, on the
-// slower of both copies, for it is committed to both.
+// access adds I/O. What is alike is added up: a path that invokes another
+// twice, which invokes a third twice, must not list each access 2^n times.
+func (p *profile) access(a access) {
+	for i, b := range p.accesses {
+		if b.dataset == a.dataset && b.write == a.write && b.size == a.size {
+			p.accesses[i].records += a.records
+			return
+		}
+	}
+	p.accesses = append(p.accesses, a)
+}
+
+// call adds an invocation, as access does.
+func (p *profile) call(c call) {
+	for i, b := range p.calls {
+		if b.task == c.task && b.message == c.message {
+			p.calls[i].n += c.n
+			return
+		}
+	}
+	p.calls = append(p.calls, c)
+}
+
+// record is how long the task waits for one record, at least.
 func (k *clock) record(op *spec.IO) float64 {
-	d := k.in.App.Datasets[op.Dataset]
-	c := k.arch[op.Dataset]
-	store := k.device(d, c.Store, op.Write, op.RecordSize, op.StreamRate)
+	least := math.Inf(1)
+	for _, c := range k.open[op.Dataset] {
+		least = min(least, k.in.record(op, c))
+	}
+	return least
+}
+
+// record is how long a task waits for one record of a dataset that lies as
+// chosen: of a read, on the cache for the share it answers and on the store for
+// the rest; of a write, on the slower of both copies, for it is committed to both.
+func (in Input) record(op *spec.IO, c Choice) float64 {
+	d := in.App.Datasets[op.Dataset]
+	store := in.device(d, c.Store, op.Write, op.RecordSize, op.StreamRate)
 	if c.Cache == NoCache {
 		return store
 	}
-	cache := k.device(d, c.Cache, op.Write, op.RecordSize, op.StreamRate)
+	cache := in.device(d, c.Cache, op.Write, op.RecordSize, op.StreamRate)
 	if op.Write {
 		return max(store, cache)
 	}
@@ -142,8 +177,8 @@ func (k *clock) record(op *spec.IO) float64 {
 }
 
 // device is how long a storage unit takes for a record (Section 3.2.1).
-func (k *clock) device(d spec.Dataset, unit int, write bool, size, stream float64) float64 {
-	read, wr := k.in.App.Through(d.System, k.in.HW.Units[unit])
+func (in Input) device(d spec.Dataset, unit int, write bool, size, stream float64) float64 {
+	read, wr := in.App.Through(d.System, in.HW.Units[unit])
 	rate, gap := read.RateR, read.GapR
 	if write {
 		rate, gap = wr.RateW, wr.GapW

@@ -1,16 +1,10 @@
 package plan
 
 import (
-	"container/heap"
 	"errors"
-	"fmt"
-	"math"
-	"math/rand/v2"
-	"slices"
 
 	"gleaner/input"
 	"gleaner/plan/pack"
-	"gleaner/plan/spec"
 )
 
 // Options say how a plan is searched for. The zero value searches with the
@@ -18,22 +12,15 @@ import (
 // proven optimum.
 type Options struct {
 	Colocate bool    // tasks and remote data may share a server
-	Gap      float64 // stop packing this close to the proven bound
+	Gap      float64 // stop this close to the proven bound
 	// Pack fills the servers; nil is pack.Solve.
-	Pack func(pack.Problem, pack.Options) (pack.Solution, error)
-	// Most is how many architectures, whole or partial, are bounded before the
-	// search turns to repeated descent. 0 is DefaultMost.
-	Most     int
-	Restarts int          // of the descent; 0 is 10
-	Rand     *rand.Rand   // of the descent; nil is a fixed seed
-	Stop     func() bool  // polled; the search ends with ErrStopped once it says true
-	First    Architecture // tried first, so that its cost prunes the rest
+	Pack   func(pack.Problem, pack.Options) (pack.Solution, error)
+	Second bool        // find the next best architecture too
+	Stop   func() bool // polled; once it says true the best plan so far is returned
 }
 
-// DefaultMost is how many architectures are bounded at most.
-const DefaultMost = 100_000
-
-// ErrStopped is returned when Options.Stop ended a search.
+// ErrStopped is returned when Options.Stop ended a search that had found
+// nothing yet.
 var ErrStopped = errors.New("plan: stopped")
 
 // A Plan is a cluster that meets the SLA.
@@ -43,10 +30,10 @@ type Plan struct {
 	Packing    pack.Solution
 	Cost       float64
 	LowerBound float64 // no cluster of any architecture costs less
-	Tried      int     // architectures that were packed
-	Space      int     // architectures there are; math.MaxInt when too many to count
-	Search     string  // how they were searched
-	Second     *Runner // the next best architecture, if there is another
+	Packed     int     // packing problems that were solved
+	Space      float64 // architectures there are
+	Stopped    bool    // Options.Stop ended the search
+	Second     *Runner // the next best architecture found, if it was asked for
 }
 
 // A Runner is an architecture that did not win.
@@ -55,54 +42,56 @@ type Runner struct {
 	Cost         float64
 }
 
-// Gap is how far the cost may be above the cheapest, as a share of it.
+// Gap is how far the cost may be above the cheapest, as a share of it. What is
+// but the dust of floating point is none.
 func (p Plan) Gap() float64 {
-	if p.Cost == 0 {
-		return 0
+	if gap := (p.Cost - p.LowerBound) / p.Cost; gap > 1e-7 {
+		return gap
 	}
-	return max(0, (p.Cost-p.LowerBound)/p.Cost)
+	return 0
 }
 
 // Solve finds the cheapest cluster.
 func Solve(in Input, o Options) (Plan, error) {
-	if o.Pack == nil {
-		o.Pack = pack.Solve
-	}
-	if o.Most == 0 {
-		o.Most = DefaultMost
-	}
-	if o.Restarts == 0 {
-		o.Restarts = 10
-	}
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(1, 12))
-	}
-	s := &search{in: in, o: o, space: 1, lowest: math.Inf(1), memo: memo{}}
-	for i, d := range in.App.Datasets {
-		c := choices(in, i)
-		if len(c) == 0 {
-			return Plan{}, input.Linef(in.App.File, d.Line, "dataset %q: must be persistent, and %s has only volatile storage", d.Name, in.HW.File)
+	open := make([][]Choice, len(in.App.Datasets))
+	space := 1.0
+	for d, data := range in.App.Datasets {
+		open[d] = choices(in, d)
+		if len(open[d]) == 0 {
+			return Plan{}, input.Linef(in.App.File, data.Line, "dataset %q: must be persistent, and %s has only volatile storage", data.Name, in.HW.File)
 		}
-		s.choices = append(s.choices, c)
-		if s.space > math.MaxInt/len(c) {
-			s.space = math.MaxInt
-		} else {
-			s.space *= len(c)
-		}
+		space *= float64(len(open[d]))
 	}
+	p, err := solve(in, o, open)
+	if err != nil {
+		return p, err
+	}
+	p.Space = space
+	if o.Second && !p.Stopped {
+		p.Second, err = second(in, o, open, p)
+	}
+	return p, err
+}
+
+// Fixed plans for one architecture.
+func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
+	p, err := solve(in, o, arch.open())
+	p.Space = 1
+	return p, err
+}
+
+func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 	if in.needsMemory() && in.HW.Memory() < 0 {
 		return Plan{}, input.Errorf(in.HW.File, "tasks or storage systems need memory, and no storage_unit is volatile to serve as it")
 	}
-	in.HW.Units = append(in.HW.Units[:len(in.HW.Units):len(in.HW.Units)], ideal())
-	s.in = in
-	complete, err := s.exhaustive()
-	if err != nil {
+	if o.Pack == nil {
+		o.Pack = pack.Solve
+	}
+	s := newSearch(in, o)
+	if err := s.run(open); err != nil {
 		return Plan{}, err
 	}
-	if complete {
-		return s.finish("exhaustive")
-	}
-	return s.descent()
+	return s.finish()
 }
 
 func (in Input) needsMemory() bool {
@@ -119,195 +108,16 @@ func (in Input) needsMemory() bool {
 	return false
 }
 
-type search struct {
-	in      Input
-	o       Options
-	choices [][]Choice
-	space   int
-	tried   int
-	best    *Plan
-	second  *Plan
-	lower   float64 // no architecture that was not packed costs less
-	lowest  float64 // nor any that was
-	memo    memo
-	unfit   *pack.UnfitError // of the architecture that came closest
-}
-
-func (s *search) stopped() bool { return s.o.Stop != nil && s.o.Stop() }
-
-// A partial architecture has its first datasets placed.
-type partial struct {
-	arch  Architecture
-	bound float64
-	seq   int // the earlier of equals comes first
-}
-
-// A frontier is a heap of partial architectures, the most promising first.
-type frontier []partial
-
-func (f frontier) Len() int { return len(f) }
-func (f frontier) Less(i, j int) bool {
-	return f[i].bound < f[j].bound || f[i].bound == f[j].bound && f[i].seq < f[j].seq
-}
-func (f frontier) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f *frontier) Push(x any)   { *f = append(*f, x.(partial)) }
-func (f *frontier) Pop() any {
-	last := (*f)[len(*f)-1]
-	*f = (*f)[:len(*f)-1]
-	return last
-}
-
-// exhaustive places one dataset after the other, always going on with the
-// most promising, and packs what is complete, until nothing that is left can
-// be among the two cheapest. It gives up, and says so, when that takes more
-// than Most bounds; what is left is then all bounded by the lower bound.
-func (s *search) exhaustive() (complete bool, err error) {
-	if s.o.First != nil {
-		if _, err := s.try(s.o.First); err != nil {
-			return false, err
-		}
-	}
-	open := &frontier{{}}
-	for seq := 1; open.Len() > 0; {
-		next := heap.Pop(open).(partial)
-		s.lower = next.bound
-		if s.second != nil && next.bound >= s.second.Cost {
-			return true, nil
-		}
-		if len(next.arch) == len(s.choices) {
-			if !next.arch.Equal(s.o.First) {
-				if _, err := s.try(next.arch); err != nil {
-					return false, err
-				}
-			}
-			continue
-		}
-		for _, c := range s.choices[len(next.arch)] {
-			if seq++; seq > s.o.Most {
-				return false, nil
-			}
-			if s.stopped() {
-				return false, ErrStopped
-			}
-			arch := append(next.arch[:len(next.arch):len(next.arch)], c)
-			heap.Push(open, partial{arch, max(next.bound, s.boundPartial(arch)), seq})
-		}
-	}
-	s.lower = math.Inf(1)
-	return true, nil
-}
-
-// boundPartial bounds what a partial architecture can become: datasets that
-// are not placed yet lie on storage that is free, boundless and instant.
-func (s *search) boundPartial(arch Architecture) float64 {
-	whole := arch[:len(arch):len(arch)]
-	for len(whole) < len(s.choices) {
-		whole = append(whole, Choice{len(s.in.HW.Units) - 1, NoCache})
-	}
-	return s.bound(whole, len(arch) < len(s.choices))
-}
-
-// ideal is the storage of datasets that are not placed yet. It is in no
-// catalogue: only bounds use it.
-func ideal() spec.Unit {
-	return spec.Unit{Name: "ideal", Capacity: math.Inf(1), Read: spec.Read{RateR: math.Inf(1)}, Write: spec.Write{RateW: math.Inf(1)}}
-}
-
-// descent starts from random architectures and moves to the best neighbour,
-// one dataset away, until none is cheaper (Section 4.1).
-func (s *search) descent() (Plan, error) {
-	known := map[string]float64{}
-	cost := func(arch Architecture) (float64, error) {
-		key := fmt.Sprint(arch)
-		if c, ok := known[key]; ok {
-			return c, nil
-		}
-		c, err := s.try(arch)
-		known[key] = c
-		return c, err
-	}
-	for range s.o.Restarts {
-		at := make(Architecture, len(s.choices))
-		for d, c := range s.choices {
-			at[d] = c[s.o.Rand.IntN(len(c))]
-		}
-		if err := s.descend(at, cost); err != nil {
-			return Plan{}, err
-		}
-	}
-	return s.finish(fmt.Sprintf("descent, %d restarts", s.o.Restarts))
-}
-
-func (s *search) descend(at Architecture, cost func(Architecture) (float64, error)) error {
-	here, err := cost(at)
-	if err != nil {
-		return err
-	}
-	for {
-		best, next := here, at
-		for d, options := range s.choices {
-			for _, c := range options {
-				step := slices.Clone(at)
-				step[d] = c
-				if c == at[d] || s.bound(step, false) >= best {
-					continue
-				}
-				there, err := cost(step)
-				if err != nil {
-					return err
-				}
-				if there < best {
-					best, next = there, step
-				}
-			}
-		}
-		if best >= here && !math.IsInf(here, 1) || next.Equal(at) {
-			return nil
-		}
-		here, at = best, next
-	}
-}
-
-// try packs an architecture and keeps it if it is among the two cheapest. Its
-// cost is infinite when it fits no server.
-func (s *search) try(arch Architecture) (float64, error) {
-	if s.stopped() {
-		return 0, ErrStopped
-	}
-	s.tried++
-	p, err := s.pack(arch)
-	if err == nil {
-		s.lowest = min(s.lowest, p.LowerBound)
-	}
-	var unfit *pack.UnfitError
-	if errors.As(err, &unfit) {
-		if s.unfit == nil || unfit.Need/unfit.Have < s.unfit.Need/s.unfit.Have {
-			s.unfit = unfit
-		}
-		return math.Inf(1), nil
-	}
-	if err != nil {
-		return 0, err
-	}
+func (s *search) finish() (Plan, error) {
 	switch {
-	case s.best == nil || p.Cost < s.best.Cost-1e-9*p.Cost:
-		s.best, s.second = &p, s.best
-	case s.second == nil || p.Cost < s.second.Cost:
-		s.second = &p
-	}
-	return p.Cost, nil
-}
-
-func (s *search) finish(how string) (Plan, error) {
-	if s.best == nil {
+	case s.best == nil && s.stopped():
+		return Plan{}, ErrStopped
+	case s.best == nil:
 		return Plan{}, s.impossible()
 	}
 	out := *s.best
-	out.LowerBound = min(s.lowest, max(s.lower, 0))
-	out.Tried, out.Space, out.Search = s.tried, s.space, how
-	if s.second != nil {
-		out.Second = &Runner{s.second.Needs.Architecture, s.second.Cost}
-	}
+	out.LowerBound = min(s.lower, out.Cost)
+	out.Packed, out.Stopped = s.packed, s.stopped()
 	return out, nil
 }
 
@@ -315,18 +125,40 @@ func (s *search) finish(how string) (Plan, error) {
 // the application.
 func (s *search) impossible() error {
 	u := s.unfit
+	if u.Resource == "" {
+		return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: no server holds %s with all that must be beside it", s.in.HW.File, u.Load)
+	}
 	return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: %s needs %.4g of %s on one server, and %s, which comes closest, has %.4g: short by %.4g",
-		s.in.HW.File, u.Item, u.Need, u.Resource, u.Server, u.Have, u.Need-u.Have)
+		s.in.HW.File, u.Load, u.Need, u.Resource, u.Server, u.Have, u.Need-u.Have)
 }
 
-// Fixed plans for one architecture.
-func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
-	if o.Pack == nil {
-		o.Pack = pack.Solve
+// second finds the cheapest plan of another architecture: one that differs
+// from the best in some dataset.
+func second(in Input, o Options, open [][]Choice, best Plan) (*Runner, error) {
+	var out *Runner
+	for d, c := range best.Needs.Architecture {
+		var others []Choice
+		for _, other := range open[d] {
+			if other != c {
+				others = append(others, other)
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		p, err := solve(in, o, with(open, d, others))
+		if input.Is(err) {
+			continue // no cluster at all
+		}
+		if errors.Is(err, ErrStopped) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out == nil || p.Cost < out.Cost {
+			out = &Runner{p.Needs.Architecture, p.Cost}
+		}
 	}
-	s := &search{in: in, o: o, space: 1, lower: math.Inf(1), lowest: math.Inf(1), memo: memo{}}
-	if _, err := s.try(arch); err != nil {
-		return Plan{}, err
-	}
-	return s.finish("fixed")
+	return out, nil
 }

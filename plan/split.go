@@ -2,58 +2,173 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"slices"
-
-	"gleaner/input"
-	"gleaner/plan/pack"
 )
 
-// pack fills servers for an architecture; for a batch job of several phases,
-// at the cheapest split of its time over them.
-func (s *search) pack(arch Architecture) (Plan, error) {
-	if s.in.SLA.Job == nil {
-		return s.fill(NeedsOf(s.in, arch, nil))
+// Limits of the search for the split of a job's time over its phases.
+const (
+	splitSteps = 400  // times of one kind that are looked at
+	splitTries = 12   // of which are packed, the most promising
+	splitLeast = 1e-6 // of the job's time: a region narrower than this is not parted
+)
+
+// split tries times at which an architecture may do, and parts the region by
+// the time of a phase. What is needed falls as a phase gets longer, so that a
+// region is bounded with the most that every phase can have.
+func (s *search) split(r region, needs Needs, arch Architecture) error {
+	for _, seconds := range s.candidates(r, arch) {
+		if s.stopped() && s.best != nil {
+			break
+		}
+		if err := s.try(NeedsOf(s.in, arch, seconds)); err != nil {
+			return err
+		}
 	}
-	seconds := s.evenSplit(arch)
-	best, err := s.fill(NeedsOf(s.in, arch, seconds))
-	var unfit *pack.UnfitError
-	if err != nil && !errors.As(err, &unfit) {
-		return Plan{}, err
+	if r.bound >= s.enough() {
+		s.lower = min(s.lower, r.bound)
+		return nil
 	}
-	if err != nil {
-		best.Cost = math.Inf(1)
+	if !sameInstances(needs, NeedsOf(s.in, arch, r.most)) {
+		s.part(r, arch)
+		return nil
 	}
-	for improved := true; improved; {
-		improved = false
-		for i := range seconds {
-			for j := i + 1; j < len(seconds); j++ {
-				found, failure := s.shift(arch, seconds, i, j, best.Cost)
-				if failure != nil {
-					return Plan{}, failure
-				}
-				if found != nil {
-					best, seconds, improved, err = *found, found.Needs.Seconds, true, nil
+	i, wide := r.widest()
+	if wide < splitLeast*s.in.SLA.Job.Time {
+		s.lower = min(s.lower, r.bound)
+		return nil
+	}
+	at := (r.least[i] + r.most[i]) / 2
+	if s.best != nil { // the best there is ends up at a border, where bounds are true
+		if t := s.best.Needs.Seconds[i]; t > r.least[i]+splitLeast*wide && t < r.most[i]-splitLeast*wide {
+			at = t
+		}
+	}
+	short, long := r, r
+	short.most, long.least = slices.Clone(r.most), slices.Clone(r.least)
+	short.most[i], long.least[i] = at, at
+	for _, half := range []region{short, long} {
+		if half.narrow(s.in.SLA.Job.Time) {
+			s.push(half)
+		}
+	}
+	return nil
+}
+
+// narrow leaves out times that the other phases do not leave, and says whether
+// any are left.
+func (r *region) narrow(total float64) bool {
+	least, most := 0.0, 0.0
+	for i := range r.most {
+		least += r.least[i]
+		most += r.most[i]
+	}
+	if least > total*(1+1e-12) || most < total*(1-1e-12) {
+		return false
+	}
+	r.least, r.most = slices.Clone(r.least), slices.Clone(r.most)
+	for i := range r.most {
+		lo, hi := r.least[i], r.most[i]
+		r.most[i] = min(hi, total-(least-lo))
+		r.least[i] = max(lo, total-(most-hi))
+	}
+	return true
+}
+
+// widest is the phase whose time is least certain, as a share of it.
+func (r region) widest() (phase int, width float64) {
+	most := -1.0
+	for i := range r.most {
+		wide := r.most[i] - r.least[i]
+		if part := wide / r.most[i]; part > most {
+			phase, width, most = i, wide, part
+		}
+	}
+	return phase, width
+}
+
+// candidates are splits of the time within the region, most promising first:
+// in proportion to the work, and those at which two phases exchange time until
+// one needs a whole number of something.
+func (s *search) candidates(r region, arch Architecture) [][]float64 {
+	busiest, work := s.work(arch)
+	total := s.in.SLA.Job.Time
+	start := r.proportional(busiest, total)
+	type candidate struct {
+		seconds []float64
+		bound   float64
+	}
+	var all []candidate
+	add := func(seconds []float64) {
+		bound := NeedsOf(s.in, arch, seconds).Bound(s.in, s.o.Colocate)
+		if bound < s.enough() {
+			all = append(all, candidate{seconds, bound})
+		}
+	}
+	add(start)
+	from := start
+	if s.best != nil && r.holds(s.best.Needs.Seconds) {
+		from = s.best.Needs.Seconds
+	}
+	for i := range from {
+		for j := i + 1; j < len(from); j++ {
+			both := from[i] + from[j]
+			for _, t := range splits(work[i], work[j], both) {
+				seconds := slices.Clone(from)
+				seconds[i], seconds[j] = t, both-t
+				if r.holds(seconds) {
+					add(seconds)
 				}
 			}
 		}
-		improved = improved && len(seconds) > 2
 	}
-	return best, err
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.bound, b.bound) })
+	var out [][]float64
+	for _, c := range all[:min(len(all), splitTries)] {
+		out = append(out, c.seconds)
+	}
+	return out
 }
 
-func (s *search) fill(needs Needs) (Plan, error) {
-	if what := needs.countless(s.in); what != "" {
-		return Plan{}, input.Errorf(s.in.SLA.File, "this takes %d or more %s, which is beyond planning", Countless, what)
+// holds says whether a split is within the region.
+func (r region) holds(seconds []float64) bool {
+	for i, t := range seconds {
+		if t < r.least[i] || t > r.most[i] || t <= 0 {
+			return false
+		}
 	}
-	p := Plan{Needs: needs, Problem: needs.Problem(s.in, s.o.Colocate)}
-	sol, err := s.packNeeds(needs, p.Problem)
-	if err != nil {
-		return Plan{}, err
+	return true
+}
+
+// proportional gives every phase time in proportion to its work, as far as the
+// region allows.
+func (r region) proportional(work []float64, total float64) []float64 {
+	out := slices.Clone(r.least)
+	left := total
+	for _, t := range out {
+		left -= t
 	}
-	p.Packing, p.Cost, p.LowerBound = sol, sol.Cost, sol.LowerBound
-	return p, nil
+	for range 50 { // what does not fit one phase goes to the others
+		sum := 0.0
+		for i, w := range work {
+			if out[i] < r.most[i] {
+				sum += max(w, 1e-9)
+			}
+		}
+		if sum == 0 || left <= 1e-12*total {
+			break
+		}
+		given := 0.0
+		for i, w := range work {
+			if out[i] < r.most[i] {
+				more := min(left*max(w, 1e-9)/sum, r.most[i]-out[i])
+				out[i] += more
+				given += more
+			}
+		}
+		left -= given
+	}
+	return out
 }
 
 // work is how long each phase would keep one core or one unit busy, the
@@ -80,6 +195,7 @@ func (s *search) work(arch Architecture) (busiest []float64, all [][]float64) {
 		for _, r := range n.Roles {
 			cpu += r.CPU[p]
 			for _, l := range r.Locals {
+				cpu += l.CPU[p]
 				note(p, l.IO[p])
 			}
 		}
@@ -90,74 +206,6 @@ func (s *search) work(arch Architecture) (busiest []float64, all [][]float64) {
 		note(p, cpu)
 	}
 	return busiest, all
-}
-
-// evenSplit gives every phase time in proportion to its work.
-func (s *search) evenSplit(arch Architecture) []float64 {
-	busiest, _ := s.work(arch)
-	sum := 0.0
-	for _, w := range busiest {
-		sum += w
-	}
-	out := make([]float64, len(busiest))
-	for i, w := range busiest {
-		out[i] = s.in.SLA.Job.Time / float64(len(out))
-		if sum > 0 {
-			out[i] = s.in.SLA.Job.Time * w / sum
-		}
-	}
-	return out
-}
-
-// Limits of the search for a split.
-const (
-	splitSteps  = 400  // candidates of one kind
-	splitPacked = 2000 // packed at most, the most promising first
-)
-
-// shift moves time between two phases. What is needed only changes where some
-// work divided by the time passes a whole number, so those times are tried,
-// most promising first.
-func (s *search) shift(arch Architecture, seconds []float64, i, j int, best float64) (*Plan, error) {
-	if s.second != nil {
-		best = min(best, s.second.Cost)
-	}
-	total := seconds[i] + seconds[j]
-	_, work := s.work(arch)
-	type candidate struct {
-		seconds []float64
-		bound   float64
-	}
-	var all []candidate
-	for _, at := range splits(work[i], work[j], total) {
-		try := slices.Clone(seconds)
-		try[i], try[j] = at, total-at
-		if bound := NeedsOf(s.in, arch, try).Bound(s.in, s.o.Colocate); bound < best {
-			all = append(all, candidate{try, bound})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.bound, b.bound) })
-	var found *Plan
-	for k, c := range all {
-		if c.bound >= best || k == splitPacked {
-			break
-		}
-		if s.stopped() {
-			return nil, ErrStopped
-		}
-		p, err := s.fill(NeedsOf(s.in, arch, c.seconds))
-		var unfit *pack.UnfitError
-		if errors.As(err, &unfit) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if p.Cost < best {
-			best, found = p.Cost, &p
-		}
-	}
-	return found, nil
 }
 
 // splits are times for the first of two phases at which either needs a whole
@@ -183,32 +231,4 @@ func splits(first, second []float64, total float64) []float64 {
 	add(second, true)
 	slices.Sort(out)
 	return slices.CompactFunc(out, func(a, b float64) bool { return math.Abs(b-a) < 1e-9*total })
-}
-
-// bound is a cost that no split of the time undercuts. The first phase's time
-// is cut into stretches; in each, both phases get the most they could have.
-func (s *search) bound(arch Architecture, partial bool) float64 {
-	bound := func(seconds []float64) float64 {
-		return NeedsOf(s.in, arch, seconds).bound(s.in, s.o.Colocate, partial || seconds != nil)
-	}
-	job := s.in.SLA.Job
-	if job == nil {
-		return bound(nil)
-	}
-	phases := len(s.in.App.Phases())
-	whole := make([]float64, phases)
-	for i := range whole {
-		whole[i] = job.Time
-	}
-	if phases != 2 {
-		return bound(whole)
-	}
-	const stretches = 16
-	least := math.Inf(1)
-	for k := range stretches {
-		whole[0] = job.Time * float64(k+1) / stretches
-		whole[1] = job.Time * float64(stretches-k) / stretches
-		least = min(least, bound(whole))
-	}
-	return least
 }

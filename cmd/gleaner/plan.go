@@ -19,6 +19,7 @@ import (
 
 func newPlan() *cobra.Command {
 	var f planFlags
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Find the cheapest cluster that meets an SLA",
@@ -27,7 +28,10 @@ be achieved, and finds the cheapest cluster: where each dataset lies, how many
 units, instances, cores and servers, and what goes into each server.
 
 The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
-'gleaner plan examples DIR' writes some to start from.`,
+'gleaner plan examples DIR' writes some to start from.
+
+When --time-limit has passed, or on Ctrl-C, the best plan so far is shown, and
+how far above the cheapest it may be.`,
 		Example: `  gleaner plan examples scc
   gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml
 
@@ -39,8 +43,21 @@ The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
 			if err != nil {
 				return err
 			}
+			if limit <= 0 {
+				return input.Errorf("--time-limit", "%v is no time to search for", limit)
+			}
 			start := time.Now()
+			bar := newProgress(cmd, "planning", limit.Milliseconds())
+			o.Second = true
+			o.Stop = func() bool {
+				bar.set(int(time.Since(start).Milliseconds()), int(limit.Milliseconds()))
+				return time.Since(start) > limit || cmd.Context().Err() != nil
+			}
 			p, err := plan.Solve(in, o)
+			bar.finish()
+			if errors.Is(err, plan.ErrStopped) && cmd.Context().Err() == nil {
+				return input.Errorf("--time-limit", "no cluster found within %v", limit)
+			}
 			if err != nil {
 				return planErr(cmd, err)
 			}
@@ -51,6 +68,7 @@ The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().DurationVar(&limit, "time-limit", 30*time.Second, "how long to search at most")
 	cmd.AddCommand(newPlanCurve(), newPlanRobust(), newPlanCheck(), newPlanExamples())
 	return cmd
 }
@@ -153,8 +171,10 @@ type planResult struct {
 	Tasks      map[string]planTask       `json:"tasks"`
 	Phases     map[string]float64        `json:"phase_seconds,omitempty"`
 	SecondBest *planSecond               `json:"second_best,omitempty"`
-	Tried      int                       `json:"architectures_tried"`
-	Search     string                    `json:"search"`
+	Idle       []string                  `json:"idle_tasks"`
+	Space      float64                   `json:"architectures"`
+	Packed     int                       `json:"problems_packed"`
+	Stopped    bool                      `json:"stopped"`
 	Seconds    float64                   `json:"solve_seconds"`
 }
 
@@ -170,6 +190,7 @@ type planServer struct {
 	Units      map[string]int            `json:"units"`
 	Tasks      map[string]int            `json:"tasks"`
 	Datasets   map[string]map[string]int `json:"datasets"`
+	Shares     map[string]float64        `json:"shares"`
 	Bottleneck string                    `json:"bottleneck"`
 }
 
@@ -186,9 +207,9 @@ type planSecond struct {
 func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 	out := planResult{Cost: cents(p.Cost), LowerBound: cents(p.LowerBound), Gap: p.Gap(), Currency: in.HW.Currency,
 		Assignment: assignmentJSON(in, p.Needs.Architecture), Servers: []planServer{}, Tasks: map[string]planTask{},
-		Tried: p.Tried, Search: p.Search, Seconds: took.Seconds()}
+		Idle: idleTasks(in, p), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
 	for _, s := range p.Servers(in) {
-		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Bottleneck})
+		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares, s.Bottleneck})
 	}
 	for _, t := range p.Needs.Tasks {
 		out.Tasks[in.App.Tasks[t.Task].Name] = planTask{t.Runtime, t.Instances}
@@ -201,6 +222,15 @@ func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 	}
 	if p.Second != nil {
 		out.SecondBest = &planSecond{cents(p.Second.Cost), assignmentJSON(in, p.Second.Architecture)}
+	}
+	return out
+}
+
+// idleTasks names the tasks that never run.
+func idleTasks(in plan.Input, p plan.Plan) []string {
+	out := []string{}
+	for _, t := range p.Needs.Idle {
+		out = append(out, in.App.Tasks[t].Name)
 	}
 	return out
 }

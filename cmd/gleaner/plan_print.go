@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"gleaner/plan"
@@ -12,14 +13,7 @@ import (
 // printPlan writes a plan for people: what it costs, where data lies, what to
 // buy, each kind of server with what is in its slots, and the runner-up.
 func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
-	proven := "proven cheapest"
-	if p.Gap() > 0 {
-		proven = fmt.Sprintf("at most %.3g%% above the cheapest", 100*p.Gap())
-	}
-	if strings.HasPrefix(p.Search, "descent") {
-		proven = "cheapest found"
-	}
-	fmt.Fprintf(w, "%s, %s: %d servers.\n\n", money(in.HW.Currency, p.Cost), proven, p.Packing.Servers())
+	fmt.Fprintf(w, "%s, %s: %s.\n\n", money(in.HW.Currency, p.Cost), proven(p), count(p.Packing.Servers(), "server"))
 	if err := printNeeds(w, in, p); err != nil {
 		return err
 	}
@@ -40,8 +34,42 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 		fmt.Fprintf(w, "Second best: %s, for %s more (%.1f%%).\n", differences(in, p.Needs.Architecture, p.Second.Architecture),
 			money(in.HW.Currency, more), 100*more/p.Cost)
 	}
-	_, err := fmt.Fprintf(w, "Searched by %s; %d of %d architectures packed.\n", p.Search, p.Tried, p.Space)
+	for _, name := range idleTasks(in, p) {
+		fmt.Fprintf(w, "Task %s is left out: no SLA asks for it, and no task that runs invokes it.\n", name)
+	}
+	how := "Searched all of %s."
+	if p.Stopped {
+		how = "The search of %s was stopped; with more time there may be a cheaper cluster."
+	}
+	_, err := fmt.Fprintf(w, how+"\n", architectures(p.Space))
 	return err
+}
+
+// proven says how good a plan is.
+func proven(p plan.Plan) string {
+	gap := 100 * p.Gap()
+	switch {
+	case gap == 0:
+		return "proven cheapest"
+	case gap < 0.1:
+		return "at most 0.1% above the cheapest"
+	}
+	return fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(10*gap)/10)
+}
+
+// count says how many there are of something.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func architectures(n float64) string {
+	if n < 1e6 {
+		return count(int(n), "architecture")
+	}
+	return fmt.Sprintf("%.2g architectures", n)
 }
 
 func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
@@ -58,8 +86,8 @@ func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
 	for _, r := range p.Needs.Roles {
 		for _, l := range r.Locals {
 			text := "shared by server:"
-			if l.PerInstance > 0 {
-				text = fmt.Sprintf("%d for each of %d", l.PerInstance, r.Instances)
+			if l.Each > 0 {
+				text = fmt.Sprintf("%d for each instance", l.Each)
 			}
 			note(l.Dataset, in.HW.Units[l.Unit].Name, text)
 		}
@@ -116,9 +144,7 @@ func drawServer(w io.Writer, in plan.Input, s plan.Server) {
 			for _, d := range in.App.Datasets {
 				cell(d.Name+" "+u.Name, s.Datasets[d.Name][u.Name])
 			}
-			if m := in.HW.Memory(); m >= 0 && in.HW.Units[m].Name == u.Name {
-				cell("memory "+u.Name, s.Memory)
-			}
+			cell("memory "+u.Name, s.Memory[u.Name])
 		}
 		if free := bus.Slots - used; free > 0 {
 			cells = append(cells, repeated("[ ]", free))

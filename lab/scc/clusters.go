@@ -2,8 +2,10 @@ package scc
 
 import (
 	"fmt"
+	"math"
 
 	"gleaner/plan"
+	"gleaner/plan/pack"
 )
 
 // photoshare is Section 5.2: the published cluster, and what sharing servers
@@ -80,16 +82,45 @@ func (b *bench) terasort() error {
 	if err != nil {
 		return err
 	}
-	mappers, reducers := p.Needs.Tasks[0].Instances, p.Needs.Tasks[2].Instances
-	same := mappers == 8 && reducers == 16 && p.Packing.Servers() == 6 && units(in, p, "7.2KDisk") == 10 && p.Needs.Seconds[0] == 750
-	b.note("T16", "Terasort, 50 GB in 25 min", "8 mappers, 16 reducers on 2 + 4 servers", fmt.Sprintf("%d mappers, %d reducers, %d servers, %.0f + %.0f s: %s",
-		mappers, reducers, p.Packing.Servers(), p.Needs.Seconds[0], p.Needs.Seconds[1], dollars(p.Cost)), same && p.Cost == 13818)
+	cost, at, err := b.apart(in, p.Needs.Architecture)
+	if err != nil {
+		return err
+	}
+	mappers, reducers := at.Tasks[0].Instances, at.Tasks[2].Instances
+	same := mappers == 8 && reducers == 16 && at.Seconds[0] == 750
+	b.note("T16", "Terasort, 50 GB in 25 min, mappers and reducers on servers of their own", "8 mappers, 16 reducers on 2 + 4 servers",
+		fmt.Sprintf("%d mappers, %d reducers, %.0f + %.0f s: %s; %s where all share %d servers", mappers, reducers, at.Seconds[0], at.Seconds[1],
+			dollars(cost), dollars(p.Cost), p.Packing.Servers()), same && cost == 13818 && p.Cost <= cost)
 	s, disk := in.HW.Servers[0], in.HW.Units[0]
 	balanced := 7 * (s.Cost() + 4*in.HW.CPU.Cost() + 2*disk.Cost())
-	saves := 1 - p.Cost/balanced
-	b.note("T17", "against 7 balanced servers (4 cores, 2 disks)", "16% dearer; 15-20% saved", fmt.Sprintf("%s: %.1f%% dearer, %.1f%% saved", dollars(balanced), 100*(balanced/p.Cost-1), 100*saves),
+	saves := 1 - cost/balanced
+	b.note("T17", "against 7 balanced servers (4 cores, 2 disks)", "16% dearer; 15-20% saved", fmt.Sprintf("%s: %.1f%% dearer, %.1f%% saved", dollars(balanced), 100*(balanced/cost-1), 100*saves),
 		balanced == 16618 && saves > 0.15 && saves < 0.2)
 	return nil
+}
+
+// apart is the cheapest cluster, and how the time is split for it, where
+// mappers and reducers have servers of their own, as the published one has it.
+func (b *bench) apart(in plan.Input, arch plan.Architecture) (cost float64, at plan.Needs, err error) {
+	cost = math.Inf(1)
+	total := in.SLA.Job.Time
+	for t := 10.0; t < total; t += 10 {
+		needs := plan.NeedsOf(in, arch, []float64{t, total - t})
+		sum := 0.0
+		for _, r := range needs.Roles {
+			one := needs
+			one.Roles = []plan.Role{r}
+			s, err := pack.Solve(one.Problem(in), pack.Options{Interrupt: b.opt.Stop})
+			if err != nil {
+				return 0, at, err
+			}
+			sum += s.Cost
+		}
+		if sum < cost {
+			cost, at = sum, needs
+		}
+	}
+	return cost, at, nil
 }
 
 // sorts is Section 6.2: two ways to sort 100 TB.

@@ -257,7 +257,7 @@ func (b *bench) counted(in plan.Input) (map[string]float64, error) {
 	if b.o.Quick {
 		steps = 60
 	}
-	all := plan.Architectures(in, plan.DefaultMost)
+	all := plan.Architectures(in, 100_000)
 	borders := map[string]float64{}
 	scales := plan.Scales(0.01, 100, steps)
 	for i, scale := range scales {

@@ -75,6 +75,9 @@ func (b *bench) solve(app, hardware string, scale float64, o plan.Options) (plan
 	in.SLA = in.SLA.Scaled(scale)
 	o.Stop = b.opt.Stop
 	p, err := plan.Solve(in, o)
+	if err == nil && p.Stopped {
+		err = plan.ErrStopped
+	}
 	return in, p, err
 }
 

@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"gleaner/plan"
 	"gleaner/plan/spec"
@@ -30,6 +32,34 @@ type unit struct {
 	host *host
 }
 
+// A spread hands out places in proportion to weights; without weights, in turn.
+type spread struct {
+	upto []float64 // sums of weights
+}
+
+// golden steps from place to place such that any stretch of steps is even.
+const golden = 0.6180339887498949
+
+func (s *spread) add(weight float64) {
+	if n := len(s.upto); n > 0 {
+		weight += s.upto[n-1]
+	}
+	s.upto = append(s.upto, weight)
+}
+
+// pick is the place of the k-th of n, from wherever it starts.
+func (s *spread) pick(start float64, k, n int) int {
+	if len(s.upto) != n || s.upto[n-1] <= 0 {
+		return k % n
+	}
+	_, at := math.Modf(start + float64(k)*golden)
+	i, _ := slices.BinarySearch(s.upto, at*s.upto[n-1])
+	for i < n-1 && s.upto[i] <= at*s.upto[n-1] {
+		i++
+	}
+	return min(i, n-1)
+}
+
 // An instance is one process of a task, on its server with its local data.
 type instance struct {
 	host  *host
@@ -54,6 +84,7 @@ type pool struct {
 	waiting []func(*instance)
 	head    int
 	next    int // of the instances, in turn
+	spread  spread
 }
 
 type cluster struct {
@@ -61,17 +92,18 @@ type cluster struct {
 	arch     plan.Architecture
 	stations []*station
 	remote   map[place][]*unit
+	spreads  map[place]*spread // of remote
 	pools    []*pool
 }
 
 func newCluster(e *engine, in plan.Input, c Config) *cluster {
-	out := &cluster{in: in, arch: c.architecture(in), remote: map[place][]*unit{}}
+	out := &cluster{in: in, arch: c.architecture(in), remote: map[place][]*unit{}, spreads: map[place]*spread{}}
 	for range in.App.Tasks {
 		out.pools = append(out.pools, &pool{})
 	}
 	for i, s := range c.Servers {
 		for k := range s.Count {
-			out.server(e, s, fmt.Sprintf("server %d.%d", i+1, k+1))
+			out.server(e, c, s, fmt.Sprintf("server %d.%d", i+1, k+1))
 		}
 	}
 	for t, p := range out.pools {
@@ -90,7 +122,7 @@ func (c *cluster) station(e *engine, name string, servers int) *station {
 	return s
 }
 
-func (c *cluster) server(e *engine, s Server, name string) {
+func (c *cluster) server(e *engine, config Config, s Server, name string) {
 	kind := serverOf(c.in.HW, s.Type)
 	h := &host{name: name, bw: kind.BW, buses: map[string]*lane{}}
 	h.cpu = c.station(e, name+" CPU", s.CPUs)
@@ -113,6 +145,7 @@ func (c *cluster) server(e *engine, s Server, name string) {
 				u := there[slot]
 				if data.Remote {
 					c.remote[copy.place] = append(c.remote[copy.place], u)
+					c.weigh(config, s, copy.place, s.Datasets[data.Name][kind])
 				} else {
 					local[copy.place] = append(local[copy.place], u)
 				}
@@ -123,8 +156,26 @@ func (c *cluster) server(e *engine, s Server, name string) {
 		n := s.Tasks[task.Name]
 		for i := range n {
 			c.pools[t].instances = append(c.pools[t].instances, &instance{host: h, local: c.share(local, i, n)})
+			if config.shared(task.Name) {
+				c.pools[t].spread.add(s.Shares[task.Name] / float64(n))
+			}
 		}
 	}
+}
+
+// weigh gives one of n units of a copy its part of the server's share.
+func (c *cluster) weigh(config Config, s Server, at place, n int) {
+	name := c.in.App.Datasets[at.dataset].Name
+	if at.cache {
+		name += " cache"
+	}
+	if !config.shared(name) {
+		return
+	}
+	if c.spreads[at] == nil {
+		c.spreads[at] = &spread{}
+	}
+	c.spreads[at].add(s.Shares[name] / float64(n))
 }
 
 // A copy is the store or the cache of a dataset.
@@ -169,7 +220,7 @@ func (c *cluster) share(local map[place][]*unit, i, n int) map[place][]*unit {
 func (p *pool) take(run func(*instance)) {
 	if !p.bound {
 		p.next++
-		run(p.instances[p.next%len(p.instances)])
+		run(p.instances[p.spread.pick(0, p.next, len(p.instances))])
 		return
 	}
 	if n := len(p.idle); n > 0 {

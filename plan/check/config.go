@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Assignment map[string]Assignment `json:"assignment"`
 	Servers    []Server              `json:"servers"`
+	// Seconds of each phase of a job; where they are not given it is even.
+	Phases map[string]float64 `json:"phase_seconds,omitempty"`
 }
 
 // An Assignment names the storage units a dataset lies on.
@@ -37,6 +39,10 @@ type Server struct {
 	Units    map[string]int            `json:"units"`
 	Tasks    map[string]int            `json:"tasks"`
 	Datasets map[string]map[string]int `json:"datasets"`
+	// Shares of a task's executions, of a remote dataset's records and of those
+	// of its cache ("tags cache") that one such server takes. What no server
+	// gives shares of is spread evenly over instances and units.
+	Shares map[string]float64 `json:"shares,omitempty"`
 }
 
 // Of is the configuration of a plan.
@@ -49,8 +55,14 @@ func Of(in plan.Input, p plan.Plan) Config {
 		}
 		c.Assignment[in.App.Datasets[i].Name] = a
 	}
+	for i, seconds := range p.Needs.Seconds {
+		if c.Phases == nil {
+			c.Phases = map[string]float64{}
+		}
+		c.Phases[p.Needs.Phases[i]] = seconds
+	}
 	for _, s := range p.Servers(in) {
-		c.Servers = append(c.Servers, Server{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets})
+		c.Servers = append(c.Servers, Server{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares})
 	}
 	return c
 }
@@ -103,6 +115,11 @@ func (c Config) validate(file string, in plan.Input) error {
 				wrong("servers[%d]: units: %d of %q", i, s.Units[name], name)
 			}
 		}
+		for name, x := range s.Shares {
+			if !(x >= 0 && x <= 1+1e-6) {
+				wrong("servers[%d]: shares: %v of %q is no share", i, x, name)
+			}
+		}
 		for name, units := range s.Datasets {
 			if !slices.ContainsFunc(in.App.Datasets, func(d spec.Dataset) bool { return d.Name == name }) {
 				wrong("servers[%d]: datasets: there is no dataset %q", i, name)
@@ -112,6 +129,11 @@ func (c Config) validate(file string, in plan.Input) error {
 					wrong("servers[%d]: datasets: %d %q for %q", i, n, unit, name)
 				}
 			}
+		}
+	}
+	for _, phase := range in.App.Phases() {
+		if seconds, ok := c.Phases[phase]; c.Phases != nil && !(ok && seconds > 0) {
+			wrong("phase_seconds: phase %q has none", phase)
 		}
 	}
 	if len(mistakes) == 0 {
@@ -171,16 +193,20 @@ func (c Config) Cost(h spec.Hardware) float64 {
 	return sum
 }
 
-// memory is how many units of memory a server has for tasks and systems: what
-// is not taken by datasets.
-func (s Server) memory(h spec.Hardware) int {
-	m := h.Memory()
-	if m < 0 {
+// memory is how many units of a volatile kind a server has for tasks and
+// systems: what is not taken by datasets.
+func (s Server) memory(u spec.Unit) int {
+	if !u.Volatile {
 		return 0
 	}
-	n := s.Units[h.Units[m].Name]
+	n := s.Units[u.Name]
 	for _, units := range s.Datasets {
-		n -= units[h.Units[m].Name]
+		n -= units[u.Name]
 	}
 	return n
+}
+
+// shared says whether any server gives its share of something.
+func (c Config) shared(name string) bool {
+	return slices.ContainsFunc(c.Servers, func(s Server) bool { return s.Shares[name] > 0 })
 }

@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"gleaner/plan"
 	"gleaner/plan/spec"
@@ -37,55 +39,68 @@ func Shortages(in plan.Input, c Config) []string {
 				short("%s: %d units in %d slots of %s", name, inBus, slots, u.Bus)
 			}
 		}
-		if need, have := memoryNeed(in, c, s), s.memory(in.HW); need > float64(have)+1e-9 {
-			short("%s: %.3g units of memory needed, %d there", name, need, have)
+		have := 0.0
+		for _, u := range in.HW.Units {
+			have += float64(s.memory(u)) * u.Capacity
+		}
+		if need := memoryNeed(in, c, s); need > have*(1+1e-9) {
+			short("%s: %.3g GB of memory needed, %.3g there", name, need/1e9, have/1e9)
 		}
 	}
 	return append(out, roomShortages(in, c)...)
 }
 
-// memoryNeed is what tasks and storage systems on a server hold, in units.
+// memoryNeed is what tasks and storage systems on a server hold, in bytes, in
+// the phase that holds most.
 func memoryNeed(in plan.Input, c Config, s Server) float64 {
-	m := in.HW.Memory()
-	if m < 0 {
-		return 0
-	}
-	needs := plan.NeedsOf(in, c.architecture(in), evenSeconds(in))
-	bytes := 0.0
+	needs := plan.NeedsOf(in, c.architecture(in), c.seconds(in))
+	bytes := make([]float64, len(needs.Phases))
 	for _, r := range needs.Roles {
-		instances, all := 0, 0
-		for _, other := range c.Servers {
-			all += other.Count * other.Tasks[in.App.Tasks[r.Tasks[0]].Name]
+		task := in.App.Tasks[r.Tasks[0]].Name
+		share := c.share(s, task, s.Tasks[task], func(s Server) int { return s.Tasks[task] })
+		for p := range bytes {
+			bytes[p] += r.Memory[p]*share + r.Held[p]*float64(s.Tasks[task])
 		}
-		instances = s.Tasks[in.App.Tasks[r.Tasks[0]].Name]
-		if all == 0 {
-			continue
-		}
-		most := 0.0
-		for _, b := range r.Memory {
-			most = max(most, b)
-		}
-		bytes += most * float64(instances) / float64(all)
 	}
+	most := slices.Max(bytes)
 	for _, system := range in.App.Systems {
 		for _, d := range in.App.Datasets {
-			if d.Remote && d.System == system.Name && len(s.Datasets[d.Name]) > 0 {
-				bytes += system.MemoryPerServer
+			if d.System == system.Name && len(s.Datasets[d.Name]) > 0 {
+				most += system.MemoryPerServer
 				break
 			}
 		}
 	}
-	return bytes / in.HW.Units[m].Capacity
+	return most
 }
 
-// evenSeconds is a split of a job's time for looking at it statically.
-func evenSeconds(in plan.Input) []float64 {
+// share is the part of a task or a dataset that is a server's: as it says, or
+// by its part n of the instances or units of all.
+func (c Config) share(s Server, name string, n int, of func(Server) int) float64 {
+	if c.shared(name) {
+		return s.Shares[name]
+	}
+	all := 0
+	for _, other := range c.Servers {
+		all += other.Count * of(other)
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all)
+}
+
+// seconds is the time of each phase of a job: as it says, or even.
+func (c Config) seconds(in plan.Input) []float64 {
 	if in.SLA.Job == nil {
 		return nil
 	}
 	out := make([]float64, len(in.App.Phases()))
-	for i := range out {
+	for i, phase := range in.App.Phases() {
 		out[i] = in.SLA.Job.Time / float64(len(out))
+		if c.Phases != nil {
+			out[i] = c.Phases[phase]
+		}
 	}
 	return out
 }
@@ -131,7 +146,7 @@ func roomShortages(in plan.Input, c Config) []string {
 			}
 		}
 	}
-	needs := plan.NeedsOf(in, arch, evenSeconds(in))
+	needs := plan.NeedsOf(in, arch, c.seconds(in))
 	for _, t := range needs.Tasks {
 		all := 0
 		for _, s := range c.Servers {
@@ -145,14 +160,19 @@ func roomShortages(in plan.Input, c Config) []string {
 }
 
 // localShortages looks for the units of local data beside the n instances on a
-// server that use it: some if it is partitioned, one each if it is private.
+// server that use it: some if it is partitioned, a whole
+// copy each if it is private.
 func localShortages(in plan.Input, d spec.Dataset, c plan.Choice, s Server, n, server int) []string {
 	var out []string
 	for _, unit := range []int{c.Store, c.Cache} {
 		if unit == plan.NoCache {
 			continue
 		}
-		need, have := n, s.Datasets[d.Name][in.HW.Units[unit].Name]
+		size := d.Size
+		if unit == c.Cache {
+			size = d.CacheSize()
+		}
+		need, have := n*int(math.Ceil(size/in.HW.Units[unit].Capacity-1e-9)), s.Datasets[d.Name][in.HW.Units[unit].Name]
 		if d.Partitioned {
 			need = 1
 		}

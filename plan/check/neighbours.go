@@ -46,8 +46,10 @@ func Neighbours(in plan.Input, c Config) []Neighbour {
 				})
 			}
 		}
-		if s.memory(in.HW) > 0 {
-			u := in.HW.Units[in.HW.Memory()]
+		for _, u := range in.HW.Units {
+			if s.memory(u) <= 0 {
+				continue
+			}
 			add(i, "one "+u.Name+" of memory", u.Cost(), func(s *Server) { s.Units[u.Name]-- })
 		}
 	}

@@ -265,21 +265,36 @@ func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	if d.CPUPerUnit > 0 {
 		cpu += d.CPUPerUnit * each
 	}
-	if !d.Remote {
-		cpu = 0
-	}
 	parts, ahead := r.cut(op, n, each)
 	share := float64(n) / float64(max(parts, 1))
-	at := r.rng.Uint64N(1 << 32) // where the records begin; they go on from unit to unit
+	at := int(r.rng.Uint64N(1 << 31)) // where the records begin; they go on from unit to unit
 	part := func(inst *instance, done func()) {
-		units := inst.local[from.place]
-		if d.Remote {
-			units = r.remote[from.place]
-		}
-		u := units[at%uint64(len(units))]
 		at++
-		r.ask(inst, u, d.Remote, request{cpu * share, each * share, op.RecordSize * share}, func() {
-			r.count(m, share)
+		q := request{cpu * share, each * share, op.RecordSize * share}
+		if d.Remote {
+			units, s := r.remote[from.place], r.spreads[from.place]
+			if s == nil {
+				s = &spread{}
+			}
+			r.ask(inst, units[s.pick(0, at, len(units))], true, q, func() {
+				r.count(m, share)
+				done()
+			})
+			return
+		}
+		units := inst.local[from.place]
+		u := units[at%len(units)]
+		// The host's CPU works beside the task, which does not wait for it.
+		both := 2
+		came := func() {
+			if both--; both == 0 {
+				r.count(m, share)
+			}
+		}
+		u.host.cpu.use(q.cpu, came)
+		q.cpu = 0
+		r.ask(inst, u, false, q, func() {
+			came()
 			done()
 		})
 	}

@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Solver    string        // "highs" or "cbc", found on PATH; "" is whichever is there, in this order
 	Gap       float64       // stop when the solver has proven its solution to be this close
-	TimeLimit time.Duration // for each part of the problem; 0 is a minute
+	TimeLimit time.Duration // 0 is a minute
 }
 
 // ErrMissing is wrapped by the error of Solve when the solver is not on PATH.
@@ -64,20 +64,7 @@ func Solve(ctx context.Context, p pack.Problem, o Options) (pack.Solution, error
 	if o.TimeLimit == 0 {
 		o.TimeLimit = time.Minute
 	}
-	var contents []pack.Content
-	bound := 0.0
-	for _, part := range p.Parts() {
-		found, low, err := solvePart(ctx, s, program, part, o)
-		if err != nil {
-			return pack.Solution{}, err
-		}
-		contents = append(contents, found...)
-		bound += low
-	}
-	for _, it := range p.Items {
-		bound += it.Cost * float64(it.Count)
-	}
-	return p.Assemble(contents, bound)
+	return solve(ctx, s, program, p, o)
 }
 
 // find looks for the solver of a name, or for any.
@@ -98,47 +85,43 @@ func find(name string) (solver, string, error) {
 	return solver{}, "", fmt.Errorf("milp: %w: %s", ErrMissing, strings.Join(missing, "; "))
 }
 
-func solvePart(ctx context.Context, s solver, program string, p pack.Problem, o Options) ([]pack.Content, float64, error) {
+func solve(ctx context.Context, s solver, program string, p pack.Problem, o Options) (pack.Solution, error) {
 	n, err := enough(p)
-	if err != nil || n == 0 {
-		return nil, 0, err
+	if err != nil {
+		return pack.Solution{}, err
 	}
 	dir, err := os.MkdirTemp("", "gleaner-milp-")
 	if err != nil {
-		return nil, 0, fmt.Errorf("milp: %w", err)
+		return pack.Solution{}, fmt.Errorf("milp: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, "model.lp"), model(p, n), 0o600); err != nil {
-		return nil, 0, fmt.Errorf("milp: %w", err)
+		return pack.Solution{}, fmt.Errorf("milp: %w", err)
 	}
 	a, err := s.run(ctx, program, dir, o)
 	if err != nil {
-		return nil, 0, fmt.Errorf("milp: %s: %w", s.name, err)
+		return pack.Solution{}, fmt.Errorf("milp: %s: %w", s.name, err)
 	}
-	return contents(p, n, a.values), a.bound, nil
+	servers, taken := contents(p, n, a.values)
+	return p.Assemble(servers, taken, a.bound)
 }
 
 // enough is a number of servers that a cheapest solution does not exceed: any
 // solution, here a quick one, bounds the cost, and every server costs at least
-// what the cheapest one does bare. No server is empty either.
+// what the cheapest one does bare.
 func enough(p pack.Problem) (int, error) {
 	quick, err := pack.Solve(p, pack.Options{NodeLimit: 1})
 	if err != nil {
 		return 0, err
 	}
-	most, cheapest := 0, math.Inf(1)
-	cost := quick.Cost
-	for _, it := range p.Items {
-		most += it.Count
-		cost -= it.Cost * float64(it.Count)
-	}
+	cheapest := math.Inf(1)
 	for _, s := range p.Servers {
 		cheapest = min(cheapest, s.Cost)
 	}
-	if n := math.Floor(cost/cheapest + 1e-6); n < float64(most) {
-		most = int(n)
+	if cheapest == 0 {
+		return quick.Servers(), nil
 	}
-	return most, nil
+	return int(quick.Cost/cheapest + 1e-6), nil
 }
 
 // run starts the program in dir and gives what it printed.

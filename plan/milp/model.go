@@ -9,9 +9,9 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Variables of server k: s<k>_<type> whether it is of a type, i<k>_<item> and
-// p<k>_<purchase> how many of each it holds, g<k>_<group> whether it is for a
-// group.
+// Variables of server k: s<k>_<type> whether it is of a type, y<k>_<load> how
+// much it holds of each load and p<k>_<purchase> how many of each purchase.
+// o<choice>_<option> says whether an option is taken.
 func variable(kind byte, k, of int) string { return fmt.Sprintf("%c%d_%d", kind, k, of) }
 
 // An lpFile is an integer program being written in the LP format that HiGHS
@@ -28,7 +28,6 @@ func (m *lpFile) term(coefficient float64, name string) {
 // model writes the integer program of p over n single servers.
 func model(p pack.Problem, n int) []byte {
 	m := &lpFile{}
-	groups := groups(p)
 	m.WriteString("Minimize\n cost:\n")
 	for k := range n {
 		for s, server := range p.Servers {
@@ -39,33 +38,46 @@ func model(p pack.Problem, n int) []byte {
 		}
 	}
 	m.WriteString("Subject To\n")
-	for i, it := range p.Items {
-		fmt.Fprintf(m, "item%d:\n", i)
-		for k := range n {
-			m.term(1, variable('i', k, i))
+	for i, l := range p.Loads {
+		m.hosted(p, i, l, n)
+	}
+	for c, choice := range p.Choices {
+		fmt.Fprintf(m, "choice%d:\n", c)
+		for o := range choice.Options {
+			m.term(1, variable('o', c, o))
 		}
-		fmt.Fprintf(m, " = %d\n", it.Count)
+		m.WriteString(" = 1\n")
 	}
 	for k := range n {
 		m.server(p, k)
-		m.apart(p, groups, k)
 		if k > 0 {
 			m.before(p, k)
 		}
 	}
-	m.kinds(p, groups, n)
+	m.kinds(p, n)
 	return m.Bytes()
 }
 
-// groups lists the groups of a problem; more than one keep apart.
-func groups(p pack.Problem) []string {
-	var out []string
-	for _, it := range p.Items {
-		if it.Group != "" && it.Count > 0 && !slices.Contains(out, it.Group) {
-			out = append(out, it.Group)
+// hosted writes that a load is hosted in full, if the option it is of is taken.
+func (m *lpFile) hosted(p pack.Problem, i int, l pack.Load, n int) {
+	fmt.Fprintf(m, "load%d:\n", i)
+	for k := range n {
+		m.term(1, variable('y', k, i))
+	}
+	optional := false
+	for c, choice := range p.Choices {
+		for o, option := range choice.Options {
+			if slices.Contains(option.Loads, i) {
+				m.term(-l.Amount, variable('o', c, o))
+				optional = true
+			}
 		}
 	}
-	return out
+	if optional {
+		m.WriteString(" = 0\n")
+	} else {
+		fmt.Fprintf(m, " = %.12g\n", l.Amount)
+	}
 }
 
 // server writes that server k is of one type at most, and that what is in it
@@ -78,8 +90,8 @@ func (m *lpFile) server(p pack.Problem, k int) {
 	m.WriteString(" <= 1\n")
 	for r := range p.Resources {
 		scale := 0.0 // rows of like size are kinder to a solver's tolerances
-		for _, it := range p.Items {
-			scale = max(scale, it.Demand[r])
+		for _, l := range p.Loads {
+			scale = max(scale, math.Abs(l.Demand[r]))
 		}
 		for _, buy := range p.Purchases {
 			scale = max(scale, math.Abs(buy.Change[r]))
@@ -88,8 +100,8 @@ func (m *lpFile) server(p pack.Problem, k int) {
 			continue
 		}
 		fmt.Fprintf(m, "resource%d_%d:\n", k, r)
-		for i, it := range p.Items {
-			m.term(it.Demand[r]/scale, variable('i', k, i))
+		for i, l := range p.Loads {
+			m.term(l.Demand[r]/scale, variable('y', k, i))
 		}
 		for b, buy := range p.Purchases {
 			m.term(-buy.Change[r]/scale, variable('p', k, b))
@@ -99,31 +111,12 @@ func (m *lpFile) server(p pack.Problem, k int) {
 		}
 		m.WriteString(" <= 0\n")
 	}
-	for i, it := range p.Items { // an item that takes nothing still needs a server
-		fmt.Fprintf(m, "hosted%d_%d: %s\n", k, i, variable('i', k, i))
+	for i, l := range p.Loads { // a load that takes nothing still needs a server
+		fmt.Fprintf(m, "on%d_%d: %s\n", k, i, variable('y', k, i))
 		for s := range p.Servers {
-			m.term(-float64(max(1, it.Count)), variable('s', k, s))
+			m.term(-l.Amount, variable('s', k, s))
 		}
 		m.WriteString(" <= 0\n")
-	}
-}
-
-// apart writes that server k is for one group at most.
-func (m *lpFile) apart(p pack.Problem, groups []string, k int) {
-	if len(groups) < 2 {
-		return
-	}
-	fmt.Fprintf(m, "group%d:\n", k)
-	for g := range groups {
-		m.term(1, variable('g', k, g))
-	}
-	m.WriteString(" <= 1\n")
-	for i, it := range p.Items {
-		if g := slices.Index(groups, it.Group); g >= 0 {
-			fmt.Fprintf(m, "ingroup%d_%d: %s\n", k, i, variable('i', k, i))
-			m.term(-float64(it.Count), variable('g', k, g))
-			m.WriteString(" <= 0\n")
-		}
 	}
 }
 
@@ -139,12 +132,9 @@ func (m *lpFile) before(p pack.Problem, k int) {
 }
 
 // kinds writes which variables are whole and which are yes or no.
-func (m *lpFile) kinds(p pack.Problem, groups []string, n int) {
+func (m *lpFile) kinds(p pack.Problem, n int) {
 	m.WriteString("General\n")
 	for k := range n {
-		for i := range p.Items {
-			fmt.Fprintf(m, " %s\n", variable('i', k, i))
-		}
 		for b := range p.Purchases {
 			fmt.Fprintf(m, " %s\n", variable('p', k, b))
 		}
@@ -154,33 +144,40 @@ func (m *lpFile) kinds(p pack.Problem, groups []string, n int) {
 		for s := range p.Servers {
 			fmt.Fprintf(m, " %s\n", variable('s', k, s))
 		}
-		if len(groups) > 1 {
-			for g := range groups {
-				fmt.Fprintf(m, " %s\n", variable('g', k, g))
-			}
+	}
+	for c, choice := range p.Choices {
+		for o := range choice.Options {
+			fmt.Fprintf(m, " %s\n", variable('o', c, o))
 		}
 	}
 	m.WriteString("End\n")
 }
 
-// contents reads the servers out of the values of a model's variables.
-func contents(p pack.Problem, n int, values map[string]float64) []pack.Content {
+// contents reads the servers, and which options are taken, out of the values
+// of a model's variables.
+func contents(p pack.Problem, n int, values map[string]float64) (servers []pack.Content, taken []int) {
 	whole := func(kind byte, k, of int) int { return int(math.Round(values[variable(kind, k, of)])) }
-	var out []pack.Content
 	for k := range n {
 		for s := range p.Servers {
 			if whole('s', k, s) == 0 {
 				continue
 			}
 			c := pack.Content{Server: s, Count: 1}
-			for i := range p.Items {
-				c.Items = append(c.Items, whole('i', k, i))
+			for i := range p.Loads {
+				c.Loads = append(c.Loads, values[variable('y', k, i)])
 			}
 			for b := range p.Purchases {
 				c.Bought = append(c.Bought, whole('p', k, b))
 			}
-			out = append(out, c)
+			servers = append(servers, c)
 		}
 	}
-	return out
+	for c, choice := range p.Choices {
+		for o := range choice.Options {
+			if whole('o', c, o) == 1 {
+				taken = append(taken, o)
+			}
+		}
+	}
+	return servers, taken
 }

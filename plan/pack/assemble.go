@@ -7,48 +7,77 @@ import (
 	"slices"
 )
 
-// Content is what is in a server: the places of the server type, and of items
-// and purchases how many, in the order of the problem.
+// Content is what is in a server: the place of the server type, and how much
+// of loads and purchases, in the order of the problem.
 type Content struct {
 	Server int
 	Count  int
-	Items  []int
+	Loads  []float64
 	Bought []int
 }
 
+// exact is how near to a load's amount what is hosted of it must be, and to a
+// resource what is used of it: whoever chose the servers reckons in floating
+// point numbers.
+const exact = 1e-6
+
 // Assemble makes a solution of the contents of servers, whoever chose them,
-// given the cost that it is proven no solution is below. It checks that every
-// item is hosted and no resource exceeded.
-func (p Problem) Assemble(contents []Content, bound float64) (Solution, error) {
-	var s Solution
-	left := make([]int, len(p.Items))
-	for i, it := range p.Items {
-		left[i] = it.Count
+// and of the option that each choice takes, given the cost that it is proven no
+// solution is below. It checks that every load is hosted and no resource
+// exceeded.
+func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solution, error) {
+	s := Solution{Taken: taken}
+	wanted := p.wanted(taken)
+	for i, l := range p.Loads {
+		hosted := 0.0
+		for _, c := range contents {
+			hosted += c.Loads[i] * float64(c.Count)
+		}
+		if wanted[i] && hosted < l.Amount*(1-exact) {
+			return Solution{}, fmt.Errorf("pack: of %v %s, %v is hosted", l.Amount, l.Name, hosted)
+		}
+		scale := 0.0 // to what there is of it
+		if wanted[i] && hosted > 0 {
+			scale = l.Amount / hosted
+		}
+		if wanted[i] && scale < 1 && l.serves() {
+			scale = 1 // what it gives may be needed
+		}
+		for k, c := range contents {
+			contents[k].Loads = slices.Clone(c.Loads)
+			contents[k].Loads[i] *= scale
+		}
 	}
 	for _, c := range contents {
 		f, err := p.fill(c)
 		if err != nil {
 			return Solution{}, err
 		}
-		for i, n := range c.Items {
-			left[i] -= n * c.Count
-		}
 		s.Cost += f.Cost * float64(c.Count)
 		s.add(f)
-	}
-	for i, n := range left {
-		if n != 0 {
-			return Solution{}, fmt.Errorf("pack: of %d %s, %d are hosted", p.Items[i].Count, p.Items[i].Name, p.Items[i].Count-n)
-		}
 	}
 	s.finish(bound)
 	return s, nil
 }
 
+// wanted says which loads are hosted when these options are taken.
+func (p *Problem) wanted(taken []int) []bool {
+	out := p.optional()
+	for i := range out {
+		out[i] = !out[i]
+	}
+	for k, c := range p.Choices {
+		for _, i := range c.Options[taken[k]].Loads {
+			out[i] = true
+		}
+	}
+	return out
+}
+
 // add counts a filling, once if it is there already.
 func (s *Solution) add(f Filling) {
 	same := func(g Filling) bool {
-		return g.Server == f.Server && slices.Equal(g.Items, f.Items) && slices.Equal(g.Bought, f.Bought)
+		return g.Server == f.Server && slices.Equal(g.Loads, f.Loads) && slices.Equal(g.Bought, f.Bought)
 	}
 	if k := slices.IndexFunc(s.Fillings, same); k >= 0 {
 		s.Fillings[k].Count += f.Count
@@ -61,7 +90,7 @@ func (s *Solution) add(f Filling) {
 // million is one of floating point numbers.
 func (s *Solution) finish(bound float64) {
 	slices.SortStableFunc(s.Fillings, func(a, b Filling) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), -slices.Compare(a.Items, b.Items), slices.Compare(a.Bought, b.Bought))
+		return cmp.Or(cmp.Compare(a.Server, b.Server), -slices.Compare(a.Loads, b.Loads), slices.Compare(a.Bought, b.Bought))
 	})
 	s.LowerBound = bound
 	if s.Cost-bound <= 1e-9*s.Cost {
@@ -76,13 +105,10 @@ func (s *Solution) finish(bound float64) {
 // fill works out one server, and checks that no resource is exceeded.
 func (p *Problem) fill(c Content) (Filling, error) {
 	server := p.Servers[c.Server]
-	f := Filling{Server: server.Name, Count: c.Count, Cost: server.Cost, Items: c.Items, Bought: c.Bought,
+	f := Filling{Server: server.Name, Count: c.Count, Cost: server.Cost, Loads: c.Loads, Bought: c.Bought,
 		Used: make([]float64, len(p.Resources)), Capacity: slices.Clone(server.Capacity)}
-	for i, n := range c.Items {
-		f.Cost += float64(n) * p.Items[i].Cost
-		for r, d := range p.Items[i].Demand {
-			f.Used[r] += float64(n) * d
-		}
+	for i, y := range c.Loads {
+		axpy(y, p.Loads[i].Demand, f.Used)
 	}
 	for b, n := range c.Bought {
 		f.Cost += float64(n) * p.Purchases[b].Cost
@@ -91,7 +117,7 @@ func (p *Problem) fill(c Content) (Filling, error) {
 		}
 	}
 	for r, used := range f.Used {
-		if size := max(used, math.Abs(server.Capacity[r])); used > f.Capacity[r]+1e-6*size {
+		if size := max(used, math.Abs(server.Capacity[r]), p.largest(r)); used > f.Capacity[r]+exact*size {
 			return f, fmt.Errorf("pack: %v of %s is used on a %s that has %v", used, p.Resources[r], server.Name, f.Capacity[r])
 		}
 	}
@@ -99,7 +125,19 @@ func (p *Problem) fill(c Content) (Filling, error) {
 	return f, nil
 }
 
-// bottleneck names the resource that is used to the largest part, by items or
+// largest is the most that one of anything takes or gives of a resource.
+func (p *Problem) largest(r int) float64 {
+	most := 0.0
+	for _, l := range p.Loads {
+		most = max(most, math.Abs(l.Demand[r]))
+	}
+	for _, u := range p.Purchases {
+		most = max(most, math.Abs(u.Change[r]))
+	}
+	return most
+}
+
+// bottleneck names the resource that is used to the largest part, by loads or
 // by purchases.
 func (p *Problem) bottleneck(f Filling, room []float64) string {
 	name, most := "", math.Inf(-1)

@@ -6,106 +6,117 @@ import (
 	"slices"
 )
 
-// split finds a sum that is not whole and gives the rule that it is at most
-// its floor; there is none when the relaxation is whole. Sums that make up the
-// cost come first: they lift the bound.
-func (t *tree) split(rules []rule, rel relaxation) (rule, bool) {
-	if r, ok := t.dearest(rules, t.fractional(rules, rel, t.costly())); ok {
-		return r, true
-	}
-	if sums := t.fractional(rules, rel, t.itemsByShape()); len(sums) > 0 {
-		return sums[0], true
-	}
-	for k := range t.shapes {
-		if r, ok := t.splitFillings(rel.x, k); ok {
-			return r, true
-		}
-	}
-	return rule{}, false
+// A cut parts a node in two.
+type cut struct {
+	below, above terms
+	weight       float64 // the fraction that is cut, in money
+	others       []int   // of a choice: all options but the one that is taken most
+	whole        float64 // how much that one is taken
 }
 
-// costly lists the sums that cost: servers, all and by type and by shape, and
-// purchases.
+// parted makes two nodes of one where the relaxation is not whole, and says
+// whether it is not. Sums that make up the cost and options come first: they
+// lift the bound.
+func (t *tree) parted(n *node, rel relaxation) bool {
+	cuts := append(t.fractional(n.terms, rel), t.undecided(n.terms, rel)...)
+	slices.SortStableFunc(cuts, func(a, b cut) int { return -cmp.Compare(a.weight, b.weight) })
+	c, ok := t.dearest(cuts)
+	if !ok {
+		if c, ok = t.splitFillings(n.terms, rel.x); !ok {
+			return false
+		}
+	}
+	guess := t.raise(rel.cost)
+	t.push(&node{terms: c.below, bound: n.bound, guess: guess})
+	t.push(&node{terms: c.above, bound: n.bound, guess: guess})
+	return true
+}
+
+// costly lists the sums that cost: servers, all and by type, and purchases.
 func (t *tree) costly() []rule {
-	out := []rule{{what: servers, server: -1, shape: -1, waste: t.cheapest}}
-	for k, s := range t.p.Servers {
-		out = append(out, rule{what: servers, server: k, shape: -1, waste: s.Cost})
+	out := []rule{{what: servers, shape: -1, waste: t.cheapest}}
+	for k, s := range t.shapes {
+		out = append(out, rule{what: servers, shape: k, waste: s.cost})
 	}
 	for b, u := range t.p.Purchases {
-		out = append(out, rule{what: purchases, server: -1, shape: -1, index: b, waste: u.Cost})
-	}
-	for k, s := range t.shapes {
-		out = append(out, rule{what: servers, server: -1, shape: k, waste: s.cost})
+		out = append(out, rule{what: purchases, shape: -1, index: b, waste: u.Cost})
 	}
 	return out
 }
 
-// itemsByShape lists how many of each item are hosted by each shape.
-func (t *tree) itemsByShape() []rule {
-	var out []rule
-	for k, s := range t.shapes {
-		for _, i := range s.items {
-			out = append(out, rule{what: items, server: -1, shape: k, index: i, waste: math.NaN()})
-		}
-	}
-	return out
-}
-
-// fractional gives those of the sums that are not whole, with their floor for
-// a limit, those first whose fraction is the most money.
-func (t *tree) fractional(rules []rule, rel relaxation, sums []rule) []rule {
-	type candidate struct {
-		rule
-		weight float64
-	}
-	var found []candidate
-	for _, r := range sums {
+// fractional gives cuts for those of the sums that are not whole.
+func (t *tree) fractional(at terms, rel relaxation) []cut {
+	var out []cut
+	for _, r := range t.costly() {
 		sum := t.sum(r, rel.x)
-		for k, q := range rules {
+		for k, q := range at.rules {
 			if r.least = q.least; q.least && r.same(q) {
 				sum += rel.idle[k] // bought to stand idle
 			}
 		}
 		r.least, r.k = false, int(math.Floor(sum))
-		frac := math.Abs(sum - math.Round(sum))
-		if frac <= integral {
-			continue
+		if frac := math.Abs(sum - math.Round(sum)); frac > integral {
+			out = append(out, cut{below: at.with(r), above: at.with(r.contrary()), weight: frac * (1 + r.waste)})
 		}
-		if !math.IsNaN(r.waste) {
-			frac *= 1 + r.waste
-		}
-		found = append(found, candidate{r, frac})
-	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return -cmp.Compare(a.weight, b.weight) })
-	out := make([]rule, len(found))
-	for k, c := range found {
-		out[k] = c.rule
 	}
 	return out
+}
+
+// undecided gives cuts for choices of which several options are taken in
+// part: the one that is taken most, or any other.
+func (t *tree) undecided(at terms, rel relaxation) []cut {
+	var out []cut
+	for k := range t.p.Choices {
+		lo, hi := t.first[k], t.first[k+1]
+		o := lo + largest(rel.takes[lo:hi])
+		if rel.takes[o] > 1-integral {
+			continue
+		}
+		var others []int
+		for i := lo; i < hi; i++ {
+			if i != o {
+				others = append(others, i)
+			}
+		}
+		frac := min(rel.takes[o], 1-rel.takes[o])
+		out = append(out, cut{below: at.without(o), above: at.without(others...), weight: frac * (1 + math.Abs(t.optionCost(o, rel.dual))),
+			others: others, whole: rel.takes[o]})
+	}
+	return out
+}
+
+func largest(x []float64) int {
+	best := 0
+	for k, a := range x {
+		if a > x[best] {
+			best = k
+		}
+	}
+	return best
 }
 
 func (t *tree) sum(r rule, x []float64) float64 {
 	sum := 0.0
 	for j, a := range x {
 		if a > 0 {
-			sum += a * r.of(t.shapes[t.cols[j].shape], t.cols[j])
+			sum += a * r.of(t.cols[j])
 		}
 	}
 	return sum
 }
 
-// dearest tries the rules and gives the one whose cheaper half costs most,
-// with the fillings known; false says that there are none.
-func (t *tree) dearest(rules, try []rule) (rule, bool) {
+// dearest tries the cuts and gives the one whose cheaper half costs most, with
+// the fillings known; false says that there are none.
+func (t *tree) dearest(try []cut) (cut, bool) {
 	if len(try) == 1 {
 		return try[0], true
 	}
-	var best rule
+	var best cut
 	most := -1.0
-	for _, r := range try[:min(len(try), branchTries)] {
-		down, up := t.estimate(with(rules, r)), t.estimate(with(rules, r.contrary()))
-		if c := min(down, up) + 1e-3*min(max(down, up), t.cost); c > most*(1+1e-9) {
-			best, most = r, c
+	for _, c := range try[:min(len(try), branchTries)] {
+		down, up := t.estimate(c.below), t.estimate(c.above)
+		if x := min(down, up, t.cost) + 1e-3*min(max(down, up), t.cost); x > most*(1+1e-9) {
+			best, most = c, x
 		}
 	}
 	return best, len(try) > 0
@@ -114,32 +125,46 @@ func (t *tree) dearest(rules, try []rule) (rule, bool) {
 // splitFillings finds limits within which the fillings of a shape are not a
 // whole number. Halving the fractional fillings at a value in which they
 // differ ends at the latest with a single one, whose number is not whole.
-func (t *tree) splitFillings(x []float64, shape int) (rule, bool) {
-	r := rule{what: fillingsWithin, server: -1, shape: shape, waste: math.NaN()}
-	var part [][]int
-	for j, a := range x {
-		if t.cols[j].shape == shape && math.Abs(a-math.Round(a)) > integral {
-			part = append(part, t.cols[j].v)
+func (t *tree) splitFillings(at terms, x []float64) (cut, bool) {
+	parts := map[int][][]int{}
+	for _, g := range t.alike(x) {
+		if math.Abs(g.sum-math.Round(g.sum)) > integral {
+			c := t.cols[g.cols[0]]
+			parts[c.shape] = append(parts[c.shape], c.v)
 		}
 	}
-	for len(part) > 0 {
-		l, ok := halve(part)
-		if !ok {
-			break
+	for k := range t.shapes {
+		part := parts[k]
+		if len(part) == 0 {
+			continue
 		}
-		inside := slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
-		if 2*len(inside) > len(part) {
-			l.least = !l.least
-			inside = slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
+		r := rule{what: fillingsWithin, shape: k, waste: math.NaN()}
+		for {
+			l, ok := halve(part)
+			if !ok {
+				break
+			}
+			inside := slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
+			if 2*len(inside) > len(part) {
+				l.least = !l.least
+				inside = slices.DeleteFunc(slices.Clone(part), func(v []int) bool { return !l.holds(v) })
+			}
+			r.limits = append(r.limits, l)
+			part = inside
+			if sum := t.sum(r, x); math.Abs(sum-math.Round(sum)) > integral {
+				break
+			}
 		}
-		r.limits = append(r.limits, l)
-		part = inside
-		if sum := t.sum(r, x); math.Abs(sum-math.Round(sum)) > integral {
-			break
+		if r.limits == nil { // a single one: limits around it
+			for c, n := range part[0] {
+				r.limits = append(r.limits, limit{c, true, n}, limit{c, false, n + 1})
+			}
 		}
+		sum := t.sum(r, x)
+		r.k = int(math.Floor(sum))
+		return cut{below: at.with(r), above: at.with(r.contrary())}, true
 	}
-	r.k = int(math.Floor(t.sum(r, x)))
-	return r, len(part) > 0
+	return cut{}, false
 }
 
 // halve finds the limit that parts different vectors most evenly; there is

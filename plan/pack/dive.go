@@ -8,67 +8,118 @@ import (
 
 // dives looks for a solution that costs no more than the relaxation, and if
 // there is none in sight, for any that improves.
-func (t *tree) dives(rules []rule, rel relaxation) {
+func (t *tree) dives(at terms, rel relaxation) {
+	at, rel = t.decide(at, rel)
+	var taken []int
+	for o, x := range rel.takes {
+		if x > 0.5 {
+			taken = append(taken, o)
+		}
+	}
 	for _, most := range []float64{t.raise(rel.cost) * (1 + 1e-6), (t.raise(rel.cost) + t.cost) / 2, t.cost} {
 		tries := diveTries
-		t.dive(rules, rel, nil, most, &tries)
+		t.dive(at, rel, nil, taken, most, &tries)
 		if t.cost <= most {
 			return
 		}
 	}
 }
 
+// decide takes, choice by choice, the option that the relaxation takes most,
+// and at once all that it takes nearly whole.
+func (t *tree) decide(at terms, rel relaxation) (terms, relaxation) {
+	for !t.stop() {
+		cuts := t.undecided(at, rel)
+		if len(cuts) == 0 {
+			break
+		}
+		slices.SortStableFunc(cuts, func(a, b cut) int { return cmp.Compare(b.whole, a.whole) })
+		for k, c := range cuts {
+			if k == 0 || c.whole > 0.8 {
+				at = at.without(c.others...)
+			}
+		}
+		rel = t.relax(at, nil, math.Inf(1), 0)
+	}
+	return at, rel
+}
+
 // dive looks for a solution that costs at most so much by deciding, again and
 // again, what the relaxation uses whole servers of, and else one of the
-// fillings that it uses most. Where that becomes too dear it turns back, as
-// long as there are tries left.
-func (t *tree) dive(rules []rule, rel relaxation, done []load, most float64, tries *int) {
+// fillings that it uses most; or by hosting all the rest on one server. Where
+// that becomes too dear it turns back, as long as there are tries left.
+func (t *tree) dive(at terms, rel relaxation, done []stock, taken []int, most float64, tries *int) {
 	if rel.cost > most || rel.cost >= t.goal() || t.stop() {
 		return
 	}
 	done = slices.Clip(done)
-	next := [][]load{}
-	for j, a := range rel.x {
-		if n := int(a + integral); n > 0 {
-			done = append(done, load{t.cols[j], n})
-			next = [][]load{done}
+	groups := t.alike(rel.x)
+	next := [][]stock{}
+	for _, g := range groups {
+		if n := int(g.sum + integral); n > 0 {
+			done = append(done, stock{t.mean(g, rel.x), n})
+			next = [][]stock{done}
 		}
+	}
+	if last, ok := t.host(done, taken); ok {
+		t.offer(append(slices.Clip(done), last...), taken)
 	}
 	if len(next) == 0 {
-		for _, j := range largest(rel.x, 3) {
-			next = append(next, append(slices.Clip(done), load{t.cols[j], 1}))
+		slices.SortStableFunc(groups, func(a, b alike) int { return -cmp.Compare(a.sum, b.sum) })
+		for _, g := range groups[:min(3, len(groups))] {
+			next = append(next, append(slices.Clip(done), stock{t.mean(g, rel.x), 1}))
 		}
 	}
-	for _, loads := range next {
-		if t.covered(loads) {
-			t.offer(loads)
-		} else if *tries > 0 {
+	for _, stocks := range next {
+		if *tries > 0 {
 			*tries--
-			t.dive(rules, t.relax(rules, loads, math.Inf(1), 0), loads, most, tries)
+			t.dive(at, t.relax(at, stocks, math.Inf(1), 0), stocks, taken, most, tries)
 		}
 	}
 }
 
-// largest gives the places of the n largest values that are not zero.
-func largest(x []float64, n int) []int {
-	var out []int
-	for j, a := range x {
-		if a > integral {
-			out = append(out, j)
-		}
-	}
-	slices.SortStableFunc(out, func(i, j int) int { return -cmp.Compare(x[i], x[j]) })
-	return out[:min(n, len(out))]
-}
+// hostBudget is boxes to host the rest on one server.
+const hostBudget = 500
 
-func (t *tree) covered(done []load) bool {
-	for i, n := range t.need {
-		for _, l := range done {
-			n -= t.shapes[l.shape].count(l.v, i) * l.times
-		}
-		if n > 0 {
-			return false
+// host finds the cheapest server for all that is left, and says whether there
+// is any; where nothing is left none is needed.
+func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
+	wanted := t.hosts(taken)
+	rest := make([]float64, len(wanted))
+	nothing := true
+	for i, w := range wanted {
+		if w && t.sign[i] > 0 { // what serves others is there as they need it
+			rest[i] = max(0, t.rest(i, done))
+			nothing = nothing && rest[i] <= slack*t.p.Loads[i].Amount
 		}
 	}
-	return true
+	if nothing {
+		return nil, true
+	}
+	var best []stock
+	limit := t.cost - costOf(done)
+	for k, s := range t.shapes {
+		s.focus(wanted)
+		f := s.newSearch()
+		f.floor = s.cost - limit // what it is worth is what it costs, below zero
+		f.budget, f.haste, f.stop = hostBudget, hostBudget/2, t.stop
+		possible := s.cost < limit
+		for i, y := range rest {
+			possible = possible && y <= s.most[i]*(1+slack)
+			f.lo[i] = min(y, s.most[i])
+			if !wanted[i] || s.gives(i) == 0 {
+				f.hi[i] = f.lo[i]
+			}
+		}
+		if !possible {
+			continue
+		}
+		f.run()
+		if n := len(f.finds); n > 0 {
+			c := column{k, f.finds[n-1], s.costOf(f.finds[n-1].v)}
+			limit = c.cost
+			best = []stock{{c, 1}}
+		}
+	}
+	return best, best != nil
 }

@@ -15,8 +15,8 @@ import (
 
 // draw gives a problem that has a solution, and the cheapest one.
 func draw(t *rapid.T) (pack.Problem, pack.Solution) {
-	p := packtest.Random(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2)), 4, 9)
-	s, err := pack.Solve(p, pack.Options{})
+	p := packtest.Random(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2)), 2, 3)
+	s, err := pack.Solve(p, pack.Options{NodeLimit: 40})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -30,12 +30,12 @@ func notDearer(t *rapid.T, less, more pack.Solution) {
 	}
 }
 
-func TestTwiceTheItemsAreNoCheaper(t *testing.T) {
+func TestTwiceTheLoadIsNoCheaper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, once := draw(t)
-		p.Items = slices.Clone(p.Items)
-		for i := range p.Items {
-			p.Items[i].Count *= 2
+		p.Loads = slices.Clone(p.Loads)
+		for i := range p.Loads {
+			p.Loads[i].Amount *= 2
 		}
 		twice, err := pack.Solve(p, pack.Options{NodeLimit: 50})
 		if err != nil {
@@ -58,18 +58,39 @@ func TestAnotherServerTypeIsNoDearer(t *testing.T) {
 	})
 }
 
-func TestGroupsAreNoCheaper(t *testing.T) {
+func TestOneMoreOptionIsNoDearer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, apart := draw(t)
-		p.Items = slices.Clone(p.Items)
-		for i := range p.Items {
-			p.Items[i].Group = ""
+		p, with := draw(t)
+		if len(p.Choices) == 0 {
+			t.Skip("no choices")
 		}
-		together, err := pack.Solve(p, pack.Options{})
+		p.Choices = slices.Clone(p.Choices)
+		p.Choices[0].Options = p.Choices[0].Options[:1]
+		p.Loads = slices.Clone(p.Loads)
+		p.Loads[p.Choices[0].Options[0].Loads[0]+1].Amount = 0 // the other one is of no option now
+		if without, err := pack.Solve(p, pack.Options{NodeLimit: 40}); err == nil {
+			notDearer(t, with, without)
+		}
+	})
+}
+
+func TestPricesScale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, once := draw(t)
+		p.Servers, p.Purchases = slices.Clone(p.Servers), slices.Clone(p.Purchases)
+		for k := range p.Servers {
+			p.Servers[k].Cost *= 3
+		}
+		for k := range p.Purchases {
+			p.Purchases[k].Cost *= 3
+		}
+		thrice, err := pack.Solve(p, pack.Options{NodeLimit: 40})
 		if err != nil {
 			t.Fatal(err)
 		}
-		notDearer(t, together, apart)
+		if thrice.LowerBound > 3*once.Cost+1e-6 || 3*once.LowerBound > thrice.Cost+1e-6 {
+			t.Fatalf("%v to %v became %v to %v", once.LowerBound, once.Cost, thrice.LowerBound, thrice.Cost)
+		}
 	})
 }
 
@@ -77,9 +98,16 @@ func TestGroupsAreNoCheaper(t *testing.T) {
 func TestOrderIsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, before := draw(t)
-		q := pack.Problem{Servers: slices.Clone(p.Servers), Items: slices.Clone(p.Items), Purchases: slices.Clone(p.Purchases)}
+		q := pack.Problem{Servers: slices.Clone(p.Servers), Loads: slices.Clone(p.Loads), Purchases: slices.Clone(p.Purchases)}
 		slices.Reverse(q.Servers)
-		slices.Reverse(q.Items)
+		slices.Reverse(q.Loads)
+		for _, c := range p.Choices {
+			mirrored := pack.Choice{Name: c.Name}
+			for _, o := range c.Options {
+				mirrored.Options = append(mirrored.Options, pack.Option{Loads: []int{len(p.Loads) - 1 - o.Loads[0]}})
+			}
+			q.Choices = append(q.Choices, mirrored)
+		}
 		slices.Reverse(q.Purchases)
 		turn := rapid.Permutation(indices(len(p.Resources))).Draw(t, "resources")
 		shuffle := func(v []float64) []float64 {
@@ -95,13 +123,13 @@ func TestOrderIsNothing(t *testing.T) {
 		for k := range q.Servers {
 			q.Servers[k].Capacity = shuffle(q.Servers[k].Capacity)
 		}
-		for k := range q.Items {
-			q.Items[k].Demand = shuffle(q.Items[k].Demand)
+		for k := range q.Loads {
+			q.Loads[k].Demand = shuffle(q.Loads[k].Demand)
 		}
 		for k := range q.Purchases {
 			q.Purchases[k].Change = shuffle(q.Purchases[k].Change)
 		}
-		after, err := pack.Solve(q, pack.Options{})
+		after, err := pack.Solve(q, pack.Options{NodeLimit: 200})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,10 +195,10 @@ func FuzzSolve(f *testing.F) {
 	f.Add(uint64(7), 5, 40, 0.37)
 	f.Fuzz(func(t *testing.T, seed uint64, kinds, count int, odd float64) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		p := packtest.Random(r, 1+abs(kinds)%6, 1+abs(count)%60)
+		p := packtest.Random(r, 1+abs(kinds)%4, float64(1+abs(count)%60))
 		if odd > -1e6 && odd < 1e6 { // demands and prices that are no quarters
-			for i := range p.Items {
-				p.Items[i].Demand[r.IntN(len(p.Resources))] += math.Abs(odd)
+			for i := range p.Loads {
+				p.Loads[i].Demand[r.IntN(len(p.Resources))] += math.Abs(odd)
 			}
 			p.Servers[0].Cost += math.Abs(odd)
 			p.Purchases[0].Change[r.IntN(len(p.Resources))] += odd

@@ -1,10 +1,9 @@
 package pack
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math"
 	"slices"
-	"sort"
 )
 
 // Budgets of a search for a filling, in boxes: to find one that improves, of
@@ -18,15 +17,48 @@ const (
 	proveBudget = 100_000
 )
 
+// A column is a filling as the master program sees it.
+type column struct {
+	shape int
+	filling
+	cost float64 // server and purchases
+}
+
+// A stock is a number of servers filled alike.
+type stock struct {
+	column
+	times int
+}
+
+func costOf(stocks []stock) float64 {
+	sum := 0.0
+	for _, s := range stocks {
+		sum += s.cost * float64(s.times)
+	}
+	return sum
+}
+
+// A node's terms are what it demands: rules, and options that are out.
+type terms struct {
+	rules  []rule
+	banned []bool // by option, counted through all choices
+}
+
 // A master is the linear program over fillings of one problem, with the
 // fillings found so far. It is shared by all nodes of the tree.
 type master struct {
+	p        *Problem
 	shapes   []*shape
-	need     []int // by item of the problem
-	penalty  float64
-	scale    float64 // the dearest bare server: the measure of reduced costs
-	cheapest float64 // bare server
-	most     float64 // no solution of interest has more servers
+	options  [][]int   // loads of each option, counted through all choices
+	first    []int     // option of each choice, and the end
+	always   []bool    // by load: hosted whatever is chosen
+	sign     []float64 // by load: 1 if at least its amount must be hosted, -1 if at most (see serves)
+	dear     []float64 // by load: more than an amount of 1 ever costs
+	fine     float64   // what breaking a rule by one costs, times the penalty
+	penalty  float64   // factor on all that must not happen; it grows where it does
+	scale    float64   // the dearest bare server: the measure of reduced costs
+	cheapest float64   // bare server
+	most     float64   // no solution of interest has more servers
 	cols     []column
 	known    map[string]bool
 	work     int // boxes looked into
@@ -38,6 +70,8 @@ type relaxation struct {
 	cost   float64   // with the fillings found
 	bound  float64   // no solution of the node costs less
 	x      []float64 // by column of the master
+	takes  []float64 // by option
+	dual   []float64 // by row: those that give the bound
 	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
 	broken float64   // by how much rows are broken that must not be
 	tried  bool      // whether a proof was tried
@@ -48,90 +82,129 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: math.Inf(1), stop: stop}
-	for _, it := range p.Items {
-		m.need = append(m.need, it.Count)
-	}
+	m := &master{p: p, shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: maxServers, stop: stop}
 	for _, s := range ss {
 		m.scale = max(m.scale, s.cost)
 		m.cheapest = min(m.cheapest, s.cost)
 	}
+	for _, c := range p.Choices {
+		m.first = append(m.first, len(m.options))
+		for _, o := range c.Options {
+			m.options = append(m.options, o.Loads)
+		}
+	}
+	m.first = append(m.first, len(m.options))
+	for _, optional := range p.optional() {
+		m.always = append(m.always, !optional)
+	}
+	for i, l := range p.Loads {
+		m.sign = append(m.sign, 1)
+		if !m.always[i] && l.serves() {
+			m.sign[i] = -1
+		}
+	}
 	return m, nil
 }
 
+// maxServers is more than any solution has.
+const maxServers = 1e9
+
 // learn adds a column unless it is known.
-func (m *master) learn(shape int, v []int) bool {
-	key := fmt.Sprint(shape, v)
-	if m.known[key] {
+func (m *master) learn(shape int, f filling) bool {
+	key := []byte{byte(shape), byte(shape >> 8)}
+	for _, n := range f.v {
+		key = binary.AppendVarint(key, int64(n))
+	}
+	for _, y := range f.y {
+		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(y))
+	}
+	if m.known[string(key)] {
 		return false
 	}
-	m.known[key] = true
-	m.cols = append(m.cols, column{shape, slices.Clone(v), m.shapes[shape].costOf(v)})
+	m.known[string(key)] = true
+	m.cols = append(m.cols, column{shape, f, m.shapes[shape].costOf(f.v)})
 	return true
 }
 
-// seed learns, for every shape and item, the server full of that item alone.
-func (m *master) seed() {
-	for k, s := range m.shapes {
-		for c := range s.items {
-			v := make([]int, s.len())
-			full := sort.Search(s.most[c], func(n int) bool { // one more does not fit
-				v[c] = n + 1
-				return !s.furnish(v)
-			})
-			if v[c] = full; full > 0 && s.furnish(v) {
-				m.learn(k, v)
-			}
+// relax solves the linear program of a node by column generation: its terms
+// hold, and done has been decided already. Fillings are searched for in haste
+// until none is found. That there is none is proved only when the cost has come
+// down no further than the goal, and only as far as it takes to have a bound at
+// the goal: a node below is parted all the same.
+//
+// Duals of a program with few fillings swing widely, so that they are first
+// mixed with those of the best bound so far, which lie near the end.
+func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxation {
+	lp := m.program(t, done)
+	wanted := m.wanted(t)
+	spent := costOf(done)
+	rel := relaxation{bound: math.Inf(-1)}
+	try := func(dual []float64, budget int) {
+		if bound := spent + m.prove(lp, dual, t, done, budget); bound > rel.bound {
+			rel.bound, rel.dual = bound, dual
 		}
 	}
-}
-
-// relax solves the linear program of a node by column generation: rules hold,
-// and done has been decided already. Fillings are searched for in haste until
-// none is found. That there is none is proved only when the cost has come down
-// no further than the goal, and only as far as it takes to have a bound at the
-// goal: a node below is parted all the same.
-func (m *master) relax(rules []rule, done []load, goal float64, budget int) relaxation {
-	need, lp := m.program(rules, done)
-	spent := costOf(done)
-	loss := m.eps() * m.servers(need)
-	var rel relaxation
 	for built := 0; ; {
 		for ; built < len(m.cols); built++ {
-			lp.add(m.cols[built].cost, m.row(m.cols[built], rules))
+			lp.add(m.cols[built].cost, m.row(m.cols[built], t, wanted))
 		}
 		lp.minimise()
 		rel.cost = spent + lp.objective()
-		rel.bound = spent + m.prove(lp, 1, rules, need, findBudget)
-		if len(m.cols) > built && !m.stop() {
-			continue
+		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
+		dual := lp.prices(1)
+		if rel.dual != nil {
+			mixed := make([]float64, len(dual))
+			axpy(1-mix, dual, mixed)
+			axpy(mix, rel.dual, mixed)
+			try(mixed, findBudget)
 		}
-		if rel.bound >= goal || rel.cost < goal+loss {
+		if len(m.cols) == built {
+			try(dual, findBudget)
+		}
+		if rel.bound >= goal || m.stop() {
 			break
 		}
-		shrink := (rel.cost - spent) / (goal + loss - spent)
-		rel.bound = max(rel.bound, spent+m.prove(lp, shrink, rules, need, budget))
+		if len(m.cols) > built {
+			continue
+		}
+		if rel.cost < goal+loss {
+			break
+		}
+		try(lp.prices((rel.cost-spent)/(goal+loss-spent)), budget)
 		if len(m.cols) == built || m.stop() {
 			rel.tried = true
 			break
 		}
 	}
-	rel.x = lp.values()
-	lacking := lp.lacking()
-	for r, y := range lacking {
-		if lp.short[r] == m.penalty {
-			rel.broken += y
-		}
-	}
-	rel.idle = lacking[len(need):]
+	m.read(lp, &rel)
 	return rel
 }
 
+// mix is the part of the best duals so far in those that are tried first.
+const mix = 0.6
+
+// read takes the amounts out of the linear program.
+func (m *master) read(lp *simplex, rel *relaxation) {
+	values := lp.values()
+	rel.takes, rel.x = values[:len(m.options)], values[len(m.options):]
+	lacking := lp.lacking()
+	rows := len(m.p.Loads) + len(m.p.Choices)
+	for r, y := range lacking {
+		if r < rows {
+			rel.broken = max(rel.broken, y/(1+math.Abs(lp.right[r])))
+		} else if lp.short[r] == m.penalty*m.fine {
+			rel.broken = max(rel.broken, y)
+		}
+	}
+	rel.idle = lacking[rows:]
+}
+
 // estimate is the cost of the linear program over the fillings known.
-func (m *master) estimate(rules []rule) float64 {
-	_, lp := m.program(rules, nil)
+func (m *master) estimate(t terms) float64 {
+	lp := m.program(t, nil)
+	wanted := m.wanted(t)
 	for _, c := range m.cols {
-		lp.add(c.cost, m.row(c, rules))
+		lp.add(c.cost, m.row(c, t, wanted))
 	}
 	lp.minimise()
 	return lp.objective()
@@ -140,88 +213,186 @@ func (m *master) estimate(rules []rule) float64 {
 // eps is the gain below which a filling does not improve.
 func (m *master) eps() float64 { return 1e-9 * (1 + m.scale) }
 
-// servers is the most servers that a solution for need may use.
-func (m *master) servers(need []int) float64 {
-	n := 0.0
-	for _, k := range need {
-		n += float64(k)
+// rest is how much of a load is left, if it is hosted.
+func (m *master) rest(i int, done []stock) float64 {
+	left := m.p.Loads[i].Amount
+	for _, s := range done {
+		left -= s.y[i] * float64(s.times)
 	}
-	return min(n, m.most)
+	return left
 }
 
-// program sets up the rows of a node: items to cover, then rules, the latter
-// turned into covering rows.
-func (m *master) program(rules []rule, done []load) ([]int, *simplex) {
-	need := slices.Clone(m.need)
-	var right, penalty []float64
-	for i := range need {
-		for _, l := range done {
-			need[i] -= m.shapes[l.shape].count(l.v, i) * l.times
+// program sets up the rows of a node: loads to cover, choices, then rules, the
+// latter turned into covering rows. The first columns are the options.
+func (m *master) program(t terms, done []stock) *simplex {
+	var right, short []float64
+	for i, l := range m.p.Loads {
+		left := m.rest(i, done)
+		if m.always[i] {
+			left = max(0, left)
+		} else {
+			left -= l.Amount // which the option demands
 		}
-		need[i] = max(0, need[i])
-		right = append(right, float64(need[i]))
-		penalty = append(penalty, m.penalty)
+		right = append(right, m.sign[i]*left)
+		short = append(short, m.price(i)*m.penalty)
 	}
-	for _, r := range rules {
+	for range m.p.Choices {
+		right = append(right, 1)
+		short = append(short, m.choicePenalty())
+	}
+	for _, r := range t.rules {
 		k := float64(r.k)
-		for _, l := range done {
-			k -= r.of(m.shapes[l.shape], l.column) * float64(l.times)
+		for _, s := range done {
+			k -= r.of(s.column) * float64(s.times)
 		}
 		right = append(right, r.sign()*k)
-		penalty = append(penalty, r.penalty(m.penalty))
+		short = append(short, r.penalty(m.penalty*m.fine))
 	}
-	return need, newSimplex(right, penalty, make([]float64, len(right)))
+	lp := newSimplex(right, short, make([]float64, len(right)))
+	for k, choice := range m.p.Choices {
+		for o := range choice.Options {
+			col := make([]float64, len(right))
+			if at := m.first[k] + o; !m.banned(t, at) {
+				col[len(m.p.Loads)+k] = 1
+				for _, i := range m.options[at] {
+					col[i] = -m.sign[i] * m.p.Loads[i].Amount
+				}
+			}
+			lp.add(0, col)
+		}
+	}
+	return lp
 }
 
-// row gives the coefficients of a column.
-func (m *master) row(c column, rules []rule) []float64 {
-	s := m.shapes[c.shape]
-	out := make([]float64, len(m.need), len(m.need)+len(rules))
-	for k, i := range s.items {
-		out[i] = float64(c.v[k])
+func (m *master) banned(t terms, option int) bool { return t.banned != nil && t.banned[option] }
+
+// choicePenalty is more than any option costs.
+func (m *master) choicePenalty() float64 {
+	most := 0.0
+	for _, loads := range m.options {
+		sum := 0.0
+		for _, i := range loads {
+			sum += m.price(i) * m.p.Loads[i].Amount
+		}
+		most = max(most, sum)
 	}
-	for _, r := range rules {
-		out = append(out, r.sign()*r.of(s, c))
+	return (1 + most) * m.penalty
+}
+
+// price is more than an amount of 1 of a load costs by itself; of one that
+// fits nowhere, nothing, for it is not hosted.
+func (m *master) price(i int) float64 {
+	if math.IsInf(m.dear[i], 1) {
+		return 0
+	}
+	return m.dear[i]
+}
+
+// row gives the coefficients of a column, or none if it holds what is not wanted.
+func (m *master) row(c column, t terms, wanted []bool) []float64 {
+	n := len(m.p.Loads) + len(m.p.Choices)
+	for i, y := range c.y {
+		if y > 0 && !wanted[i] {
+			return make([]float64, n+len(t.rules))
+		}
+	}
+	out := make([]float64, n, n+len(t.rules))
+	for i, y := range c.y {
+		out[i] = m.sign[i] * y
+	}
+	for _, r := range t.rules {
+		out = append(out, r.sign()*r.of(c))
 	}
 	return out
 }
 
 // prove gives a lower bound of the linear program over all fillings, known or
-// not: its duals, shrunk, price what is to be covered, and no filling is worth
-// much more than it costs at them. Fillings that are, it learns. The bound
+// not: duals price what is to be covered, and no filling is worth much more
+// than it costs at them. Fillings that are, it learns. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *simplex, shrink float64, rules []rule, need []int, budget int) float64 {
-	dual, bound := make([]float64, lp.m), 0.0
-	for r, d := range lp.dual {
-		dual[r] = min(max(0, d), lp.short[r]) / shrink
-		bound += dual[r] * lp.right[r]
+func (m *master) prove(lp *simplex, dual []float64, t terms, done []stock, budget int) float64 {
+	bound, loads := 0.0, len(m.p.Loads)
+	for r, d := range dual {
+		if r < loads || r >= loads+len(m.p.Choices) {
+			bound += d * lp.right[r]
+		}
+	}
+	for k := range m.p.Choices {
+		bound += m.cheapestOption(t, k, dual)
 	}
 	excess := 0.0
 	for k, s := range m.shapes {
-		f := m.search(k, s, dual, rules, need)
+		f := m.search(k, s, dual, t, done)
 		cost := f.floor
 		f.floor += m.eps()
 		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
 		excess = max(excess, f.run()-cost)
 		m.work += budget - max(0, f.budget)
-		for _, v := range f.finds[max(0, len(f.finds)-3):] {
+		for _, v := range append(f.finds[max(0, len(f.finds)-3):], f.also...) {
 			m.learn(k, v)
 		}
 	}
-	return bound - excess*m.servers(need)
+	// A solution of n servers costs at least bound - n excess, and at least n
+	// times the cheapest server.
+	return max(bound-excess*m.most, bound/(1+excess/m.cheapest))
 }
 
-func (m *master) search(k int, s *shape, dual []float64, rules []rule, need []int) *search {
-	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]int, s.len()), hi: slices.Clone(s.most), floor: s.cost}
-	for c, i := range s.items {
-		f.worth[c] = dual[i]
-		f.hi[c] = min(f.hi[c], need[i])
+// cheapestOption is what the cheapest option of a choice costs at these duals.
+func (m *master) cheapestOption(t terms, choice int, dual []float64) float64 {
+	least := math.Inf(1)
+	for o := m.first[choice]; o < m.first[choice+1]; o++ {
+		if !m.banned(t, o) {
+			least = min(least, m.optionCost(o, dual))
+		}
 	}
-	for c := len(s.items); c < s.len(); c++ {
-		f.worth[c] = -s.price[c]
+	return least
+}
+
+// alone is what an option costs if each of its loads is hosted by itself.
+func (m *master) alone(option int) float64 {
+	sum := 0.0
+	for _, i := range m.options[option] {
+		sum += m.dear[i] * m.p.Loads[i].Amount
 	}
-	for j, r := range rules {
-		if d := r.sign() * dual[len(need)+j]; math.Abs(d) > 0 {
+	return sum
+}
+
+// optionCost is what the loads of an option cost at these duals.
+func (m *master) optionCost(option int, dual []float64) float64 {
+	sum := 0.0
+	for _, i := range m.options[option] {
+		sum += m.sign[i] * dual[i] * m.p.Loads[i].Amount
+	}
+	return sum
+}
+
+// wanted says of each load whether an option that is not out wants it.
+func (m *master) wanted(t terms) []bool {
+	out := slices.Clone(m.always)
+	for o, loads := range m.options {
+		if !m.banned(t, o) {
+			for _, i := range loads {
+				out[i] = true
+			}
+		}
+	}
+	return out
+}
+
+// search looks for the filling of a shape that is worth most at these duals.
+func (m *master) search(k int, s *shape, dual []float64, t terms, done []stock) *search {
+	wanted := m.wanted(t)
+	s.focus(wanted)
+	f := s.newSearch()
+	f.floor = s.cost
+	for i, w := range wanted {
+		if w {
+			f.worth[i] = m.sign[i] * dual[i]
+			f.hi[i] = min(f.hi[i], max(0, m.rest(i, done)))
+		}
+	}
+	for j, r := range t.rules {
+		if d := r.sign() * dual[len(m.p.Loads)+len(m.p.Choices)+j]; math.Abs(d) > 0 {
 			r.reward(f, k, d)
 		}
 	}

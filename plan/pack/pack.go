@@ -1,24 +1,27 @@
 // Package pack chooses servers and fills them at least cost, and proves it.
 //
 // It is the integer program of the cluster compiler (FAST'12 §4.4, Figure 4)
-// in one general form. Items (storage units of datasets, instances of tasks)
-// demand resources: slots and bandwidth of buses, network in and out, cores,
-// memory. A server of a type has a fixed capacity of each, and a Purchase
-// changes it in whole units per server: a CPU gives cores and takes a socket,
-// a DIMM gives memory and takes a slot, a disk shared by the partitions of
-// local data gives its share and takes a slot and bus bandwidth. What a server
-// must have once, such as the memory of a storage system's own process, is a
-// purchase that gives plenty of a resource that the items it serves demand one
-// of each.
+// in one general form. Loads (copies of datasets, tasks) are cut over servers
+// in any proportion; what a server takes of a load demands resources: slots and
+// bandwidth of buses, network, cores, memory. A server of a type has a fixed
+// capacity of each, and a Purchase changes it in whole units by server: a CPU
+// gives cores and takes a socket, a DIMM gives memory and takes a slot, a disk
+// gives room for a dataset's load and takes a slot, an instance of a task gives
+// room for its load and takes memory.
 //
-// A filling is a server type with whole numbers of items and purchases such
-// that no resource is demanded beyond what there is. Solve covers all items by
-// fillings, by branch and price; doc.go says how.
+// Where a load may be hosted in several ways, such as a dataset on several
+// kinds of units, each way is an Option of a Choice, with loads of its own. One
+// option of each choice is taken and its loads are hosted.
+//
+// A filling is a server type with whole numbers of purchases and amounts of
+// loads such that no resource is demanded beyond what there is. Solve covers
+// all loads by fillings, by branch and price; doc.go says how.
 package pack
 
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Problem says what is to be hosted and what it may be hosted on.
@@ -27,7 +30,8 @@ type Problem struct {
 	Resources []string
 	Servers   []Server
 	Purchases []Purchase
-	Items     []Item
+	Loads     []Load
+	Choices   []Choice
 }
 
 // A Server is a type of server; any number of them may be used.
@@ -44,18 +48,34 @@ type Purchase struct {
 	Change []float64 // what one unit adds to the capacity; negative is what it takes
 }
 
-// An Item is something to be hosted, Count times.
-type Item struct {
+// A Load is something to be hosted, in parts of any size.
+type Load struct {
 	Name   string
-	Count  int
-	Cost   float64   // of one, wherever it is hosted
-	Demand []float64 // of one; never negative
-	Group  string    // items of different groups never share a server; those of "" share with any
+	Amount float64   // of it, over all servers; best such that a server holds about 1
+	Demand []float64 // of an amount of 1; negative is what it gives
+}
+
+// serves says whether a load gives something to others. Of those that are of
+// an option there is no more than their amount: none unless it is taken.
+func (l Load) serves() bool { return slices.Min(append([]float64{0}, l.Demand...)) < 0 }
+
+// A Choice is a decision that is made once for all servers.
+type Choice struct {
+	Name    string
+	Options []Option
+}
+
+// An Option has loads, by their place in the problem. They are hosted if it is
+// taken; a load that is of options none of which is taken is not hosted. Loads
+// of no option are hosted always.
+type Option struct {
+	Loads []int
 }
 
 // Options bound the work. The zero value asks for a proven optimum.
 type Options struct {
 	Gap       float64     // stop when (Cost-LowerBound)/Cost is at most this
+	Cutoff    float64     // look only for solutions that cost less; 0 is any
 	NodeLimit int         // nodes of the search tree; 0 is DefaultNodes
 	Interrupt func() bool // polled often; the best solution so far is returned once it says true
 }
@@ -63,10 +83,12 @@ type Options struct {
 // DefaultNodes is the limit of the search tree when Options give none.
 const DefaultNodes = 2000
 
-// A Solution hosts every item. It is the cheapest when Optimal, and at most
-// Gap dearer than the cheapest in any case.
+// A Solution hosts every load. It is the cheapest when Optimal, and at most
+// Gap dearer than the cheapest in any case. Where nothing is cheaper than the
+// Cutoff it has no fillings, costs +Inf, and its bound is what was proven.
 type Solution struct {
 	Fillings   []Filling
+	Taken      []int // option of each choice
 	Cost       float64
 	LowerBound float64 // no solution costs less: proven
 	Gap        float64 // (Cost - LowerBound) / Cost
@@ -79,26 +101,31 @@ type Solution struct {
 type Filling struct {
 	Server     string
 	Count      int
-	Items      []int     // how many of each item of the problem, in its order
+	Loads      []float64 // how much of each load of the problem, in its order
 	Bought     []int     // how many of each purchase of the problem, in its order
-	Cost       float64   // of one such server with its purchases and items
-	Used       []float64 // demand of the items, by resource
+	Cost       float64   // of one such server with its purchases
+	Used       []float64 // demand of the loads, by resource
 	Capacity   []float64 // what there is for them, by resource: the server's and what purchases change
 	Bottleneck string    // the resource that is used to the largest part
 }
 
-// An UnfitError says that an item fits no server even alone.
+// An UnfitError says that no part of a load, however small, fits any server.
 type UnfitError struct {
-	Item     string
+	Load     string
 	Server   string  // the type of server that comes closest
 	Resource string  // what is short there
-	Need     float64 // how much of it the item takes, purchases included
+	Need     float64 // how much of it is needed at least, purchases included
 	Have     float64 // how much of it that server can have
+
+	// Without a Resource each thing fits by itself, but not what must be together.
 }
 
 func (e *UnfitError) Error() string {
+	if e.Resource == "" {
+		return fmt.Sprintf("pack: %s fits no server together with all that must be beside it", e.Load)
+	}
 	return fmt.Sprintf("pack: %s fits no server: it needs %.6g of %s, and %s, which comes closest, has %.6g: short by %.6g",
-		e.Item, e.Need, e.Resource, e.Server, e.Have, e.Need-e.Have)
+		e.Load, e.Need, e.Resource, e.Server, e.Have, e.Need-e.Have)
 }
 
 // Servers counts the servers of the solution.
@@ -110,38 +137,53 @@ func (s Solution) Servers() int {
 	return n
 }
 
+// optional says of each load whether it is of some option.
+func (p *Problem) optional() []bool {
+	out := make([]bool, len(p.Loads))
+	for _, c := range p.Choices {
+		for _, o := range c.Options {
+			for _, i := range o.Loads {
+				out[i] = true
+			}
+		}
+	}
+	return out
+}
+
 // check says what is wrong with a problem that no plan should ever pose.
 func (p *Problem) check() error {
-	row := func(kind, name string, cost float64, v []float64, signed bool) error {
+	row := func(kind, name string, size float64, v []float64) error {
 		if len(v) != len(p.Resources) {
 			return fmt.Errorf("pack: %s %q has %d entries for %d resources", kind, name, len(v), len(p.Resources))
 		}
-		if !(cost >= 0) || math.IsInf(cost, 0) {
-			return fmt.Errorf("pack: %s %q has cost %v", kind, name, cost)
+		if !(size >= 0) || math.IsInf(size, 0) {
+			return fmt.Errorf("pack: %s %q has a cost or amount of %v", kind, name, size)
 		}
 		for r, x := range v {
-			if math.IsNaN(x) || math.IsInf(x, 0) || (!signed && x < 0) {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return fmt.Errorf("pack: %s %q has %v of %s", kind, name, x, p.Resources[r])
 			}
 		}
 		return nil
 	}
 	for _, s := range p.Servers {
-		if err := row("server", s.Name, s.Cost, s.Capacity, true); err != nil {
+		if err := row("server", s.Name, s.Cost, s.Capacity); err != nil {
 			return err
 		}
 	}
 	for _, u := range p.Purchases {
-		if err := row("purchase", u.Name, u.Cost, u.Change, true); err != nil {
+		if err := row("purchase", u.Name, u.Cost, u.Change); err != nil {
 			return err
 		}
 	}
-	for _, it := range p.Items {
-		if err := row("item", it.Name, it.Cost, it.Demand, false); err != nil {
+	for _, l := range p.Loads {
+		if err := row("load", l.Name, l.Amount, l.Demand); err != nil {
 			return err
 		}
-		if it.Count < 0 {
-			return fmt.Errorf("pack: item %q is wanted %d times", it.Name, it.Count)
+	}
+	for _, c := range p.Choices {
+		if len(c.Options) == 0 {
+			return fmt.Errorf("pack: choice %q has no options", c.Name)
 		}
 	}
 	return nil

@@ -6,27 +6,27 @@ import (
 )
 
 // A search finds the filling of a shape that is worth most, by branch and
-// bound over boxes of components. It proves what it does not find, which is
+// bound over boxes of purchases. It proves what it does not find, which is
 // what makes the lower bound of the master program a bound.
-//
-// The bound of a box is the linear relaxation, solved as its dual: there the
-// limits of a box are costs, so that what was a solution for one box is one to
-// start from for every other.
 type search struct {
 	*shape
 	worth  []float64 // of one of a component; purchases are worth less than nothing
-	lo, hi []int     // the box
+	lo, hi []float64 // the box; whole numbers of purchases
 	bonus  []bonus
 	floor  float64 // only fillings worth more than this are of interest
 	budget int     // boxes; when they are used up the answer is only bounded
 	haste  int     // boxes left when any find will do
 	stop   func() bool
 
-	lp    *simplex
-	best  float64
-	finds [][]int // each worth more than the one before
-	open  float64 // bound of the best box not looked into
+	constant float64 // worth of what every filling of the box has bought
+	best     float64
+	finds    []filling // each worth more than the one before
+	also     []filling // some that are worth more than floor
+	open     float64   // bound of the best box not looked into
 }
+
+// mostAlso is how many fillings of interest are kept beside the best.
+const mostAlso = 8
 
 // A bonus is worth something to every filling within its limits (see rule).
 type bonus struct {
@@ -34,14 +34,14 @@ type bonus struct {
 	worth  float64
 }
 
-// A limit bounds one component of a filling, from below or from above.
+// A limit bounds one purchase of a filling, from below or from above.
 type limit struct {
-	component int
-	least     bool // at least k; otherwise less than k
-	k         int
+	purchase int
+	least    bool // at least k; otherwise less than k
+	k        int
 }
 
-func (l limit) holds(v []int) bool { return (v[l.component] >= l.k) == l.least }
+func (l limit) holds(v []int) bool { return (v[l.purchase] >= l.k) == l.least }
 
 func within(limits []limit, v []int) bool {
 	for _, l := range limits {
@@ -52,154 +52,240 @@ func within(limits []limit, v []int) bool {
 	return true
 }
 
+// newSearch is one of all fillings, worth what their purchases cost.
+func (s *shape) newSearch() *search {
+	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]float64, s.len()), hi: slices.Clone(s.most)}
+	for c, p := range s.price {
+		f.worth[c] = -p
+	}
+	return f
+}
+
 // run searches, and gives an upper bound of the worth of all fillings: no
 // more than floor, the worth of the last find, or what was left open.
 func (s *search) run() float64 {
-	n := s.len()
-	hi, lo := make([]float64, n), make([]float64, n)
-	for c := range n {
-		hi[c], lo[c] = float64(s.hi[c]), -float64(s.lo[c])
-	}
-	s.lp = newSimplex(s.worth, hi, lo)
-	for r, room := range s.room {
-		col := make([]float64, n)
-		for c := range n {
-			col[c] = s.use[c][r]
-		}
-		s.lp.add(room+s.tol[r], col)
-	}
 	s.best, s.open = s.floor, math.Inf(-1)
 	s.descend()
 	return max(s.best, s.open)
 }
 
+// load sets up the linear program of the box and says whether it has a solution.
+func (s *search) load() bool {
+	lp := s.lp
+	off := make([]bool, s.loads)
+	for c, loads := range s.switches {
+		if s.hi[c] == 0 {
+			for _, i := range loads {
+				off[i] = true
+			}
+		}
+	}
+	for k, r := range s.rows {
+		lp.room[k] = s.room[r] + s.tol[r]
+	}
+	constant := 0.0
+	for c := range s.use {
+		if s.lo[c] > s.hi[c] {
+			return false
+		}
+		j := s.at[c]
+		switch {
+		case !s.live(c):
+			if s.lo[c] > 0 {
+				return false
+			}
+		case s.own[c] >= 0: // what is bought in any case
+			constant += s.worth[c] * s.lo[c]
+			if s.lo[c] > 0 {
+				for k, r := range s.rows {
+					lp.room[k] -= s.use[c][r] * s.lo[c]
+				}
+			}
+		case c < s.loads && off[c]:
+			if s.lo[c] > 0 {
+				return false
+			}
+			lp.lo[j], lp.hi[j], lp.worth[j] = 0, 0, 0
+			if s.pairs[c].purchase >= 0 {
+				lp.lo[j+1], lp.hi[j+1], lp.worth[j+1] = 0, 0, 0
+			}
+		case c < s.loads && s.pairs[c].purchase >= 0:
+			p := s.pairs[c]
+			there := p.each * s.lo[p.purchase]
+			lp.lo[j], lp.hi[j] = min(s.lo[c], there), min(s.hi[c], there)
+			lp.lo[j+1] = max(0, s.lo[c]-there)
+			lp.hi[j+1] = max(0, min(s.hi[c]-there, p.each*(s.hi[p.purchase]-s.lo[p.purchase])))
+			if lp.lo[j+1] > lp.hi[j+1] {
+				if lp.lo[j+1] > lp.hi[j+1]+8*slack*s.lo[c] {
+					return false
+				}
+				lp.lo[j+1] = lp.hi[j+1]
+			}
+			lp.worth[j] = s.worth[c]
+			lp.worth[j+1] = s.worth[c] + s.worth[p.purchase]/p.each
+		default:
+			lp.lo[j], lp.hi[j], lp.worth[j] = s.lo[c], s.hi[c], s.worth[c]
+		}
+	}
+	s.constant = constant
+	for k, r := range s.rows {
+		lp.room[k] /= s.sizes[r]
+	}
+	return lp.solve()
+}
+
+// amount is how much of component c the solution of the box has.
+func (s *search) amount(c int) float64 {
+	switch {
+	case !s.live(c):
+		return 0
+	case s.own[c] >= 0:
+		p := s.pairs[s.own[c]]
+		return s.lo[c] + s.lp.value(s.at[s.own[c]]+1)/p.each
+	case c < s.loads && s.pairs[c].purchase >= 0:
+		return s.lp.value(s.at[c]) + s.lp.value(s.at[c]+1)
+	}
+	return s.lp.value(s.at[c])
+}
+
 // descend looks into the box.
 func (s *search) descend() {
-	if !s.lp.minimise() {
+	if !s.load() {
 		return // no filling is in the box
 	}
 	sure, hope, undecided := s.bonuses()
-	bound := s.lp.objective() + sure + hope
+	bound := s.lp.bound() + s.constant + sure + hope
 	if bound <= s.best {
 		return
 	}
-	if s.stop != nil && s.budget%1024 == 0 && s.stop() {
+	if s.stop != nil && s.budget%256 == 0 && s.stop() {
 		s.budget = 0
 	}
 	if s.budget--; s.budget < 0 || s.budget < s.haste && s.finds != nil {
 		s.open = max(s.open, bound)
 		return
 	}
-	s.round()
-	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
-	s.tighten(bound - s.best)
-	s.branch(hope, undecided)
-	for c := range lo {
-		s.bound(c, lo[c], hi[c])
+	at := make([]float64, s.len())
+	for c := range at {
+		at[c] = s.amount(c)
 	}
-}
-
-// tighten leaves out of the box what is worse than its bound by more than gap:
-// a component at its limit there cannot be far from it.
-func (s *search) tighten(gap float64) {
-	n := s.len()
-	for r, j := range s.lp.basis {
-		level := s.lp.level[r]
-		if j >= 2*n || level <= 0 || gap/level > 1e6 {
-			continue
-		}
-		far := int(gap/level + integral)
-		if c := j % n; j >= n {
-			s.bound(c, max(s.lo[c], s.hi[c]-far), s.hi[c])
-		} else {
-			s.bound(c, s.lo[c], min(s.hi[c], s.lo[c]+far))
+	for c, loads := range s.switches { // undecided, though something needs it
+		if s.lo[c] == 0 && s.hi[c] > 0 && slices.ContainsFunc(loads, func(i int) bool { return at[i] > 0 }) {
+			at[c] = 0.5
 		}
 	}
+	s.round(at)
+	if bound <= s.best {
+		return
+	}
+	s.branch(at, bound, hope, undecided)
 }
 
-// branch looks into the parts of a box.
-func (s *search) branch(hope float64, undecided *limit) {
-	c, at := s.fractional()
-	switch {
-	case undecided != nil && hope > 0:
-		c, at = undecided.component, float64(undecided.k)-0.5
-	case c < 0:
-		v := make([]int, s.len())
-		for c, x := range s.lp.dual {
-			v[c] = int(math.Round(x))
-		}
-		s.weigh(v)
+// branch looks into the parts of a box whose relaxation has the amounts at.
+func (s *search) branch(at []float64, bound, hope float64, undecided *limit) {
+	c := s.fractional(at, integral)
+	if c >= 0 && !(undecided != nil && hope > 0) {
+		s.halve(c, at[c])
+		return
+	}
+	if c < 0 && s.settle(at, bound-hope) {
 		if undecided == nil {
 			return
 		}
-		c, at = undecided.component, float64(undecided.k)-0.5
+	} else if c = s.fractional(at, 1e-11); c >= 0 && undecided == nil {
+		s.halve(c, at[c]) // a fraction too small to see, but it matters
+		return
 	}
-	s.halve(c, at)
+	if undecided == nil { // nothing is left to part the box by
+		s.open = max(s.open, bound)
+		return
+	}
+	s.halve(s.loads+undecided.purchase, float64(undecided.k)-0.5)
+}
+
+// settle makes a filling of a relaxation whose purchases are whole, and says
+// whether that is worth what the relaxation is.
+func (s *search) settle(at []float64, bound float64) bool {
+	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
+	for c := s.loads; c < s.len(); c++ {
+		n := math.Round(at[c])
+		s.lo[c], s.hi[c] = n, n
+	}
+	worth := math.Inf(-1)
+	if s.load() {
+		f := filling{make([]float64, s.loads), make([]int, s.len()-s.loads)}
+		for c := range s.use {
+			if x := s.amount(c); c < s.loads {
+				f.y[c] = s.dusted(c, x)
+			} else {
+				f.v[c-s.loads] = int(math.Round(x))
+			}
+		}
+		worth = s.weigh(f)
+	}
+	s.lo, s.hi = lo, hi
+	return worth >= bound-1e-9*(1+math.Abs(bound))
 }
 
 // halve looks into both halves of the box parted at a fraction of component
 // c, the nearer one first.
 func (s *search) halve(c int, at float64) {
-	k := int(math.Floor(at))
+	k := math.Floor(at)
 	lo, hi := s.lo[c], s.hi[c]
-	up := func() { s.bound(c, k+1, hi); s.descend() }
-	down := func() { s.bound(c, lo, k); s.descend() }
-	if at-float64(k) > 0.5 {
+	up := func() { s.lo[c], s.hi[c] = k+1, hi; s.descend() }
+	down := func() { s.lo[c], s.hi[c] = lo, k; s.descend() }
+	if at-k > 0.5 {
 		up()
 		down()
 	} else {
 		down()
 		up()
 	}
-	s.bound(c, lo, hi)
-}
-
-func (s *search) bound(c, lo, hi int) {
 	s.lo[c], s.hi[c] = lo, hi
-	s.lp.over[c], s.lp.short[c] = -float64(lo), float64(hi)
 }
 
-// fractional finds the component whose fraction weighs most at the prices of
+// fractional finds the purchase whose fraction weighs most at the prices of
 // resources; -1 is none.
-func (s *search) fractional() (int, float64) {
-	prices := s.lp.values()
-	best, at, most := -1, 0.0, -1.0
-	for c, x := range s.lp.dual {
-		frac := math.Abs(x - math.Round(x))
-		if frac <= integral {
+func (s *search) fractional(at []float64, tol float64) int {
+	best, most := -1, -1.0
+	for c := s.loads; c < s.len(); c++ {
+		frac := math.Abs(at[c] - math.Round(at[c]))
+		if frac <= tol {
 			continue
 		}
-		weight := 0.0
-		for r, m := range prices {
-			weight += m * math.Abs(s.use[c][r])
+		weight := math.Abs(s.worth[c]) + 1e-9
+		for k, r := range s.rows {
+			weight += s.lp.dual[k] * math.Abs(s.use[c][r]) / s.sizes[r]
 		}
-		if c >= len(s.items) {
+		if s.switches[c] != nil { // they decide what else there can be
 			weight *= 1e6
 		}
 		if frac*weight > most {
-			best, at, most = c, x, frac*weight
+			best, most = c, frac*weight
 		}
 	}
-	return best, at
+	return best
 }
 
-// round makes a filling of the relaxation: whole items, and the purchases that
-// they need.
-func (s *search) round() {
-	v := make([]int, s.len())
-	for c, x := range s.lp.dual {
-		if c < len(s.items) {
-			v[c] = int(x + integral)
-		}
+// round makes a filling of the relaxation: its loads, and whole purchases
+// enough for them.
+func (s *search) round(at []float64) {
+	f := filling{make([]float64, s.loads), make([]int, s.len()-s.loads)}
+	for c := range f.y {
+		f.y[c] = s.dusted(c, at[c])
 	}
-	for c := len(s.items); c < s.len(); c++ {
-		for r, u := range s.use[c] {
-			if u < 0 {
-				v[c] = max(v[c], int(math.Ceil((s.taken(v, r)-s.room[r]-s.tol[r])/-u)))
-			}
-		}
+	for k := range f.v {
+		f.v[k] = int(math.Ceil(at[s.loads+k] - integral))
 	}
-	s.weigh(v)
+	s.weigh(f)
+}
+
+// dusted is an amount of a load without what is but the dust of floating point.
+func (s *search) dusted(c int, y float64) float64 {
+	if y < 1e-8*s.most[c] {
+		return 0
+	}
+	return y
 }
 
 // bonuses sums what bonuses are worth to all fillings of the box, what they
@@ -208,7 +294,8 @@ func (s *search) bonuses() (sure, hope float64, undecided *limit) {
 	for _, b := range s.bonus {
 		open, out := (*limit)(nil), false
 		for k, l := range b.limits {
-			low, high := s.lo[l.component] >= l.k, s.hi[l.component] >= l.k
+			c := s.loads + l.purchase
+			low, high := s.lo[c] >= float64(l.k), s.hi[c] >= float64(l.k)
 			switch {
 			case low != high:
 				open = &b.limits[k]
@@ -228,62 +315,26 @@ func (s *search) bonuses() (sure, hope float64, undecided *limit) {
 	return sure, hope, undecided
 }
 
-// weigh keeps a filling that is the best so far.
-func (s *search) weigh(v []int) {
-	worth := 0.0
-	for c, n := range v {
-		worth += s.worth[c] * float64(n)
+// weigh tells what a filling is worth, and keeps it if it is the best so far.
+func (s *search) weigh(f filling) float64 {
+	if !s.holds(f) {
+		return math.Inf(-1)
+	}
+	worth := dot(s.worth[:s.loads], f.y)
+	for k, n := range f.v {
+		worth += s.worth[s.loads+k] * float64(n)
 	}
 	for _, b := range s.bonus {
-		if within(b.limits, v) {
+		if within(b.limits, f.v) {
 			worth += b.worth
 		}
 	}
-	if worth > s.best && s.holds(v) {
+	if worth > s.floor && len(s.also) < mostAlso {
+		s.also = append(s.also, f)
+	}
+	if worth > s.best {
 		s.best = worth
-		s.finds = append(s.finds, slices.Clone(v))
+		s.finds = append(s.finds, f)
 	}
-}
-
-// holds says whether no resource of the server is exceeded.
-func (s *shape) holds(v []int) bool {
-	for r, room := range s.room {
-		if s.taken(v, r) > room+2*s.tol[r] {
-			return false
-		}
-	}
-	return true
-}
-
-// taken is what v takes of a resource, less what it gives.
-func (s *shape) taken(v []int, r int) float64 {
-	sum := 0.0
-	for c, n := range v {
-		if n != 0 {
-			sum += s.use[c][r] * float64(n)
-		}
-	}
-	return sum
-}
-
-// furnishBudget is far beyond what any real choice of purchases takes.
-const furnishBudget = 2_000
-
-// furnish gives the items of v the cheapest purchases, in place, and says
-// whether any will do.
-func (s *shape) furnish(v []int) bool {
-	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]int, s.len()), hi: slices.Clone(s.most),
-		floor: math.Inf(-1), budget: furnishBudget}
-	for c := range f.worth {
-		f.worth[c] = -s.price[c]
-		if c < len(s.items) {
-			f.lo[c], f.hi[c] = v[c], v[c]
-		}
-	}
-	f.run()
-	if f.finds == nil {
-		return false
-	}
-	copy(v, f.finds[len(f.finds)-1])
-	return true
+	return worth
 }

@@ -3,14 +3,13 @@ package pack
 import "math"
 
 // A rule narrows a node: a sum over the fillings used is at least k, or at
-// most k. The sums are linear in what a filling holds, but for those of
+// most k. The sums are linear in what a filling has bought, but for those of
 // limits, which count the fillings within them. Either kind changes only what
 // a filling's parts are worth when the next one is searched for.
 type rule struct {
 	what   what
-	server int // only fillings of this server type count; -1: of any
 	shape  int // only fillings of this shape count; -1: of any
-	index  int // of the purchase or item that is counted
+	index  int // of the purchase that is counted
 	limits []limit
 	least  bool
 	k      int
@@ -23,14 +22,12 @@ type what uint8
 const (
 	servers what = iota
 	purchases
-	items
 	fillingsWithin
 )
 
 // same says whether two rules speak of the same sum from the same side.
 func (r rule) same(q rule) bool {
-	return r.limits == nil && q.limits == nil && r.what == q.what && r.server == q.server &&
-		r.shape == q.shape && r.index == q.index && r.least == q.least
+	return r.limits == nil && q.limits == nil && r.what == q.what && r.shape == q.shape && r.index == q.index && r.least == q.least
 }
 
 // contrary is the rule that holds where r, an upper limit, does not.
@@ -57,20 +54,16 @@ func (r rule) penalty(most float64) float64 {
 	return most
 }
 
-func (r rule) counts(shape int, s *shape) bool {
-	return (r.server < 0 || r.server == s.server) && (r.shape < 0 || r.shape == shape)
-}
+func (r rule) counts(shape int) bool { return r.shape < 0 || r.shape == shape }
 
 // of is the part of a column in the sum.
-func (r rule) of(s *shape, c column) float64 {
-	if !r.counts(c.shape, s) {
+func (r rule) of(c column) float64 {
+	if !r.counts(c.shape) {
 		return 0
 	}
 	switch r.what {
 	case purchases:
-		return float64(s.bought(c.v, r.index))
-	case items:
-		return float64(s.count(c.v, r.index))
+		return float64(c.v[r.index])
 	case fillingsWithin:
 		if !within(r.limits, c.v) {
 			return 0
@@ -81,24 +74,14 @@ func (r rule) of(s *shape, c column) float64 {
 
 // reward tells a search of a shape what the rule pays for each one summed.
 func (r rule) reward(f *search, shape int, pay float64) {
-	if !r.counts(shape, f.shape) {
+	if !r.counts(shape) {
 		return
 	}
 	switch r.what {
 	case servers:
 		f.floor -= pay
 	case purchases:
-		for c, b := range f.buys {
-			if b == r.index {
-				f.worth[len(f.items)+c] += pay
-			}
-		}
-	case items:
-		for c, i := range f.items {
-			if i == r.index {
-				f.worth[c] += pay
-			}
-		}
+		f.worth[f.loads+r.index] += pay
 	case fillingsWithin:
 		f.bonus = append(f.bonus, bonus{r.limits, pay})
 	}

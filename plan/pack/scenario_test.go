@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,10 +22,6 @@ func TestScenarios(t *testing.T) {
 			case "given":
 				p = readProblem(t, d.Input)
 				return ""
-			case "colocate": // the same, but nothing keeps apart
-				for i := range p.Items {
-					p.Items[i].Group = ""
-				}
 			}
 			s, err := pack.Solve(p, pack.Options{})
 			if err != nil {
@@ -35,8 +32,9 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// readProblem reads a line a thing: its kind and name, for items how many, the
-// price, and name=amount of resources; group=name keeps items apart.
+// readProblem reads a line a thing: its kind and name, the price or of a load
+// the amount, and name=amount of resources. A load with choice=NAME is one
+// option of that choice.
 func readProblem(t *testing.T, text string) pack.Problem {
 	var p pack.Problem
 	for line := range strings.Lines(text) {
@@ -55,15 +53,11 @@ func readProblem(t *testing.T, text string) pack.Problem {
 			}
 			return x
 		}
-		amounts, group := make([]float64, len(p.Resources)), ""
-		rest := f[3:]
-		if f[0] == "item" {
-			rest = f[4:]
-		}
-		for _, pair := range rest {
+		amounts, choice := make([]float64, len(p.Resources)), ""
+		for _, pair := range f[3:] {
 			name, value, _ := strings.Cut(pair, "=")
-			if name == "group" {
-				group = value
+			if name == "choice" {
+				choice = value
 				continue
 			}
 			amounts[index(t, p.Resources, name)] = number(value)
@@ -73,11 +67,25 @@ func readProblem(t *testing.T, text string) pack.Problem {
 			p.Servers = append(p.Servers, pack.Server{Name: f[1], Cost: number(f[2]), Capacity: amounts})
 		case "buy":
 			p.Purchases = append(p.Purchases, pack.Purchase{Name: f[1], Cost: number(f[2]), Change: amounts})
-		case "item":
-			p.Items = append(p.Items, pack.Item{Name: f[1], Count: int(number(f[2])), Cost: number(f[3]), Demand: amounts, Group: group})
+		case "load":
+			p.Loads = append(p.Loads, pack.Load{Name: f[1], Amount: number(f[2]), Demand: amounts})
+			if choice != "" {
+				p.Choices = option(p.Choices, choice, len(p.Loads)-1)
+			}
 		}
 	}
 	return p
+}
+
+// option adds a load as an option of a choice.
+func option(choices []pack.Choice, name string, load int) []pack.Choice {
+	k := slices.IndexFunc(choices, func(c pack.Choice) bool { return c.Name == name })
+	if k < 0 {
+		k = len(choices)
+		choices = append(choices, pack.Choice{Name: name})
+	}
+	choices[k].Options = append(choices[k].Options, pack.Option{Loads: []int{load}})
+	return choices
 }
 
 func index(t *testing.T, names []string, name string) int {
@@ -96,9 +104,9 @@ func show(p pack.Problem, s pack.Solution) string {
 	fmt.Fprintf(&b, "$%.10g, no solution below $%.10g\n", s.Cost, s.LowerBound)
 	for _, f := range s.Fillings {
 		fmt.Fprintf(&b, "%d x %s at $%.10g:", f.Count, f.Server, f.Cost)
-		for i, n := range f.Items {
-			if n > 0 {
-				fmt.Fprintf(&b, " %d %s", n, p.Items[i].Name)
+		for i, y := range f.Loads {
+			if y > 0 {
+				fmt.Fprintf(&b, " %.4g %s", y, p.Loads[i].Name)
 			}
 		}
 		for k, n := range f.Bought {

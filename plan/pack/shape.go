@@ -10,115 +10,101 @@ import (
 // decimal fractions do not add up exactly.
 const slack = 1e-9
 
-// A shape is a type of server as one group of items may fill it, or as items
-// that share with any group may fill it alone: a small integer program. Its components are whole numbers of items and then of
+// A shape is a type of server as loads may fill it: a small mixed integer
+// program. Its components are amounts of loads and then whole numbers of
 // purchases; a filling is a vector of them within every resource.
 type shape struct {
 	server int
 	cost   float64     // of the bare server
-	items  []int       // component c < len(items) counts this item
-	buys   []int       // component len(items)+c counts this purchase
+	loads  int         // components before this are loads, the others purchases
 	use    [][]float64 // use[component][resource]; negative gives
-	price  []float64   // of one of a component: nothing for items
+	price  []float64   // of one of a component: nothing for loads
 	room   []float64   // of the bare server
 	tol    []float64
-	most   []int // no filling worth having holds more of a component
+	most   []float64 // no filling worth having holds more of a component
+
+	pairs  []pair    // by load
+	own    []int     // by purchase component: the load whose pair it is; -1: none
+	rows   []int     // resources that are rows of the search: those of pairs are not
+	sizes  []float64 // the measure of each resource
+	bare   []bool    // by resource: no row of the search
+	moves  [][]int   // by component: the resources it takes or gives
+	wanted []bool    // by load: part of lp
+	lp     *box
+	// switches are purchases of which one is enough for all loads that need
+	// it, such as the presence of a storage system: those loads, by component.
+	switches map[int][]int
+	at       []int // first column of a component in lp; of a pair the one within what is bought
 }
 
-// A column is a filling as the master program sees it.
-type column struct {
-	shape int
-	v     []int
-	cost  float64 // server and purchases; items cost the same everywhere
+// A pair is a load and a purchase that does nothing but give room to it, such
+// as a dataset's load and its disks.
+type pair struct {
+	purchase int     // component; -1: none
+	row      int     // the resource that is only about these two
+	each     float64 // load that one of the purchase has room for
+}
+
+// A filling is what a column of the master program stands for.
+type filling struct {
+	y []float64 // amounts of loads
+	v []int     // purchases
 }
 
 func (s *shape) len() int { return len(s.use) }
 
-// shapes lists the shapes of a problem, one a server type and group.
+// shapes lists the shapes of a problem, one a server type.
 func shapes(p *Problem) ([]*shape, error) {
 	var out []*shape
-	groups := groupsOf(p)
-	buys := buyingOrder(p.Purchases)
 	for k := range p.Servers {
-		for _, g := range groups {
-			s, err := newShape(p, k, g, buys)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
+		s, err := newShape(p, k)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, s)
 	}
 	return out, nil
 }
 
-// groupsOf lists the groups that are wanted, in order of appearance.
-func groupsOf(p *Problem) []string {
-	var out []string
-	for _, it := range p.Items {
-		if it.Count > 0 && !slices.Contains(out, it.Group) {
-			out = append(out, it.Group)
-		}
+func newShape(p *Problem, server int) (*shape, error) {
+	s := &shape{server: server, cost: p.Servers[server].Cost, loads: len(p.Loads), room: slices.Clone(p.Servers[server].Capacity)}
+	for _, l := range p.Loads {
+		s.use = append(s.use, slices.Clone(l.Demand))
+		s.price = append(s.price, 0)
 	}
-	return out
-}
-
-// buyingOrder puts a purchase before those that give what it takes, so that a
-// search that decides in this order knows what it needs of each.
-func buyingOrder(ps []Purchase) []int {
-	feeds := func(a, b int) bool { // a takes what b gives
-		for r, x := range ps[a].Change {
-			if x < 0 && ps[b].Change[r] > 0 {
-				return true
-			}
-		}
-		return false
-	}
-	var out []int
-	left := make([]int, len(ps))
-	for i := range left {
-		left[i] = i
-	}
-	for len(left) > 0 {
-		next := 0 // in a circle any will do
-		for i, b := range left {
-			if !slices.ContainsFunc(left, func(a int) bool { return a != b && feeds(a, b) }) {
-				next = i
-				break
-			}
-		}
-		out = append(out, left[next])
-		left = slices.Delete(left, next, next+1)
-	}
-	return out
-}
-
-func newShape(p *Problem, server int, group string, buys []int) (*shape, error) {
-	s := &shape{server: server, cost: p.Servers[server].Cost, buys: buys}
-	s.room = append(slices.Clone(p.Servers[server].Capacity), 0)
-	member := len(p.Resources) // one more resource, which the group's own items give
-	if group != "" {
-		s.room[member] = -1 // without one of them it is a filling of shared items
-	}
-	for i, it := range p.Items {
-		if it.Count > 0 && (it.Group == "" || it.Group == group) {
-			s.items = append(s.items, i)
-			s.use = append(s.use, append(slices.Clone(it.Demand), 0))
-			s.price = append(s.price, 0)
-			if group != "" && it.Group == group {
-				s.use[len(s.use)-1][member] = -1
-			}
-		}
-	}
-	for _, b := range buys {
+	for _, u := range p.Purchases {
 		takes := make([]float64, len(s.room))
-		for r, x := range p.Purchases[b].Change {
+		for r, x := range u.Change {
 			takes[r] = -x
 		}
 		s.use = append(s.use, takes)
-		s.price = append(s.price, p.Purchases[b].Cost)
+		s.price = append(s.price, u.Cost)
 	}
 	s.tolerate()
-	return s, s.limit(p)
+	if err := s.limit(p); err != nil {
+		return nil, err
+	}
+	s.tighten()
+	for r := range s.room {
+		s.sizes = append(s.sizes, max(s.size(r), 1e-300))
+	}
+	for _, u := range s.use {
+		var moves []int
+		for r, x := range u {
+			if x != 0 {
+				moves = append(moves, r)
+			}
+		}
+		s.moves = append(s.moves, moves)
+	}
+	s.toggle()
+	s.pair()
+	all := make([]bool, s.loads)
+	for i := range all {
+		all[i] = true
+	}
+	s.build(all)
+	return s, nil
 }
 
 // tolerate sets how far each resource may be exceeded, in the measure of what
@@ -126,105 +112,265 @@ func newShape(p *Problem, server int, group string, buys []int) (*shape, error) 
 func (s *shape) tolerate() {
 	s.tol = make([]float64, len(s.room))
 	for r := range s.tol {
-		size := math.Abs(s.room[r])
-		for _, u := range s.use {
-			size = max(size, math.Abs(u[r]))
-		}
-		s.tol[r] = slack * size
+		s.tol[r] = slack * s.size(r)
 	}
+}
+
+// size is the measure of a resource.
+func (s *shape) size(r int) float64 {
+	size := math.Abs(s.room[r])
+	for _, u := range s.use {
+		size = max(size, math.Abs(u[r]))
+	}
+	return size
 }
 
 // limit finds the most of each component that fits, or is of any use: what
 // purchases take limits them, and so does what there is to give it to.
 func (s *shape) limit(p *Problem) error {
-	most := make([]float64, s.len())
-	for c := range most {
-		most[c] = math.Inf(1)
-	}
-	for c, i := range s.items {
-		most[c] = float64(p.Items[i].Count)
+	s.most = make([]float64, s.len())
+	for c := range s.most {
+		s.most[c] = math.Inf(1)
+		if c < s.loads {
+			s.most[c] = p.Loads[c].Amount
+		}
 	}
 	for changed := true; changed; {
 		changed = false
-		for c := range most {
-			m := min(most[c], s.fits(c, most))
-			if c >= len(s.items) {
-				m = min(m, s.useful(c, most))
+		for c := range s.most {
+			m := min(s.most[c], s.fits(c))
+			if c >= s.loads {
+				m = min(math.Floor(m+integral), s.useful(c))
 			}
-			if m < most[c] {
-				most[c], changed = m, true
+			if m < s.most[c]*(1-1e-6) {
+				s.most[c], changed = m, true
 			}
 		}
 	}
-	for c, m := range most {
-		if m > 1<<30 {
-			return fmt.Errorf("pack: nothing limits how many of purchase %q a server may have", p.Purchases[s.buys[c-len(s.items)]].Name)
+	for c, m := range s.most {
+		if m > 1<<30 && c >= s.loads {
+			return fmt.Errorf("pack: nothing limits how many of purchase %q a server may have", p.Purchases[c-s.loads].Name)
 		}
-		s.most = append(s.most, int(m))
 	}
 	return nil
 }
 
-// fits is how many of component c fit when all purchases are made.
-func (s *shape) fits(c int, most []float64) float64 {
+// fits is how many of component c fit when all that gives is there.
+func (s *shape) fits(c int) float64 {
 	m := math.Inf(1)
 	for r, u := range s.use[c] {
 		if u > 0 {
-			m = min(m, math.Floor((s.room[r]+s.given(r, most)+s.tol[r])/u))
+			m = min(m, (s.room[r]+s.sum(r, -1)+s.tol[r])/u)
 		}
 	}
-	return max(m, 0)
+	if m < 1e-7*min(1, s.most[c]) {
+		return 0 // it is but the tolerance that has room for it
+	}
+	return m
 }
 
 // useful is how many of purchase c there is a demand for.
-func (s *shape) useful(c int, most []float64) float64 {
+func (s *shape) useful(c int) float64 {
 	m := 0.0
 	for r, u := range s.use[c] {
 		if u < 0 {
-			m = max(m, math.Ceil((s.wanted(r, most)-s.room[r]-s.tol[r])/-u))
+			m = max(m, math.Ceil((s.sum(r, 1)-s.room[r]-s.tol[r])/-u*(1-slack)))
 		}
 	}
 	return m
 }
 
-func (s *shape) given(r int, most []float64) float64 {
-	sum := 0.0
-	for c := len(s.items); c < s.len(); c++ {
-		if g := -s.use[c][r]; g > 0 {
-			sum += g * most[c]
-		}
-	}
-	return sum
-}
-
-func (s *shape) wanted(r int, most []float64) float64 {
+// sum is the most that all components can take of a resource (sign 1), or
+// give (sign -1).
+func (s *shape) sum(r int, sign float64) float64 {
 	sum := 0.0
 	for c, u := range s.use {
-		if u[r] > 0 {
-			sum += u[r] * most[c]
+		if x := sign * u[r]; x > 0 {
+			sum += x * s.most[c]
 		}
 	}
 	return sum
 }
 
-// costOf is the price of the server with the purchases of v.
+// tighten lowers what one of a purchase gives to what can be asked of it: the
+// same for whole numbers, and a better bound for fractions.
+func (s *shape) tighten() {
+	for r, room := range s.room {
+		if room != 0 {
+			continue
+		}
+		giver, wanted := -1, s.sum(r, 1)
+		for c, u := range s.use {
+			if u[r] < 0 {
+				if giver >= 0 || c < s.loads {
+					giver = -1
+					break
+				}
+				giver = c
+			}
+		}
+		if giver >= 0 && wanted > 0 && -s.use[giver][r] > wanted {
+			s.use[giver][r] = -wanted
+			s.tol[r] = slack * s.size(r)
+		}
+	}
+}
+
+// toggle finds the switches: their resources are no rows of the search.
+func (s *shape) toggle() {
+	s.switches = map[int][]int{}
+	s.bare = make([]bool, len(s.room))
+	for r, room := range s.room {
+		giver, alone := -1, room == 0
+		var takers []int
+		for c, u := range s.use {
+			switch {
+			case u[r] == 0:
+			case u[r] > 0 && c < s.loads:
+				takers = append(takers, c)
+			case u[r] < 0 && c >= s.loads && giver < 0:
+				giver = c
+			default:
+				alone = false
+			}
+		}
+		if alone && giver >= 0 && takers != nil && s.most[giver] <= 1 && s.price[giver] == 0 && -s.use[giver][r] >= s.sum(r, 1)*(1-slack) {
+			s.bare[r] = true
+			s.switches[giver] = append(s.switches[giver], takers...)
+		}
+	}
+}
+
+// pair finds the pairs.
+func (s *shape) pair() {
+	s.pairs = make([]pair, s.loads)
+	s.own = make([]int, s.len())
+	for c := range s.own {
+		s.own[c] = -1
+	}
+	for c := range s.pairs {
+		s.pairs[c].purchase = -1
+	}
+	for r, room := range s.room {
+		if s.bare[r] {
+			continue
+		}
+		load, purchase, alone := -1, -1, room == 0
+		for c, u := range s.use {
+			switch {
+			case u[r] == 0:
+			case u[r] > 0 && c < s.loads && load < 0:
+				load = c
+			case u[r] < 0 && c >= s.loads && purchase < 0:
+				purchase = c
+			default:
+				alone = false
+			}
+		}
+		if alone && load >= 0 && purchase >= 0 && s.pairs[load].purchase < 0 && s.own[purchase] < 0 && s.gives(purchase) == 1 {
+			s.pairs[load] = pair{purchase, r, (-s.use[purchase][r] + s.tol[r]) / s.use[load][r]}
+			s.own[purchase] = load
+			continue
+		}
+		s.rows = append(s.rows, r)
+	}
+}
+
+func (s *shape) gives(c int) int {
+	n := 0
+	for _, u := range s.use[c] {
+		if u < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// build lays out the linear program of a search for the loads that are wanted. A load y that has a pair is
+// two columns: up to what the least number of its purchase has room for, and
+// beyond that with the purchase, in fractions of it, for company. So the row
+// of the pair is not needed.
+func (s *shape) build(wanted []bool) {
+	s.wanted = slices.Clone(wanted)
+	s.at = make([]int, s.len())
+	n := 0
+	for c := range s.use {
+		s.at[c] = -1
+		switch {
+		case !s.live(c):
+		case c < s.loads && s.pairs[c].purchase >= 0:
+			s.at[c] = n
+			n += 2
+		case s.own[c] < 0:
+			s.at[c] = n
+			n++
+		}
+	}
+	s.lp = newBox(len(s.rows), n)
+	for k, r := range s.rows {
+		scale := 1 / s.sizes[r]
+		for c, u := range s.use {
+			if s.at[c] < 0 {
+				continue
+			}
+			s.lp.use[k*n+s.at[c]] = u[r] * scale
+			if c < s.loads && s.pairs[c].purchase >= 0 {
+				p := s.pairs[c]
+				s.lp.use[k*n+s.at[c]+1] = (u[r] + s.use[p.purchase][r]/p.each) * scale
+			}
+		}
+	}
+	s.lp.begin()
+}
+
+// live says whether a component is of any use to the loads that are wanted.
+func (s *shape) live(c int) bool {
+	if c < s.loads {
+		return s.wanted[c]
+	}
+	return s.own[c] < 0 || s.wanted[s.own[c]]
+}
+
+// focus leaves loads that are not wanted out of the searches to come.
+func (s *shape) focus(wanted []bool) {
+	if !slices.Equal(s.wanted, wanted) {
+		s.build(wanted)
+	}
+}
+
+// costOf is the price of the server with purchases v.
 func (s *shape) costOf(v []int) float64 {
 	sum := s.cost
-	for c := len(s.items); c < s.len(); c++ {
-		sum += s.price[c] * float64(v[c])
+	for k, n := range v {
+		sum += s.price[s.loads+k] * float64(n)
 	}
 	return sum
 }
 
-// count says how often column v of this shape holds item i.
-func (s *shape) count(v []int, i int) int {
-	if c, ok := slices.BinarySearch(s.items, i); ok {
-		return v[c]
+// holds says whether no resource of the server is exceeded, in the measure of
+// all that moves there.
+func (s *shape) holds(f filling) bool {
+	taken, moved := make([]float64, len(s.room)), make([]float64, len(s.room))
+	take := func(c int, amount float64) {
+		for _, r := range s.moves[c] {
+			taken[r] += s.use[c][r] * amount
+			moved[r] += math.Abs(s.use[c][r] * amount)
+		}
 	}
-	return 0
-}
-
-// bought says how often column v of this shape holds purchase b.
-func (s *shape) bought(v []int, b int) int {
-	return v[len(s.items)+slices.Index(s.buys, b)]
+	for c, y := range f.y {
+		if y != 0 {
+			take(c, y)
+		}
+	}
+	for k, n := range f.v {
+		if n != 0 {
+			take(s.loads+k, float64(n))
+		}
+	}
+	for r, room := range s.room {
+		if taken[r] > room+8*max(s.tol[r], slack*moved[r]) {
+			return false
+		}
+	}
+	return true
 }

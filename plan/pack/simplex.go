@@ -20,12 +20,13 @@ type simplex struct {
 	cost               []float64
 	cols               []float64 // m entries a column
 
-	basis   []int     // by row: z is 0..m-1, y is m..2m-1, x from 2m on
-	inverse []float64 // m by m
-	level   []float64 // of the basic columns, by row
-	dual    []float64
-	dir     []float64 // the entering column in terms of the basis
-	age     int       // pivots since the inverse was computed afresh
+	basis    []int     // by row: z is 0..m-1, y is m..2m-1, x from 2m on
+	inverse  []float64 // m by m
+	level    []float64 // of the basic columns, by row
+	dual     []float64
+	dir      []float64 // the entering column in terms of the basis
+	age      int       // pivots since the inverse was computed afresh
+	refactor int       // pivots until it is again
 }
 
 const (
@@ -39,14 +40,47 @@ func newSimplex(right, short, over []float64) *simplex {
 	m := len(right)
 	lp := &simplex{m: m, right: right, short: short, over: over, basis: make([]int, m), inverse: make([]float64, m*m),
 		level: make([]float64, m), dual: make([]float64, m), dir: make([]float64, m)}
-	for r, b := range right {
-		lp.basis[r], lp.inverse[r*m+r] = r, -1
+	lp.reset()
+	return lp
+}
+
+// reset makes the columns that fall short or go beyond the basis.
+func (lp *simplex) reset() {
+	clear(lp.inverse)
+	for r, b := range lp.right {
+		lp.basis[r], lp.inverse[r*lp.m+r] = r, -1
 		if b > 0 {
-			lp.basis[r], lp.inverse[r*m+r] = m+r, 1
+			lp.basis[r], lp.inverse[r*lp.m+r] = lp.m+r, 1
 		}
 		lp.level[r] = math.Abs(b)
 	}
-	return lp
+	lp.age = 0
+}
+
+// sound says whether the basis still is a solution: rounding errors may have
+// led far away from one.
+func (lp *simplex) sound() bool {
+	left := slices.Clone(lp.right)
+	for r, j := range lp.basis {
+		x := lp.level[r]
+		if !(x > -1e-6*(1+math.Abs(lp.right[r]))) {
+			return false
+		}
+		switch {
+		case j < lp.m:
+			left[j] += x
+		case j < 2*lp.m:
+			left[j-lp.m] -= x
+		default:
+			axpy(-x, lp.cols[(j-2*lp.m)*lp.m:(j-2*lp.m+1)*lp.m], left)
+		}
+	}
+	for r, x := range left {
+		if !(math.Abs(x) <= 1e-6*(1+math.Abs(lp.right[r]))) {
+			return false
+		}
+	}
+	return true
 }
 
 // add gives the linear program another column.
@@ -55,20 +89,31 @@ func (lp *simplex) add(cost float64, col []float64) {
 	lp.cols = append(lp.cols, col...)
 }
 
-// minimise pivots to an optimum and says whether there is one: it is false
-// for a program without a lower bound.
-func (lp *simplex) minimise() bool {
+// minimise finds an optimum. Where rounding errors led astray it begins anew,
+// with a basis that is renewed often.
+func (lp *simplex) minimise() {
+	for _, often := range []int{refactor, refactor / 6, 1} {
+		lp.refactor = often
+		if lp.descend(); lp.sound() {
+			break
+		}
+		lp.reset()
+	}
+}
+
+// descend pivots to an optimum; it ends early for a program without one.
+func (lp *simplex) descend() {
 	stalled := 0
 	lp.price()
 	for range maxPivots {
 		enter, reduced := lp.entering(stalled > patience)
 		if enter < 0 {
-			return true
+			return
 		}
 		lp.express(enter)
 		leave := lp.leaving(stalled > patience)
 		if leave < 0 {
-			return false
+			return
 		}
 		if lp.level[leave] > 1e-12 {
 			stalled = 0
@@ -77,7 +122,15 @@ func (lp *simplex) minimise() bool {
 		}
 		lp.pivot(enter, leave, reduced)
 	}
-	return true
+}
+
+// prices are the duals within their limits, shrunk.
+func (lp *simplex) prices(shrink float64) []float64 {
+	out := make([]float64, lp.m)
+	for r, d := range lp.dual {
+		out[r] = min(max(0, d), lp.short[r]) / shrink
+	}
+	return out
 }
 
 // objective is the least cost found.
@@ -216,7 +269,7 @@ func (lp *simplex) leaving(bland bool) int {
 // pivot takes a column of this reduced cost into the basis.
 func (lp *simplex) pivot(enter, leave int, reduced float64) {
 	lp.basis[leave] = enter
-	if lp.age++; lp.age >= refactor && lp.invert() {
+	if lp.age++; lp.age >= lp.refactor && lp.invert() {
 		lp.price()
 		return
 	}

@@ -1,67 +1,43 @@
 package pack
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 )
 
-// Solve hosts every item at least cost. An item that fits no server even
-// alone is an *UnfitError; other errors are about a problem that makes no
+// Solve hosts every load at least cost. A load of which no part fits any
+// server is an *UnfitError; other errors are about a problem that makes no
 // sense. A solution found when a limit or an interrupt ends the search is no
 // error: its gap says how good it is.
 func Solve(p Problem, o Options) (Solution, error) {
 	if err := p.check(); err != nil {
 		return Solution{}, err
 	}
+	if len(p.Loads) == 0 {
+		return Solution{Taken: make([]int, len(p.Choices)), Optimal: true}, nil
+	}
 	if o.NodeLimit == 0 {
 		o.NodeLimit = DefaultNodes
 	}
-	var contents []Content
-	bound, nodes, columns := p.itemCost(), 0, 0
-	for _, part := range p.Parts() {
-		t, err := newTree(&part, o)
-		if err != nil {
-			return Solution{}, err
-		}
-		bound += t.grow()
-		nodes += t.nodes
-		columns += len(t.cols)
-		contents = append(contents, t.contents()...)
+	t, err := newTree(&p, o)
+	if err != nil {
+		return Solution{}, err
 	}
-	out, err := p.Assemble(contents, bound)
-	out.Nodes, out.Columns = nodes, columns
+	bound := t.grow()
+	out := Solution{Cost: math.Inf(1), LowerBound: bound}
+	switch {
+	case t.best == nil && o.Cutoff == 0:
+		return out, t.stuck()
+	case t.best != nil:
+		t.balance()
+		if out, err = p.Assemble(t.contents(), t.choice(), bound); err != nil {
+			return out, err
+		}
+	}
+	out.Nodes, out.Columns = t.nodes, len(t.cols)
 	return out, err
-}
-
-// itemCost is what the items cost wherever they are hosted.
-func (p *Problem) itemCost() float64 {
-	sum := 0.0
-	for _, it := range p.Items {
-		sum += it.Cost * float64(it.Count)
-	}
-	return sum
-}
-
-// Parts are problems that have nothing to do with each other: where every item
-// has a group, each group is on servers of its own. Items keep their places;
-// those of other parts are wanted no times.
-func (p Problem) Parts() []Problem {
-	if slices.ContainsFunc(p.Items, func(it Item) bool { return it.Group == "" && it.Count > 0 }) {
-		return []Problem{p}
-	}
-	var out []Problem
-	for _, g := range groupsOf(&p) {
-		part := p
-		part.Items = slices.Clone(p.Items)
-		for i := range part.Items {
-			if part.Items[i].Group != g {
-				part.Items[i].Count = 0
-			}
-		}
-		out = append(out, part)
-	}
-	return out
 }
 
 func newTree(p *Problem, o Options) (*tree, error) {
@@ -73,14 +49,137 @@ func newTree(p *Problem, o Options) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, it := range p.Items {
-		one := make([]int, len(p.Items))
-		one[i] = 1
-		if _, ok := cheapest(m.shapes, one); !ok && it.Count > 0 {
-			return nil, unfit(p, m.shapes, i)
+	t := &tree{master: m, opt: o, quantum: quantum(p), cost: math.Inf(1), leftover: math.Inf(1), budget: firstBudget}
+	t.penalty = 2
+	if o.Cutoff > 0 {
+		t.cost = o.Cutoff
+	}
+	return t, t.begin()
+}
+
+// begin learns, for every type of server and load, the server full of that load
+// alone. They make a first solution, and set the price of leaving something out.
+func (t *tree) begin() error {
+	full := make([]stock, len(t.p.Loads)) // cheapest by amount
+	t.dear = make([]float64, len(t.p.Loads))
+	any := make([]bool, len(t.p.Loads))
+	for i := range any {
+		any[i] = true
+	}
+	for i, l := range t.p.Loads {
+		full[i], t.dear[i] = t.full(i, any)
+		if math.IsInf(t.dear[i], 1) && t.always[i] && l.Amount > 0 {
+			return unfit(t.p, t.shapes, i)
 		}
 	}
-	return &tree{master: m, p: p, opt: o, quantum: quantum(p)}, nil
+	return t.start(full)
+}
+
+// full is the cheapest way, by amount, to host load i and nothing else that is
+// wanted but what serves it, and what an amount of 1 then costs: without limit
+// if it fits nowhere.
+func (t *tree) full(i int, wanted []bool) (stock, float64) {
+	var best stock
+	least := math.Inf(1)
+	for k, s := range t.shapes {
+		f, ok := s.fill(i, wanted)
+		if !ok {
+			continue
+		}
+		t.learn(k, f)
+		cost := s.costOf(f.v)
+		if each := max(cost, 1e-6) / f.y[i]; each < least {
+			least = each
+			best = stock{column{k, f, cost}, int(math.Ceil(t.p.Loads[i].Amount/f.y[i] - integral))}
+		}
+	}
+	return best, least
+}
+
+// start makes the first solution: every load by itself, each choice by the
+// option that is then the cheapest.
+func (t *tree) start(full []stock) error {
+	var taken []int
+	for k := range t.p.Choices {
+		best, least := -1, math.Inf(1)
+		for o := t.first[k]; o < t.first[k+1]; o++ {
+			if c := t.alone(o); c < least {
+				best, least = o, c
+			}
+		}
+		if best < 0 {
+			return t.unfitChoice(k)
+		}
+		taken = append(taken, best)
+	}
+	t.fine = 1
+	for i, d := range t.dear {
+		if !math.IsInf(d, 1) {
+			t.fine += d * t.p.Loads[i].Amount
+		}
+	}
+	wanted := t.hosts(taken)
+	var stocks []stock
+	possible := true
+	for i, w := range wanted {
+		if !w || t.p.Loads[i].Amount == 0 || t.sign[i] < 0 {
+			continue
+		}
+		s, each := t.full(i, wanted)
+		possible = possible && !math.IsInf(each, 1)
+		stocks = append(stocks, s)
+	}
+	if possible {
+		t.offer(stocks, taken)
+	}
+	return nil
+}
+
+// hosts says which loads are hosted when these options are taken.
+func (t *tree) hosts(taken []int) []bool {
+	out := slices.Clone(t.always)
+	for _, o := range taken {
+		for _, i := range t.options[o] {
+			out[i] = true
+		}
+	}
+	return out
+}
+
+// unfit says which options are out, for a load of theirs fits no server.
+func (t *tree) unfit() []bool {
+	out := make([]bool, len(t.options))
+	for o, loads := range t.options {
+		for _, i := range loads {
+			out[o] = out[o] || math.IsInf(t.dear[i], 1) && t.p.Loads[i].Amount > 0
+		}
+	}
+	return out
+}
+
+// fill is the server that holds as much of load i as can be, and says whether
+// it holds any.
+func (s *shape) fill(i int, wanted []bool) (filling, bool) {
+	if s.most[i] <= 0 {
+		return filling{}, false
+	}
+	alone := make([]bool, s.loads) // others only as far as they serve it
+	for c := range alone {
+		alone[c] = c == i || s.gives(c) > 0 && wanted[c]
+	}
+	s.focus(alone)
+	f := s.newSearch()
+	dearest := 1.0
+	for c, p := range s.price {
+		dearest += p * s.most[c]
+	}
+	f.worth[i] = 1e4 * dearest / s.most[i] // far more than all that it may need
+	f.budget, f.haste = proveBudget, proveBudget-findHaste
+	f.run()
+	if n := len(f.finds); n > 0 {
+		return f.finds[n-1], true
+	}
+	return filling{}, false
 }
 
 // quantum is the largest amount of money of which all prices are multiples.
@@ -116,52 +215,97 @@ func gcd(a, b int) int {
 	return a
 }
 
+// stuck is the error when no server can hold what must be held together. Each
+// load fits by itself, so that what is short cannot be told.
+func (t *tree) stuck() error {
+	if t.stop() {
+		return errors.New("pack: stopped before a solution was found")
+	}
+	for i, always := range t.always {
+		if always {
+			return &UnfitError{Load: t.p.Loads[i].Name}
+		}
+	}
+	return &UnfitError{Load: t.p.Loads[0].Name}
+}
+
 // contents tells the best solution in the terms of the problem.
 func (t *tree) contents() []Content {
 	var out []Content
-	for _, l := range t.best {
-		s := t.shapes[l.shape]
-		c := Content{Server: s.server, Count: l.times, Items: s.counts(l.v, len(t.p.Items)), Bought: make([]int, len(t.p.Purchases))}
-		for k, b := range s.buys {
-			c.Bought[b] = l.v[len(s.items)+k]
-		}
-		out = append(out, c)
+	for _, s := range t.best {
+		out = append(out, Content{Server: t.shapes[s.shape].server, Count: s.times, Loads: s.y, Bought: s.v})
 	}
 	return out
 }
 
-// unfit explains why item i fits nowhere, by the server that comes closest.
-func unfit(p *Problem, shapes []*shape, i int) error {
-	var best *UnfitError
-	for _, s := range shapes {
-		e := &UnfitError{Item: p.Items[i].Name, Server: p.Servers[s.server].Name}
-		if slices.Contains(s.items, i) && s.short(p, i, e) && (best == nil || e.Need*best.Have < best.Need*e.Have) {
-			best = e
+// choice tells which option of each choice the best solution takes.
+func (t *tree) choice() []int {
+	out := make([]int, len(t.p.Choices))
+	for k := range out {
+		for _, o := range t.taken {
+			if o >= t.first[k] && o < t.first[k+1] {
+				out[k] = o - t.first[k]
+			}
 		}
 	}
-	if best == nil {
-		return fmt.Errorf("pack: %s has no server to be hosted on", p.Items[i].Name)
+	return out
+}
+
+// unfitChoice explains why no option of a choice fits, by the one that comes
+// closest.
+func (t *tree) unfitChoice(k int) error {
+	var best error
+	for o := t.first[k]; o < t.first[k+1]; o++ {
+		for _, i := range t.options[o] {
+			if !math.IsInf(t.dear[i], 1) {
+				continue
+			}
+			err := unfit(t.p, t.shapes, i)
+			e, ok := err.(*UnfitError)
+			b, had := best.(*UnfitError)
+			if best == nil || ok && (!had || e.Need*b.Have < b.Need*e.Have) {
+				best = err
+			}
+		}
 	}
 	return best
 }
 
-// short finds the resource that is shortest when item i is in the server,
-// with all purchases that it makes necessary.
+// unfit explains why load i fits nowhere, by the server that comes closest.
+func unfit(p *Problem, shapes []*shape, i int) error {
+	var best *UnfitError
+	for _, s := range shapes {
+		e := &UnfitError{Load: p.Loads[i].Name, Server: p.Servers[s.server].Name}
+		if s.short(p, i, e) && (best == nil || e.Need*best.Have < best.Need*e.Have) {
+			best = e
+		}
+	}
+	if best == nil {
+		return fmt.Errorf("pack: %s has no server to be hosted on", p.Loads[i].Name)
+	}
+	return best
+}
+
+// short finds the resource that is shortest when a little of load i is in the
+// server, with all purchases that it makes necessary.
 func (s *shape) short(p *Problem, i int, e *UnfitError) bool {
-	need := slices.Clone(p.Items[i].Demand)
-	have := slices.Clone(s.room[:len(need)])
-	for c := len(s.items); c < s.len(); c++ {
+	need := make([]float64, len(s.room))
+	for r, d := range p.Loads[i].Demand {
+		need[r] = 1e-3 * d * min(1, p.Loads[i].Amount)
+	}
+	have := slices.Clone(p.Servers[s.server].Capacity)
+	for _, b := range buyingOrder(p.Purchases) {
 		n := 0.0
-		for r := range need {
-			if u := s.use[c][r]; u < 0 {
-				n = max(n, math.Ceil((need[r]-have[r]-s.tol[r])/-u))
+		for r, x := range p.Purchases[b].Change {
+			if x > 0 {
+				n = max(n, math.Ceil((need[r]-have[r]-s.tol[r])/x))
 			}
 		}
-		for r := range need {
-			if u := s.use[c][r]; u < 0 {
-				have[r] -= u * n
+		for r, x := range p.Purchases[b].Change {
+			if x > 0 {
+				have[r] += x * n
 			} else {
-				need[r] += u * n
+				need[r] -= x * n
 			}
 		}
 	}
@@ -174,4 +318,34 @@ func (s *shape) short(p *Problem, i int, e *UnfitError) bool {
 		}
 	}
 	return worst > 0
+}
+
+// buyingOrder puts a purchase before those that give what it takes, so that
+// whoever buys in this order knows what is needed of each.
+func buyingOrder(ps []Purchase) []int {
+	feeds := func(a, b int) bool { // a takes what b gives
+		for r, x := range ps[a].Change {
+			if x < 0 && ps[b].Change[r] > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	var out []int
+	left := make([]int, len(ps))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		next := 0 // in a circle any will do
+		for i, b := range left {
+			if !slices.ContainsFunc(left, func(a int) bool { return a != b && feeds(a, b) }) {
+				next = i
+				break
+			}
+		}
+		out = append(out, left[next])
+		left = slices.Delete(left, next, next+1)
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -16,11 +17,11 @@ const (
 // A tree is the branch and price search of one problem.
 type tree struct {
 	*master
-	p       *Problem
 	opt     Options
 	quantum float64 // all costs are multiples of it; 0 when there is none
-	best    []load
-	cost    float64 // of best
+	best    []stock
+	taken   []int   // options of best, counted through all choices
+	cost    float64 // of best, or the cutoff
 	open    nodes
 	nodes   int
 	seq     int
@@ -29,9 +30,9 @@ type tree struct {
 	leftover float64 // least bound of the nodes that were not parted
 }
 
-// A node is a part of the solutions: those that obey its rules.
+// A node is a part of the solutions: those that obey its terms.
 type node struct {
-	rules []rule
+	terms
 	bound float64 // proven
 	guess float64 // where its bound would be, if it were proved
 	seq   int
@@ -67,54 +68,59 @@ func (q nodes) bound() float64 {
 // grow searches until the gap is closed or a limit reached, and gives the
 // proven lower bound.
 func (t *tree) grow() float64 {
-	t.begin()
-	t.push(&node{bound: t.rootBound()})
+	root := terms{banned: t.unfit()}
+	if few := t.promising(root); few.banned != nil {
+		t.dives(few, t.relax(few, nil, math.Inf(1), 0))
+	}
+	root, bound := t.rootBound(root)
+	t.push(&node{terms: root, bound: bound})
 	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
 	return min(t.cost, t.open.bound(), t.leftover)
 }
 
+// promising rules out all but the few options of each choice that cost least
+// by themselves, for a good solution to begin with. It rules out none where
+// there are few anyway.
+func (t *tree) promising(at terms) terms {
+	const few = 4
+	var out []int
+	for k := range t.p.Choices {
+		var open []int
+		for o := t.first[k]; o < t.first[k+1]; o++ {
+			if !at.banned[o] {
+				open = append(open, o)
+			}
+		}
+		slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(t.alone(a), t.alone(b)) })
+		out = append(out, open[min(few, len(open)):]...)
+	}
+	if out == nil {
+		return terms{}
+	}
+	return at.without(out...)
+}
+
 // rootBound finds the fillings that matter to the linear program without any
-// rules, and proves its bound as well as the budget allows.
-func (t *tree) rootBound() float64 {
-	goal := math.Inf(1)
-	for {
-		rel := t.relax(nil, nil, goal, firstBudget)
+// rules, proves its bound as well as the budget allows, and rules out the
+// options that are too dear.
+func (t *tree) rootBound(root terms) (terms, float64) {
+	best := 0.0
+	for goal := math.Inf(1); ; {
+		rel := t.relax(root, nil, goal, firstBudget)
+		best = max(best, t.raise(rel.bound))
+		root = t.narrow(root, rel)
 		if rel.cost >= goal || t.stop() { // no further down: proved or given up
-			return t.raise(rel.bound)
+			return root, best
 		}
 		goal = rel.cost * (1 - 1e-6)
 	}
 }
 
-// begin hosts each item by itself, as a first solution and to set the price
-// of leaving something out.
-func (t *tree) begin() {
-	t.seed()
-	var loads []load
-	for i, n := range t.need {
-		if n == 0 {
-			continue
-		}
-		var best column
-		most, each := 0, math.Inf(1)
-		for _, c := range t.cols {
-			if k := t.shapes[c.shape].count(c.v, i); k > 0 && c.cost/float64(k) < each {
-				best, most, each = c, k, c.cost/float64(k)
-			}
-		}
-		loads = append(loads, load{best, (n + most - 1) / most})
-	}
-	t.cost = math.Inf(1)
-	t.offer(loads)
-	t.penalty = 1 + costOf(loads)
-	t.leftover, t.budget = math.Inf(1), firstBudget
-}
-
 // closed says whether a bound leaves nothing to gain.
 func (t *tree) closed(bound float64) bool {
-	return t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
+	return !math.IsInf(t.cost, 1) && t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
 }
 
 // raise lifts a bound to the next cost there can be.
@@ -132,17 +138,27 @@ func (t *tree) push(n *node) {
 }
 
 // offer keeps a solution if it is the best so far, and says whether it is.
-func (t *tree) offer(loads []load) bool {
-	loads = trim(t.shapes, loads, t.need)
-	c := costOf(loads)
-	if c >= t.cost {
+func (t *tree) offer(stocks []stock, taken []int) bool {
+	c := costOf(stocks)
+	if c >= t.cost*(1-1e-12) || !t.covers(stocks, taken) {
 		return false
 	}
-	t.best, t.cost = loads, c
+	t.best, t.taken, t.cost = stocks, taken, c
 	if t.cheapest > 0 {
 		t.most = c / t.cheapest
 	}
 	return true
+}
+
+// covers says whether a solution hosts all that the options it takes ask for:
+// of what a relaxation rounds to, rounding errors may be the reason.
+func (t *tree) covers(stocks []stock, taken []int) bool {
+	for i, w := range t.hosts(taken) {
+		if w && t.sign[i] > 0 && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
+			return false
+		}
+	}
+	return len(taken) == len(t.p.Choices)
 }
 
 // goal is the least cost that is of no interest any more.
@@ -159,7 +175,7 @@ func (t *tree) expand(n *node) {
 	}
 	t.nodes++
 	for budget := t.budget; ; {
-		rel := t.relax(n.rules, nil, t.goal(), budget)
+		rel := t.relax(n.terms, nil, t.goal(), budget)
 		n.bound = max(n.bound, t.raise(rel.bound))
 		if rel.tried {
 			t.judge(t.closed(n.bound))
@@ -168,17 +184,21 @@ func (t *tree) expand(n *node) {
 		case t.closed(n.bound):
 			t.leave(n)
 			return
-		case rel.broken > integral && t.penalty < 1e4*t.cost:
+		case rel.broken > integral && t.penalty < 1e6:
 			t.penalty *= 10 // breaking a rule must not pay
 			continue
-		case t.nodes == 1 || t.nodes%8 == 0:
-			t.dives(n.rules, rel)
-		}
-		if r, ok := t.split(n.rules, rel); ok {
-			t.part(n, r, rel.cost)
+		case rel.broken > integral: // it has no solution
+			t.leave(n)
 			return
 		}
-		if t.offer(t.whole(rel.x)) {
+		n.terms = t.narrow(n.terms, rel)
+		if t.nodes == 1 || t.nodes%8 == 0 {
+			t.dives(n.terms, rel)
+		}
+		if t.parted(n, rel) {
+			return
+		}
+		if t.offer(t.whole(rel)) {
 			continue
 		}
 		if budget == proveBudget || t.stop() { // neither better nor proved
@@ -187,6 +207,25 @@ func (t *tree) expand(n *node) {
 		}
 		budget = proveBudget
 	}
+}
+
+// narrow rules out the options that are too dear for a solution of interest:
+// each adds to the bound what it costs beyond the cheapest of its choice.
+func (t *tree) narrow(at terms, rel relaxation) terms {
+	var out []int
+	for k := range t.p.Choices {
+		least := t.cheapestOption(at, k, rel.dual)
+		for o := t.first[k]; o < t.first[k+1]; o++ {
+			if bound := rel.bound + t.optionCost(o, rel.dual) - least; !at.banned[o] && bound >= t.goal() {
+				out = append(out, o)
+				t.leftover = min(t.leftover, t.raise(bound))
+			}
+		}
+	}
+	if out == nil {
+		return at
+	}
+	return at.without(out...)
 }
 
 // leave ends the search of a node. Its solutions may be cheaper than the best,
@@ -202,26 +241,74 @@ func (t *tree) judge(proved bool) {
 	}
 }
 
-// part makes two nodes of one by a rule and its contrary.
-func (t *tree) part(n *node, r rule, guess float64) {
-	guess = t.raise(guess)
-	t.push(&node{rules: with(n.rules, r), bound: n.bound, guess: guess})
-	t.push(&node{rules: with(n.rules, r.contrary()), bound: n.bound, guess: guess})
-}
-
 // with adds a rule, in place of a weaker one.
-func with(rules []rule, r rule) []rule {
-	out := slices.DeleteFunc(slices.Clone(rules), r.same)
-	return append(out, r)
+func (t terms) with(r rule) terms {
+	t.rules = append(slices.DeleteFunc(slices.Clone(t.rules), r.same), r)
+	return t
 }
 
-// whole reads a relaxation as a solution.
-func (t *tree) whole(x []float64) []load {
-	var out []load
-	for j, a := range x {
-		if n := int(math.Round(a)); n > 0 {
-			out = append(out, load{t.cols[j], n})
+// without rules out options.
+func (t terms) without(options ...int) terms {
+	t.banned = slices.Clone(t.banned)
+	for _, o := range options {
+		t.banned[o] = true
+	}
+	return t
+}
+
+// whole reads a relaxation as a solution: fillings with the same purchases are
+// one, which holds the mean of their loads.
+func (t *tree) whole(rel relaxation) ([]stock, []int) {
+	var out []stock
+	for _, g := range t.alike(rel.x) {
+		if n := math.Round(g.sum); n > 0 {
+			out = append(out, stock{t.mean(g, rel.x), int(n)})
 		}
 	}
+	var taken []int
+	for o, x := range rel.takes {
+		if x > 0.5 {
+			taken = append(taken, o)
+		}
+	}
+	return out, taken
+}
+
+// alike are columns of a shape with the same purchases, used sum times.
+type alike struct {
+	cols []int
+	sum  float64
+}
+
+func (t *tree) alike(x []float64) []alike {
+	var out []alike
+	for j, a := range x {
+		if a <= 0 {
+			continue
+		}
+		k := slices.IndexFunc(out, func(g alike) bool {
+			c := t.cols[g.cols[0]]
+			return c.shape == t.cols[j].shape && slices.Equal(c.v, t.cols[j].v)
+		})
+		if k < 0 {
+			k = len(out)
+			out = append(out, alike{})
+		}
+		out[k].cols = append(out[k].cols, j)
+		out[k].sum += a
+	}
 	return out
+}
+
+// mean is the column that stands for all of them.
+func (t *tree) mean(g alike, x []float64) column {
+	c := t.cols[g.cols[0]]
+	if len(g.cols) == 1 {
+		return c
+	}
+	c.y = make([]float64, len(c.y))
+	for _, j := range g.cols {
+		axpy(x[j]/g.sum, t.cols[j].y, c.y)
+	}
+	return c
 }

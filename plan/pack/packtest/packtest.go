@@ -9,37 +9,85 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Random draws a problem of at most so many kinds of items, each wanted at
-// most so many times. Cores and memory are bought into sockets and slots, a
-// bigger CPU may be on offer, a storage system may need its share once a
-// server. Demands are quarters: sums of them are exact.
-func Random(r *rand.Rand, kinds, count int) pack.Problem {
+// Random draws a problem of at most so many loads, each of at most so large an
+// amount. Cores and memory are bought into sockets and slots, a bigger CPU may
+// be on offer; loads have units of their own, some of which take memory; a
+// storage system may need its share once a server; some loads may be hosted in
+// either of two ways. Demands are quarters: sums of them are exact.
+func Random(r *rand.Rand, kinds int, amount float64) pack.Problem {
 	p := pack.Problem{Resources: []string{"slots", "bus", "net", "cores", "sockets", "memory", "dimms", "system"}}
 	for k := range 1 + r.IntN(3) {
 		p.Servers = append(p.Servers, pack.Server{Name: fmt.Sprintf("server%d", k+1), Cost: float64(100 * (1 + r.IntN(20))),
-			Capacity: []float64{float64(1 + r.IntN(6)), quarters(r, 2, 8), quarters(r, 2, 8), 0, float64(1 + r.IntN(6)), -quarters(r, 0, 1), float64(1 + r.IntN(8)), 0}})
+			Capacity: []float64{float64(1 + r.IntN(4)), quarters(r, 2, 8), quarters(r, 2, 8), 0, float64(1 + r.IntN(4)), -quarters(r, 0, 1), float64(1 + r.IntN(4)), 0}})
 	}
-	p.Purchases = []pack.Purchase{
-		{Name: "cpu", Cost: float64(50 + r.IntN(200)), Change: []float64{0, 0, 0, 1, -1, 0, 0, 0}},
-		{Name: "dimm", Cost: float64(10 + r.IntN(90)), Change: []float64{0, 0, 0, 0, 0, 1, -1, 0}},
+	b := &builder{Problem: p, r: r}
+	b.buy("cpu", 50+r.IntN(200), map[string]float64{"cores": 1, "sockets": -1})
+	b.buy("dimm", 10+r.IntN(90), map[string]float64{"memory": 1, "dimms": -1})
+	if r.IntN(3) == 0 {
+		b.buy("big cpu", 100+r.IntN(300), map[string]float64{"cores": 2, "sockets": -1, "net": -0.5})
 	}
 	system := r.IntN(2) == 0
 	if system {
-		p.Purchases = append(p.Purchases, pack.Purchase{Name: "system", Change: []float64{0, 0, 0, -0.25, 0, -1, 0, 1000}})
+		b.buy("system", 0, map[string]float64{"system": amount, "memory": -1, "cores": -0.25})
 	}
-	if r.IntN(3) == 0 {
-		p.Purchases = append(p.Purchases, pack.Purchase{Name: "big cpu", Cost: float64(100 + r.IntN(300)), Change: []float64{0, 0, -0.5, 2, -1, 0, 0, 0}})
-	}
-	groups := [][]string{{""}, {"a", "b"}, {"", "a", "b"}}[r.IntN(3)]
 	for i := range 1 + r.IntN(kinds) {
-		it := pack.Item{Name: fmt.Sprintf("item%d", i+1), Count: 1 + r.IntN(count), Cost: float64(r.IntN(100)), Group: groups[r.IntN(len(groups))],
-			Demand: []float64{float64(r.IntN(3)), quarters(r, 0, 2), quarters(r, 0, 2), quarters(r, 0, 2), 0, quarters(r, 0, 2), 0, 0}}
-		if system && r.IntN(2) == 0 {
-			it.Demand[7] = 1
+		if r.IntN(3) > 0 {
+			b.load(fmt.Sprintf("load%d", i+1), amount, system)
+			continue
 		}
-		p.Items = append(p.Items, it)
+		c := pack.Choice{Name: fmt.Sprintf("choice%d", i+1)}
+		for o := range 2 {
+			c.Options = append(c.Options, pack.Option{Loads: []int{b.load(fmt.Sprintf("load%d.%d", i+1, o+1), amount, system)}})
+		}
+		b.Choices = append(b.Choices, c)
 	}
-	return p
+	return b.Problem
+}
+
+// A builder adds to a problem what needs resources that are not there yet.
+type builder struct {
+	pack.Problem
+	r *rand.Rand
+}
+
+func (b *builder) vector(of map[string]float64) []float64 {
+	out := make([]float64, len(b.Resources))
+	for k, name := range b.Resources {
+		out[k] = of[name]
+	}
+	return out
+}
+
+func (b *builder) buy(name string, cost int, change map[string]float64) {
+	b.Purchases = append(b.Purchases, pack.Purchase{Name: name, Cost: float64(cost), Change: b.vector(change)})
+}
+
+// load adds a load with units of its own.
+func (b *builder) load(name string, amount float64, system bool) int {
+	room := "room of " + name
+	b.Resources = append(b.Resources, room)
+	for k := range b.Servers {
+		b.Servers[k].Capacity = append(b.Servers[k].Capacity, 0)
+	}
+	for k := range b.Purchases {
+		b.Purchases[k].Change = append(b.Purchases[k].Change, 0)
+	}
+	for k := range b.Loads {
+		b.Loads[k].Demand = append(b.Loads[k].Demand, 0)
+	}
+	unit := map[string]float64{room: 1}
+	if b.r.IntN(3) > 0 {
+		unit["slots"] = -1
+	} else {
+		unit["memory"] = -quarters(b.r, 1, 2)
+	}
+	b.buy("unit of "+name, 10*b.r.IntN(30), unit)
+	demand := map[string]float64{room: 1, "bus": quarters(b.r, 0, 2), "net": quarters(b.r, 0, 2), "cores": quarters(b.r, 0, 2), "memory": quarters(b.r, 0, 1)}
+	if system && b.r.IntN(2) == 0 {
+		demand["system"] = 1
+	}
+	b.Loads = append(b.Loads, pack.Load{Name: name, Amount: float64(1+b.r.IntN(int(4*amount))) / 4, Demand: b.vector(demand)})
+	return len(b.Loads) - 1
 }
 
 func quarters(r *rand.Rand, lo, hi int) float64 { return float64(4*lo+r.IntN(4*(hi-lo)+1)) / 4 }
@@ -52,11 +100,10 @@ var (
 )
 
 // Datacenter is a mix of everything that the paper's applications host, on the
-// servers of Table 1 (FAST'12): 7 items, 3 server types, CPUs and DIMMs bought
-// one by one. At scale 1 it takes 100 servers at the prices of Table 1.
+// servers of Table 1 (FAST'12): 7 loads, 3 server types, CPUs, DIMMs and units
+// bought one by one. At scale 1 it takes 100 servers at the prices of Table 1.
 func Datacenter(scale float64, prices [3]float64) pack.Problem {
-	n := func(count float64) int { return int(count*scale + 0.5) }
-	return pack.Problem{
+	b := &builder{Problem: pack.Problem{
 		// bandwidths in MB/s, memory in GB
 		Resources: []string{"sas slots", "sas", "ddr", "network", "cores", "sockets", "memory", "dimms"},
 		Servers: []pack.Server{
@@ -64,18 +111,43 @@ func Datacenter(scale float64, prices [3]float64) pack.Problem {
 			{Name: "Server2", Cost: prices[1], Capacity: []float64{16, 3000, 64000, 1250, 0, 16, 0, 48}},
 			{Name: "Server3", Cost: prices[2], Capacity: []float64{16, 3000, 64000, 1250, 0, 32, 0, 512}},
 		},
-		Purchases: []pack.Purchase{
-			{Name: "cpu", Cost: 137, Change: []float64{0, 0, 0, 0, 1, -1, 0, 0}},
-			{Name: "dimm", Cost: 35, Change: []float64{0, 0, 0, 0, 0, 0, 1, -1}},
-		},
-		Items: []pack.Item{
-			{Name: "15K disk", Count: n(405), Cost: 296, Demand: []float64{1, 41, 0, 41, 0.35, 0, 0, 0}},
-			{Name: "SSD", Count: n(203), Cost: 456, Demand: []float64{1, 80, 0, 80, 0.8, 0, 0.05, 0}},
-			{Name: "7.2K disk", Count: n(611), Cost: 213, Demand: []float64{1, 24, 0, 24, 0.21, 0, 0, 0}},
-			{Name: "DRAM", Count: n(2111), Cost: 35, Demand: []float64{0, 0, 640, 11, 0.06, 0, 0, 1}},
-			{Name: "web", Count: n(307), Demand: []float64{0, 0, 0, 17, 0.72, 0, 0.5, 0}},
-			{Name: "worker", Count: n(311), Cost: 456, Demand: []float64{1, 90, 0, 15, 0.41, 0, 1, 0}},
-			{Name: "mapper", Count: n(253), Cost: 54, Demand: []float64{0.25, 23, 0, 27, 1, 0, 1, 0}},
-		},
+	}}
+	b.buy("cpu", 137, map[string]float64{"cores": 1, "sockets": -1})
+	b.buy("dimm", 35, map[string]float64{"memory": 1, "dimms": -1})
+	add := func(name string, amount float64, cost int, slot string, demand map[string]float64) {
+		if slot != "" {
+			room := "room of " + name
+			b.Resources = append(b.Resources, room)
+			demand[room] = 1
+			b.buy(name, cost, map[string]float64{slot: -1, room: 1})
+		}
+		b.Loads = append(b.Loads, pack.Load{Name: name, Amount: amount * scale, Demand: b.vector(demand)})
 	}
+	add("15K disk", 405, 296, "sas slots", map[string]float64{"sas": 41, "network": 41, "cores": 0.35})
+	add("SSD", 203, 456, "sas slots", map[string]float64{"sas": 80, "network": 80, "cores": 0.8, "memory": 0.05})
+	add("7.2K disk", 611, 213, "sas slots", map[string]float64{"sas": 24, "network": 24, "cores": 0.21})
+	add("DRAM", 2111, 35, "dimms", map[string]float64{"ddr": 640, "network": 11, "cores": 0.06})
+	add("web", 307, 0, "", map[string]float64{"network": 17, "cores": 0.72, "memory": 0.5})
+	add("worker", 311, 456, "sas slots", map[string]float64{"sas": 90, "network": 15, "cores": 0.41, "memory": 1})
+	add("mapper", 253, 213, "sas slots", map[string]float64{"sas": 23, "network": 27, "cores": 1, "memory": 1})
+	return b.pad()
+}
+
+// pad gives every vector an entry for every resource.
+func (b *builder) pad() pack.Problem {
+	fill := func(v *[]float64) {
+		for len(*v) < len(b.Resources) {
+			*v = append(*v, 0)
+		}
+	}
+	for k := range b.Servers {
+		fill(&b.Servers[k].Capacity)
+	}
+	for k := range b.Purchases {
+		fill(&b.Purchases[k].Change)
+	}
+	for k := range b.Loads {
+		fill(&b.Loads[k].Demand)
+	}
+	return b.Problem
 }

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gleaner/plan/pack"
+)
+
+// undominated leaves out choices that no cheapest plan of a region needs:
+// those that another one is as good as in every way, and remote ones that cost
+// more for their units alone than another one does with servers of its own.
+func (s *search) undominated(r region) [][]Choice {
+	needs := needsOf(s.in, r.open, r.most)
+	d := dominance{s: s, copies: map[Copy]sized{}, timed: slices.ContainsFunc(needs.Roles, Role.counts)}
+	for _, t := range needs.Tiers {
+		size := append([]float64{t.Capacity}, t.IO...)
+		if s.in.HW.Units[t.Unit].Volatile {
+			size = append(size, t.CPU...)
+		} else {
+			size = append(size, make([]float64, len(t.CPU))...)
+		}
+		if s.in.SLA.Job == nil { // there is no time to be split
+			size = []float64{t.Least}
+		}
+		d.copies[t.Copy] = sized{size, t.Least}
+	}
+	for _, role := range needs.Roles {
+		for _, l := range role.Locals {
+			d.copies[l.Copy] = sized{append([]float64{float64(l.Each), l.Capacity}, l.IO...), 0}
+		}
+	}
+	out := make([][]Choice, len(r.open))
+	for i, all := range r.open {
+		for k, c := range all {
+			worse := false
+			for j, other := range all {
+				worse = worse || j != k && d.asGood(i, other, c) && (j < k || !d.asGood(i, c, other))
+			}
+			if !worse {
+				out[i] = append(out[i], c)
+			}
+		}
+		if s.in.App.Datasets[i].Remote && s.in.SLA.Job == nil && !d.timed {
+			out[i] = d.affordable(needs, i, out[i])
+		}
+	}
+	return out
+}
+
+// A dominance compares choices by what they need.
+type dominance struct {
+	s      *search
+	copies map[Copy]sized
+	timed  bool // it matters how long tasks wait for records
+}
+
+// sized is how many units a copy takes: all that may ask for units, and the
+// least over all servers.
+type sized struct {
+	asks  []float64
+	least float64
+}
+
+// asGood says whether choice a does for a dataset all that b does.
+func (d dominance) asGood(dataset int, a, b Choice) bool {
+	ca, cb := a.copies(dataset), b.copies(dataset)
+	if len(ca) != len(cb) {
+		return false
+	}
+	for k := range ca {
+		if !d.copyAsGood(ca[k], cb[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d dominance) copyAsGood(a, b Copy) bool {
+	in := d.s.in
+	u, v := in.HW.Units[a.Unit], in.HW.Units[b.Unit]
+	if u.Bus != v.Bus || u.Cost() > v.Cost() {
+		return false
+	}
+	for k, x := range d.copies[a].asks {
+		if x > d.copies[b].asks[k] {
+			return false
+		}
+	}
+	if !d.timed {
+		return true
+	}
+	read, write := in.App.Through(in.data(a).System, u)
+	read2, write2 := in.App.Through(in.data(b).System, v)
+	return read.RateR >= read2.RateR && read.GapR <= read2.GapR && write.RateW >= write2.RateW && write.GapW <= write2.GapW
+}
+
+// affordable leaves out choices whose units cost more than all that another
+// choice takes by itself, servers included: it could stand in for them.
+func (d dominance) affordable(needs Needs, dataset int, all []Choice) []Choice {
+	units := func(c Choice) float64 {
+		sum := 0.0
+		for _, copy := range c.copies(dataset) {
+			sum += float64(max(1, ceil(d.copies[copy].least))) * d.s.in.HW.Units[copy.Unit].Cost()
+		}
+		return sum
+	}
+	order := slices.Clone(all)
+	slices.SortStableFunc(order, func(a, b Choice) int { return cmp.Compare(units(a), units(b)) })
+	best := math.Inf(1)
+	for _, c := range order {
+		if units(c) < best {
+			best = min(best, d.alone(needs, dataset, c))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return units(c) > best })
+}
+
+// alone is what the copies of a choice cost on servers of their own; without
+// limit if they fit none.
+func (d dominance) alone(needs Needs, dataset int, c Choice) float64 {
+	sum := 0.0
+	for _, t := range needs.Tiers {
+		if !slices.Contains(c.copies(dataset), t.Copy) {
+			continue
+		}
+		one := needs
+		one.Tiers, one.Roles = []Tier{t}, nil
+		one.Open = make([][]Choice, len(needs.Open))
+		sol, err := d.s.o.Pack(one.Problem(d.s.in), pack.Options{NodeLimit: 1, Interrupt: d.s.o.Stop})
+		if err != nil {
+			return math.Inf(1)
+		}
+		sum += sol.Cost
+	}
+	return sum
+}

@@ -1,0 +1,138 @@
+package referee
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"time"
+
+	"gleaner/input"
+	"gleaner/plan"
+)
+
+// seeds are those of a test: a few, many with GLEANER_LONG=1, or the one that
+// REFEREE_SEED names.
+func seeds(t testing.TB, few, many uint64) (from, to uint64) {
+	if s := os.Getenv("REFEREE_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, n
+	}
+	if os.Getenv("GLEANER_LONG") != "" {
+		return 1, many
+	}
+	return 1, few
+}
+
+// planned runs the planner for some seconds at most; a panic is an error.
+func planned(in plan.Input, colocate bool, limit time.Duration) (p plan.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	began := time.Now()
+	return plan.Solve(in, plan.Options{Colocate: colocate, Stop: func() bool { return time.Since(began) > limit }})
+}
+
+// proven says whether a plan claims to be the cheapest.
+func proven(p plan.Plan) bool { return p.LowerBound >= p.Cost*(1-tolerance) }
+
+// The planner and the model agree on what the cheapest cluster costs, and its
+// plans are what the docs ask for. GLEANER_LONG=1 compares 2,000 instances.
+func TestAgainstModel(t *testing.T) {
+	from, to := seeds(t, 50, 2000)
+	var n struct{ compared, refused, unproven, stopped, large int }
+	for seed := from; seed <= to; seed++ {
+		d := documentsOf(seed, 1)
+		in, err := parse(d.files())
+		if err != nil {
+			keep(t, seed, d.files(), d.colocate)
+			t.Fatal(err)
+		}
+		p, err := planned(in, d.colocate, 10*time.Second)
+		if errors.Is(err, plan.ErrStopped) {
+			n.stopped++
+			continue
+		}
+		n.compared++
+		n.refused += btoi(err != nil)
+		n.unproven += btoi(err == nil && !proven(p))
+		wrong := judge(in, d.colocate, p, err)
+		if errors.Is(wrong, errTooLarge) {
+			n.large++
+		} else if wrong != nil {
+			t.Errorf("seed %d: %v", seed, wrong)
+			keep(t, seed, d.files(), d.colocate)
+		}
+	}
+	t.Logf("%+v", n)
+	if n.large > 1+int(to-from)/20 {
+		t.Errorf("%d of %d instances are too large for the model", n.large, to-from+1)
+	}
+}
+
+// split is the seconds of each phase that the plan has, or equal ones if there is no plan.
+func split(in plan.Input, p plan.Plan) []float64 {
+	if in.SLA.Job == nil || len(p.Needs.Seconds) > 0 {
+		return p.Needs.Seconds
+	}
+	return cut(in, 0.5)
+}
+
+// cut gives a part of a job's time to its first phase and the rest to all others.
+func cut(in plan.Input, part float64) []float64 {
+	n := len(in.App.Phases())
+	if n == 1 {
+		return []float64{in.SLA.Job.Time}
+	}
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = in.SLA.Job.Time * (1 - part) / float64(n-1)
+	}
+	out[0] = in.SLA.Job.Time * part
+	return out
+}
+
+// errTooLarge is what is said of a problem that the model cannot solve.
+var errTooLarge = errors.New("too large for the model")
+
+// judge says what is wrong with the planner's answer. A plan must hold, and the
+// model must find nothing below its bound; of two phases, neither where the plan
+// splits the time nor elsewhere.
+func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
+	if err != nil && !input.Is(err) {
+		return fmt.Errorf("the planner fails: %w", err)
+	}
+	if err != nil {
+		if cost := bound(in, colocate, split(in, p)); !math.IsInf(cost, 1) {
+			return fmt.Errorf("refused (%w), and the model has a cluster", err)
+		}
+		return nil
+	}
+	if err := verify(in, p, colocate); err != nil {
+		return fmt.Errorf("planned for %.2f, but %w", p.Cost, err)
+	}
+	splits := [][]float64{split(in, p)}
+	if in.SLA.Job != nil && len(in.App.Phases()) > 1 {
+		for _, part := range []float64{0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9} {
+			splits = append(splits, cut(in, part))
+		}
+	}
+	for _, seconds := range splits {
+		m := model(in, colocate, seconds, p.LowerBound*(1-tolerance))
+		if !math.IsInf(m.cost, 1) {
+			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (phases %.4g)", p.Cost, p.LowerBound, m.cost, seconds)
+		}
+		if !m.exact {
+			return errTooLarge
+		}
+	}
+	return nil
+}

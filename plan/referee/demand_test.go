@@ -1,0 +1,478 @@
+package referee
+
+import (
+	"math"
+	"slices"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// A choice is where a dataset lies: indices of storage units; cache is -1 for none.
+type choice struct{ store, cache int }
+
+// A load is what is cut into shares: a role of tasks, or one copy of a remote
+// dataset. All its figures are for the whole of it, by phase.
+type load struct {
+	name      string
+	tasks     []int // none for data
+	instances float64
+	cpu       []float64 // cores
+	net       []float64 // bytes a second
+	memory    []float64 // bytes, by share
+	held      []float64 // bytes for each instance
+	copies    []stored
+}
+
+// A stored is one copy of a dataset: what it asks of the units it lies on.
+type stored struct {
+	dataset, unit int
+	cache         bool
+	units         float64   // of which a share x needs x times as many, rounded up
+	perInstance   int       // units that every instance has for itself
+	traffic       []float64 // bytes a second on the bus
+	cpuPerUnit    float64
+	system        string
+}
+
+// counted says whether the number of instances on a server matters.
+func (l load) counted() bool {
+	return slices.Max(append([]float64{0}, l.held...)) > 0 || slices.ContainsFunc(l.copies, func(c stored) bool { return c.perInstance > 0 })
+}
+
+// records are reads or writes of one size.
+type records struct {
+	dataset int
+	write   bool
+	size    float64
+}
+
+// A path is what one execution does, with all that runs inside it.
+type path struct {
+	blocking, beside float64 // seconds: B and N of docs/plan.md
+	cpu              float64
+	coreMemory       float64 // bytes for each core it keeps busy
+	held             float64 // bytes for each instance
+	io               map[records]float64
+	calls            map[int]float64 // of tasks with instances of their own
+	sent             map[int]float64 // bytes of messages by the task they go to
+}
+
+// A reading works out what an architecture demands.
+type reading struct {
+	in    plan.Input
+	arch  []choice
+	paths map[int]path
+}
+
+// seconds is what one record takes on a unit, for a stream or for the device.
+func (r reading) seconds(dataset, unit int, write bool, size, stream float64) float64 {
+	read, wrote := r.in.App.Through(r.in.App.Datasets[dataset].System, r.in.HW.Units[unit])
+	rate, gap := read.RateR, read.GapR
+	if write {
+		rate, gap = wrote.RateW, wrote.GapW
+	}
+	if stream > 0 && stream < rate {
+		rate = stream
+	}
+	return size/rate + gap
+}
+
+// record is what a task waits for one record.
+func (r reading) record(io spec.IO) float64 {
+	c := r.arch[io.Dataset]
+	store := r.seconds(io.Dataset, c.store, io.Write, io.RecordSize, io.StreamRate)
+	if c.cache < 0 {
+		return store
+	}
+	cache := r.seconds(io.Dataset, c.cache, io.Write, io.RecordSize, io.StreamRate)
+	if io.Write {
+		return max(store, cache)
+	}
+	hit := r.in.App.Datasets[io.Dataset].HitRate
+	return hit*cache + (1-hit)*store
+}
+
+func (r reading) runtime(p path) float64 {
+	if r.in.SLA.Job != nil {
+		return max(p.blocking, p.beside)
+	}
+	return p.blocking + p.beside
+}
+
+func (r reading) path(task int) path {
+	if p, ok := r.paths[task]; ok {
+		return p
+	}
+	t := r.in.App.Tasks[task]
+	p := path{io: map[records]float64{}, calls: map[int]float64{}, sent: map[int]float64{}}
+	if t.PerInstance {
+		p.held = t.Memory
+	} else {
+		p.coreMemory = t.Memory
+	}
+	wait := func(op spec.Op, seconds float64) {
+		if op.Blocking {
+			p.blocking += op.Probability * seconds
+		} else {
+			p.beside = max(p.beside, op.Probability*seconds)
+		}
+	}
+	for _, op := range t.Path {
+		switch {
+		case op.IO != nil:
+			times := op.IO.Records
+			p.io[records{op.IO.Dataset, op.IO.Write, op.IO.RecordSize}] += op.Probability * times
+			if op.IO.Parallel {
+				times = 1
+			}
+			wait(op, times*r.record(*op.IO))
+		case op.Call != nil:
+			times, together := op.Call.Invocations, 1.0 // one after the other, and at the same time
+			if op.Call.Parallel {
+				times, together = together, times
+			}
+			all := op.Probability * times * together
+			callee := r.path(op.Call.Task)
+			if op.Call.Inline {
+				p.blocking += op.Probability * times * callee.blocking
+				p.beside = max(p.beside, op.Probability*times*callee.beside)
+				p.takeIn(callee, all)
+				p.held += together * callee.held
+				continue
+			}
+			if op.Blocking {
+				wait(op, times*r.runtime(callee))
+			}
+			p.calls[op.Call.Task] += all
+			p.sent[op.Call.Task] += all * op.Call.MessageSize
+		default:
+			wait(op, op.Compute)
+			p.cpu += op.Probability * op.Compute
+		}
+	}
+	r.paths[task] = p
+	return p
+}
+
+// takeIn adds the resources of an invocation that runs inside.
+func (p *path) takeIn(q path, times float64) {
+	p.cpu += times * q.cpu
+	p.coreMemory += q.coreMemory
+	for k, n := range q.io {
+		p.io[k] += times * n
+	}
+	for k, n := range q.calls {
+		p.calls[k] += times * n
+	}
+	for k, n := range q.sent {
+		p.sent[k] += times * n
+	}
+}
+
+// frequencies is how often a second each task with instances of its own runs;
+// seconds are those of each phase of a job.
+func (r reading) frequencies(seconds []float64) []float64 {
+	app := r.in.App
+	f := make([]float64, len(app.Tasks))
+	invoked := make([]int, len(app.Tasks))
+	for _, t := range app.Tasks {
+		for _, op := range t.Path {
+			if op.Call != nil {
+				invoked[op.Call.Task]++
+			}
+		}
+	}
+	for _, s := range r.in.SLA.Rates {
+		f[s.Task] += s.PerSecond
+	}
+	if job := r.in.SLA.Job; job != nil {
+		for t := range app.Tasks {
+			if invoked[t] == 0 {
+				f[t] = max(job.Bytes, job.Records) / intake(app.Tasks[t], job.Bytes > 0) / seconds[r.phase(t)]
+			}
+		}
+	}
+	var ready []int // callers before those they call
+	for t, n := range invoked {
+		if n == 0 {
+			ready = append(ready, t)
+		}
+	}
+	for len(ready) > 0 {
+		t := ready[0]
+		ready = ready[1:]
+		for to, times := range r.path(t).calls {
+			f[to] += f[t] * times
+		}
+		for _, op := range app.Tasks[t].Path {
+			if op.Call == nil {
+				continue
+			}
+			if invoked[op.Call.Task]--; invoked[op.Call.Task] == 0 {
+				ready = append(ready, op.Call.Task)
+			}
+		}
+	}
+	return f
+}
+
+func intake(t spec.Task, bytes bool) float64 {
+	if t.Consumes > 0 {
+		return t.Consumes
+	}
+	sum := 0.0
+	for _, op := range t.Path {
+		if op.IO != nil && !op.IO.Write {
+			n := op.Probability * op.IO.Records
+			if bytes {
+				n *= op.IO.RecordSize
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// phase is 0 for request rates: all tasks run at the same time.
+func (r reading) phase(task int) int {
+	if r.in.SLA.Job == nil {
+		return 0
+	}
+	return slices.Index(r.in.App.Phases(), r.in.App.Tasks[task].Phase)
+}
+
+func (r reading) phases() int {
+	if r.in.SLA.Job == nil {
+		return 1
+	}
+	return len(r.in.App.Phases())
+}
+
+// demand is all loads of an architecture: roles first, then copies of remote datasets.
+func demand(in plan.Input, arch []choice, seconds []float64) []load {
+	r := reading{in: in, arch: arch, paths: map[int]path{}}
+	f := r.frequencies(seconds)
+	var out []load
+	for _, tasks := range r.roles(f) {
+		out = append(out, r.role(tasks, f))
+	}
+	for d := range in.App.Datasets {
+		if !in.App.Datasets[d].Remote {
+			continue
+		}
+		for _, c := range r.copies(d, f) {
+			l := r.empty()
+			l.name = in.App.Datasets[d].Name + " on " + in.HW.Units[c.unit].Name
+			l.net, l.cpu = c.traffic, r.hostCPU(d, c.cache, f)
+			if in.HW.Units[c.unit].Volatile {
+				c.units = max(c.units, slices.Max(l.cpu))
+			}
+			l.copies = []stored{c}
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (r reading) empty() load {
+	n := r.phases()
+	return load{cpu: make([]float64, n), net: make([]float64, n), memory: make([]float64, n), held: make([]float64, n)}
+}
+
+// roles groups the tasks that run by the local datasets they touch.
+func (r reading) roles(f []float64) [][]int {
+	group := make([]int, len(f))
+	for t := range group {
+		group[t] = t
+	}
+	for d, data := range r.in.App.Datasets {
+		first := -1
+		for t := range f {
+			if data.Remote || f[t] == 0 || !r.touches(t, d) {
+				continue
+			}
+			if first < 0 {
+				first = group[t]
+			}
+			from := group[t]
+			for u := range group {
+				if group[u] == from {
+					group[u] = first
+				}
+			}
+		}
+	}
+	var out [][]int
+	for g := range group {
+		var tasks []int
+		for t := range group {
+			if group[t] == g && f[t] > 0 {
+				tasks = append(tasks, t)
+			}
+		}
+		if len(tasks) > 0 {
+			out = append(out, tasks)
+		}
+	}
+	return out
+}
+
+func (r reading) touches(task, dataset int) bool {
+	for k := range r.path(task).io {
+		if k.dataset == dataset {
+			return true
+		}
+	}
+	return false
+}
+
+func (r reading) role(tasks []int, f []float64) load {
+	l := r.empty()
+	l.tasks = tasks
+	touched := map[int]bool{}
+	for _, t := range tasks {
+		p, ph := r.path(t), r.phase(t)
+		l.name += r.in.App.Tasks[t].Name + " "
+		l.instances = max(l.instances, f[t]*r.runtime(p))
+		l.cpu[ph] += f[t] * p.cpu
+		l.memory[ph] += f[t] * p.cpu * p.coreMemory
+		l.held[ph] += p.held
+		for k, n := range p.io {
+			touched[k.dataset] = true
+			if r.in.App.Datasets[k.dataset].Remote {
+				l.net[ph] += f[t] * n * k.size
+			}
+		}
+		for _, bytes := range p.sent {
+			l.net[ph] += f[t] * bytes
+		}
+		for caller := range f {
+			l.net[ph] += f[caller] * r.path(caller).sent[t]
+		}
+	}
+	for d, data := range r.in.App.Datasets {
+		if !touched[d] || data.Remote {
+			continue
+		}
+		for _, c := range r.copies(d, f) {
+			l.copies = append(l.copies, c)
+			for ph, cores := range r.hostCPU(d, c.cache, f) {
+				l.cpu[ph] += cores
+			}
+		}
+	}
+	return l
+}
+
+// flow visits what one copy of a dataset takes of all I/O: how many records a
+// second of which kind in which phase.
+func (r reading) flow(dataset int, cache bool, f []float64, visit func(phase int, k records, perSecond float64)) {
+	data := r.in.App.Datasets[dataset]
+	for t := range f {
+		if f[t] == 0 {
+			continue
+		}
+		for k, n := range r.path(t).io {
+			if k.dataset != dataset {
+				continue
+			}
+			if !k.write && r.arch[dataset].cache >= 0 {
+				if cache {
+					n *= data.HitRate
+				} else {
+					n *= 1 - data.HitRate
+				}
+			}
+			visit(r.phase(t), k, f[t]*n)
+		}
+	}
+}
+
+// copies are the store of a dataset and its cache.
+func (r reading) copies(dataset int, f []float64) []stored {
+	c, data := r.arch[dataset], r.in.App.Datasets[dataset]
+	one := func(unit int, cache bool, size float64) stored {
+		s := stored{dataset: dataset, unit: unit, cache: cache, cpuPerUnit: data.CPUPerUnit, system: data.System,
+			traffic: make([]float64, r.phases())}
+		busy := make([]float64, r.phases())
+		r.flow(dataset, cache, f, func(ph int, k records, n float64) {
+			busy[ph] += n * r.seconds(dataset, unit, k.write, k.size, 0)
+			s.traffic[ph] += n * k.size
+		})
+		s.units = slices.Max(busy)
+		if full := size / r.in.HW.Units[unit].Capacity; data.Remote || data.Partitioned {
+			s.units = max(s.units, full)
+		} else {
+			s.perInstance = int(math.Ceil(full * (1 - forgiven)))
+		}
+		return s
+	}
+	out := []stored{one(c.store, false, data.Size)}
+	if c.cache >= 0 {
+		size := data.Size
+		if data.WorkingSet > 0 {
+			size = data.WorkingSet
+		}
+		out = append(out, one(c.cache, true, size))
+	}
+	return out
+}
+
+// hostCPU is the cores that the records of one copy keep busy: a cache's for
+// the reads it answers, a store's for all else.
+func (r reading) hostCPU(dataset int, cache bool, f []float64) []float64 {
+	cores := make([]float64, r.phases())
+	r.flow(dataset, cache, f, func(ph int, k records, n float64) {
+		if !cache || !k.write {
+			cores[ph] += n * r.in.App.Datasets[dataset].CPUPerOp
+		}
+	})
+	return cores
+}
+
+// choices are all a dataset may lie on.
+func choices(in plan.Input, dataset int) []choice {
+	data := in.App.Datasets[dataset]
+	r := reading{in: in}
+	faster := func(cache, store int) bool {
+		total, n := 0.0, 0
+		for _, t := range in.App.Tasks {
+			for _, op := range t.Path {
+				if op.IO != nil && op.IO.Dataset == dataset && !op.IO.Write {
+					n++
+					total += r.seconds(dataset, cache, false, op.IO.RecordSize, 0) - r.seconds(dataset, store, false, op.IO.RecordSize, 0)
+				}
+			}
+		}
+		return n > 0 && total < 0
+	}
+	var out []choice
+	for s, u := range in.HW.Units {
+		if u.Volatile && data.Persistent {
+			continue
+		}
+		out = append(out, choice{s, -1})
+		for c := range in.HW.Units {
+			if (data.Persistent || data.WorkingSet > 0) && faster(c, s) {
+				out = append(out, choice{s, c})
+			}
+		}
+	}
+	return out
+}
+
+// architectures are all there are.
+func architectures(in plan.Input) [][]choice {
+	out := [][]choice{nil}
+	for d := range in.App.Datasets {
+		var next [][]choice
+		for _, head := range out {
+			for _, c := range choices(in, d) {
+				next = append(next, append(slices.Clone(head), c))
+			}
+		}
+		out = next
+	}
+	return out
+}

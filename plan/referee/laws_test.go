@@ -1,0 +1,186 @@
+package referee
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gleaner/input"
+	"gleaner/plan"
+)
+
+// A law changes documents in a way whose effect on the cost is known: it is
+// multiplied by something from least to most.
+type law struct {
+	name        string
+	least, most float64
+	change      func(w writer, d documents)
+}
+
+var laws = []law{
+	{"more hardware on sale", 0, 1, func(w writer, d documents) {
+		more := w.hardware(2)
+		for _, e := range append(more.all("storage_unit"), more.all("server")...) {
+			e.set("name", "more "+e.get("name"))
+			if w.chance(0.6) {
+				d.hw.add(e)
+			}
+		}
+	}},
+	{"a larger server on sale", 0, 1, func(w writer, d documents) {
+		servers := d.hw.all("server")
+		e := pick(w, servers...).clone()
+		e.set("name", "larger")
+		e.set("cpus", "8")
+		e.set("price", "10000")
+		d.hw.add(e)
+	}},
+	{"lower prices", 0, 1, func(w writer, d documents) {
+		for _, kind := range []string{"storage_unit", "server", "cpu"} {
+			for _, e := range d.hw.all(kind) {
+				if w.chance(0.5) {
+					scale(e, "price", pick(w, 0.3, 0.8, 0.99))
+				}
+			}
+		}
+	}},
+	{"a lower rate", 0, 1, func(w writer, d documents) {
+		for _, e := range d.sla.all("sla") {
+			factor := pick(w, 0.2, 0.7, 0.95)
+			if e.get("rate") != "" {
+				scale(e, "rate", factor)
+			} else {
+				scale(e, "time", 1/factor)
+			}
+		}
+	}},
+	{"smaller datasets", 0, 1, func(w writer, d documents) {
+		for _, e := range d.app.all("dataset") {
+			if factor := pick(w, 1, 0.3, 0.8); e.get("working_set") == "" || number(e.get("size"))*factor > 0.6 {
+				scale(e, "size", factor)
+			}
+		}
+	}},
+	{"all prices times three", 3, 3, func(w writer, d documents) {
+		for _, kind := range []string{"storage_unit", "server", "cpu"} {
+			for _, e := range d.hw.all(kind) {
+				scale(e, "price", 3)
+			}
+		}
+		scale(d.hw, "energy_price", 3)
+	}},
+	{"another order", 1, 1, func(w writer, d documents) {
+		for _, e := range append([]*element{d.app, d.hw, d.sla}, d.hw.all("server")...) {
+			w.Shuffle(len(e.kids), func(i, j int) { e.kids[i], e.kids[j] = e.kids[j], e.kids[i] })
+			w.Shuffle(len(e.attrs), func(i, j int) { e.attrs[i], e.attrs[j] = e.attrs[j], e.attrs[i] })
+		}
+	}},
+	{"other names", 1, 1, func(w writer, d documents) { rename(w, d) }},
+}
+
+// number is the figure that stands before a unit.
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s[:len(s)-len(unitOf(s))], 64)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func unitOf(s string) string {
+	trimmed := strings.TrimRight(s, "abcdfghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%/")
+	return s[len(trimmed):]
+}
+
+func scale(e *element, attribute string, factor float64) {
+	if old := e.get(attribute); old != "" {
+		e.set(attribute, strconv.FormatFloat(number(old)*factor, 'g', -1, 64)+unitOf(old))
+	}
+}
+
+// rename gives everything that has a name another, so that sorting them gives
+// another order.
+func rename(w writer, d documents) {
+	known := map[string]string{}
+	fresh := w.Perm(1000)
+	other := func(kind, name string) string {
+		key := kind + " " + name
+		if known[key] == "" {
+			known[key] = fmt.Sprintf("n%d", fresh[len(known)])
+		}
+		return known[key]
+	}
+	swap := func(root *element, element, attribute, kind string) {
+		for _, e := range root.all(element) {
+			if old := e.get(attribute); old != "" {
+				e.set(attribute, other(kind, old))
+			}
+		}
+	}
+	swap(d.app, "dataset", "name", "dataset")
+	swap(d.app, "io", "dataset", "dataset")
+	swap(d.app, "task", "name", "task")
+	swap(d.app, "dependency", "task", "task")
+	swap(d.sla, "sla", "task", "task")
+	swap(d.app, "task", "phase", "phase")
+	swap(d.app, "storage_system", "name", "system")
+	swap(d.app, "dataset", "system", "system")
+	swap(d.app, "unit", "name", "unit")
+	swap(d.hw, "storage_unit", "name", "unit")
+	swap(d.hw, "storage_unit", "bus", "bus")
+	swap(d.hw, "bus", "name", "bus")
+	swap(d.hw, "server", "name", "server")
+}
+
+// Laws of planning that need no model to be checked. They are held against costs
+// where both plans are proven, and against the bound where one is not.
+func TestLaws(t *testing.T) {
+	from, to := seeds(t, 35, 300)
+	held, idle := 0, 0
+	for seed := from; seed <= to; seed++ {
+		d := documentsOf(seed, 1+int(seed%2))
+		before, err := priced(d)
+		if err != nil && !input.Is(err) && !errors.Is(err, plan.ErrStopped) {
+			t.Errorf("seed %d: %v", seed, err)
+			keep(t, seed, d.files(), d.colocate)
+		}
+		if err != nil {
+			idle++
+			continue
+		}
+		for i, l := range laws {
+			after := d.clone()
+			l.change(writer{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, after)
+			now, err := priced(after)
+			if errors.Is(err, plan.ErrStopped) {
+				idle++
+				continue
+			}
+			held++
+			if now[0] > l.most*before[1]*(1+tolerance) || now[1] < l.least*before[0]*(1-tolerance) {
+				t.Errorf("seed %d: %s: a cost from %.2f to %.2f became one from %.2f to %.2f (%v)", seed, l.name, before[0], before[1], now[0], now[1], err)
+				keep(t, seed, d.files(), d.colocate)
+				keep(t, seed, after.files(), d.colocate)
+			}
+		}
+	}
+	t.Logf("%d held, %d not asked", held, idle)
+}
+
+// priced is what documents cost, as a range; infinite for what cannot be met.
+func priced(d documents) ([2]float64, error) {
+	in, err := parse(d.files())
+	if err != nil {
+		panic(fmt.Sprintf("the writer of documents makes mistakes: %v", err))
+	}
+	p, err := planned(in, d.colocate, 2*time.Second)
+	if err != nil {
+		return [2]float64{math.Inf(1), math.Inf(1)}, err
+	}
+	return [2]float64{p.LowerBound, p.Cost}, nil
+}

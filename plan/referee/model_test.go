@@ -1,0 +1,95 @@
+package referee
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gleaner/plan"
+)
+
+// An answer is what the model says of an input.
+type answer struct {
+	cost  float64 // +Inf when nothing meets the SLA
+	arch  []choice
+	exact bool
+	parts []*cover
+}
+
+// model finds the cheapest cluster over all architectures for given seconds of
+// each phase (none for request rates). One that costs cutoff or more is not
+// looked for.
+func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answer {
+	var all []answer
+	known := map[string]*cover{}
+	for _, arch := range architectures(in) {
+		all = append(all, relaxed(in, arch, colocate, seconds, known))
+	}
+	slices.SortStableFunc(all, func(a, b answer) int { return cmp.Compare(a.cost, b.cost) })
+	best := answer{cost: math.Inf(1), exact: true}
+	for _, a := range all {
+		least := min(cutoff, best.cost)
+		if a.cost >= least*(1-1e-9) {
+			break
+		}
+		a.solve(least)
+		exact := best.exact && a.exact
+		if a.cost < best.cost {
+			best = a
+		}
+		best.exact = exact
+	}
+	return best
+}
+
+// bound is a lower bound of the cost over all architectures, and +Inf only when
+// nothing meets the SLA: what servers carry in part, more of them carry whole.
+func bound(in plan.Input, colocate bool, seconds []float64) float64 {
+	least := math.Inf(1)
+	for _, arch := range architectures(in) {
+		least = min(least, relaxed(in, arch, colocate, seconds, map[string]*cover{}).cost)
+	}
+	return least
+}
+
+// relaxed is a lower bound for one architecture: what it costs if servers need
+// not be whole. Servers for tasks and for data are bought apart unless they are shared.
+func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, known map[string]*cover) answer {
+	groups := [][]load{nil, nil}
+	for _, l := range demand(in, arch, seconds) {
+		g := btoi(l.tasks == nil && !colocate)
+		groups[g] = append(groups[g], l)
+	}
+	memoryOf := func(system string) float64 { return in.App.SystemOf(system).MemoryPerServer }
+	out := answer{arch: arch, exact: true}
+	for _, group := range groups {
+		if len(group) == 0 {
+			continue
+		}
+		key := fmt.Sprint(group)
+		c, ok := known[key]
+		if !ok {
+			c = newCover(fillings(in.HW, memoryOf, group), len(group))
+			known[key] = c
+		}
+		out.cost += c.bound
+		out.parts = append(out.parts, c)
+	}
+	return out
+}
+
+// solve makes servers whole. What costs cutoff or more is not looked for.
+func (a *answer) solve(cutoff float64) {
+	for _, c := range a.parts {
+		a.cost -= c.bound
+		if !c.solve(cutoff - a.cost) {
+			a.exact = false
+		}
+		if c.chosen == nil {
+			a.cost = math.Inf(1)
+			return
+		}
+		a.cost += c.best
+	}
+}

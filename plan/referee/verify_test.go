@@ -1,0 +1,164 @@
+package referee
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gleaner/plan"
+	"gleaner/plan/spec"
+)
+
+// verify checks a plan against the docs: what every server holds fits into it and
+// is paid for, it carries the shares it is given, and they add up to the whole
+// load. A share is taken to the tolerance: less than that of a load is none.
+func verify(in plan.Input, p plan.Plan, colocate bool) error {
+	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
+	total, covered := 0.0, make([]float64, len(v.loads))
+	for _, s := range p.Servers(in) {
+		cost, shares, err := v.server(s, colocate)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Type, err)
+		}
+		total += float64(s.Count) * cost
+		for j, x := range shares {
+			covered[j] += float64(s.Count) * x
+		}
+	}
+	if math.Abs(total-p.Cost) > tolerance*total {
+		return fmt.Errorf("the servers cost %g, the plan %g", total, p.Cost)
+	}
+	for j, x := range covered {
+		if math.Abs(x-1) > tolerance {
+			return fmt.Errorf("the shares of %s add up to %g", v.loads[j].name, x)
+		}
+	}
+	return nil
+}
+
+func architecture(p plan.Plan) []choice {
+	var out []choice
+	for _, c := range p.Needs.Architecture {
+		out = append(out, choice{c.Store, c.Cache})
+	}
+	return out
+}
+
+type verifier struct {
+	in    plan.Input
+	loads []load
+}
+
+// server checks one server and gives what it costs and its share of every load.
+func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []float64, err error) {
+	hw := v.in.HW
+	stock := newStock(hw, nil, v.loads)
+	q := partial{held: make([]float64, len(v.loads[0].cpu))}
+	q.server = slices.IndexFunc(hw.Servers, func(t spec.Server) bool { return t.Name == s.Type })
+	if err := v.slots(s, hw.Servers[q.server]); err != nil {
+		return 0, nil, err
+	}
+	left := maps.Clone(s.Units) // after what holds datasets
+	systems, kinds := map[string]bool{}, [2]bool{}
+	for _, l := range v.loads {
+		x, err := v.load(s, l, &q, left, systems)
+		if err != nil {
+			return 0, nil, err
+		}
+		shares, q.most = append(shares, x), append(q.most, 1)
+		kinds[btoi(l.tasks == nil)] = kinds[btoi(l.tasks == nil)] || x > tolerance
+	}
+	if kinds[0] && kinds[1] && !colocate {
+		return 0, nil, fmt.Errorf("tasks and remote data on one server")
+	}
+	memory := 0.0
+	for _, u := range hw.Units {
+		if left[u.Name] < 0 || left[u.Name] > 0 && !u.Volatile {
+			return 0, nil, fmt.Errorf("datasets lie on all but %d %s", left[u.Name], u.Name)
+		}
+		memory += float64(left[u.Name]) * u.Capacity
+		cost += float64(s.Units[u.Name]) * u.Cost()
+	}
+	for name := range systems {
+		for ph := range q.held {
+			q.held[ph] += v.in.App.SystemOf(name).MemoryPerServer
+		}
+	}
+	for r, free := range stock.limits(q, float64(s.CPUs), memory) {
+		used := 0.0
+		for j, x := range shares {
+			used += (x - tolerance) * stock.use[j][r]
+		}
+		if used > free*(1+forgiven) {
+			return 0, nil, fmt.Errorf("resource %d (cores, network, memory, buses, by phase): %g of %g", r, used, free)
+		}
+	}
+	return cost + hw.Servers[q.server].Cost() + float64(s.CPUs)*hw.CPU.Cost(), shares, nil
+}
+
+// slots checks what is put into slots and sockets.
+func (v verifier) slots(s plan.Server, server spec.Server) error {
+	used := map[string]int{}
+	for _, u := range v.in.HW.Units {
+		used[u.Bus] += s.Units[u.Name]
+	}
+	for bus, n := range used {
+		at := slices.IndexFunc(server.Buses, func(b spec.Bus) bool { return b.Name == bus })
+		if n > 0 && (at < 0 || n > server.Buses[at].Slots) {
+			return fmt.Errorf("%d units on bus %s, which has fewer slots", n, bus)
+		}
+	}
+	if s.CPUs > server.CPUs {
+		return fmt.Errorf("%d CPUs in %d sockets", s.CPUs, server.CPUs)
+	}
+	return nil
+}
+
+// load checks that a server has whole instances and units enough for its share of a
+// load, and adds what they take.
+func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, systems map[string]bool) (x float64, err error) {
+	app, hw := v.in.App, v.in.HW
+	x = v.share(s, l)
+	instances := 0
+	for i, t := range l.tasks {
+		name := app.Tasks[t].Name
+		if i == 0 {
+			instances = s.Tasks[name]
+		}
+		if s.Tasks[name] != instances || s.Shares[name] != x {
+			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
+		}
+	}
+	if l.tasks != nil && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
+		return x, fmt.Errorf("%d instances of %s for %g of it", instances, l.name, x)
+	}
+	for ph := range q.held {
+		q.held[ph] += float64(instances) * l.held[ph]
+	}
+	for _, c := range l.copies {
+		name, unit := app.Datasets[c.dataset].Name, hw.Units[c.unit].Name
+		n := s.Datasets[name][unit]
+		if n < instances*c.perInstance || float64(n) < (x-tolerance)*c.units || x > tolerance && n == 0 {
+			return x, fmt.Errorf("%d %s of %s for %g of it and %d instances", n, unit, name, x, instances)
+		}
+		left[unit] -= n
+		q.cores += float64(n) * c.cpuPerUnit
+		if n > 0 && c.system != "" {
+			systems[c.system] = true
+		}
+	}
+	return x, nil
+}
+
+// share is what a server has of a load.
+func (v verifier) share(s plan.Server, l load) float64 {
+	if l.tasks != nil {
+		return s.Shares[v.in.App.Tasks[l.tasks[0]].Name]
+	}
+	name := v.in.App.Datasets[l.copies[0].dataset].Name
+	if l.copies[0].cache {
+		name += " cache"
+	}
+	return s.Shares[name]
+}

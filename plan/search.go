@@ -1,0 +1,371 @@
+package plan
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+
+	"gleaner/input"
+	"gleaner/plan/pack"
+	"gleaner/plan/spec"
+)
+
+// A search finds the cheapest plan among those that choose from what is open.
+// Packing chooses for all datasets at once. Two things it takes as given: how
+// long tasks run, which depends on where their data lies and matters where
+// instances hold memory or copies of data, and how a job's time is split. So
+// parts of the plans are bounded with the shortest run times and the longest
+// phases that they have, and parted until the bound is true.
+type search struct {
+	in     Input
+	o      Options
+	memo   map[string]packed
+	best   *Plan
+	cost   float64 // of best, or the most that is of interest
+	lower  float64 // no plan that was not looked into costs less
+	packed int     // problems
+	unfit  *pack.UnfitError
+	open   regions
+	seq    int
+}
+
+// A region is a part of the plans: the choices that are open and, of a job,
+// the time each phase has at least and at most.
+type region struct {
+	open  [][]Choice
+	least []float64
+	most  []float64
+	bound float64
+	seq   int // the earlier of equals comes first
+}
+
+type regions []region
+
+func (q regions) Len() int { return len(q) }
+func (q regions) Less(i, j int) bool {
+	return q[i].bound < q[j].bound || q[i].bound == q[j].bound && q[i].seq < q[j].seq
+}
+func (q regions) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *regions) Push(x any)   { *q = append(*q, x.(region)) }
+func (q *regions) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+func newSearch(in Input, o Options) *search {
+	return &search{in: in, o: o, memo: map[string]packed{}, cost: math.Inf(1), lower: math.Inf(1)}
+}
+
+func (s *search) stopped() bool { return s.o.Stop != nil && s.o.Stop() }
+
+// enough is the bound from which on a region is of no interest.
+func (s *search) enough() float64 { return s.cost * (1 - max(s.o.Gap, 1e-9)) }
+
+// run looks for the cheapest plan and a bound of all.
+func (s *search) run(open [][]Choice) error {
+	first := region{open: open}
+	if job := s.in.SLA.Job; job != nil {
+		first.least = make([]float64, len(s.in.App.Phases()))
+		first.most = slices.Clone(first.least)
+		for i := range first.most {
+			first.most[i] = job.Time
+		}
+	}
+	var err error
+	if first.open, err = s.countable(first); err != nil {
+		return err
+	}
+	first.open = s.undominated(first)
+	s.push(first)
+	for s.open.Len() > 0 {
+		r := heap.Pop(&s.open).(region)
+		if r.bound >= s.enough() || s.stopped() && s.best != nil {
+			s.lower = min(s.lower, r.bound)
+			break // the others are no better
+		}
+		if err := s.explore(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countable leaves out choices that take more units than anyone will plan for.
+func (s *search) countable(r region) ([][]Choice, error) {
+	out := make([][]Choice, len(r.open))
+	needs := needsOf(s.in, r.open, r.most)
+	countless := needs.countless()
+	for _, role := range needs.Roles {
+		if !(role.Instances < Countless) {
+			return nil, s.beyond("instances of " + roleName(s.in, role))
+		}
+	}
+	for d, all := range r.open {
+		for _, choice := range all {
+			if !slices.ContainsFunc(choice.copies(d), func(c Copy) bool { return slices.Contains(countless, c) }) {
+				out[d] = append(out[d], choice)
+			}
+		}
+		if out[d] == nil {
+			return nil, s.beyond("units of " + s.in.copyName(all[0].copies(d)[0]))
+		}
+	}
+	return out, nil
+}
+
+func (s *search) beyond(what string) error {
+	return input.Errorf(s.in.SLA.File, "this takes a thousand million %s or more, which is beyond planning", what)
+}
+
+func (s *search) push(r region) {
+	s.seq++
+	r.seq = s.seq
+	heap.Push(&s.open, r)
+}
+
+// explore bounds a region, takes the plan that the bound suggests, and parts
+// the region where that plan costs more.
+func (s *search) explore(r region) error {
+	needs := needsOf(s.in, r.open, r.most)
+	got, err := s.host(needs)
+	var unfit *pack.UnfitError
+	if errors.As(err, &unfit) {
+		s.keep(unfit)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.bound = max(r.bound, got.bound)
+	if r.bound >= s.enough() {
+		s.lower = min(s.lower, r.bound)
+		return nil
+	}
+	arch := got.arch
+	if s.in.SLA.Job == nil || len(r.most) == 1 {
+		exact := NeedsOf(s.in, arch, r.most)
+		if sameInstances(needs, exact) {
+			s.lower = min(s.lower, r.bound)
+			return s.offer(exact, got)
+		}
+		if err := s.try(exact); err != nil {
+			return err
+		}
+		s.part(r, arch)
+		return nil
+	}
+	if err := s.split(r, needs, arch); err != nil {
+		return err
+	}
+	return nil
+}
+
+// keep remembers what was short where it came closest.
+func (s *search) keep(e *pack.UnfitError) {
+	if s.unfit == nil || e.Resource != "" && (s.unfit.Resource == "" || e.Need/e.Have < s.unfit.Need/s.unfit.Have) {
+		s.unfit = e
+	}
+}
+
+// try packs needs of one architecture, at one split of a job's time.
+func (s *search) try(needs Needs) error {
+	got, err := s.host(needs)
+	var unfit *pack.UnfitError
+	if errors.As(err, &unfit) {
+		s.keep(unfit)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.offer(needs, got)
+}
+
+// offer keeps a plan if it is the cheapest so far.
+func (s *search) offer(needs Needs, got hosted) error {
+	if got.cost >= s.cost*(1-1e-9) {
+		return nil
+	}
+	p, err := s.plan(needs, got)
+	if err != nil {
+		return err
+	}
+	s.best, s.cost = &p, p.Cost
+	return nil
+}
+
+// sameInstances says whether the roles whose instances matter have as many in
+// both.
+func sameInstances(a, b Needs) bool {
+	for i, r := range a.Roles {
+		if r.counts() && math.Abs(r.Instances-b.Roles[i].Instances) > 1e-12*r.Instances {
+			return false
+		}
+	}
+	return true
+}
+
+// counts says whether it matters how many instances a role has.
+func (r Role) counts() bool {
+	return slices.Max(r.Held) > 0 || slices.ContainsFunc(r.Locals, func(l Local) bool { return l.Each > 0 })
+}
+
+// part parts a region by the dataset whose choice lengthens run times most:
+// it lies as in arch, or not.
+func (s *search) part(r region, arch Architecture) {
+	total := func(open [][]Choice) float64 {
+		sum := 0.0
+		for _, role := range needsOf(s.in, open, r.most).Roles {
+			if role.counts() {
+				sum += role.Instances
+			}
+		}
+		return sum
+	}
+	best, most := -1, 0.0
+	for d, c := range arch {
+		if len(r.open[d]) > 1 {
+			if sum := total(with(r.open, d, []Choice{c})); sum > most {
+				best, most = d, sum
+			}
+		}
+	}
+	here, there := r, r
+	here.open = with(r.open, best, []Choice{arch[best]})
+	there.open = with(r.open, best, slices.DeleteFunc(slices.Clone(r.open[best]), func(c Choice) bool { return c == arch[best] }))
+	s.push(here)
+	s.push(there)
+}
+
+// with gives a dataset other choices.
+func with(open [][]Choice, dataset int, choices []Choice) [][]Choice {
+	out := slices.Clone(open)
+	out[dataset] = choices
+	return out
+}
+
+// A packed is a part of the needs on servers; a hosted all of them.
+type packed struct {
+	problem pack.Problem
+	pack.Solution
+	err error
+}
+
+type hosted struct {
+	parts       []packed
+	arch        Architecture
+	cost, bound float64
+}
+
+// host fills servers for needs, remembering what was packed before.
+func (s *search) host(needs Needs) (hosted, error) {
+	out := hosted{arch: make(Architecture, len(needs.Open))}
+	for d, open := range needs.Open {
+		out.arch[d] = open[0]
+	}
+	for _, part := range needs.parts(s.o.Colocate) {
+		got := s.remember(part.Problem(s.in))
+		if got.err != nil {
+			return hosted{}, got.err
+		}
+		out.parts = append(out.parts, got)
+		out.cost += got.Cost
+		out.bound += got.LowerBound
+		for k, c := range got.problem.Choices {
+			d := slices.IndexFunc(s.in.App.Datasets, func(d spec.Dataset) bool { return d.Name == c.Name })
+			out.arch[d] = needs.Open[d][got.Taken[k]]
+		}
+	}
+	return out, nil
+}
+
+// remember packs a problem, or tells how it was packed before.
+func (s *search) remember(p pack.Problem) packed {
+	key := signature(p)
+	if got, ok := s.memo[key]; ok {
+		return got
+	}
+	s.packed++
+	sol, err := s.o.Pack(p, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	got := packed{p, sol, err}
+	if !s.stopped() {
+		s.memo[key] = got
+	}
+	return got
+}
+
+// signature spells out all that packing depends on.
+func signature(p pack.Problem) string {
+	var b []byte
+	word := func(s string) { b = append(append(b, s...), 0) }
+	number := func(x float64) { b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x)) }
+	row := func(xs []float64) {
+		for _, x := range xs {
+			number(x)
+		}
+	}
+	for _, r := range p.Resources {
+		word(r)
+	}
+	for _, l := range p.Loads {
+		word(l.Name)
+		number(l.Amount)
+		row(l.Demand)
+	}
+	for _, u := range p.Purchases {
+		word(u.Name)
+		number(u.Cost)
+		row(u.Change)
+	}
+	for _, c := range p.Choices {
+		for _, o := range c.Options {
+			for _, i := range o.Loads {
+				number(float64(i))
+			}
+			word("")
+		}
+		word(c.Name)
+	}
+	return string(b) // the servers are the same throughout a search
+}
+
+// plan makes a plan of what was packed: the parts in terms of one problem, in
+// which no dataset has a choice.
+func (s *search) plan(needs Needs, got hosted) (Plan, error) {
+	p := Plan{Needs: needs, Problem: needs.Problem(s.in)}
+	var contents []pack.Content
+	for _, part := range got.parts {
+		for _, f := range part.Fillings {
+			contents = append(contents, widen(f, part.problem, p.Problem))
+		}
+	}
+	var err error
+	if p.Packing, err = p.Problem.Assemble(contents, nil, got.bound); err != nil {
+		return p, err
+	}
+	p.Cost, p.LowerBound = p.Packing.Cost, p.Packing.LowerBound
+	p.count(s.in)
+	return p, nil
+}
+
+// widen makes a filling of a part's server the content of one of the whole.
+func widen(f pack.Filling, part, whole pack.Problem) pack.Content {
+	out := pack.Content{Count: f.Count, Loads: make([]float64, len(whole.Loads)), Bought: make([]int, len(whole.Purchases))}
+	out.Server = slices.IndexFunc(whole.Servers, func(t pack.Server) bool { return t.Name == f.Server })
+	for i, y := range f.Loads {
+		k := slices.IndexFunc(whole.Loads, func(l pack.Load) bool { return l.Name == part.Loads[i].Name })
+		if y > 0 && k >= 0 {
+			out.Loads[k] = y * whole.Loads[k].Amount / part.Loads[i].Amount
+		}
+	}
+	for i, n := range f.Bought {
+		k := slices.IndexFunc(whole.Purchases, func(p pack.Purchase) bool { return p.Name == part.Purchases[i].Name })
+		if n > 0 && k >= 0 {
+			out.Bought[k] = n
+		}
+	}
+	return out
+}
