@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -224,6 +225,9 @@ func TestSplitOverThreePhases(t *testing.T) {
 
 // Nine datasets have 387 million architectures: they are chosen together.
 func TestManyDatasets(t *testing.T) {
+	if os.Getenv("GLEANER_LONG") == "" {
+		t.Skip("takes a minute: GLEANER_LONG=1")
+	}
 	in := withCopies(load(t, "photoshare", "server1", "photoshare"), 6)
 	p, err := plan.Solve(in, plan.Options{Gap: 0.02})
 	if err != nil {
