@@ -109,27 +109,85 @@ func Sensitivities(in Input, o Options, base Architecture) ([]Sensitivity, error
 		out[d] = Sensitivity{Dataset: d, Unit: -1, Drop: math.Inf(1)}
 	}
 	for u := range in.HW.Units {
+		plans, err := cheapestByPrice(in, o, u)
+		if err != nil {
+			return nil, err
+		}
 		for percent := 1; percent <= 100; percent++ {
-			p, err := solved(in.Priced(u, in.HW.Units[u].Price.Price*(1-float64(percent)/100)), o)
-			if err != nil {
-				return nil, err
-			}
-			moved := 0
-			for d, c := range p.Needs.Architecture {
-				if c == base[d] {
-					continue
-				}
-				moved++
-				if drop := float64(percent) / 100; drop < out[d].Drop {
+			drop := float64(percent) / 100
+			for d, c := range cheapestAt(plans, in.HW.Units[u].Price.Price*(1-drop)).arch {
+				if c != base[d] && drop < out[d].Drop {
 					out[d] = Sensitivity{d, u, drop, c}
 				}
-			}
-			if moved == len(base) {
-				break
 			}
 		}
 	}
 	return out, nil
+}
+
+// A priced is a plan as the price of one storage unit sees it: a line.
+type priced struct {
+	arch  Architecture
+	fixed float64 // what it costs beside the prices of these units
+	units float64 // how many it has
+}
+
+func (p priced) cost(price float64) float64 { return p.fixed + price*p.units }
+
+// cheapestByPrice gives plans of which one is the cheapest at every price of a
+// unit up to today's. What the cheapest plan costs is the least of all plans'
+// lines: so where two lines meet, either nothing is cheaper and no other plan
+// is cheapest between, or another line is found.
+func cheapestByPrice(in Input, o Options, unit int) ([]priced, error) {
+	at := func(price float64) (priced, error) {
+		cheaper := in.Priced(unit, price)
+		p, err := solved(cheaper, o)
+		out := priced{arch: p.Needs.Architecture, fixed: p.Cost}
+		for _, l := range p.Bill(cheaper) {
+			if l.What == in.HW.Units[unit].Name {
+				out.units = float64(l.Count)
+			}
+		}
+		out.fixed -= price * out.units
+		return out, err
+	}
+	now, err := at(in.HW.Units[unit].Price.Price)
+	if err != nil {
+		return nil, err
+	}
+	free, err := at(0)
+	if err != nil {
+		return nil, err
+	}
+	out := []priced{now, free}
+	var between func(low, high priced) error
+	between = func(low, high priced) error {
+		if low.units <= high.units {
+			return nil // the same line, but for ties
+		}
+		price := (high.fixed - low.fixed) / (low.units - high.units)
+		mid, err := at(price)
+		if err != nil || mid.cost(price) >= high.cost(price)*(1-1e-9) {
+			return err
+		}
+		out = append(out, mid)
+		if err := between(low, mid); err != nil {
+			return err
+		}
+		return between(mid, high)
+	}
+	return out, between(free, now)
+}
+
+// cheapestAt is the cheapest plan at a price; of equals the one found first.
+func cheapestAt(plans []priced, price float64) priced {
+	best := plans[0]
+	for _, p := range plans[1:] {
+		if p.cost(price) < best.cost(price)*(1-1e-9) {
+			best = p
+		}
+	}
+	return best
 }
 
 // Energy gives the input with all energy costs times k.
