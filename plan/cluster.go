@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"gleaner/plan/pack"
@@ -85,7 +86,9 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 	}
 	hosted := map[string]float64{} // share of each load
 	for i, y := range f.Loads {
-		hosted[p.Problem.Loads[i].Name] = y / p.Problem.Loads[i].Amount
+		if y > 1e-6 { // a server holds about 1 of a load: less is the noise of a linear program
+			hosted[p.Problem.Loads[i].Name] = y / p.Problem.Loads[i].Amount
+		}
 	}
 	put := func(c Copy, n int) {
 		if n == 0 {
@@ -119,7 +122,7 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 		if x == 0 {
 			continue
 		}
-		n := max(1, ceil(x*r.Instances), bought[instances(in, r)])
+		n := max(1, int(math.Ceil(x*r.Instances*(1-1e-6)))) // shares are as exact as packing is
 		for _, l := range r.Locals {
 			units := bought[in.unitsName(l.Copy)]
 			if l.Each > 0 && slices.Max(l.IO) <= float64(l.Each)*r.Instances { // bought by the copy

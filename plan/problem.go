@@ -147,7 +147,7 @@ func (b *builder) servers(cpu, net []float64) float64 {
 	if bw == 0 {
 		return max(slices.Max(cpu)/cpus, 1) // it fits nowhere, as packing will tell
 	}
-	return max(slices.Max(cpu)/cpus, slices.Max(net)/bw, 1e-6)
+	return max(slices.Max(cpu)/cpus, slices.Max(net)/bw)
 }
 
 func (b *builder) purchase(name string, cost float64, gives vector) {
@@ -166,7 +166,7 @@ func (b *builder) tier(t Tier) {
 	}
 	b.units(t.Copy, t.Least, v, 0)
 	b.present(t.Copy, v)
-	b.of[t.Copy] = b.load(b.in.copyName(t.Copy), max(t.Least, b.servers(t.CPU, t.Net)), v)
+	b.of[t.Copy] = b.load(b.in.copyName(t.Copy), max(1, t.Least, b.servers(t.CPU, t.Net)), v)
 }
 
 // units adds the purchase of units for a copy: so many for all of a load, or
@@ -182,7 +182,7 @@ func (b *builder) units(c Copy, least float64, v vector, each int) {
 	}
 	room := "room for " + b.in.copyName(c)
 	gives[room] = 1
-	v[room] = least * forgive
+	v[room] = max(1, least) * forgive // wherever there is some, there is a whole one
 	b.purchase(b.in.unitsName(c), n*unit.Cost(), gives)
 }
 
@@ -210,10 +210,10 @@ func (b *builder) role(r Role) {
 		for p, x := range r.Held {
 			gives[byPhase(memory, p)] = -x / giga
 		}
-		v[instances(b.in, r)] = r.Instances * forgive
+		v[instances(b.in, r)] = max(1, r.Instances) * forgive
 		b.purchase(instances(b.in, r), 0, gives)
 	}
-	amount := max(b.servers(r.CPU, r.Net), 1)
+	amount := max(1, b.servers(r.CPU, r.Net))
 	for _, l := range r.Locals {
 		if len(b.needs.Open[l.Dataset]) == 1 {
 			b.local(r, l, v)
@@ -255,7 +255,7 @@ func (b *builder) local(r Role, l Local, v vector) {
 		b.units(l.Copy, busy, v, 1)
 		whole := "instances with " + b.in.copyName(l.Copy)
 		b.changes[len(b.changes)-1][whole+" units"] = 1
-		v[whole] = r.Instances * forgive
+		v[whole] = max(1, r.Instances) * forgive
 		b.purchase(whole, 0, vector{whole: 1, whole + " units": -float64(l.Each)})
 	}
 }

@@ -81,9 +81,6 @@ func Fixed(in Input, o Options, arch Architecture) (Plan, error) {
 }
 
 func solve(in Input, o Options, open [][]Choice) (Plan, error) {
-	if in.needsMemory() && in.HW.Memory() < 0 {
-		return Plan{}, input.Errorf(in.HW.File, "tasks or storage systems need memory, and no storage_unit is volatile to serve as it")
-	}
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
@@ -125,6 +122,9 @@ func (s *search) finish() (Plan, error) {
 // the application.
 func (s *search) impossible() error {
 	u := s.unfit
+	if s.in.needsMemory() && s.in.HW.Memory() < 0 {
+		return input.Errorf(s.in.HW.File, "tasks or storage systems need memory, and no storage_unit is volatile to serve as it")
+	}
 	if u.Resource == "" {
 		return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: no server holds %s with all that must be beside it", s.in.HW.File, u.Load)
 	}

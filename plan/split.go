@@ -114,6 +114,9 @@ func (s *search) candidates(r region, arch Architecture) [][]float64 {
 		for j := i + 1; j < len(from); j++ {
 			both := from[i] + from[j]
 			for _, t := range splits(work[i], work[j], both) {
+				if s.stopped() {
+					return [][]float64{start}
+				}
 				seconds := slices.Clone(from)
 				seconds[i], seconds[j] = t, both-t
 				if r.holds(seconds) {
