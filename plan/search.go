@@ -86,7 +86,12 @@ func (s *search) run(open [][]Choice) error {
 			s.lower = min(s.lower, r.bound)
 			break // the others are no better
 		}
-		if err := s.explore(r); err != nil {
+		err := s.explore(r)
+		if errors.Is(err, ErrStopped) && s.best != nil {
+			s.lower = min(s.lower, r.bound)
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -290,6 +295,9 @@ func (s *search) remember(p pack.Problem) packed {
 	}
 	s.packed++
 	sol, err := s.o.Pack(p, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	if errors.Is(err, pack.ErrStopped) {
+		err = ErrStopped
+	}
 	got := packed{p, sol, err}
 	if !s.stopped() {
 		s.memo[key] = got

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -215,11 +214,14 @@ func gcd(a, b int) int {
 	return a
 }
 
+// ErrStopped is returned when an interrupt comes before a solution was found.
+var ErrStopped = errors.New("pack: stopped before a solution was found")
+
 // stuck is the error when no server can hold what must be held together. Each
 // load fits by itself, so that what is short cannot be told.
 func (t *tree) stuck() error {
 	if t.stop() {
-		return errors.New("pack: stopped before a solution was found")
+		return ErrStopped
 	}
 	for i, always := range t.always {
 		if always {
@@ -280,8 +282,8 @@ func unfit(p *Problem, shapes []*shape, i int) error {
 			best = e
 		}
 	}
-	if best == nil {
-		return fmt.Errorf("pack: %s has no server to be hosted on", p.Loads[i].Name)
+	if best == nil { // it is short of nothing that can be told
+		return &UnfitError{Load: p.Loads[i].Name}
 	}
 	return best
 }

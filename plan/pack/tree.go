@@ -151,10 +151,10 @@ func (t *tree) offer(stocks []stock, taken []int) bool {
 }
 
 // covers says whether a solution hosts all that the options it takes ask for:
-// of what a relaxation rounds to, rounding errors may be the reason.
+// of what a relaxation rounds to, some may be on options that are not taken.
 func (t *tree) covers(stocks []stock, taken []int) bool {
 	for i, w := range t.hosts(taken) {
-		if w && t.sign[i] > 0 && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
+		if w && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
 			return false
 		}
 	}
