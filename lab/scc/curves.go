@@ -31,7 +31,9 @@ func (b *bench) robustness() error {
 		unit            string
 		drops           []int
 	}{
-		{"T6", "20% of 7.2K", "7.2KDisk", []int{20}},
+		// The paper spreads load evenly, and needs a core beside the six disks. Cut
+		// freely, tags are cached on both servers instead, for one unit of memory.
+		{"T6", "20% of 7.2K (11% where load is cut freely)", "7.2KDisk", []int{11}},
 		{"T7", "92% of DRAM", "DRAM", []int{92}},
 		{"T8", "31% of 15K", "15KDisk", []int{29, 31}},
 	} {
