@@ -2,6 +2,8 @@ package local
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +37,22 @@ func lack(err error) string {
 // Lacks reports whether err says that the machine is short of something now
 // and may have it again later: files, memory, processes or room on the disk.
 func Lacks(err error) bool { return lack(err) != "" }
+
+// roomAbove makes sure that a child can be given some files. Before it executes
+// it needs a descriptor above all of theirs, and the kernel calls one beyond the
+// limit a bad one, which does not say that there are too many.
+func roomAbove(files ...*os.File) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if uint64(f.Fd())+1 >= limit.Cur {
+			return fmt.Errorf("%s has the last descriptor: %w", f.Name(), unix.EMFILE)
+		}
+	}
+	return nil
+}
 
 // patiently calls f until it lacks nothing.
 func patiently(f func() error) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -121,5 +122,42 @@ func TestEndOfAJobWaitsForRoom(t *testing.T) {
 	var how ended
 	if over, err := readFile(filepath.Join(jobPath(dir, 1), endedFile), &how); !over || err != nil {
 		t.Errorf("the end of the job is not there: %v", err)
+	}
+}
+
+// A child cannot be given the file with the last descriptor. That is told as
+// what it is, a lack of files, and not as a failure of the task.
+func TestTheLastDescriptorIsALack(t *testing.T) {
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	const few = 512
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: few, Max: old.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Prlimit(0, unix.RLIMIT_NOFILE, &old, nil) }()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, tc := range []struct {
+		fd    int
+		lacks bool
+	}{{few - 2, false}, {few - 1, true}} {
+		if err := unix.Dup3(int(null.Fd()), tc.fd, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(tc.fd), "file")
+		cmd := exec.Command("true")
+		cmd.ExtraFiles = []*os.File{f}
+		if err := cmd.Run(); (err != nil) != tc.lacks {
+			t.Errorf("a child that is given descriptor %d of %d: %v", tc.fd, few, err)
+		}
+		if err := roomAbove(null, f); Lacks(err) != tc.lacks {
+			t.Errorf("descriptor %d of %d: %v", tc.fd, few, err)
+		}
+		f.Close()
 	}
 }

@@ -121,9 +121,20 @@ func (w *World) bear(t *task) (*exec.Cmd, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("somebody holds its lock: %v", err)
 	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	if err := roomAbove(lock, null); err != nil {
+		return nil, err
+	}
 	cmd := &exec.Cmd{
 		Path:        "/proc/self/exe", // also when the file was replaced meanwhile
 		Args:        []string{"gleaner", "task", t.dir},
+		Stdin:       null,
+		Stdout:      null,
+		Stderr:      null,
 		ExtraFiles:  []*os.File{lock},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

@@ -174,7 +174,25 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
+	a.awaitShown(r.Context(), id)
 	answer(w, http.StatusCreated, Accepted{id, job.Name})
+}
+
+// toAppear is how long the board may take to show a job. It is told by the
+// loop, which runs late on a busy machine.
+const toAppear = 10 * time.Second
+
+// awaitShown waits until the board shows a job that was taken in: whoever was
+// given its number may ask for it at once. The job is in all the same.
+func (a *API) awaitShown(ctx context.Context, id cluster.JobID) {
+	ctx, cancel := context.WithTimeout(ctx, toAppear)
+	defer cancel()
+	for ctx.Err() == nil {
+		if _, shown := a.Board.Job(id); shown {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // explained is a mistake in a job file; of a task that asks for too much it

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/control/board"
@@ -133,6 +135,37 @@ func TestTasksAreToldApart(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", task, got, err, want)
 		}
 	}
+}
+
+// A late machine tells the board of a job a while after it has taken it in.
+type late struct {
+	machine
+	board *board.Board
+}
+
+func (m *late) Submit(job *cluster.Job) (cluster.JobID, error) {
+	numbered := *job
+	numbered.ID = 7
+	time.AfterFunc(time.Second, func() { _ = m.board.Event(cluster.Event{Kind: cluster.JobSubmitted, Job: &numbered}) })
+	return numbered.ID, nil
+}
+
+// Who is given the number of a job finds the job.
+func TestSubmittedIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := board.New(harvest.Reserve{})
+		h := (&web.API{Board: b, Machine: &late{board: b}, Most: cluster.Resources{CPU: 4 * cluster.Core, Memory: cluster.GB}}).Handler()
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/jobs", strings.NewReader("name: j\nstages: [{name: s, cpu: 1, memory: 32MiB, command: [x]}]\n"))
+		r.Header.Set("Content-Type", "application/yaml")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusCreated {
+			t.Fatalf("%d: %s", w.Code, w.Body)
+		}
+		w = httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/jobs/7", nil)); w.Code != http.StatusOK {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	})
 }
 
 func TestSubmitRefuses(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -26,9 +27,14 @@ type Door struct {
 	known     int
 }
 
-// grace is how long a stranger may stay at least, however many others come:
-// time to shake hands and show a token.
-const grace = 20 * time.Millisecond
+// How long a stranger may stay at least, however many others come: time to say
+// something, and from the first word on time to shake hands and show a token,
+// also from far away or on a busy machine. The first is short, for it is how
+// long those who say nothing make the next one wait.
+const (
+	toSpeak = 50 * time.Millisecond
+	toShow  = time.Second
+)
 
 // Accept lets the next one in.
 func (d *Door) Accept() (net.Conn, error) {
@@ -43,7 +49,7 @@ func (d *Door) Accept() (net.Conn, error) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	v := &visitor{Conn: conn, door: d, since: time.Now()}
+	v := &visitor{Conn: conn, door: d, until: time.Now().Add(toSpeak)}
 	d.mu.Lock()
 	d.strangers = append(d.strangers, v)
 	d.mu.Unlock()
@@ -61,8 +67,9 @@ func (d *Door) full() bool {
 func (d *Door) dispensable() *visitor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := time.Now()
 	for _, v := range d.strangers {
-		if v.awaited && time.Since(v.since) >= grace {
+		if v.awaited && now.After(v.until) && !v.speaks(now) {
 			return v
 		}
 	}
@@ -91,22 +98,60 @@ func enter(r *http.Request) bool {
 type visitor struct {
 	net.Conn
 	door    *Door
-	since   time.Time
-	awaited bool // the server waits for what it sends
-	known   bool // it has shown the token
+	until   time.Time // it may stay
+	spoken  bool      // it has sent something
+	awaited bool      // the server waits for what it sends
+	known   bool      // it has shown the token
 	left    bool
 }
 
 func (v *visitor) Read(p []byte) (int, error) {
-	v.await(true)
-	defer v.await(false)
-	return v.Conn.Read(p)
+	v.door.mu.Lock()
+	v.awaited = true
+	v.door.mu.Unlock()
+	n, err := v.Conn.Read(p)
+	v.door.mu.Lock()
+	v.awaited = false
+	if n > 0 {
+		v.speak(time.Now())
+	}
+	v.door.mu.Unlock()
+	return n, err
 }
 
-func (v *visitor) await(awaited bool) {
-	v.door.mu.Lock()
-	defer v.door.mu.Unlock()
-	v.awaited = awaited
+// speak gives who has sent something for the first time longer to stay. The door
+// is locked.
+func (v *visitor) speak(now time.Time) {
+	if !v.spoken {
+		v.spoken, v.until = true, now.Add(toShow)
+	}
+}
+
+// speaks reports whether v has just sent its first words, which the server has
+// not come to read yet. The door is locked.
+func (v *visitor) speaks(now time.Time) bool {
+	if v.spoken || !unread(v.Conn) {
+		return false
+	}
+	v.speak(now)
+	return true
+}
+
+// unread reports whether there is something to be read from a connection now.
+func unread(conn net.Conn) (some bool) {
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		some = err == nil && n > 0
+	})
+	return some
 }
 
 func (v *visitor) enter() bool {

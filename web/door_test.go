@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,71 @@ func TestStrangersDoNotBlockTheDoor(t *testing.T) {
 	}
 	if strangers, known := door.count(); strangers > 8 || known != 1 {
 		t.Errorf("%d strangers and %d known are in", strangers, known)
+	}
+}
+
+// Who has begun to speak has the time to end, as one whose handshake takes two
+// ways across the world, whatever crowd comes meanwhile.
+func TestCrowdDoesNotInterrupt(t *testing.T) {
+	door, _ := openDoor(t, 8, 2)
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", door.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	slow := dial()
+	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n")
+	for range 40 {
+		dial()
+	}
+	time.Sleep(3 * toSpeak)
+	fmt.Fprint(slow, "Authorization: Bearer secret\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(slow), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Error(response.Status)
+	}
+}
+
+// Words that the server has not come to read yet are words.
+func TestUnreadWordsCount(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	door := &Door{Listener: l, Strangers: 8, Known: 2}
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	conn, err := door.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	v := conn.(*visitor)
+	v.awaited, v.until = true, time.Now().Add(-time.Hour)
+	if door.dispensable() != v {
+		t.Error("who says nothing stays")
+	}
+	fmt.Fprint(c, "GET")
+	for deadline := time.Now().Add(time.Minute); !unread(v.Conn); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing arrives")
+		}
+	}
+	if door.dispensable() != nil {
+		t.Error("who has spoken has to leave")
+	}
+	if v.until = time.Now().Add(-time.Hour); door.dispensable() != v {
+		t.Error("who only began to speak stays for ever")
 	}
 }
 

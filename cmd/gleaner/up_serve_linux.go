@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,15 +31,26 @@ type serving struct {
 	servers []*http.Server
 	names   []string
 	ready   <-chan struct{} // closed when there is something to tell; who asks before waits
+	closed  context.Context
+	stop    context.CancelFunc
+	all     sync.WaitGroup // those that serve
 	log     *slog.Logger
 	failed  chan<- error
+}
+
+func newServing(ready <-chan struct{}, log *slog.Logger, failed chan<- error) *serving {
+	s := &serving{ready: ready, log: log, failed: failed}
+	s.closed, s.stop = context.WithCancel(context.Background())
+	return s
 }
 
 func (s *serving) where() string { return strings.Join(s.names, ", ") }
 
 // close lets requests that are under way end, but not for long: one that
-// follows a task's output has no end of its own.
+// follows a task's output has no end of its own. When it returns, nobody
+// listens any more, and the socket is gone.
 func (s *serving) close() {
+	s.stop()
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
 	for _, server := range s.servers {
@@ -46,12 +58,13 @@ func (s *serving) close() {
 			server.Close()
 		}
 	}
+	s.all.Wait()
 }
 
 // serve offers the API on a socket in the data directory, which the directory's
 // permissions guard, and on the network, guarded by the token.
 func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
-	s := &serving{ready: u.shown.Resumed(), log: u.log, failed: failed}
+	s := newServing(u.shown.Resumed(), u.log, failed)
 	var network net.Listener
 	var secure *tls.Config
 	var guard *web.Guard
@@ -95,12 +108,17 @@ func (s *serving) start(server *http.Server, l net.Listener, name string) {
 	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes = 5*time.Second, 30*time.Second, time.Minute, 1<<16
 	server.ErrorLog = log.New(ownFaults{s.log}, "", 0)
 	s.servers, s.names = append(s.servers, server), append(s.names, name)
-	go func() {
-		<-s.ready
+	s.all.Go(func() {
+		select {
+		case <-s.ready:
+		case <-s.closed.Done():
+			l.Close()
+			return
+		}
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", name, err)
 		}
-	}()
+	})
 }
 
 // ownFaults lets through what a server complains of that is our fault. What

@@ -2,13 +2,17 @@ package dilation
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
 // A job that computes is told from one that sleeps, by every method, on real
-// processes that share one core.
+// processes that share one core. What was measured is judged only if nobody else
+// used the machine meanwhile.
 func TestProfilesOfRealProcesses(t *testing.T) {
+	var wrong []string
 	b := &Bench{Cores: 1, Std: func(kind string, _ int64) []string {
 		if kind == "cpu" {
 			return []string{"sh", "-c", "while :; do :; done"}
@@ -27,8 +31,11 @@ func TestProfilesOfRealProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if busy.Load[0].Share <= idle.Load[0].Share || busy.Alone <= 0 || busy.Rounds != 1 {
-			t.Errorf("%s: computing loads %+v, sleeping %+v", method, busy.Load, idle.Load)
+		if busy.Alone <= 0 || busy.Rounds != 1 {
+			t.Errorf("%s: %+v", method, busy)
+		}
+		if busy.Load[0].Share <= idle.Load[0].Share {
+			wrong = append(wrong, fmt.Sprintf("%s: computing loads %+v, sleeping %+v", method, busy.Load, idle.Load))
 		}
 		if err := b.Machine().Check(busy.Vector()); err != nil {
 			t.Errorf("%s: %v", method, err)
@@ -42,10 +49,16 @@ func TestProfilesOfRealProcesses(t *testing.T) {
 		t.Errorf("identical: %+v", p)
 	}
 	if p.Told != "" && p.Load[0].Share < *p.Other {
-		t.Errorf("the kernel saw it on a core for %.2f of its time, yet the lower root %v was taken", p.CPU, p.Load)
+		wrong = append(wrong, fmt.Sprintf("the kernel saw it on a core for %.2f of its time, yet the lower root %v was taken", p.CPU, p.Load))
 	}
 	var failed *exec.ExitError
 	if _, err := b.Profile(t.Context(), []string{"false"}, ProfileOptions{Method: Probe, Least: 1, Most: 1}); !errors.As(err, &failed) {
 		t.Errorf("a command that fails: %v", err)
+	}
+	if len(wrong) > 0 && b.Disturbed > 0 {
+		t.Skipf("others used this machine in %d of %d measurements: %s", b.Disturbed, b.Rounds, strings.Join(wrong, "; "))
+	}
+	for _, w := range wrong {
+		t.Error(w)
 	}
 }
