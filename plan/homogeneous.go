@@ -10,7 +10,8 @@ import (
 // Homogeneous is what scaling out costs: every dataset on one kind of unit, no
 // caches, and every server that holds data a building block with all slots of
 // the unit's bus filled with it (Section 5.2). Tasks without local data run
-// on servers without units.
+// on servers without units. It is only compared with, so that a thousandth
+// of its cost is near enough.
 func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
@@ -19,11 +20,16 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	for d := range arch {
 		arch[d] = Choice{unit, NoCache}
 	}
-	p, err := Fixed(in, o, arch) // which splits the time of a job
-	if err != nil {
-		return Plan{}, err
+	o.Gap = max(o.Gap, 1e-3)
+	out := Plan{Needs: NeedsOf(in, arch, nil), Space: 1}
+	if in.SLA.Job != nil {
+		p, err := Fixed(in, o, arch) // which splits the time of the job
+		if err != nil {
+			return Plan{}, err
+		}
+		out.Needs, out.Packed, out.Stopped = p.Needs, p.Packed, p.Stopped
 	}
-	needs := p.Needs
+	needs := out.Needs
 	plain, blocks := needs, needs
 	plain.Tiers, plain.Roles, blocks.Roles = nil, nil, nil
 	for _, r := range needs.Roles {
@@ -33,7 +39,6 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 			plain.Roles = append(plain.Roles, r)
 		}
 	}
-	out := Plan{Needs: needs, Packed: p.Packed, Space: 1, Stopped: p.Stopped}
 	for _, kind := range []struct {
 		needs Needs
 		in    Input
