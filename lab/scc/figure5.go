@@ -43,6 +43,9 @@ func (b *bench) figure5() error {
 			if app.name == "terasort" {
 				c = sortPublished()
 			}
+			for i := range c.Servers {
+				c.Servers[i].Shares = nil // spread evenly over what is there, as in the paper
+			}
 			alt.change(&c)
 			b.simulate(&t, in, app.name, alt, c)
 		}
@@ -121,8 +124,18 @@ func photoAlternatives() []alternative {
 	return []alternative{
 		{"Alt1", "a core less for the web server", "misses", func(c *check.Config) { server(c, "", "photoupload").CPUs-- }},
 		{"Alt2", "thumbnails on a 15K disk", "misses", func(c *check.Config) { put(c, server(c, "thumbnails", ""), "thumbnails", "15KDisk", 1) }},
-		{"Alt3", "a photo disk less", "misses", func(c *check.Config) { put(c, server(c, "photos", ""), "photos", "15KDisk", 3) }},
-		{"Alt4", "thumbnails on two 7.2K disks", "misses", func(c *check.Config) { put(c, server(c, "thumbnails", ""), "thumbnails", "7.2KDisk", 2) }},
+		{"Alt3", "a photo disk less", "misses", func(c *check.Config) {
+			s := server(c, "photos", "")
+			put(c, s, "photos", "15KDisk", s.Datasets["photos"]["15KDisk"]-1)
+		}},
+		{"Alt4", "thumbnails on two 7.2K disks", "misses", func(c *check.Config) {
+			s, photos := server(c, "thumbnails", ""), server(c, "photos", "")
+			if s != photos { // a photo disk makes room for the second
+				put(c, s, "photos", "15KDisk", s.Datasets["photos"]["15KDisk"]-1)
+				put(c, photos, "photos", "15KDisk", photos.Datasets["photos"]["15KDisk"]+1)
+			}
+			put(c, s, "thumbnails", "7.2KDisk", 2)
+		}},
 	}
 }
 

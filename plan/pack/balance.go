@@ -13,6 +13,9 @@ const (
 // else, and so on. Cost and purchases stay as they are.
 func (t *tree) balance() {
 	groups := t.merged()
+	if t.covers(groups, t.taken) {
+		t.best = slices.Clone(groups)
+	}
 	b := newBalance(t, groups)
 	if b == nil {
 		return
