@@ -28,9 +28,9 @@ func (t *tree) dives(at terms, rel relaxation) {
 // decide takes, choice by choice, the option that the relaxation takes most,
 // and at once all that it takes nearly whole.
 func (t *tree) decide(at terms, rel relaxation) (terms, relaxation) {
-	for !t.stop() {
+	for range t.p.Choices { // each round decides one; what is still open then is not whole for want of servers
 		cuts := t.undecided(at, rel)
-		if len(cuts) == 0 {
+		if len(cuts) == 0 || t.stop() {
 			break
 		}
 		slices.SortStableFunc(cuts, func(a, b cut) int { return cmp.Compare(b.whole, a.whole) })
