@@ -135,13 +135,8 @@ func (s *search) push(r region) {
 // the region where that plan costs more.
 func (s *search) explore(r region) error {
 	needs := needsOf(s.in, r.open, r.most)
-	got, err := s.host(needs)
-	var unfit *pack.UnfitError
-	if errors.As(err, &unfit) {
-		s.keep(unfit)
-		return nil
-	}
-	if err != nil {
+	got, fits, err := s.host(needs)
+	if !fits {
 		return err
 	}
 	r.bound = max(r.bound, got.bound)
@@ -162,10 +157,7 @@ func (s *search) explore(r region) error {
 		s.part(r, arch)
 		return nil
 	}
-	if err := s.split(r, needs, arch); err != nil {
-		return err
-	}
-	return nil
+	return s.split(r, needs, arch)
 }
 
 // keep remembers what was short where it came closest.
@@ -177,13 +169,8 @@ func (s *search) keep(e *pack.UnfitError) {
 
 // try packs needs of one architecture, at one split of a job's time.
 func (s *search) try(needs Needs) error {
-	got, err := s.host(needs)
-	var unfit *pack.UnfitError
-	if errors.As(err, &unfit) {
-		s.keep(unfit)
-		return nil
-	}
-	if err != nil {
+	got, fits, err := s.host(needs)
+	if !fits {
 		return err
 	}
 	return s.offer(needs, got)
@@ -265,16 +252,22 @@ type hosted struct {
 	cost, bound float64
 }
 
-// host fills servers for needs, remembering what was packed before.
-func (s *search) host(needs Needs) (hosted, error) {
+// host fills servers for needs, remembering what was packed before, and says
+// whether they fit any.
+func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
 	out := hosted{arch: make(Architecture, len(needs.Open))}
 	for d, open := range needs.Open {
 		out.arch[d] = open[0]
 	}
 	for _, part := range needs.parts(s.o.Colocate) {
 		got := s.remember(part.Problem(s.in))
+		var unfit *pack.UnfitError
+		if errors.As(got.err, &unfit) {
+			s.keep(unfit)
+			return hosted{}, false, nil
+		}
 		if got.err != nil {
-			return hosted{}, got.err
+			return hosted{}, false, got.err
 		}
 		out.parts = append(out.parts, got)
 		out.cost += got.Cost
@@ -284,7 +277,7 @@ func (s *search) host(needs Needs) (hosted, error) {
 			out.arch[d] = needs.Open[d][got.Taken[k]]
 		}
 	}
-	return out, nil
+	return out, true, nil
 }
 
 // remember packs a problem, or tells how it was packed before.
