@@ -201,6 +201,9 @@ func (u *upped) sayHarvestable() {
 	if harvest.Guarded(u.policy) {
 		now, because = harvestable(size, u.world.Last().Primary, u.reserve, u.world.Isolated())
 	}
+	if now.CPU == 0 || now.Memory == 0 { // a task needs both
+		now = cluster.Resources{}
+	}
 	u.log.Info("can be harvested now", "room", now.String(), "because", because)
 }
 
