@@ -77,12 +77,12 @@ type relaxation struct {
 	tried  bool      // whether a proof was tried
 }
 
-func newMaster(p *Problem, stop func() bool) (*master, error) {
+func newMaster(p *Problem) (*master, error) {
 	ss, err := shapes(p)
 	if err != nil {
 		return nil, err
 	}
-	m := &master{p: p, shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: maxServers, stop: stop}
+	m := &master{p: p, shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: maxServers}
 	for _, s := range ss {
 		m.scale = max(m.scale, s.cost)
 		m.cheapest = min(m.cheapest, s.cost)
@@ -136,7 +136,6 @@ func (m *master) learn(shape int, f filling) bool {
 // mixed with those of the best bound so far, which lie near the end.
 func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxation {
 	lp := m.program(t, done)
-	wanted := m.wanted(t)
 	spent := costOf(done)
 	rel := relaxation{bound: math.Inf(-1)}
 	try := func(dual []float64, budget int) {
@@ -144,14 +143,13 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 			rel.bound, rel.dual = bound, dual
 		}
 	}
-	for built := 0; ; {
-		for ; built < len(m.cols); built++ {
-			lp.add(m.cols[built].cost, m.row(m.cols[built], t, wanted))
-		}
+	for {
+		lp.extend()
+		built := len(m.cols)
 		lp.minimise()
 		rel.cost = spent + lp.objective()
 		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
-		dual := lp.prices(1)
+		dual := lp.duals(1)
 		if rel.dual != nil {
 			mixed := make([]float64, len(dual))
 			axpy(1-mix, dual, mixed)
@@ -170,7 +168,7 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 		if rel.cost < goal+loss {
 			break
 		}
-		try(lp.prices((rel.cost-spent)/(goal+loss-spent)), budget)
+		try(lp.duals((rel.cost-spent)/(goal+loss-spent)), budget)
 		if len(m.cols) == built || m.stop() {
 			rel.tried = true
 			break
@@ -184,11 +182,17 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 const mix = 0.6
 
 // read takes the amounts out of the linear program.
-func (m *master) read(lp *simplex, rel *relaxation) {
-	values := lp.values()
-	rel.takes, rel.x = values[:len(m.options)], values[len(m.options):]
+func (m *master) read(lp *program, rel *relaxation) {
+	rel.takes, rel.x = make([]float64, len(m.options)), make([]float64, len(m.cols))
+	for k, x := range lp.values() {
+		if k < len(lp.options) {
+			rel.takes[lp.options[k]] = x
+		} else {
+			rel.x[lp.cols[k-len(lp.options)]] = x
+		}
+	}
 	lacking := lp.lacking()
-	rows := len(m.p.Loads) + len(m.p.Choices)
+	rows := len(lp.loads) + len(m.p.Choices)
 	for r, y := range lacking {
 		if r < rows {
 			rel.broken = max(rel.broken, y/(1+math.Abs(lp.right[r])))
@@ -202,10 +206,7 @@ func (m *master) read(lp *simplex, rel *relaxation) {
 // estimate is the cost of the linear program over the fillings known.
 func (m *master) estimate(t terms) float64 {
 	lp := m.program(t, nil)
-	wanted := m.wanted(t)
-	for _, c := range m.cols {
-		lp.add(c.cost, m.row(c, t, wanted))
-	}
+	lp.extend()
 	lp.minimise()
 	return lp.objective()
 }
@@ -222,17 +223,35 @@ func (m *master) rest(i int, done []stock) float64 {
 	return left
 }
 
-// program sets up the rows of a node: loads to cover, choices, then rules, the
-// latter turned into covering rows. The first columns are the options.
-func (m *master) program(t terms, done []stock) *simplex {
+// A program is the linear program of a node. Its rows are the loads that are
+// wanted, all choices, then rules, the latter turned into covering rows. Its
+// columns are the options that are open and those of the master's fillings that
+// hold nothing but what is wanted.
+type program struct {
+	*simplex
+	m       *master
+	terms   terms
+	wanted  []bool
+	loads   []int // of the first rows
+	options []int // of the first columns
+	cols    []int // of the others
+	seen    int   // fillings of the master that were looked at
+}
+
+func (m *master) program(t terms, done []stock) *program {
+	out := &program{m: m, terms: t, wanted: m.wanted(t)}
 	var right, short []float64
 	for i, l := range m.p.Loads {
+		if !out.wanted[i] {
+			continue
+		}
 		left := m.rest(i, done)
 		if m.always[i] {
 			left = max(0, left)
 		} else {
 			left -= l.Amount // which the option demands
 		}
+		out.loads = append(out.loads, i)
 		right = append(right, m.sign[i]*left)
 		short = append(short, m.price(i)*m.penalty)
 	}
@@ -248,20 +267,79 @@ func (m *master) program(t terms, done []stock) *simplex {
 		right = append(right, r.sign()*k)
 		short = append(short, r.penalty(m.penalty*m.fine))
 	}
-	lp := newSimplex(right, short, make([]float64, len(right)))
-	for k, choice := range m.p.Choices {
-		for o := range choice.Options {
-			col := make([]float64, len(right))
-			if at := m.first[k] + o; !m.banned(t, at) {
-				col[len(m.p.Loads)+k] = 1
-				for _, i := range m.options[at] {
-					col[i] = -m.sign[i] * m.p.Loads[i].Amount
-				}
+	out.simplex = newSimplex(right, short, make([]float64, len(right)))
+	row := make([]int, len(m.p.Loads))
+	for r, i := range out.loads {
+		row[i] = r
+	}
+	for k := range m.p.Choices {
+		for o := m.first[k]; o < m.first[k+1]; o++ {
+			if m.banned(t, o) {
+				continue
 			}
-			lp.add(0, col)
+			col := make([]float64, len(right))
+			col[len(out.loads)+k] = 1
+			for _, i := range m.options[o] {
+				col[row[i]] = -m.sign[i] * m.p.Loads[i].Amount
+			}
+			out.options = append(out.options, o)
+			out.add(0, col)
 		}
 	}
-	return lp
+	return out
+}
+
+// extend adds the fillings that the master has learned since.
+func (g *program) extend() {
+	for ; g.seen < len(g.m.cols); g.seen++ {
+		c := g.m.cols[g.seen]
+		if col, ok := g.row(c); ok {
+			g.cols = append(g.cols, g.seen)
+			g.add(c.cost, col)
+		}
+	}
+}
+
+// row gives the coefficients of a filling, and says whether all that it holds
+// is wanted.
+func (g *program) row(c column) ([]float64, bool) {
+	for i, y := range c.y {
+		if y > 0 && !g.wanted[i] {
+			return nil, false
+		}
+	}
+	out := make([]float64, g.simplex.m)
+	for r, i := range g.loads {
+		out[r] = g.m.sign[i] * c.y[i]
+	}
+	first := len(g.loads) + len(g.m.p.Choices)
+	for k, r := range g.terms.rules {
+		out[first+k] = r.sign() * r.of(c)
+	}
+	return out, true
+}
+
+// duals are those of all loads, choices and rules, shrunk; what is not wanted
+// is worth nothing.
+func (g *program) duals(shrink float64) []float64 {
+	out := make([]float64, len(g.m.p.Loads))
+	prices := g.prices(shrink)
+	for r, i := range g.loads {
+		out[i] = prices[r]
+	}
+	return append(out, prices[len(g.loads):]...)
+}
+
+// worth is what all that must be covered is worth at duals, but for choices.
+func (g *program) worth(dual []float64) float64 {
+	sum := 0.0
+	for r, i := range g.loads {
+		sum += dual[i] * g.right[r]
+	}
+	for k := range g.terms.rules {
+		sum += dual[len(g.m.p.Loads)+len(g.m.p.Choices)+k] * g.right[len(g.loads)+len(g.m.p.Choices)+k]
+	}
+	return sum
 }
 
 func (m *master) banned(t terms, option int) bool { return t.banned != nil && t.banned[option] }
@@ -288,35 +366,12 @@ func (m *master) price(i int) float64 {
 	return m.dear[i]
 }
 
-// row gives the coefficients of a column, or none if it holds what is not wanted.
-func (m *master) row(c column, t terms, wanted []bool) []float64 {
-	n := len(m.p.Loads) + len(m.p.Choices)
-	for i, y := range c.y {
-		if y > 0 && !wanted[i] {
-			return make([]float64, n+len(t.rules))
-		}
-	}
-	out := make([]float64, n, n+len(t.rules))
-	for i, y := range c.y {
-		out[i] = m.sign[i] * y
-	}
-	for _, r := range t.rules {
-		out = append(out, r.sign()*r.of(c))
-	}
-	return out
-}
-
 // prove gives a lower bound of the linear program over all fillings, known or
 // not: duals price what is to be covered, and no filling is worth much more
 // than it costs at them. Fillings that are, it learns. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *simplex, dual []float64, t terms, done []stock, budget int) float64 {
-	bound, loads := 0.0, len(m.p.Loads)
-	for r, d := range dual {
-		if r < loads || r >= loads+len(m.p.Choices) {
-			bound += d * lp.right[r]
-		}
-	}
+func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) float64 {
+	bound := lp.worth(dual)
 	for k := range m.p.Choices {
 		bound += m.cheapestOption(t, k, dual)
 	}
