@@ -19,7 +19,7 @@ import (
 // What the external solver has proven bounds what the built-in engine may say.
 // GLEANER_LONG=1 compares more, and gives the solver longer.
 func TestBuiltInEngineAgrees(t *testing.T) {
-	problems, limit := 4, time.Second
+	problems, limit := 12, time.Second
 	if os.Getenv("GLEANER_LONG") != "" {
 		problems, limit = 200, 20*time.Second
 	}

@@ -38,10 +38,13 @@ func costOf(stocks []stock) float64 {
 	return sum
 }
 
-// A node's terms are what it demands: rules, and options that are out.
+// A node's terms are what it demands: rules, and options that are out. Of the
+// fillings found up to some time it looks only at the useful ones.
 type terms struct {
 	rules  []rule
 	banned []bool // by option, counted through all choices
+	useful []int  // columns of the master, of those before
+	before int
 }
 
 // A master is the linear program over fillings of one problem, with the
@@ -60,7 +63,7 @@ type master struct {
 	cheapest float64   // bare server
 	most     float64   // no solution of interest has more servers
 	cols     []column
-	known    map[string]bool
+	known    map[string]int // columns by what they hold
 	work     int // boxes looked into
 	stop     func() bool
 }
@@ -82,7 +85,7 @@ func newMaster(p *Problem) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{p: p, shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: maxServers}
+	m := &master{p: p, shapes: ss, known: map[string]int{}, cheapest: math.Inf(1), most: maxServers}
 	for _, s := range ss {
 		m.scale = max(m.scale, s.cost)
 		m.cheapest = min(m.cheapest, s.cost)
@@ -109,8 +112,8 @@ func newMaster(p *Problem) (*master, error) {
 // maxServers is more than any solution has.
 const maxServers = 1e9
 
-// learn adds a column unless it is known.
-func (m *master) learn(shape int, f filling) bool {
+// learn adds a column unless it is known, and gives its place.
+func (m *master) learn(shape int, f filling) int {
 	key := []byte{byte(shape), byte(shape >> 8)}
 	for _, n := range f.v {
 		key = binary.AppendVarint(key, int64(n))
@@ -118,12 +121,13 @@ func (m *master) learn(shape int, f filling) bool {
 	for _, y := range f.y {
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(y))
 	}
-	if m.known[string(key)] {
-		return false
+	k, known := m.known[string(key)]
+	if !known {
+		k = len(m.cols)
+		m.known[string(key)] = k
+		m.cols = append(m.cols, column{shape, f, m.shapes[shape].costOf(f.v)})
 	}
-	m.known[string(key)] = true
-	m.cols = append(m.cols, column{shape, f, m.shapes[shape].costOf(f.v)})
-	return true
+	return k
 }
 
 // relax solves the linear program of a node by column generation: its terms
@@ -138,14 +142,18 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	lp := m.program(t, done)
 	spent := costOf(done)
 	rel := relaxation{bound: math.Inf(-1)}
+	lp.extend()
+	fresh := false // fillings were found that improve
 	try := func(dual []float64, budget int) {
-		if bound := spent + m.prove(lp, dual, t, done, budget); bound > rel.bound {
-			rel.bound, rel.dual = bound, dual
+		bound, found := m.prove(lp, dual, t, done, budget)
+		if spent+bound > rel.bound {
+			rel.bound, rel.dual = spent+bound, dual
+		}
+		for _, k := range found {
+			fresh = lp.take(k) || fresh
 		}
 	}
-	for {
-		lp.extend()
-		built := len(m.cols)
+	for ; ; fresh = false {
 		lp.minimise()
 		rel.cost = spent + lp.objective()
 		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
@@ -156,20 +164,20 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 			axpy(mix, rel.dual, mixed)
 			try(mixed, findBudget)
 		}
-		if len(m.cols) == built {
+		if !fresh {
 			try(dual, findBudget)
 		}
 		if rel.bound >= goal || m.stop() {
 			break
 		}
-		if len(m.cols) > built {
+		if fresh {
 			continue
 		}
 		if rel.cost < goal+loss {
 			break
 		}
 		try(lp.duals((rel.cost-spent)/(goal+loss-spent)), budget)
-		if len(m.cols) == built || m.stop() {
+		if !fresh || m.stop() {
 			rel.tried = true
 			break
 		}
@@ -235,11 +243,11 @@ type program struct {
 	loads   []int // of the first rows
 	options []int // of the first columns
 	cols    []int // of the others
-	seen    int   // fillings of the master that were looked at
+	has     map[int]bool
 }
 
 func (m *master) program(t terms, done []stock) *program {
-	out := &program{m: m, terms: t, wanted: m.wanted(t)}
+	out := &program{m: m, terms: t, wanted: m.wanted(t), has: map[int]bool{}}
 	var right, short []float64
 	for i, l := range m.p.Loads {
 		if !out.wanted[i] {
@@ -289,25 +297,68 @@ func (m *master) program(t terms, done []stock) *program {
 	return out
 }
 
-// extend adds the fillings that the master has learned since.
+// extend adds the fillings that are useful, and those learned since.
 func (g *program) extend() {
-	for ; g.seen < len(g.m.cols); g.seen++ {
-		c := g.m.cols[g.seen]
-		if col, ok := g.row(c); ok {
-			g.cols = append(g.cols, g.seen)
-			g.add(c.cost, col)
-		}
+	for _, k := range g.terms.useful {
+		g.take(k)
+	}
+	for k := g.terms.before; k < len(g.m.cols); k++ {
+		g.take(k)
 	}
 }
 
-// row gives the coefficients of a filling, and says whether all that it holds
-// is wanted.
-func (g *program) row(c column) ([]float64, bool) {
-	for i, y := range c.y {
-		if y > 0 && !g.wanted[i] {
-			return nil, false
+// take adds a filling, unless it is there or holds what is not wanted.
+func (g *program) take(k int) bool {
+	c := g.m.cols[k]
+	if g.has[k] || !g.m.holdsOnly(c, g.wanted) {
+		return false
+	}
+	g.has[k] = true
+	g.cols = append(g.cols, k)
+	g.add(c.cost, g.row(c))
+	return true
+}
+
+// filter leaves out the fillings that no solution below a cost uses: each
+// would add its reduced cost to the bound.
+func (m *master) filter(t terms, rel relaxation, cost float64) terms {
+	var useful []int
+	wanted := m.wanted(t)
+	for k, c := range m.cols {
+		if m.holdsOnly(c, wanted) && rel.bound+m.reduced(c, t, rel.dual) < cost {
+			useful = append(useful, k)
 		}
 	}
+	t.useful, t.before = useful, len(m.cols)
+	return t
+}
+
+// reduced is what a filling costs beyond what it is worth at duals.
+func (m *master) reduced(c column, t terms, dual []float64) float64 {
+	cost := c.cost
+	for i, y := range c.y {
+		if y != 0 {
+			cost -= m.sign[i] * y * dual[i]
+		}
+	}
+	for k, r := range t.rules {
+		cost -= r.sign() * r.of(c) * dual[len(m.p.Loads)+len(m.p.Choices)+k]
+	}
+	return cost
+}
+
+// holdsOnly says whether a filling holds nothing but what is wanted.
+func (m *master) holdsOnly(c column, wanted []bool) bool {
+	for i, y := range c.y {
+		if y > 0 && !wanted[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// row gives the coefficients of a filling.
+func (g *program) row(c column) []float64 {
 	out := make([]float64, g.simplex.m)
 	for r, i := range g.loads {
 		out[r] = g.m.sign[i] * c.y[i]
@@ -316,7 +367,7 @@ func (g *program) row(c column) ([]float64, bool) {
 	for k, r := range g.terms.rules {
 		out[first+k] = r.sign() * r.of(c)
 	}
-	return out, true
+	return out
 }
 
 // duals are those of all loads, choices and rules, shrunk; what is not wanted
@@ -368,10 +419,10 @@ func (m *master) price(i int) float64 {
 
 // prove gives a lower bound of the linear program over all fillings, known or
 // not: duals price what is to be covered, and no filling is worth much more
-// than it costs at them. Fillings that are, it learns. The bound
+// than it costs at them. Fillings that are, it finds. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) float64 {
-	bound := lp.worth(dual)
+func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) (bound float64, found []int) {
+	bound = lp.worth(dual)
 	for k := range m.p.Choices {
 		bound += m.cheapestOption(t, k, dual)
 	}
@@ -384,12 +435,12 @@ func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budge
 		excess = max(excess, f.run()-cost)
 		m.work += budget - max(0, f.budget)
 		for _, v := range append(f.finds[max(0, len(f.finds)-3):], f.also...) {
-			m.learn(k, v)
+			found = append(found, m.learn(k, v))
 		}
 	}
 	// A solution of n servers costs at least bound - n excess, and at least n
 	// times the cheapest server.
-	return max(bound-excess*m.most, bound/(1+excess/m.cheapest))
+	return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), found
 }
 
 // cheapestOption is what the cheapest option of a choice costs at these duals.

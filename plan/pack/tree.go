@@ -11,7 +11,7 @@ const (
 	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
 	workPerNode = 150  // boxes of pricing that the average node may take
-	workAtRoot  = 30_000
+	workAtRoot  = 2 * proveBudget
 )
 
 // A tree is the branch and price search of one problem.
@@ -247,7 +247,7 @@ func (t *tree) expand(n *node) {
 			t.leave(n)
 			return
 		}
-		n.terms = t.narrow(n.terms, rel)
+		n.terms = t.filter(t.narrow(n.terms, rel), rel, t.goal())
 		if t.nodes == 1 || t.nodes%8 == 0 {
 			t.dives(n.terms, rel)
 		}
