@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -15,6 +16,12 @@ const (
 	leastBudget = 3_000
 	firstBudget = 25_000
 	proveBudget = 100_000
+)
+
+// Limits of the fillings that a node begins with.
+const (
+	usefulAtLeast = 100
+	usefulByRow   = 10
 )
 
 // A column is a filling as the master program sees it.
@@ -319,17 +326,26 @@ func (g *program) take(k int) bool {
 	return true
 }
 
-// filter leaves out the fillings that no solution below a cost uses: each
-// would add its reduced cost to the bound.
+// filter leaves out the fillings that no solution below a cost uses, for each
+// would add its reduced cost to the bound, and keeps the best of the others.
 func (m *master) filter(t terms, rel relaxation, cost float64) terms {
-	var useful []int
+	type candidate struct {
+		col     int
+		reduced float64
+	}
+	var all []candidate
 	wanted := m.wanted(t)
 	for k, c := range m.cols {
-		if m.holdsOnly(c, wanted) && rel.bound+m.reduced(c, t, rel.dual) < cost {
-			useful = append(useful, k)
+		if x := m.reduced(c, t, rel.dual); m.holdsOnly(c, wanted) && rel.bound+x < cost {
+			all = append(all, candidate{k, x})
 		}
 	}
-	t.useful, t.before = useful, len(m.cols)
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.reduced, b.reduced) })
+	rows := len(wanted) + len(t.rules)
+	t.useful, t.before = nil, len(m.cols)
+	for _, c := range all[:min(len(all), usefulAtLeast+usefulByRow*rows)] {
+		t.useful = append(t.useful, c.col)
+	}
 	return t
 }
 
