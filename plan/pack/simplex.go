@@ -56,10 +56,11 @@ func (s sparse) dot(v []float64) float64 {
 }
 
 const (
-	pivotTol  = 1e-9
-	refactor  = 60 // pivots
-	patience  = 40 // pivots without progress before Bland's rule
-	maxPivots = 20000
+	pivotTol   = 1e-9
+	refactor   = 60  // pivots
+	patience   = 40  // pivots without progress before Bland's rule
+	mostPivots = 500 // and so many more a row: beyond that rounding errors lead it in circles
+	rowPivots  = 30
 )
 
 func newSimplex(right, short, over []float64) *simplex {
@@ -134,7 +135,7 @@ func (lp *simplex) minimise() {
 func (lp *simplex) descend() {
 	stalled := 0
 	lp.price()
-	for range maxPivots {
+	for range mostPivots + rowPivots*lp.m {
 		enter, reduced := lp.entering(stalled > patience)
 		if enter < 0 {
 			return
