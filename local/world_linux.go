@@ -20,6 +20,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/local/cgroup"
+	"gleaner/local/proc"
 )
 
 // Options say how a World is run. Dir and Server must be given.
@@ -123,8 +124,8 @@ func (w *World) perReport() int {
 
 // measure finds out how large this machine is.
 func (w *World) measure() error {
-	memory, err := memorySize()
-	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory}
+	memory, err := proc.ReadMemory()
+	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory.Total}
 	return err
 }
 

@@ -11,9 +11,9 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/history"
-	"gleaner/history/machine"
 	"gleaner/input"
 	"gleaner/kv"
+	"gleaner/local/proc"
 )
 
 func newHistorySample() *cobra.Command {
@@ -68,7 +68,7 @@ type sampled struct {
 }
 
 func sampleMachine(cmd *cobra.Command, server cluster.ServerID, every time.Duration, count int) error {
-	meter, err := machine.Open()
+	meter, err := proc.Open()
 	if err != nil {
 		return err
 	}
