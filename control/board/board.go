@@ -189,7 +189,7 @@ func (b *Board) Action(a cluster.Action) error {
 	switch a.Kind {
 	case cluster.FinishJob:
 		if j := b.jobs[a.ID]; j != nil {
-			j.end(time.Now(), a.Reason)
+			j.end(time.Now(), a.Reason, a.Cancelled)
 		}
 	case cluster.DelayTask:
 		if j := b.jobs[a.Task.Job]; j != nil {
@@ -199,13 +199,13 @@ func (b *Board) Action(a cluster.Action) error {
 	return nil
 }
 
-func (j *Job) end(at time.Time, reason string) {
+func (j *Job) end(at time.Time, reason string, cancelled bool) {
 	j.Ended, j.Reason, j.State, j.Delayed = at, reason, Failed, nil
-	switch reason {
-	case "":
-		j.State = Finished
-	case "cancelled":
+	switch {
+	case cancelled:
 		j.State = Cancelled
+	case reason == "":
+		j.State = Finished
 	}
 }
 
@@ -232,7 +232,7 @@ func (b *Board) restore(p *cluster.PastJob) {
 		}
 	}
 	if !p.Ended.IsZero() {
-		j.end(p.Ended, p.Reason)
+		j.end(p.Ended, p.Reason, p.Cancelled)
 		for i := range j.Stages {
 			if p.Reason == "" {
 				j.Stages[i].Finished = j.Stages[i].Tasks

@@ -57,7 +57,7 @@ func TestBoard(t *testing.T) {
 	if j, _ := b.Job(7); len(j.Delayed) != 0 || len(j.Running) != 0 || j.Stages[0].Failures != 1 || j.Kills != 1 {
 		t.Errorf("after a start for which there was no room: %+v", j)
 	}
-	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled"}); err != nil {
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled", Cancelled: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := shown(b), "0 jobs, 0 running, 0 waiting, 0 blocked, 1 kills; held nothing; sort cancelled, map cancelled 0+1/3 1 failures"; got != want {
@@ -80,9 +80,9 @@ func TestBoardAfterARestart(t *testing.T) {
 	b := New(harvest.Reserve{})
 	for _, ev := range []cluster.Event{
 		{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{
-			{Job: job(1), Submitted: at, Started: at, Ended: at},
-			{Job: job(3), Submitted: at, Started: at, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
-			{Job: job(2), Submitted: at, Started: at, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
+			{Job: job(1), Submitted: at, Account: cluster.Account{Started: at}, Ended: at},
+			{Job: job(3), Submitted: at, Account: cluster.Account{Started: at}, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
+			{Job: job(2), Submitted: at, Account: cluster.Account{Started: at}, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
 				Runs: []cluster.Run{{Task: adopted, State: cluster.Running, Failures: 1}}},
 		}},
 		{At: at, Kind: cluster.TaskStarted, Task: adopted, Request: request},
