@@ -228,7 +228,7 @@ func (u *upped) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	u.shown.Reserve = u.reserve
-	u.shown.Machine = coresAndDisk(u.world.Machine().Size())
+	u.shown.Machine = coresAndDisk
 	learner, err := newLearner(ctx, u.world, u.history, u.log)
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ type shortages struct {
 // tell says that a part of gleaner has to wait, and why, or with nil that it
 // goes on. It may be called as often as the part tries.
 func (s *shortages) tell(of string, because error) {
-	if !s.shown.Short(of, because) {
+	now := time.Now()
+	if !s.shown.Short(now, of, because) {
 		return
 	}
 	s.mu.Lock()
@@ -64,9 +65,9 @@ func (s *shortages) tell(of string, because error) {
 	switch last, told := s.told[of]; {
 	case because == nil && told:
 		s.log.Info("there is room again", "goes on", of)
-	case because != nil && (!told || time.Since(last) > tellEvery):
+	case because != nil && (!told || now.Sub(last) > tellEvery):
 		s.log.Warn("no room: waiting", "waits", of, "because", because)
-		s.told[of] = time.Now()
+		s.told[of] = now
 	}
 }
 
