@@ -132,14 +132,7 @@ func keep(ctx context.Context, cmd *cobra.Command, samples []history.Sample) err
 		if len(samples) == 0 {
 			return nil
 		}
-		return s.Import(ctx, func(im *history.Import) error {
-			for _, sample := range samples {
-				if err := im.Add(ctx, sample); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return s.Append(ctx, samples...)
 	})
 }
 

@@ -124,8 +124,7 @@ func (d *diary) keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case page := <-d.pages:
-			err := d.store.Import(ctx, func(im *history.Import) error { return im.Add(ctx, page) })
-			if err != nil {
+			if err := d.store.Append(ctx, page); err != nil {
 				return err
 			}
 		}
