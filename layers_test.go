@@ -41,11 +41,12 @@ var mayImport = map[string][]string{
 	"sim":              {"cluster"},
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
+	"simulation":       {"cluster", "classify", "harvest", "placement", "dilation", "sim", "control"},
 	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "local", "control"},
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "simulation"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
 	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "lab", "web"},
+		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "simulation", "lab", "web"},
 }
 
 var everyone = []string{"input"}
