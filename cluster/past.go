@@ -54,6 +54,16 @@ type Run struct {
 	Reason   string    `json:"reason,omitempty"`   // of the last failure
 }
 
+// A Spent tells what a run of a task that has ended did with its time.
+type Spent struct {
+	Start time.Time
+	Took  time.Duration
+	CPU   time.Duration // on cores
+	// Waited and Stalled are how long it was held up for a core and for the
+	// disk; negative where the kernel does not tell.
+	Waited, Stalled time.Duration
+}
+
 // A RunState says whether a task still runs.
 type RunState uint8
 
