@@ -85,16 +85,16 @@ func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) 
 		return control.Run(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
 	}
 	ended := make(chan error, 5) // one for each of them
-	var rulers, keepers sync.WaitGroup
-	for _, rule := range []func(context.Context) error{loop, serve} {
-		rulers.Go(func() { ended <- rule(ctx) })
+	var active, keepers sync.WaitGroup // the active end before tasks are ended
+	for _, act := range []func(context.Context) error{loop, serve} {
+		active.Go(func() { ended <- act(ctx) })
 	}
 	for _, keep := range []func(context.Context) error{diary.keep, h.learner.keep, h.upkeep} {
 		keepers.Go(func() { ended <- keep(ctx) })
 	}
 	err := <-ended // whoever ends first ends all
 	stop()
-	rulers.Wait()
+	active.Wait()
 	h.endTasks()
 	within(parting, keepers.Wait) // a store that waits for room keeps them
 	if errors.Is(err, context.Canceled) {
