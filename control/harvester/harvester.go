@@ -84,7 +84,7 @@ func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) 
 	loop := func(ctx context.Context) error {
 		return control.Run(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
 	}
-	ended := make(chan error, 5) // one for each of them
+	ended := make(chan error, 5)       // one for each of them
 	var active, keepers sync.WaitGroup // the active end before tasks are ended
 	for _, act := range []func(context.Context) error{loop, serve} {
 		active.Go(func() { ended <- act(ctx) })
