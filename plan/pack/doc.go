@@ -9,6 +9,10 @@
 // will, so servers with the same purchases can all hold the mean of their
 // loads: only the number of servers with the same purchases must be whole.
 //
+//   - pool: the relaxation in which servers lend each other what they have. It is
+//     a few dozen rows however many options there are, finds the options of good
+//     solutions, and rules out those that cannot be in a better one. Most of them
+//     never reach the master.
 //   - master: the linear program over the fillings found so far and the options
 //     of all choices, and column generation. Each round searches every type of
 //     server for fillings that are worth more, at the duals, than they cost.
@@ -16,7 +20,8 @@
 //     branch and bound over whole numbers of purchases; box is the linear
 //     program of it. It is exact, so that where it finds nothing the duals are
 //     a lower bound; the bound is computed from them alone and holds whatever
-//     rounding errors the simplex made.
+//     rounding errors the simplex made. A node begins with the fillings that can be
+//     in a better solution; others come back when the search finds them again.
 //   - tree: branch and price. Branching is on options, and on sums that are
 //     linear in what is bought: servers in all, of a type, purchases of a kind.
 //     These change only what a filling's parts are worth. The last resort, which

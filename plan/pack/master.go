@@ -71,7 +71,7 @@ type master struct {
 	most     float64   // no solution of interest has more servers
 	cols     []column
 	known    map[string]int // columns by what they hold
-	work     int // boxes looked into
+	work     int            // boxes looked into
 	stop     func() bool
 }
 
