@@ -39,13 +39,14 @@ var mayImport = map[string][]string{
 	"curator":          {"kv"},
 	"fabric":           {"cluster", "kv", "placement", "curator"},
 	"sim":              {"cluster"},
+	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
 	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "local", "control"},
+		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
 	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "local", "control", "lab", "web"},
+		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "lab", "web"},
 }
 
 var everyone = []string{"input"}
