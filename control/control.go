@@ -10,13 +10,18 @@ import (
 	"gleaner/harvest"
 )
 
-// A World is a cluster, real or simulated.
+// A World is a cluster, real or simulated. What it promises is tested by worldtest.
 type World interface {
 	// Next waits for the next thing to happen. io.EOF says that nothing will
 	// happen any more. What the event points to stays as it is until the next call.
+	// A server joins before anything is said of it. Every server's use is reported
+	// again and again. Next ends with the error of its context.
 	Next(context.Context) (cluster.Event, error)
 	// Do begins to carry out an action. That it was carried out, or could not
-	// be, comes back as an event.
+	// be, comes back as an event: a start as task started, then one end, or as
+	// task not started; a kill as task killed, once, with its reason, unless the
+	// task ended before. To kill what does not run or to finish what has ended
+	// changes nothing. An error says that the world itself has failed.
 	Do(cluster.Action) error
 }
 
