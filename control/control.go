@@ -35,33 +35,34 @@ type Recorder interface {
 // A Brain decides: the core, and a guard for every server. It is a pure
 // machine too: the same events give the same actions.
 type Brain struct {
-	Core    *harvest.Core
-	Reserve harvest.Reserve
-	// Unguarded servers kill nobody for their primary (the policy stock).
-	Unguarded bool
+	core      *harvest.Core
+	reserve   harvest.Reserve
+	unguarded bool // servers kill nobody for their primary (the policy stock)
+	guards    map[cluster.ServerID]*harvest.Guard
+}
 
-	guards map[cluster.ServerID]*harvest.Guard
+// NewBrain gives a brain without servers, whose guards keep the reserve that
+// its core counts on.
+func NewBrain(o harvest.Options) *Brain {
+	return &Brain{core: harvest.New(o), reserve: o.Reserve, unguarded: !harvest.Guarded(o.Policy), guards: map[cluster.ServerID]*harvest.Guard{}}
 }
 
 // Step hands ev to those it concerns, guards first: what a primary needs back
 // does not wait for the core. Each action is given to do before the next is
 // decided on.
 func (b *Brain) Step(ev cluster.Event, do func(cluster.Action) error) error {
-	if !b.Unguarded {
+	if !b.unguarded {
 		if err := b.guard(ev, do); err != nil {
 			return err
 		}
 	}
-	return each(b.Core.Step(ev), do)
+	return each(b.core.Step(ev), do)
 }
 
 func (b *Brain) guard(ev cluster.Event, do func(cluster.Action) error) error {
 	switch ev.Kind {
 	case cluster.ServerJoined:
-		if b.guards == nil {
-			b.guards = map[cluster.ServerID]*harvest.Guard{}
-		}
-		b.guards[ev.Server.ID] = harvest.NewGuard(*ev.Server, b.Reserve)
+		b.guards[ev.Server.ID] = harvest.NewGuard(*ev.Server, b.reserve)
 	case cluster.ServerLeft:
 		delete(b.guards, ev.On)
 	case cluster.UseReported:

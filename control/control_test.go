@@ -54,8 +54,7 @@ func brain(t *testing.T, name string) *control.Brain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	core := harvest.New(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(2, 2))})
-	return &control.Brain{Core: core, Reserve: harvest.PaperReserve, Unguarded: !harvest.Guarded(policy)}
+	return control.NewBrain(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(2, 2))})
 }
 
 func TestAReplayDecidesAsTheRunDid(t *testing.T) {
@@ -106,9 +105,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add(`{"event":"job submitted","job":{"id":1,"name":"a","stages":[{"name":"m","tasks":2,"request":{"cpu":1000}}]}}`)
 	f.Add(`{"event":"task finished","task":{"job":1,"stage":"m","index":-1}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		policy, _ := harvest.PolicyNamed("history")
-		core := harvest.New(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(2, 2))})
-		_, _ = control.Replay("run.jsonl", strings.NewReader(text), &control.Brain{Core: core, Reserve: harvest.PaperReserve})
+		_, _ = control.Replay("run.jsonl", strings.NewReader(text), brain(t, "history"))
 	})
 }
 
@@ -160,10 +157,9 @@ func (r *referee) Do(a cluster.Action) error {
 
 func TestEveryPolicyKeepsTheRules(t *testing.T) {
 	for _, name := range harvest.PolicyNames() {
-		b := brain(t, name)
-		r := &referee{World: world(2), t: t, guarded: !b.Unguarded, running: map[cluster.TaskID]cluster.ServerID{},
+		r := &referee{World: world(2), t: t, guarded: name != "stock", running: map[cluster.TaskID]cluster.ServerID{},
 			held: map[cluster.ServerID]cluster.Resources{}, primary: map[cluster.ServerID]cluster.Resources{}, starts: map[cluster.JobID]int{}}
-		if err := control.Run(t.Context(), r, b, nil); err != nil {
+		if err := control.Run(t.Context(), r, brain(t, name), nil); err != nil {
 			t.Fatal(name, err)
 		}
 		res := r.Result()

@@ -260,8 +260,8 @@ func TestKillsBesideANoisyPrimary(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				core := harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 15 * time.Second})
-				if err := control.Run(t.Context(), p, &control.Brain{Core: core, Reserve: reserve}, nil); err != nil {
+				brain := control.NewBrain(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 15 * time.Second})
+				if err := control.Run(t.Context(), p, brain, nil); err != nil {
 					t.Fatal(err)
 				}
 				kills[glancing] = p.kills

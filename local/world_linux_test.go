@@ -110,8 +110,7 @@ func brain(t *testing.T, name string, machine cluster.Server) *control.Brain {
 		t.Fatal(err)
 	}
 	reserve := harvest.Reserve{Fixed: cluster.Resources{CPU: machine.CPU - 2*cluster.Core + 400, Memory: cluster.MB}}
-	core := harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 100 * time.Millisecond})
-	return &control.Brain{Core: core, Reserve: reserve}
+	return control.NewBrain(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: 100 * time.Millisecond})
 }
 
 func (s *stage) Event(ev cluster.Event) error {

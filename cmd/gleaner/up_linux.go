@@ -248,12 +248,8 @@ func (u *upped) run(ctx context.Context) error {
 		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
 	}
 	diary := newDiary(u.history, u.world.Machine(), u.log)
-	brain := &control.Brain{
-		Core: harvest.New(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
-			Choice: harvest.ByBoth, Machine: coresAndDisk}),
-		Reserve:   u.reserve,
-		Unguarded: !harvest.Guarded(u.policy),
-	}
+	brain := control.NewBrain(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
+		Choice: harvest.ByBoth, Machine: coresAndDisk})
 	var keepers sync.WaitGroup
 	for _, keep := range []func(context.Context) error{diary.keep, learner.keep, u.upkeep} {
 		keepers.Go(func() { failed <- keep(ctx) })

@@ -149,11 +149,7 @@ func (b *bench) play(ctx context.Context, s setting, jobs []arrival) (o outcome,
 // rule lets a policy rule the world while something is done.
 func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Policy, kept harvest.Reserve, do func(context.Context) error) (*journal, error) {
 	j := newJournal(world)
-	brain := &control.Brain{
-		Core:      harvest.New(harvest.Options{Policy: policy, Reserve: kept, Rand: rand.New(rand.NewPCG(1, 6)), Steady: b.size.steady()}),
-		Reserve:   kept,
-		Unguarded: !harvest.Guarded(policy),
-	}
+	brain := control.NewBrain(harvest.Options{Policy: policy, Reserve: kept, Rand: rand.New(rand.NewPCG(1, 6)), Steady: b.size.steady()})
 	ctx, stop := context.WithCancelCause(ctx)
 	loop := make(chan error, 1)
 	go func() {

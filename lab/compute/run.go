@@ -58,12 +58,8 @@ func (run Run) Do(ctx context.Context, d *datacenter.Datacenter, progress func(f
 		Arrivals: run.arrivals(d, window),
 		Slow:     slow(run.Machine),
 	})
-	brain := &control.Brain{
-		Core: harvest.New(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(run.Seed, 2)),
-			Choice: run.Choice, Machine: run.Machine}),
-		Reserve:   harvest.PaperReserve,
-		Unguarded: !harvest.Guarded(policy),
-	}
+	brain := control.NewBrain(harvest.Options{Policy: policy, Reserve: harvest.PaperReserve, Rand: rand.New(rand.NewPCG(run.Seed, 2)),
+		Choice: run.Choice, Machine: run.Machine})
 	err = control.Run(ctx, watched{world, window, progress}, brain, run.Record)
 	return world.Result(), err
 }
