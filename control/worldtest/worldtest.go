@@ -264,7 +264,7 @@ func brain() *control.Brain {
 		panic(err)
 	}
 	reserve := harvest.Reserve{Fixed: request, Step: request.CPU}
-	return &control.Brain{Core: harvest.New(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1))}), Reserve: reserve}
+	return control.NewBrain(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1))})
 }
 
 // A ruler stands between the loop and the world, and records.
