@@ -255,7 +255,9 @@ func (u *upped) run(ctx context.Context) error {
 		keepers.Go(func() { failed <- keep(ctx) })
 	}
 	loop := make(chan error, 1)
-	go func() { loop <- control.RunApart(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}}) }()
+	go func() {
+		loop <- control.RunApart(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}})
+	}()
 	select {
 	case err = <-failed:
 		stop()
