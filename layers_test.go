@@ -42,11 +42,12 @@ var mayImport = map[string][]string{
 	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
+	"simulation":       {"cluster", "classify", "harvest", "placement", "dilation", "sim", "sim/storage", "control"},
 	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control"},
+		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "simulation"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
 	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "lab", "web"},
+		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "simulation", "lab", "web"},
 }
 
 var everyone = []string{"input"}
@@ -113,6 +114,9 @@ func TestPlantedViolations(t *testing.T) {
 		{"classify/x.go", `import k "gleaner/history"; var _ k.Store`, "may not import gleaner/history"},
 		{"sim/x.go", `import _ "gleaner/local"`, "may not import gleaner/local"},
 		{"lab/x.go", `import _ "gleaner/cmd/gleaner"`, "may not import gleaner/cmd/gleaner"},
+		{"control/harvester/x.go", `import _ "gleaner/local"`, "may not import gleaner/local"},
+		{"control/harvester/x.go", `import _ "gleaner/web"`, "may not import gleaner/web"},
+		{"simulation/x.go", `import _ "gleaner/lab"`, "may not import gleaner/lab"},
 		{"attic/x.go", ``, "is not on the map"},
 		{"history/x.go", `import _ "k8s.io/api/core/v1"`, "only kube may import k8s.io"},
 		{"harvest/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},

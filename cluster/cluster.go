@@ -117,6 +117,16 @@ type Window struct {
 // To is the end of the window, one step after its last slot begins.
 func (w Window) To() time.Time { return w.From.Add(time.Duration(w.Len) * w.Step) }
 
+// WindowBefore is the grid of the given length that ends at to, and does not
+// begin long before the first sample.
+func WindowBefore(to, first time.Time, length, step time.Duration) Window {
+	from := to.Add(-length.Truncate(step))
+	if begin := first.Truncate(step); from.Before(begin) {
+		from = begin
+	}
+	return Window{From: from, Step: step, Len: int(to.Sub(from) / step)}
+}
+
 // A Series is the utilisation of a tenant's average server over a window
 // (OSDI'16 §3.2): one value a slot, 0 to 1, NaN where nothing was recorded.
 type Series struct {

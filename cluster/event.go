@@ -114,7 +114,7 @@ const (
 	UnknownAction ActionKind = iota
 	StartTask                // Task, On, Request
 	KillTask                 // Task, On, Reason
-	FinishJob                // ID, and Reason when it failed or was cancelled
+	FinishJob                // ID, Account, and Reason when it failed or was Cancelled
 	DelayTask                // Task, which will be its next run, Pause, and Reason: why the last one failed. There is nothing to carry out
 )
 
@@ -141,8 +141,18 @@ type Action struct {
 	Request Resources  `json:"request,omitzero"`
 	ID      JobID      `json:"id,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
+	// Cancelled says that the user wanted the job to end.
+	Cancelled bool    `json:"cancelled,omitempty"`
+	Account   Account `json:"account,omitzero"`
 	// Pause is how long a task waits before it may start, in nanoseconds.
 	Pause time.Duration `json:"pause,omitempty"`
+}
+
+// Equal reports whether two actions decide the same. Accounts are reports, not
+// decisions: their times need the monotonic clock, which a recording lacks.
+func (a Action) Equal(b Action) bool {
+	a.Account = b.Account
+	return a == b
 }
 
 // String writes the action as one line, as "kill job-7/map-3 on s1: reserve short by 2 cores".

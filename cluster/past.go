@@ -8,16 +8,23 @@ import "time"
 type PastJob struct {
 	Job       *Job      `json:"job"`
 	Submitted time.Time `json:"submitted"`
-	Started   time.Time `json:"started,omitzero"` // its first task; zero when none has
-	Ended     time.Time `json:"ended,omitzero"`   // zero when it has not
-	Reason    string    `json:"reason,omitempty"` // why it ended, when it did not run to its end
-	Work      float64   `json:"work,omitempty"`   // of its finished tasks, in core-seconds
-	Kills     int       `json:"kills,omitempty"`
+	Account
+	Ended     time.Time `json:"ended,omitzero"`      // zero when it has not
+	Reason    string    `json:"reason,omitempty"`    // why it ended, when it did not run to its end
+	Cancelled bool      `json:"cancelled,omitempty"` // its user wanted it to end
 	// Stages has what became of those that were ever begun.
 	Stages []PastStage `json:"stages,omitempty"`
 	// Runs has, for a job that has not ended, the last run of every task that
 	// was ever started and has not finished.
 	Runs []Run `json:"runs,omitempty"`
+}
+
+// An Account is what a job has come to. The core keeps it, and a world that
+// outlives the core writes down what the core says when the job ends.
+type Account struct {
+	Started time.Time `json:"started,omitzero"` // its first task; zero when none has
+	Work    float64   `json:"work,omitempty"`   // of its finished tasks, in core-seconds
+	Kills   int       `json:"kills,omitempty"`
 }
 
 // Finished gives the tasks of a stage that have finished.
@@ -45,6 +52,16 @@ type Run struct {
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures,omitempty"` // of this task, in all its runs
 	Reason   string    `json:"reason,omitempty"`   // of the last failure
+}
+
+// A Spent tells what a run of a task that has ended did with its time.
+type Spent struct {
+	Start time.Time
+	Took  time.Duration
+	CPU   time.Duration // on cores
+	// Waited and Stalled are how long it was held up for a core and for the
+	// disk; negative where the kernel does not tell.
+	Waited, Stalled time.Duration
 }
 
 // A RunState says whether a task still runs.

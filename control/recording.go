@@ -105,7 +105,7 @@ func differs(line int, recorded *cluster.Action, decided []cluster.Action) error
 	if len(decided) > 0 {
 		d.Replayed = decided[0].String()
 	}
-	if recorded == nil && len(decided) == 0 || recorded != nil && len(decided) > 0 && *recorded == decided[0] {
+	if recorded == nil && len(decided) == 0 || recorded != nil && len(decided) > 0 && recorded.Equal(decided[0]) {
 		return nil
 	}
 	return d

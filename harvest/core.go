@@ -90,6 +90,7 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		c.submit(ev.Job)
 	case cluster.JobCancelled:
 		if j := c.jobs[ev.ID]; j != nil && !j.ended {
+			j.cancelled = true
 			c.end(j, "cancelled")
 		}
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
@@ -208,13 +209,16 @@ func (c *Core) stopped(ev cluster.Event) {
 	case j.ended:
 		c.dropIfOver(j)
 	case ev.Kind == cluster.TaskFinished:
-		j.work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
+		j.Work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		st.tasks.drop(index)
 		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.spec.MaxFailures():
 		c.endFailed(j, st, index, ev.Reason)
 	case ev.Kind == cluster.TaskFailed:
 		c.pause(j, i, index, ev.Reason)
+	case ev.Kind == cluster.TaskKilled:
+		j.Kills++
+		c.again(j, st, index)
 	default:
 		c.again(j, st, index)
 	}
@@ -253,7 +257,7 @@ func (c *Core) finished(j *job, i int) {
 	j.finished(i)
 	c.promise(j)
 	if j.done() {
-		c.memory.remember(j.spec.Name, Run{Took: c.at.Sub(j.started), Work: j.work})
+		c.memory.remember(j.spec.Name, Run{Took: c.at.Sub(j.Started), Work: j.Work})
 		if c.memory.finished%enoughRuns == 0 {
 			c.rethink()
 		}
@@ -290,7 +294,7 @@ func (c *Core) end(j *job, reason string) {
 			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
 		}
 	}
-	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason})
+	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason, Cancelled: j.cancelled, Account: j.Account})
 	c.dropIfOver(j)
 }
 

@@ -236,3 +236,29 @@ func TestSteadyIsTheCallersToSay(t *testing.T) {
 		}
 	}
 }
+
+// What a job came to is told when it ends, also to a core that took it over.
+func TestTheAccountOfAJob(t *testing.T) {
+	policy, err := PolicyNamed("primary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	core := New(Options{Policy: policy, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(1, 0))})
+	job := &cluster.Job{ID: 1, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 1, Request: cluster.Resources{CPU: 2 * cluster.Core}}}}
+	var last []cluster.Action
+	for _, ev := range []cluster.Event{
+		{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}},
+		{Kind: cluster.Resumed, Past: []cluster.PastJob{{Job: job, Submitted: at, Account: cluster.Account{Started: at, Work: 10, Kills: 3}}}},
+		{Kind: cluster.TaskKilled, Task: cluster.TaskID{Job: 1, Stage: "map"}, On: "s"},
+		{Kind: cluster.TaskFinished, Task: cluster.TaskID{Job: 1, Stage: "map", Attempt: 1}, On: "s"},
+	} {
+		at = at.Add(time.Minute)
+		ev.At = at
+		last = slices.Clone(core.Step(ev))
+	}
+	want := cluster.Account{Started: at.Add(-4 * time.Minute), Work: 10 + 2*60, Kills: 4}
+	if len(last) != 1 || last[0].Kind != cluster.FinishJob || last[0].Account != want || last[0].Cancelled {
+		t.Errorf("%+v, want an end with %+v", last, want)
+	}
+}

@@ -12,12 +12,12 @@ type job struct {
 	spec      *cluster.Job
 	number    int // in the order they came in
 	submitted time.Time
-	started   time.Time // of its first task; zero before
+	cluster.Account
 	stages    []stage
 	waves     []cluster.Resources // what unfinished tasks of each wave ask for
 	running   int
 	unstarted int // tasks that may start now
-	work      float64
+	cancelled bool
 	ended     bool
 
 	// Where its tasks may go: anywhere, or to servers of classes.

@@ -109,8 +109,8 @@ func (c *Core) start(j *job, st *stage, to int) {
 	t, s := st.tasks.hold(index), &c.servers[to]
 	t.server, t.since = int32(to), c.at
 	c.hold(j, s, st.spec)
-	if j.started.IsZero() {
-		j.started = c.at
+	if j.Started.IsZero() {
+		j.Started = c.at
 	}
 	j.running++
 	j.unstarted--

@@ -43,7 +43,7 @@ func (c *Core) resume(past []cluster.PastJob) {
 func (c *Core) restore(p *cluster.PastJob) *job {
 	c.number++
 	j := newJob(p.Job, p.Submitted)
-	j.number, j.started, j.work = c.number, p.Started, p.Work
+	j.number, j.Account = c.number, p.Account
 	c.jobs[p.Job.ID] = j
 	c.active = append(c.active, j)
 	runs := make([][]cluster.Run, len(j.stages))

@@ -166,7 +166,7 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 		f := strings.Fields(line)
 		if f[0] == "job" {
 			job := &cluster.Job{ID: cluster.JobID(number(t, f[1])), Name: strings.TrimPrefix(f[2], "name=")}
-			past = append(past, cluster.PastJob{Job: job, Submitted: s.at, Started: s.at.Add(-time.Hour)})
+			past = append(past, cluster.PastJob{Job: job, Submitted: s.at, Account: cluster.Account{Started: s.at.Add(-time.Hour)}})
 			continue
 		}
 		p := &past[len(past)-1]

@@ -2,7 +2,7 @@
 // and how long jobs ran.
 //
 // Samples come from CSV (ReadSamples), from Prometheus (history/prometheus) and
-// from this machine (history/machine). A Store keeps them in kv as compressed
+// from this machine (local/proc). A Store keeps them in kv as compressed
 // chunks, one a server and day, and gives them back as series on an even grid:
 // the average server of a tenant (OSDI'16 §3.2). A slot without a sample is
 // NaN; nothing is ever interpolated.

@@ -19,6 +19,9 @@ const (
 	ripe = 256
 	// maxBatch is how many bytes of chunks are written at once.
 	maxBatch = 4 << 20
+	// maxPieces is how many pieces a day may lie in while samples are appended to
+	// it: each join writes the whole day again, and each read puts them together.
+	maxPieces = 32
 )
 
 // An Import adds samples, servers and reimages to a store, all or nothing:
@@ -33,6 +36,8 @@ type Import struct {
 	last     *buffer // of the sample added last
 	held     int     // points that fit the buffers
 	room     int     // points that may be held
+	pieces   int     // that the last day may be left in
+	before   int64   // days before the first that may have been left in pieces
 	batch    []kv.Record
 	bytes    int // in batch
 	listed   []cluster.Server
@@ -57,7 +62,7 @@ type buffer struct {
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	im := &Import{store: s, room: maxHeld, buffers: map[cluster.ServerID]*buffer{}}
+	im := &Import{store: s, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}
 	var lost []uint32
 	err := s.books.change(ctx, func(l *ledger) error {
 		lost = lost[:0]
@@ -96,6 +101,20 @@ func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 		return fmt.Errorf("%w; and giving the import up failed: %w", err, abortErr)
 	}
 	return err
+}
+
+// Append adds samples that were just taken. It is an import that does not join a
+// day's pieces before there are many of them, or the next day has begun.
+func (s *Store) Append(ctx context.Context, samples ...Sample) error {
+	return s.Import(ctx, func(im *Import) error {
+		im.pieces, im.before = maxPieces, 1
+		for _, sample := range samples {
+			if err := im.Add(ctx, sample); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // SetServers tells what is known of servers; fields that say nothing leave what the store knows.
@@ -274,7 +293,7 @@ func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server
 		if _, old := known[server]; !old && !b.revisited {
 			continue
 		}
-		if err := im.store.rewrite(ctx, server, b.first, b.last, 0); err != nil {
+		if err := im.store.rewrite(ctx, server, max(b.first-im.before, 0), b.last, 0, im.pieces); err != nil {
 			return err
 		}
 	}

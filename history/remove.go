@@ -11,9 +11,9 @@ import (
 )
 
 // rewrite makes one chunk of each day of a server, leaving out what is before
-// keepFrom. The joined chunk takes the place of the newest before the older ones are deleted,
+// keepFrom; the last day may stay in that many pieces. The joined chunk takes the place of the newest before the older ones are deleted,
 // so at every moment the day reads the same.
-func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, last, keepFrom int64) error {
+func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, last, keepFrom int64, pieces int) error {
 	l, err := s.books.read(ctx)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, las
 			return err
 		}
 		cut := d.day*dayMilli < keepFrom
-		if len(d.chunks) == 1 && !cut {
+		if !cut && (len(d.chunks) == 1 || d.day == last && len(d.chunks) <= pieces) {
 			continue
 		}
 		points, err := s.points(nil, server, d)
@@ -119,7 +119,7 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 		return nil
 	}
 	for _, server := range servers {
-		if err := s.rewrite(ctx, server.ID, 0, (milli-1)/dayMilli, milli); err != nil {
+		if err := s.rewrite(ctx, server.ID, 0, (milli-1)/dayMilli, milli, 1); err != nil {
 			return err
 		}
 	}

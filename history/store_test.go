@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -445,5 +446,72 @@ func TestTheNewestTaskRunsAreKept(t *testing.T) {
 	}
 	if s.AddTaskRun(ctx, TaskRun{Start: at(1)}) == nil {
 		t.Error("a run of nothing was taken in")
+	}
+}
+
+// A counting table counts the bytes that are put into it.
+type counting struct {
+	kv.LooseTable
+	bytes, puts int
+}
+
+func (c *counting) Put(ctx context.Context, records ...kv.Record) error {
+	for _, r := range records {
+		c.bytes += len(r.Key.Part) + len(r.Key.Row) + len(r.Value)
+	}
+	c.puts++
+	return c.LooseTable.Put(ctx, records...)
+}
+
+// Samples that come one by one, two minutes apart, lie in a few pieces at any
+// time and in one when their day is over, and the day is not written again for
+// each of them.
+func TestAppend(t *testing.T) {
+	store, err := Open(t.Context(), mem.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &counting{LooseTable: store.samples}
+	store.samples = table
+	from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	pieces := func(day time.Time) int {
+		n := 0
+		for _, err := range store.samples.Scan(t.Context(), days("s", day.UnixMilli()/dayMilli, day.UnixMilli()/dayMilli)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	const aDay = 720
+	chance := rand.New(rand.NewPCG(1, 0))
+	var cpu []float32
+	for i := range aDay + 1 {
+		cpu = append(cpu, fromMillionths(chance.Int32N(million)))
+		at := from.Add(time.Duration(i) * 2 * time.Minute)
+		if err := store.Append(t.Context(), Sample{Milli: at.UnixMilli(), Server: "s", CPU: cpu[i], Mem: chance.Float32()}); err != nil {
+			t.Fatal(err)
+		}
+		if n := pieces(at); n > maxPieces {
+			t.Fatalf("after %d samples there are %d pieces", i+1, n)
+		}
+	}
+	if n := pieces(from); n != 1 {
+		t.Errorf("a day that is over lies in %d pieces", n)
+	}
+	n := 0
+	for s, err := range store.Samples(t.Context(), "s", from, from.AddDate(0, 0, 2)) {
+		if err != nil || !s.Time().Equal(from.Add(time.Duration(n)*2*time.Minute)) || s.CPU != cpu[n] {
+			t.Fatalf("sample %d: %+v, %v", n, s, err)
+		}
+		n++
+	}
+	if n != aDay+1 {
+		t.Errorf("%d samples", n)
+	}
+	t.Logf("%d bytes were written by %d puts", table.bytes, table.puts)
+	if table.bytes > 100_000 {
+		t.Errorf("%d bytes were written for a day of %d samples", table.bytes, aDay)
 	}
 }

@@ -38,11 +38,10 @@ type submitted struct {
 
 // An ended is what endedFile holds.
 type ended struct {
-	At      time.Time `json:"at"`
-	Reason  string    `json:"reason,omitempty"`
-	Started time.Time `json:"started,omitzero"`
-	Work    float64   `json:"work,omitempty"` // core-seconds
-	Kills   int       `json:"kills,omitempty"`
+	At        time.Time `json:"at"`
+	Reason    string    `json:"reason,omitempty"`
+	Cancelled bool      `json:"cancelled,omitempty"`
+	cluster.Account
 	// Settled says that nothing of the job runs any more; Stages, what they had
 	// finished then.
 	Settled bool                `json:"settled,omitempty"`

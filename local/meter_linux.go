@@ -1,15 +1,14 @@
 package local
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/local/proc"
 )
 
 // A Sample is what this machine did lately.
@@ -60,14 +59,15 @@ func (m *meter) busy() (time.Duration, error) {
 	if err != nil && err != io.EOF {
 		return 0, fmt.Errorf("local: %w", err)
 	}
-	return busyTime(m.text[:n])
+	cpu, err := proc.ParseStat(m.text[:n])
+	return cpu.Busy(), err
 }
 
 // sample tells what was used since it was last called.
 func (m *meter) sample() (Sample, error) {
-	meminfo, err := os.ReadFile("/proc/meminfo")
+	held, err := proc.ReadMemory()
 	if err != nil {
-		return Sample{}, fmt.Errorf("local: %w", err)
+		return Sample{}, err
 	}
 	busy, err := m.busy()
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *meter) sample() (Sample, error) {
 	}
 	cpu, ours := m.sampled.until(reading{time.Now(), busy, harvested}, m.cores)
 	return Sample{
-		Primary:   cluster.Resources{CPU: cpu, Memory: max(heldMemory(meminfo)-cluster.Bytes(memory), 0)},
+		Primary:   cluster.Resources{CPU: cpu, Memory: max(held.Total-held.Available-cluster.Bytes(memory), 0)},
 		Harvested: cluster.Resources{CPU: ours, Memory: cluster.Bytes(memory)},
 	}, nil
 }
@@ -116,63 +116,4 @@ func share(used, while time.Duration, cores int) cluster.MilliCPU {
 	}
 	n := cluster.MilliCPU(float64(used) / float64(while) * float64(cluster.Core))
 	return min(max(n, 0), cluster.MilliCPU(cores)*cluster.Core)
-}
-
-// The fields of the first line of /proc/stat: user, nice, system, idle,
-// iowait, irq, softirq, steal. What the hypervisor gave to others counts as
-// busy: nobody here can have it. The guests behind are in user already.
-const (
-	cpuIdle   = 3
-	cpuIOWait = 4
-	cpuFields = 8
-)
-
-// busyTime reads how long cores have been busy, all together.
-func busyTime(stat []byte) (time.Duration, error) {
-	line, _, _ := bytes.Cut(stat, []byte("\n"))
-	times, ok := bytes.CutPrefix(line, []byte("cpu "))
-	var busy time.Duration
-	fields := 0
-	for field := range bytes.FieldsSeq(times) {
-		if fields == cpuFields {
-			break
-		}
-		ticks, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("local: /proc/stat: %.80q is not a number of ticks", field)
-		}
-		if fields != cpuIdle && fields != cpuIOWait {
-			busy += time.Duration(ticks) * clockTick
-		}
-		fields++
-	}
-	if !ok || fields <= cpuIOWait {
-		return 0, fmt.Errorf("local: /proc/stat starts with %.80q, not with the times of all cores", line)
-	}
-	return busy, nil
-}
-
-// heldMemory is the memory that is not available: the page cache is, the
-// kernel hands it back when asked.
-func heldMemory(meminfo []byte) cluster.Bytes {
-	return amount(meminfo, "MemTotal:") - amount(meminfo, "MemAvailable:")
-}
-
-func amount(meminfo []byte, name string) cluster.Bytes {
-	for line := range bytes.Lines(meminfo) {
-		if fields := bytes.Fields(line); len(fields) > 1 && string(fields[0]) == name {
-			kib, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-			return cluster.Bytes(kib) << 10
-		}
-	}
-	return 0
-}
-
-// memorySize is the memory of this machine.
-func memorySize() (cluster.Bytes, error) {
-	meminfo, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("local: %w", err)
-	}
-	return amount(meminfo, "MemTotal:"), nil
 }

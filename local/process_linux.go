@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gleaner/local/proc"
 )
 
 // A process is what /proc/PID/stat tells.
@@ -16,9 +18,6 @@ type process struct {
 	ticks  uint64        // when it started
 	cpu    time.Duration // used by it and by children that it has waited for
 }
-
-// clockTick is the unit of /proc's times: USER_HZ is 100 on every Linux.
-const clockTick = 10 * time.Millisecond
 
 // The fields of /proc/PID/stat behind the name in brackets, counted from 0.
 const (
@@ -44,7 +43,7 @@ func processOf(pid int) (process, bool) {
 	p.ticks, _ = strconv.ParseUint(string(fields[statStart]), 10, 64)
 	for _, f := range fields[statUtime : statCstime+1] {
 		n, _ := strconv.ParseInt(string(f), 10, 64)
-		p.cpu += time.Duration(n) * clockTick
+		p.cpu += time.Duration(n) * proc.Tick
 	}
 	return p, true
 }

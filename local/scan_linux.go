@@ -19,7 +19,7 @@ import (
 
 // scan reads what became of all jobs: the past as the core wants to be told,
 // the tasks that still run, and the jobs that are to be cancelled.
-func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []cluster.JobID, err error) {
+func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []cluster.JobID, err error) {
 	ids, err := w.jobIDs()
 	if err != nil {
 		return nil, nil, nil, err
@@ -43,7 +43,8 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 				return nil, nil, nil, err
 			}
 			w.dropShared(id)
-			p.Started, p.Ended, p.Reason, p.Work, p.Kills, p.Stages = e.Started, e.At, e.Reason, e.Work, e.Kills, e.Stages
+			p.Account, p.Ended, p.Reason, p.Stages = e.Account, e.At, e.Reason, e.Stages
+			p.Cancelled = e.Cancelled || e.Reason == "cancelled" // files of an earlier version say it in words only
 			past, adopted = append(past, p), append(adopted, tasks...)
 			continue
 		}
@@ -52,12 +53,12 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, cancelled []clu
 			return nil, nil, nil, err
 		}
 		if _, err := os.Stat(filepath.Join(dir, cancelledFile)); err == nil {
-			cancelled = append(cancelled, id)
+			toCancel = append(toCancel, id)
 		}
-		w.jobs[id] = &job{spec: s.Job, started: p.Started, work: p.Work, kills: p.Kills}
+		w.jobs[id] = s.Job
 		past, adopted = append(past, p), append(adopted, tasks...)
 	}
-	return past, adopted, cancelled, nil
+	return past, adopted, toCancel, nil
 }
 
 // scanEnded looks for what may still run of a job that has ended. Once nothing

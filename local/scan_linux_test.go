@@ -57,7 +57,7 @@ func TestScanTellsWhatMatters(t *testing.T) {
 		r.how.At = at
 		leave(t, dir, cluster.TaskID{Job: 1, Stage: "a-b.c", Index: r.index, Attempt: r.attempt}, r.how)
 	}
-	w := &World{Options: Options{Dir: dir, Server: "here"}, jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	w := &World{Options: Options{Dir: dir, Server: "here"}, jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}}
 	past, adopted, _, err := w.scan()
 	if err != nil || len(adopted) != 0 || len(past) != 1 {
 		t.Fatal(past, adopted, err)
@@ -89,7 +89,7 @@ func BenchmarkScan(b *testing.B) {
 			for i := range n {
 				leave(b, dir, cluster.TaskID{Job: 1, Stage: "a-b.c", Index: int32(i)}, exit{At: time.Now()})
 			}
-			w := &World{Options: Options{Dir: dir, Server: "here"}, jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+			w := &World{Options: Options{Dir: dir, Server: "here"}, jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}}
 			for b.Loop() {
 				past, _, _, err := w.scan()
 				if err != nil || past[0].Stages[0].Finished.Len() != n {

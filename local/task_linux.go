@@ -234,22 +234,15 @@ func (w *World) over(t *task, failed error) {
 	if w.groups == nil {
 		w.spent += time.Duration(how.CPU * float64(time.Second))
 	}
-	j := w.jobs[t.run.Task.Job]
-	if j == nil {
-		j = &job{} // it has ended
-	}
 	switch {
 	case how.ok():
 		ev.Kind = cluster.TaskFinished
-		j.work += work(&t.run, &how)
 	case killed != nil:
 		ev.Kind, ev.Reason = cluster.TaskKilled, killed.Reason
-		j.kills++
 	case how.Lacks != "":
 		ev.Kind, ev.Reason = cluster.TaskNotStarted, how.Lacks
 	case how.Lost:
 		ev.Kind, ev.Reason = cluster.TaskKilled, how.reason()
-		j.kills++
 	default:
 		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()
 	}

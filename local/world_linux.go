@@ -20,6 +20,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/local/cgroup"
+	"gleaner/local/proc"
 )
 
 // Options say how a World is run. Dir and Server must be given.
@@ -66,20 +67,12 @@ type World struct {
 	removing   sync.WaitGroup // of what jobs have left
 
 	mu     sync.Mutex
-	jobs   map[cluster.JobID]*job
+	jobs   map[cluster.JobID]*cluster.Job // that have not ended
 	last   cluster.JobID
 	tasks  map[cluster.TaskID]*task // that run
 	queue  []cluster.Event
 	sample Sample
 	spent  time.Duration // CPU time of tasks that have ended, where groups do not tell
-}
-
-// A job is one that has not ended.
-type job struct {
-	spec    *cluster.Job
-	started time.Time
-	work    float64
-	kills   int
 }
 
 // Errors a caller acts on.
@@ -95,7 +88,7 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*job{}, tasks: map[cluster.TaskID]*task{}}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -123,8 +116,8 @@ func (w *World) perReport() int {
 
 // measure finds out how large this machine is.
 func (w *World) measure() error {
-	memory, err := memorySize()
-	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory}
+	memory, err := proc.ReadMemory()
+	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory.Total}
 	return err
 }
 
@@ -148,7 +141,7 @@ func (w *World) begin() error {
 	if !w.Plain {
 		w.openGroups()
 	}
-	past, adopted, cancelled, err := w.scan()
+	past, adopted, toCancel, err := w.scan()
 	if err != nil {
 		return err
 	}
@@ -176,7 +169,7 @@ func (w *World) begin() error {
 			w.kill(t, "its job has ended")
 		}
 	}
-	for _, id := range cancelled {
+	for _, id := range toCancel {
 		w.tell(cluster.Event{Kind: cluster.JobCancelled, ID: id})
 	}
 	return nil
@@ -421,12 +414,9 @@ func (w *World) start(a cluster.Action) {
 		w.tell(cluster.Event{Kind: cluster.TaskNotStarted, Task: a.Task, On: a.On, Reason: "there is no such job or server"})
 		return
 	}
-	st := &j.spec.Stages[slices.IndexFunc(j.spec.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
+	st := &j.Stages[slices.IndexFunc(j.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
 	now := time.Now()
-	if j.started.IsZero() {
-		j.started = now
-	}
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.spec.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
 		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
@@ -436,14 +426,14 @@ func (w *World) start(a cluster.Action) {
 
 func (w *World) finish(a cluster.Action) error {
 	w.mu.Lock()
-	j := w.jobs[a.ID]
+	known := w.jobs[a.ID] != nil
 	delete(w.jobs, a.ID)
 	w.mu.Unlock()
-	if j == nil {
+	if !known {
 		return nil
 	}
 	w.dropShared(a.ID)
-	how := ended{At: time.Now(), Reason: a.Reason, Started: j.started, Work: j.work, Kills: j.kills}
+	how := ended{At: time.Now(), Reason: a.Reason, Cancelled: a.Cancelled, Account: a.Account}
 	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
 	of := "the end of " + a.ID.String()
 	err := keep()
@@ -478,7 +468,7 @@ func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
 	}
 	w.mu.Lock()
 	w.last = id
-	w.jobs[id] = &job{spec: &numbered}
+	w.jobs[id] = &numbered
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.JobSubmitted, Job: &numbered})
 	return id, nil

@@ -509,6 +509,12 @@ func TestCancelKills(t *testing.T) {
 	if err := s.world.Cancel(id + 1); err != ErrNoJob {
 		t.Errorf("cancelled another: %v", err)
 	}
+	s.stop()
+	next := &World{Options: Options{Dir: s.world.Dir}}
+	past, _, _, err := next.scan()
+	if err != nil || len(past) != 1 || !past[0].Cancelled || past[0].Started.IsZero() {
+		t.Errorf("what the next world knows of it: %+v, %v", past, err)
+	}
 }
 
 // A world that stops in good order kills its tasks; the next runs them again.

@@ -3,7 +3,6 @@ package plan_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -171,11 +170,11 @@ func TestGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closer, err := plan.Solve(in, plan.Options{Gap: 0.01})
+	closer, err := plan.Solve(in, plan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closer.Gap() > 0.01 || loose.Gap() > 0.05 || loose.LowerBound > closer.Cost*(1+1e-9) || closer.LowerBound > loose.Cost {
+	if closer.Gap() > 0 || loose.Gap() > 0.05 || loose.LowerBound > closer.Cost*(1+1e-9) || closer.LowerBound > loose.Cost {
 		t.Errorf("loose %v >= %v, closer %v >= %v", loose.Cost, loose.LowerBound, closer.Cost, closer.LowerBound)
 	}
 }
@@ -195,11 +194,11 @@ func TestSplitOverThreePhases(t *testing.T) {
 	in := load(t, "terasort", "server1", "terasort")
 	in.App = app
 	in.SLA.Job.Bytes, in.SLA.Job.Time = 10e9, 300
-	p, err := plan.Solve(in, plan.Options{Gap: 0.02})
+	p, err := plan.Solve(in, plan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Gap() > 0.02 {
+	if p.Gap() > 0 {
 		t.Errorf("%v may be %v above the cheapest", p.Cost, p.Gap())
 	}
 	sum := 0.0
@@ -225,9 +224,6 @@ func TestSplitOverThreePhases(t *testing.T) {
 
 // Nine datasets have 387 million architectures: they are chosen together.
 func TestManyDatasets(t *testing.T) {
-	if os.Getenv("GLEANER_LONG") == "" {
-		t.Skip("takes a minute: GLEANER_LONG=1")
-	}
 	in := withCopies(load(t, "photoshare", "server1", "photoshare"), 6)
 	p, err := plan.Solve(in, plan.Options{Gap: 0.02})
 	if err != nil {

@@ -40,11 +40,11 @@ func (n Needs) parts(colocate bool) []Needs {
 	var out []Needs
 	data, tasks := n, n
 	data.Roles, tasks.Tiers = nil, nil
+	if len(tasks.Roles) > 0 { // first, for they are few: a limit of time is for the data
+		out = append(out, tasks)
+	}
 	if len(data.Tiers) > 0 {
 		out = append(out, data)
-	}
-	if len(tasks.Roles) > 0 {
-		out = append(out, tasks)
 	}
 	return out
 }

@@ -169,21 +169,11 @@ func lastWindow(cmd *cobra.Command, f classifyFlags, where string, store *histor
 	if err != nil {
 		return none, err
 	}
-	w := windowBefore(to, first, f.window, step)
+	w := cluster.WindowBefore(to, first, f.window, step)
 	if w.Len <= 0 {
 		return none, input.Errorf("--to", "%s has no samples before it in %s", clock(to), where)
 	}
 	return w, nil
-}
-
-// windowBefore is the grid of the given length that ends at to, and does not
-// begin long before the first sample.
-func windowBefore(to, first time.Time, length, step time.Duration) cluster.Window {
-	from := to.Add(-length.Truncate(step))
-	if begin := first.Truncate(step); from.Before(begin) {
-		from = begin
-	}
-	return cluster.Window{From: from, Step: step, Len: int(to.Sub(from) / step)}
 }
 
 // windowEnd is the end of the last slot.

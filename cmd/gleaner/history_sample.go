@@ -11,9 +11,9 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/history"
-	"gleaner/history/machine"
 	"gleaner/input"
 	"gleaner/kv"
+	"gleaner/local/proc"
 )
 
 func newHistorySample() *cobra.Command {
@@ -68,7 +68,7 @@ type sampled struct {
 }
 
 func sampleMachine(cmd *cobra.Command, server cluster.ServerID, every time.Duration, count int) error {
-	meter, err := machine.Open()
+	meter, err := proc.Open()
 	if err != nil {
 		return err
 	}
@@ -132,14 +132,7 @@ func keep(ctx context.Context, cmd *cobra.Command, samples []history.Sample) err
 		if len(samples) == 0 {
 			return nil
 		}
-		return s.Import(ctx, func(im *history.Import) error {
-			for _, sample := range samples {
-				if err := im.Add(ctx, sample); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return s.Append(ctx, samples...)
 	})
 }
 

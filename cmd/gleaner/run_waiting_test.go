@@ -11,7 +11,7 @@ import (
 
 func TestWaitsFor(t *testing.T) {
 	small := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
-	s := web.Status{Status: board.Status{Size: cluster.Resources{CPU: 4 * cluster.Core, Memory: 16 * cluster.GB}, Reserve: small, Counted: cluster.Resources{CPU: 2 * cluster.Core}}}
+	s := web.Status{Status: board.Status{Usage: board.Usage{Size: cluster.Resources{CPU: 4 * cluster.Core, Memory: 16 * cluster.GB}, Reserve: small, Counted: cluster.Resources{CPU: 2 * cluster.Core}}}}
 	for _, tc := range []struct {
 		request cluster.Resources
 		want    string

@@ -20,9 +20,9 @@ import (
 	"gleaner/input"
 	"gleaner/input/compressed"
 	"gleaner/kv/mem"
-	labcompute "gleaner/lab/compute"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 type computeFlags struct {
@@ -32,7 +32,7 @@ type computeFlags struct {
 	jobs    string
 	record  string
 	days    int
-	run     labcompute.Run
+	run     simulation.Compute
 }
 
 func newSimulateCompute() *cobra.Command {
@@ -102,7 +102,7 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 	defer bar.finish()
 	var res compute.Result
 	err = f.recorded(func() (err error) {
-		res, err = f.run.Do(cmd.Context(), d, func(share float64) error {
+		res, err = f.run.Run(cmd.Context(), d, func(share float64) error {
 			bar.add(int64(share*float64(f.days)) - bar.done)
 			return cmd.Context().Err()
 		})

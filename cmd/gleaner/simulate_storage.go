@@ -12,9 +12,9 @@ import (
 	"gleaner/cluster"
 	"gleaner/history"
 	"gleaner/input"
-	labstorage "gleaner/lab/storage"
 	"gleaner/placement"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 type storageFlags struct {
@@ -22,7 +22,7 @@ type storageFlags struct {
 	reimages []string
 	apart    []string
 	access   bool
-	run      labstorage.Run
+	run      simulation.Storage
 }
 
 func newSimulateStorage() *cobra.Command {
@@ -55,7 +55,7 @@ and the most reimaged third of the space (columns).`,
 	}
 	f.register(cmd, "server,environment,function,rack,…,disk_gb")
 	cmd.Flags().StringArrayVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
-	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(labstorage.Placements, ", "))
+	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(simulation.Placements, ", "))
 	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
 	cmd.Flags().IntVar(&f.run.Blocks, "blocks", 4_000_000, "how many blocks of 256 MB")
 	cmd.Flags().IntVar(&f.run.Replicas, "replicas", 3, "how many replicas of each")
@@ -75,8 +75,8 @@ type storageOut struct {
 	Rebuilt        int                `json:"rebuilt"`
 	RebuiltBytes   int64              `json:"rebuilt_bytes"`
 	Lost           int                `json:"lost_blocks"`
-	Placed         labstorage.Columns `json:"columns_at_start"`
-	Ended          labstorage.Columns `json:"columns_at_end"`
+	Placed         simulation.Columns `json:"columns_at_start"`
+	Ended          simulation.Columns `json:"columns_at_end"`
 	Accesses       int                `json:"accesses"`
 	FailedAccesses int                `json:"failed_accesses"`
 	WallSeconds    float64            `json:"wall_seconds"`
@@ -99,7 +99,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	begun := time.Now()
 	bar := newProgress(cmd, "days", int64(f.run.Days))
 	defer bar.finish()
-	result, err := f.run.Do(d, func(share float64) error {
+	result, err := f.run.Run(d, func(share float64) error {
 		bar.add(int64(share*float64(f.run.Days)) - bar.done)
 		return cmd.Context().Err()
 	})
@@ -136,8 +136,8 @@ func (f *storageFlags) check(cmd *cobra.Command) error {
 		return input.Errorf("--replicas", "%d is not between 1 and 9", f.run.Replicas)
 	case f.run.Days < 0 || f.run.Days > 365:
 		return input.Errorf("--days", "%d is not between 0 and 365", f.run.Days)
-	case !slices.Contains(labstorage.Placements, f.run.Placement):
-		return input.Errorf("--placement", "unknown placement %q; there are %s", f.run.Placement, strings.Join(labstorage.Placements, ", "))
+	case !slices.Contains(simulation.Placements, f.run.Placement):
+		return input.Errorf("--placement", "unknown placement %q; there are %s", f.run.Placement, strings.Join(simulation.Placements, ", "))
 	}
 	for _, name := range f.apart {
 		if !f.learns() {
@@ -217,7 +217,7 @@ func (f *storageFlags) learns() bool {
 func (f *storageFlags) checkServers(servers []cluster.Server) error {
 	room := false
 	for _, s := range servers {
-		room = room || s.Disk >= labstorage.BlockBytes
+		room = room || s.Disk >= simulation.BlockBytes
 		if s.Rack == "" {
 			return input.Errorf(f.servers[0], "server %s has no rack: placement must know which servers share one", s.ID)
 		}

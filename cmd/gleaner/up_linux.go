@@ -3,20 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gleaner/cluster"
-	"gleaner/control"
 	"gleaner/control/board"
+	"gleaner/control/harvester"
 	"gleaner/control/jobfile"
 	"gleaner/harvest"
 	"gleaner/history"
@@ -26,16 +23,12 @@ import (
 	"gleaner/web"
 )
 
-// steady is how long what the primary has given back must stay free on one
-// machine before tasks come back: a burst of seconds does not kill them twice.
-const steady = 15 * time.Second
-
 type upFlags struct {
 	listen        string
 	cert, key     string
 	reserveCPU    string
 	reserveMemory string
-	policy        string
+	policyName    string
 	keep          time.Duration
 	noCgroups     bool
 	server        string
@@ -72,7 +65,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
 	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third; a tenth below 8 cores where the kernel isolates tasks)")
 	cmd.Flags().StringVar(&f.reserveMemory, "reserve-memory", "", "memory kept free for the primary, as 4GB (default 10/32 of it)")
-	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
+	cmd.Flags().StringVar(&f.policyName, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
 	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "do without control groups")
@@ -91,35 +84,12 @@ func newTask() *cobra.Command {
 }
 
 func runUp(cmd *cobra.Command, f upFlags) (err error) {
-	policy, err := harvest.PolicyNamed(f.policy)
+	u, named, err := f.wiring(cmd)
 	if err != nil {
-		return input.Errorf("--policy", "%v", err)
-	}
-	dir, err := dataDir(cmd)
-	if err != nil {
-		return err
-	}
-	if f.server == "" {
-		if f.server, err = os.Hostname(); err != nil {
-			return input.Errorf("--server", "this machine has no name; give it one")
-		}
-	}
-	if err := history.CheckName(f.server); err != nil {
-		return input.Errorf("--server", "%v", err)
-	}
-	named := dir
-	if dir, err = trustData(named); err != nil {
-		return err
-	}
-	if err := trustAll(dir); err != nil {
 		return err
 	}
 	makeThreads()
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	shown := board.New(harvest.Reserve{})
-	short := &shortages{shown: shown, log: log, told: map[string]time.Time{}}
-	files := shareFiles(fileLimit())
-	store, err := openStore(named, dir, pebble.Options{Files: files.store, Short: short.of("the store")})
+	store, err := openStore(named, u.dir, pebble.Options{Files: u.files.store, Short: u.short.Of("the store")})
 	if err != nil {
 		return err
 	}
@@ -128,17 +98,86 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	world, err := local.Open(local.Options{Dir: filepath.Join(dir, "local"), Server: cluster.ServerID(f.server), Log: log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(policy), Most: files.tasks, Short: short.tell})
+	world, err := local.Open(local.Options{Dir: filepath.Join(u.dir, "local"), Server: cluster.ServerID(u.server), Log: u.log,
+		Plain: f.noCgroups, Equal: !harvest.Guarded(u.policy), Most: u.files.tasks, Short: u.short.Tell})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	u := &upped{flags: f, log: log, world: world, history: past, dir: dir, policy: policy, shown: shown, short: short, files: files}
-	if u.reserve, err = f.reserve(world.Machine().Size(), world.Isolated()); err != nil {
+	return u.harvest(cmd.Context(), world, past)
+}
+
+// A wiring is what the parts of a gleaner that is up are given.
+type wiring struct {
+	upFlags
+	policy harvest.Policy
+	dir    string // the data directory
+	log    *slog.Logger
+	shown  *board.Board
+	short  *harvester.Shortages
+	files  fileShare
+}
+
+// wiring checks the flags. Named is the data directory as the user calls it.
+func (f upFlags) wiring(cmd *cobra.Command) (u *wiring, named string, err error) {
+	u = &wiring{upFlags: f, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), shown: board.New(harvest.Reserve{}), files: shareFiles(fileLimit())}
+	u.short = harvester.NewShortages(u.shown, u.log)
+	if u.policy, err = harvest.PolicyNamed(f.policyName); err != nil {
+		return nil, "", input.Errorf("--policy", "%v", err)
+	}
+	if named, err = dataDir(cmd); err != nil {
+		return nil, "", err
+	}
+	if u.server == "" {
+		if u.server, err = os.Hostname(); err != nil {
+			return nil, "", input.Errorf("--server", "this machine has no name; give it one")
+		}
+	}
+	if err := history.CheckName(u.server); err != nil {
+		return nil, "", input.Errorf("--server", "%v", err)
+	}
+	if u.dir, err = trustData(named); err != nil {
+		return nil, "", err
+	}
+	return u, named, trustAll(u.dir)
+}
+
+// harvest joins the world, the history and the API, and goes on until ctx is done.
+func (u *wiring) harvest(ctx context.Context, world *local.World, past *history.Store) error {
+	size := world.Machine().Size()
+	reserve, err := u.reserve(size, world.Isolated())
+	if err != nil {
 		return err
 	}
-	return u.run(cmd.Context())
+	up, err := harvester.New(ctx, harvester.Options{World: world, Server: world.Machine(), Isolated: world.Isolated(),
+		Policy: u.policy, Reserve: reserve, Keep: u.keep, History: past, Board: u.shown, Log: u.log})
+	if err != nil {
+		return err
+	}
+	api := &web.API{Board: u.shown, Machine: knowing{world, up}, Most: up.Most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+		Harvested: func() cluster.Resources { return world.Last().Harvested }}
+	served, err := u.serve(api.Handler())
+	if err != nil {
+		return err
+	}
+	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", reserve.Of(size).String(), "policy", u.policyName, "data", u.dir, "listening", served.String())
+	room, because := up.Room(world.Last().Primary)
+	u.log.Info("can be harvested now", "room", room.String(), "because", because)
+	if most := up.Most(); most.CPU <= 0 || most.Memory <= 0 {
+		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
+	}
+	return up.Run(ctx, served.Run)
+}
+
+// A knowing world is given jobs with what the harvester has learned of them.
+type knowing struct {
+	*local.World
+	up *harvester.Harvester
+}
+
+// Submit takes in a job; see local.World.
+func (k knowing) Submit(job *cluster.Job) (cluster.JobID, error) {
+	return k.World.Submit(k.up.Known(job))
 }
 
 // reserve is what is kept free of a machine of that size, on which the kernel
@@ -169,137 +208,4 @@ func (f upFlags) reserve(size cluster.Resources, isolated bool) (harvest.Reserve
 	}
 	fixed.Memory = fixed.Memory / cluster.MB * cluster.MB
 	return harvest.Reserve{Fixed: fixed, Step: kept.Step}, nil
-}
-
-// upped is a gleaner that is up.
-type upped struct {
-	flags   upFlags
-	log     *slog.Logger
-	world   *local.World
-	history *history.Store
-	dir     string
-	reserve harvest.Reserve
-	policy  harvest.Policy
-	shown   *board.Board
-	short   *shortages
-	files   fileShare
-}
-
-// most is what one task may be given.
-func (u *upped) most() cluster.Resources {
-	size := u.world.Machine().Size()
-	if !harvest.Guarded(u.policy) {
-		return size
-	}
-	return u.reserve.Most(size)
-}
-
-// sayHarvestable says what tasks can be given now, and why not more.
-func (u *upped) sayHarvestable() {
-	size := u.world.Machine().Size()
-	now, because := size.RoundUp(), "the policy does not look at the primary"
-	if harvest.Guarded(u.policy) {
-		now, because = harvestable(size, u.world.Last().Primary, u.reserve, u.world.Isolated())
-	}
-	if now.CPU == 0 || now.Memory == 0 { // a task needs both
-		now = cluster.Resources{}
-	}
-	u.log.Info("can be harvested now", "room", now.String(), "because", because)
-}
-
-// harvestable says what tasks can be given now, beside a primary that uses so
-// much, and who has the rest.
-func harvestable(size, uses cluster.Resources, kept harvest.Reserve, isolated bool) (now cluster.Resources, because string) {
-	reserve, counted := kept.Of(size), kept.Counted(uses)
-	now = size.Sub(reserve).Sub(counted).Max(cluster.Resources{})
-	now.Memory = now.Memory / cluster.MB * cluster.MB
-	because = fmt.Sprintf("of %s the primary uses %s, and %s are kept free for it", size.RoundUp(), counted, reserve)
-	switch {
-	case kept.Step < cluster.Core:
-	case isolated:
-		because += "; its use counts in whole cores"
-	default:
-		because += "; its use counts in whole cores, as the kernel does not isolate tasks from it (control groups with cpu.idle, Linux 5.15)"
-	}
-	return now, because
-}
-
-func (u *upped) run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	u.shown.Reserve = u.reserve
-	u.shown.Machine = coresAndDisk(u.world.Machine().Size())
-	learner, err := newLearner(ctx, u.world, u.history, u.log)
-	if err != nil {
-		return err
-	}
-	api := &web.API{Board: u.shown, Machine: knowing{u.world, learner.Book}, Most: u.most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
-		Harvested: func() cluster.Resources { return u.world.Last().Harvested }}
-	failed := make(chan error, 8) // more than there are to fail
-	served, err := u.serve(api, failed)
-	if err != nil {
-		return err
-	}
-	defer served.close()
-	size := u.world.Machine().Size()
-	u.log.Info("up", "machine", size.RoundUp().String(), "reserve", u.reserve.Of(size).String(), "policy", u.flags.policy, "data", u.dir, "listening", served.where())
-	u.sayHarvestable()
-	if most := u.most(); most.CPU <= 0 || most.Memory <= 0 {
-		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
-	}
-	diary := newDiary(u.history, u.world.Machine(), u.log)
-	brain := control.NewBrain(harvest.Options{Policy: u.policy, Reserve: u.reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
-		Choice: harvest.ByBoth, Machine: coresAndDisk})
-	var keepers sync.WaitGroup
-	for _, keep := range []func(context.Context) error{diary.keep, learner.keep, u.upkeep} {
-		keepers.Go(func() { failed <- keep(ctx) })
-	}
-	loop := make(chan error, 1)
-	go func() {
-		loop <- control.RunApart(ctx, u.world, brain, recorders{u.shown, diary, learner, logged{u.log}})
-	}()
-	select {
-	case err = <-failed:
-		stop()
-		<-loop
-	case err = <-loop:
-		stop()
-	}
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	served.close()
-	u.stop()
-	within(parting, keepers.Wait) // a store that waits for room keeps them
-	return err
-}
-
-// parting is how long those who keep the history may take to end.
-const parting = 2 * time.Second
-
-// within waits until do is done, but not for longer than patience lasts.
-func within(patience time.Duration, do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-	}
-}
-
-// stop ends the tasks and tells which will be run again.
-func (u *upped) stop() {
-	u.log.Info("stopping")
-	again := u.world.Stop("gleaner stops")
-	if len(again) == 0 {
-		return
-	}
-	var names []string
-	for _, id := range again {
-		names = append(names, id.String())
-	}
-	u.log.Info("tasks were ended and will be run again when gleaner is next up", "count", len(again), "tasks", strings.Join(names, " "))
 }

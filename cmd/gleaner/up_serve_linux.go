@@ -1,24 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
-	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/netutil"
 
@@ -26,54 +19,19 @@ import (
 	"gleaner/web"
 )
 
-// serving are the servers of one API.
-type serving struct {
-	servers []*http.Server
-	names   []string
-	ready   <-chan struct{} // closed when there is something to tell; who asks before waits
-	closed  context.Context
-	stop    context.CancelFunc
-	all     sync.WaitGroup // those that serve
-	log     *slog.Logger
-	failed  chan<- error
-}
-
-func newServing(ready <-chan struct{}, log *slog.Logger, failed chan<- error) *serving {
-	s := &serving{ready: ready, log: log, failed: failed}
-	s.closed, s.stop = context.WithCancel(context.Background())
-	return s
-}
-
-func (s *serving) where() string { return strings.Join(s.names, ", ") }
-
-// close lets requests that are under way end, but not for long: one that
-// follows a task's output has no end of its own. When it returns, nobody
-// listens any more, and the socket is gone.
-func (s *serving) close() {
-	s.stop()
-	ctx, stop := context.WithTimeout(context.Background(), time.Second)
-	defer stop()
-	for _, server := range s.servers {
-		if server.Shutdown(ctx) != nil {
-			server.Close()
-		}
-	}
-	s.all.Wait()
-}
-
 // serve offers the API on a socket in the data directory, which the directory's
 // permissions guard, and on the network, guarded by the token.
-func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
-	s := newServing(u.shown.Resumed(), u.log, failed)
+func (u *wiring) serve(api http.Handler) (*web.Serving, error) {
+	s := &web.Serving{Ready: u.shown.Resumed(), Log: u.log}
 	var network net.Listener
 	var secure *tls.Config
 	var guard *web.Guard
-	if u.flags.listen != "none" {
+	if u.listen != "none" {
 		token, err := readToken(tokenPath(u.dir))
 		if err != nil {
 			return nil, err
 		}
-		if network, secure, guard, err = listen(u.flags); err != nil {
+		if network, secure, guard, err = listen(u.upFlags); err != nil {
 			return nil, err
 		}
 		guard.Token = token
@@ -86,50 +44,19 @@ func (u *upped) serve(api *web.API, failed chan<- error) (*serving, error) {
 		return nil, err
 	}
 	// The socket has files of its own: strangers cannot take those of its user.
-	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.of("the socket")}, u.files.socket)
-	s.start(&http.Server{Handler: api.Handler()}, socket, "socket "+socketPath(u.dir))
-	if network != nil {
-		s.startNetwork(u, network, secure, guard.Wrap(api.Handler()))
+	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.Of("the socket")}, u.files.socket)
+	s.Add(&http.Server{Handler: api}, socket, "socket "+socketPath(u.dir))
+	if network == nil {
+		return s, nil
+	}
+	door := &web.Door{Listener: web.Steady{Listener: network, Short: u.short.Of("the network")}, Strangers: u.files.strangers, Known: u.files.known}
+	server := &http.Server{Handler: guard.Wrap(api), ConnContext: door.Context}
+	if secure != nil {
+		s.Add(server, tls.NewListener(door, secure), "https://"+network.Addr().String())
+	} else {
+		s.Add(server, door, "http://"+network.Addr().String())
 	}
 	return s, nil
-}
-
-func (s *serving) startNetwork(u *upped, l net.Listener, secure *tls.Config, h http.Handler) {
-	door := &web.Door{Listener: web.Steady{Listener: l, Short: u.short.of("the network")}, Strangers: u.files.strangers, Known: u.files.known}
-	server := &http.Server{Handler: h, ConnContext: door.Context}
-	if secure != nil {
-		s.start(server, tls.NewListener(door, secure), "https://"+l.Addr().String())
-		return
-	}
-	s.start(server, door, "http://"+l.Addr().String())
-}
-
-func (s *serving) start(server *http.Server, l net.Listener, name string) {
-	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes = 5*time.Second, 30*time.Second, time.Minute, 1<<16
-	server.ErrorLog = log.New(ownFaults{s.log}, "", 0)
-	s.servers, s.names = append(s.servers, server), append(s.names, name)
-	s.all.Go(func() {
-		select {
-		case <-s.ready:
-		case <-s.closed.Done():
-			l.Close()
-			return
-		}
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.failed <- fmt.Errorf("serve %s: %w", name, err)
-		}
-	})
-}
-
-// ownFaults lets through what a server complains of that is our fault. What
-// strangers do wrong, as a handshake that fails, would let them fill the log.
-type ownFaults struct{ log *slog.Logger }
-
-func (o ownFaults) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("panic serving")) {
-		o.log.Error("a request failed", "error", string(line))
-	}
-	return len(line), nil
 }
 
 // listenSocket opens the socket. It stands in a directory that is ours alone.

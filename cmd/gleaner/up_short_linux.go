@@ -1,12 +1,8 @@
 package main
 
 import (
-	"log/slog"
 	"runtime"
 	"sync"
-	"time"
-
-	"gleaner/control/board"
 )
 
 // A fileShare is how many files each part of a gleaner that is up may hold, so
@@ -39,37 +35,4 @@ func makeThreads() {
 		}()
 	}
 	made.Wait()
-}
-
-// tellEvery is how often at most it is said that the same part waits.
-const tellEvery = time.Minute
-
-// shortages tells, on the board and in the log, what waits for room.
-type shortages struct {
-	shown *board.Board
-	log   *slog.Logger
-
-	mu   sync.Mutex
-	told map[string]time.Time
-}
-
-// tell says that a part of gleaner has to wait, and why, or with nil that it
-// goes on. It may be called as often as the part tries.
-func (s *shortages) tell(of string, because error) {
-	if !s.shown.Short(of, because) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch last, told := s.told[of]; {
-	case because == nil && told:
-		s.log.Info("there is room again", "goes on", of)
-	case because != nil && (!told || time.Since(last) > tellEvery):
-		s.log.Warn("no room: waiting", "waits", of, "because", because)
-		s.told[of] = time.Now()
-	}
-}
-
-func (s *shortages) of(part string) func(error) {
-	return func(because error) { s.tell(part, because) }
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/dilation"
 	"gleaner/harvest"
 )
 
@@ -32,7 +33,7 @@ func TestBoard(t *testing.T) {
 		{cluster.Event{Kind: cluster.TaskStarted, Task: task(1, 1), Request: request}, "1 jobs, 1 running, 1 waiting, 1 blocked, 1 kills; held 1 core and 1 GiB; sort running, map running 1+1/3 0 failures"},
 		{cluster.Event{Kind: cluster.TaskFailed, Task: task(1, 1), Reason: "exit code 1"}, "1 jobs, 0 running, 2 waiting, 1 blocked, 1 kills; held nothing; sort waiting, map waiting 0+1/3 1 failures"},
 	} {
-		step.ev.At = at
+		step.ev.At, step.ev.On = at, "s"
 		if err := b.Event(step.ev); err != nil {
 			t.Fatal(err)
 		}
@@ -43,12 +44,12 @@ func TestBoard(t *testing.T) {
 	if err := b.Action(cluster.Action{Kind: cluster.DelayTask, Task: task(1, 2), Pause: time.Minute, Reason: "exit code 1"}); err != nil {
 		t.Fatal(err)
 	}
-	if j, _ := b.Job(7); len(j.Delayed) != 1 || j.Delayed[0].Name != "job-7/map-1#3" || time.Until(j.Delayed[0].Until) < time.Second {
+	if j, _ := b.Job(7); len(j.Delayed) != 1 || j.Delayed[0].Name != "job-7/map-1#3" || !j.Delayed[0].Until.Equal(at.Add(time.Minute)) {
 		t.Errorf("what waits to be run again: %+v", j.Delayed)
 	}
 	for _, ev := range []cluster.Event{
-		{Kind: cluster.TaskStarted, Task: task(1, 2), Request: request},
-		{Kind: cluster.TaskNotStarted, Task: task(1, 2), Reason: "too many open files"},
+		{At: at, Kind: cluster.TaskStarted, Task: task(1, 2), On: "s", Request: request},
+		{At: at.Add(time.Second), Kind: cluster.TaskNotStarted, Task: task(1, 2), Reason: "too many open files"},
 	} {
 		if err := b.Event(ev); err != nil {
 			t.Fatal(err)
@@ -57,13 +58,20 @@ func TestBoard(t *testing.T) {
 	if j, _ := b.Job(7); len(j.Delayed) != 0 || len(j.Running) != 0 || j.Stages[0].Failures != 1 || j.Kills != 1 {
 		t.Errorf("after a start for which there was no room: %+v", j)
 	}
-	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled"}); err != nil {
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled", Cancelled: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := shown(b), "0 jobs, 0 running, 0 waiting, 0 blocked, 1 kills; held nothing; sort cancelled, map cancelled 0+1/3 1 failures"; got != want {
 		t.Errorf("at the end\n got %s\nwant %s", got, want)
 	}
-	b.Forget(time.Now().Add(time.Hour))
+	if j, _ := b.Job(7); !j.Ended.Equal(at.Add(time.Second)) {
+		t.Errorf("ended at %s, not when it was decided", j.Ended)
+	}
+	b.Forget(at)
+	if jobs := b.Jobs(); len(jobs) != 1 {
+		t.Errorf("forgotten too early: %+v", jobs)
+	}
+	b.Forget(at.Add(time.Hour))
 	if jobs := b.Jobs(); len(jobs) != 0 {
 		t.Errorf("not forgotten: %+v", jobs)
 	}
@@ -79,13 +87,14 @@ func TestBoardAfterARestart(t *testing.T) {
 	adopted := cluster.TaskID{Job: 2, Stage: "map", Index: 1}
 	b := New(harvest.Reserve{})
 	for _, ev := range []cluster.Event{
+		{At: at, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: 8 * cluster.Core, Memory: 8 * cluster.GB}},
 		{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{
-			{Job: job(1), Submitted: at, Started: at, Ended: at},
-			{Job: job(3), Submitted: at, Started: at, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
-			{Job: job(2), Submitted: at, Started: at, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
-				Runs: []cluster.Run{{Task: adopted, State: cluster.Running, Failures: 1}}},
+			{Job: job(1), Submitted: at, Account: cluster.Account{Started: at}, Ended: at},
+			{Job: job(3), Submitted: at, Account: cluster.Account{Started: at}, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
+			{Job: job(2), Submitted: at, Account: cluster.Account{Started: at}, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
+				Runs: []cluster.Run{{Task: adopted, On: "s", State: cluster.Running, Failures: 1}}},
 		}},
-		{At: at, Kind: cluster.TaskStarted, Task: adopted, Request: request},
+		{At: at, Kind: cluster.TaskStarted, Task: adopted, On: "s", Request: request},
 	} {
 		if err := b.Event(ev); err != nil {
 			t.Fatal(err)
@@ -106,9 +115,53 @@ func shown(b *Board) string {
 	return text
 }
 
+// Two servers are told apart and added up; what runs on one that leaves is gone.
+func TestTwoServers(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	request := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
+	b := New(harvest.Reserve{Fixed: cluster.Resources{CPU: cluster.Core}, Step: cluster.Core})
+	b.Machine = func(size cluster.Resources) dilation.Machine { return dilation.Machine{int(size.CPU / cluster.Core)} }
+	tell := func(events ...cluster.Event) {
+		for _, ev := range events {
+			at = at.Add(time.Second)
+			ev.At = at
+			if err := b.Event(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	task := func(i int32) cluster.TaskID { return cluster.TaskID{Job: 1, Stage: "map", Index: i} }
+	tell(cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "b", Environment: "web", CPU: 2 * cluster.Core, Memory: 8 * cluster.GB}},
+		cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "a", CPU: 4 * cluster.Core, Memory: 8 * cluster.GB}},
+		cluster.Event{Kind: cluster.ClassesPublished, Classes: []cluster.Class{{Pattern: cluster.Constant, Mean: 0.2, Tenants: []cluster.TenantID{"web"}}}},
+		cluster.Event{Kind: cluster.UseReported, Use: []cluster.Use{{On: "b", Primary: cluster.Resources{CPU: 500}}, {On: "a", Primary: cluster.Resources{CPU: 1200}}}},
+		cluster.Event{Kind: cluster.JobSubmitted, Job: &cluster.Job{ID: 1, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 3, Request: request, Loading: []float64{1}}}}},
+		cluster.Event{Kind: cluster.TaskStarted, Task: task(0), On: "b", Request: request},
+		cluster.Event{Kind: cluster.TaskStarted, Task: task(1), On: "b", Request: request},
+		cluster.Event{Kind: cluster.TaskStarted, Task: task(2), On: "a", Request: request})
+	s := b.Status()
+	if len(s.Servers) != 2 || s.Server != "" || s.Running != 3 || s.Size.CPU != 6*cluster.Core || s.Primary.CPU != 1700 || s.Counted.CPU != 3*cluster.Core || s.Reserve.CPU != 2*cluster.Core {
+		t.Fatalf("all together: %+v", s)
+	}
+	if one := s.Servers[0]; one.Server != "a" || one.Class != nil || one.Running != 1 || one.Counted.CPU != 2*cluster.Core || one.Held != request {
+		t.Errorf("%+v", one)
+	}
+	if two := s.Servers[1]; two.Server != "b" || two.Class == nil || two.Running != 2 || two.Counted.CPU != cluster.Core || two.Held != request.Times(2) {
+		t.Errorf("%+v", two)
+	}
+	if j, _ := b.Job(1); !(j.Running[0].Dilation > j.Running[2].Dilation && j.Running[2].Dilation >= 1) {
+		t.Errorf("a task beside another on two cores is not slowed down more than one on four: %+v", j.Running)
+	}
+	tell(cluster.Event{Kind: cluster.ServerLeft, On: "b"})
+	if s := b.Status(); s.Server != "a" || s.Servers != nil || s.Running != 1 || s.Held != request || s.Waiting != 2 {
+		t.Errorf("one has left: %+v", s)
+	}
+}
+
 // What waits for room is shown until it goes on, and is news twice.
 func TestShort(t *testing.T) {
 	b := New(harvest.Reserve{})
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	full := errors.New("no space left on device")
 	for i, tc := range []struct {
 		of   string
@@ -116,11 +169,11 @@ func TestShort(t *testing.T) {
 		news bool
 		n    int
 	}{{"the store", nil, false, 0}, {"the store", full, true, 1}, {"the store", full, false, 1}, {"the socket", full, true, 2}, {"the store", nil, true, 1}, {"the store", nil, false, 1}} {
-		if news, n := b.Short(tc.of, tc.err), len(b.Status().Short); news != tc.news || n != tc.n {
+		if news, n := b.Short(at.Add(time.Duration(i)), tc.of, tc.err), len(b.Status().Short); news != tc.news || n != tc.n {
 			t.Errorf("%d: news %v, %d are short", i, news, n)
 		}
 	}
-	if left := b.Status().Short[0]; left.Of != "the socket" || left.Because != full.Error() {
+	if left := b.Status().Short[0]; left.Of != "the socket" || left.Because != full.Error() || !left.Since.Equal(at.Add(3)) {
 		t.Errorf("%+v", left)
 	}
 }

@@ -4,6 +4,7 @@
 package loads
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,19 @@ func (b *Book) Load(stage string) dilation.Vector {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.learned[stage]
+}
+
+// Known is a job with the loading vectors that were learned of its stages,
+// where it does not say them itself.
+func (b *Book) Known(job *cluster.Job) *cluster.Job {
+	known := *job
+	known.Stages = slices.Clone(job.Stages)
+	for i := range known.Stages {
+		if st := &known.Stages[i]; st.Loading == nil {
+			st.Loading = b.Load(Stage(job.Name, st.Name))
+		}
+	}
+	return &known
 }
 
 // Action takes in what was decided.

@@ -11,6 +11,7 @@ import (
 	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 // disks is how many a server of the experiment has beside its cores.
@@ -43,9 +44,9 @@ func dilationChoice(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Fi
 	}
 	names := []string{"by room", "by least dilation", "least dilation of four drawn by room"}
 	results := make([]compute.Result, len(names))
-	classes := Learn(d, 1)
+	classes := simulation.Classes(d, 1)
 	err = inParallel(ctx, len(names), func(ctx context.Context, i int) (err error) {
-		results[i], err = Run{Policy: "history", Classes: classes, Seed: 1, Choice: harvest.Choice(i), Machine: coresAndDisks, Loadings: loadings}.Do(ctx, d, nil)
+		results[i], err = simulation.Compute{Policy: "history", Classes: classes, Seed: 1, Choice: harvest.Choice(i), Machine: coresAndDisks, Loadings: loadings}.Run(ctx, d, nil)
 		return err
 	})
 	if err != nil {

@@ -1,3 +1,6 @@
+// Package compute holds the experiments on harvested cycles: how long batch
+// jobs take and how many of their tasks are killed under each policy (Figures
+// 13 and 14 of OSDI'16, and our own).
 package compute
 
 import (

@@ -10,9 +10,9 @@ import (
 	"gleaner/cluster"
 	"gleaner/harvest"
 	"gleaner/lab"
-	labstorage "gleaner/lab/storage"
 	"gleaner/placement"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 // micro is §6.2: what the expensive operations cost in DC-9, on one thread.
@@ -29,7 +29,7 @@ func micro(_ context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 	d := datacenter.Generate(profile, datacenter.Options{Servers: size.servers, Past: size.past, Seed: 1})
 	t := lab.Table{Name: "micro", Title: "§6.2: what the expensive operations cost", Columns: []string{"operation", "ours", "paper"}}
 	begun := time.Now()
-	classes := Learn(d, 1)
+	classes := simulation.Classes(d, 1)
 	t.Add(fmt.Sprintf("clustering %d tenants, %d days, into %d classes", len(d.Tenants), size.past, len(classes)), time.Since(begun).Round(time.Millisecond), "2 min, 23 classes")
 
 	states := classStates(d, classes)
@@ -40,7 +40,7 @@ func micro(_ context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 		picked = harvest.Select(harvest.Medium, need, states, r, picked[:0])
 	}), "< 1 ms")
 
-	known := labstorage.Learn(d)
+	known := simulation.Learn(d)
 	for _, name := range []string{"history", "stock"} {
 		placer, err := known.Placer(name, 0)
 		if err != nil {

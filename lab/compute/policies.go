@@ -17,6 +17,7 @@ import (
 	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 const unfinishedNote = "A job that is not finished at the end counts with the time it has taken so far. Overload: primary and tasks together want more than the server has."
@@ -111,11 +112,11 @@ func bitbrainsMachines(ctx context.Context, dir string, days int) (*datacenter.D
 }
 
 func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Result, error) {
-	classes := Learn(d, 1)
+	classes := simulation.Classes(d, 1)
 	names := harvest.PolicyNames()
 	results := make([]compute.Result, len(names))
 	err := inParallel(ctx, len(names), func(ctx context.Context, i int) (err error) {
-		results[i], err = Run{Policy: names[i], Classes: classes, Seed: 1}.Do(ctx, d, nil)
+		results[i], err = simulation.Compute{Policy: names[i], Classes: classes, Seed: 1}.Run(ctx, d, nil)
 		return err
 	})
 	return results, err

@@ -10,6 +10,7 @@ import (
 	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 // A point is one utilisation of one datacenter, run with several seeds under
@@ -35,9 +36,9 @@ func (p *point) do(ctx context.Context, size size) error {
 		if d, err = d.Scaled(p.scaling, p.utilisation); err != nil {
 			return err
 		}
-		classes := Learn(d, seed+1)
+		classes := simulation.Classes(d, seed+1)
 		for i, policy := range p.policies {
-			res, err := Run{Policy: policy, Classes: classes, Seed: seed + 1}.Do(ctx, d, nil)
+			res, err := simulation.Compute{Policy: policy, Classes: classes, Seed: seed + 1}.Run(ctx, d, nil)
 			if err != nil {
 				return err
 			}

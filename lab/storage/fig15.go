@@ -7,6 +7,7 @@ import (
 	"gleaner/chart"
 	"gleaner/lab"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 // A Loss is how many blocks of one datacenter a year destroys, and how many
@@ -38,8 +39,8 @@ func Fig15(ctx context.Context, size Size) (Losses, error) {
 				var lost, rebuilt []float64
 				for seed := range uint64(size.Seeds) {
 					d := datacenter.Generate(p, datacenter.Options{Servers: size.Servers, Past: 31, Seed: seed + 1})
-					run := Run{Placement: policy, Blocks: size.Blocks, Replicas: replicas, Days: 365, Seed: seed + 1}
-					result, err := run.Do(d, func(float64) error { return ctx.Err() })
+					run := simulation.Storage{Placement: policy, Blocks: size.Blocks, Replicas: replicas, Days: 365, Seed: seed + 1}
+					result, err := run.Run(d, func(float64) error { return ctx.Err() })
 					if err != nil {
 						return nil, err
 					}
@@ -64,7 +65,7 @@ func (all Losses) Table() lab.Table {
 		}}
 	for _, l := range all {
 		t.Add(l.Datacenter, l.Replicas, l.Placement, l.Lost.Min, fmt.Sprintf("%.1f", l.Lost.Mean), l.Lost.Max, share(l.Lost.Mean, float64(l.Blocks)),
-			fmt.Sprintf("%.0f", l.Rebuilt.Mean), fmt.Sprintf("%.1f", l.Rebuilt.Mean*BlockBytes/1e12), all.ofStock(l), l.paper())
+			fmt.Sprintf("%.0f", l.Rebuilt.Mean), fmt.Sprintf("%.1f", l.Rebuilt.Mean*simulation.BlockBytes/1e12), all.ofStock(l), l.paper())
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"gleaner/lab"
 	"gleaner/sim/datacenter"
 	"gleaner/sim/storage"
+	"gleaner/simulation"
 )
 
 // An Availability is how many accesses fail at one utilisation.
@@ -69,7 +70,7 @@ func Fig16(ctx context.Context, size Size) (Availabilities, error) {
 
 // each counts the failed accesses of every policy and number of replicas at one point.
 func (a Availability) each(ctx context.Context, d *datacenter.Datacenter, seed uint64, found func(Availability, int)) error {
-	known := Learn(d)
+	known := simulation.Learn(d)
 	for _, a.Replicas = range []int{3, 4} {
 		for _, a.Placement = range compared {
 			if err := ctx.Err(); err != nil {

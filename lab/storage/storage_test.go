@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"gleaner/input"
 	"gleaner/lab"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 func TestHistoryLosesFarFewerBlocksThanStock(t *testing.T) {
@@ -74,10 +74,10 @@ func TestHistoryRebuildsLittleAndLosesNone(t *testing.T) {
 	for i, p := range datacenter.Profiles() {
 		seed := uint64(100 + i)
 		d := datacenter.Generate(p, datacenter.Options{Servers: servers, Past: 31, Seed: seed})
-		results := map[string]Result{}
+		results := map[string]simulation.StorageResult{}
 		for _, policy := range []string{"stock", "history"} {
-			run := Run{Placement: policy, Blocks: blocks, Replicas: 3, Days: 365, Seed: seed}
-			result, err := run.Do(d, nil)
+			run := simulation.Storage{Placement: policy, Blocks: blocks, Replicas: 3, Days: 365, Seed: seed}
+			result, err := run.Run(d, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,16 +103,5 @@ func TestExperimentsCanBeStopped(t *testing.T) {
 		if _, _, err := e.Run(ctx, lab.Options{Quick: true, Seeds: 1}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
-	}
-}
-
-func TestUnknownPlacement(t *testing.T) {
-	p, err := datacenter.Find("DC-9")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := datacenter.Generate(p, datacenter.Options{Servers: 60, Seed: 1})
-	if _, err := Learn(d).Placer("best", 0); !input.Is(err) {
-		t.Errorf("%v", err)
 	}
 }

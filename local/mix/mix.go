@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gleaner/local/proc"
 )
 
 // A Command is one of those that run side by side.
@@ -71,6 +73,12 @@ func Run(ctx context.Context, cores int, commands []Command) (Result, error) {
 	stop(nil)
 	all.Wait()
 	return Result{took, others(took, busyTime()-busy, time.Since(begin))}, failed
+}
+
+// busyTime is how long cores have been busy; 0 where /proc does not tell.
+func busyTime() time.Duration {
+	cpu, _ := proc.ReadCPU()
+	return cpu.Busy()
 }
 
 // others is what the machine did in a while beside running the commands.

@@ -77,20 +77,3 @@ func pressure() time.Duration {
 	}
 	return time.Duration(micro) * time.Microsecond
 }
-
-// tick is the unit of /proc/stat: USER_HZ is 100 on every Linux.
-const tick = 10 * time.Millisecond
-
-// busyTime is how long cores have been busy, all together, since the machine
-// started: user, nice, system, irq, softirq, and what the hypervisor gave to others.
-func busyTime() time.Duration {
-	text, _ := os.ReadFile("/proc/stat")
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	var sum time.Duration
-	for i, field := range bytes.Fields(line) {
-		if n, err := strconv.ParseInt(string(field), 10, 64); err == nil && i <= 8 && i != 4 && i != 5 {
-			sum += time.Duration(n) * tick
-		}
-	}
-	return sum
-}

@@ -20,6 +20,4 @@ func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func pressure() time.Duration { return -1 }
 
-func busyTime() time.Duration { return 0 }
-
 func warm(int, int) error { return nil }

@@ -17,11 +17,11 @@ import (
 
 // TestBuiltInEngineAgrees packs problems too large to enumerate both ways.
 // What the external solver has proven bounds what the built-in engine may say.
-// GLEANER_LONG=1 compares more, and gives the solver longer.
+// GLEANER_LONG=1 compares more, and gives both longer.
 func TestBuiltInEngineAgrees(t *testing.T) {
-	problems, limit := 4, time.Second
+	problems, limit, nodes := 12, time.Second, 30
 	if os.Getenv("GLEANER_LONG") != "" {
-		problems, limit = 200, 20*time.Second
+		problems, limit, nodes = 200, 20*time.Second, pack.DefaultNodes
 	}
 	for _, solver := range []string{"cbc", "highs"} {
 		t.Run(solver, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestBuiltInEngineAgrees(t *testing.T) {
 			compared, ended := 0, 0
 			for seed := uint64(0); compared < problems; seed++ {
 				p := packtest.Random(rand.New(rand.NewPCG(seed, 1)), 5, 12)
-				ours, err := pack.Solve(p, pack.Options{})
+				ours, err := pack.Solve(p, pack.Options{NodeLimit: nodes})
 				if err != nil {
 					continue // fits no server
 				}

@@ -151,11 +151,11 @@ func indices(n int) []int {
 
 func TestSameProblemSameSolution(t *testing.T) {
 	p := packtest.Datacenter(0.08, packtest.Mixed)
-	first, err := pack.Solve(p, pack.Options{})
+	first, err := pack.Solve(p, pack.Options{NodeLimit: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := pack.Solve(p, pack.Options{})
+	again, err := pack.Solve(p, pack.Options{NodeLimit: 20})
 	if err != nil || !reflect.DeepEqual(first, again) {
 		t.Errorf("%+v became %+v, error %v", first, again, err)
 	}

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -15,6 +16,12 @@ const (
 	leastBudget = 3_000
 	firstBudget = 25_000
 	proveBudget = 100_000
+)
+
+// Limits of the fillings that a node begins with.
+const (
+	usefulAtLeast = 100
+	usefulByRow   = 10
 )
 
 // A column is a filling as the master program sees it.
@@ -38,10 +45,13 @@ func costOf(stocks []stock) float64 {
 	return sum
 }
 
-// A node's terms are what it demands: rules, and options that are out.
+// A node's terms are what it demands: rules, and options that are out. Of the
+// fillings found up to some time it looks only at the useful ones.
 type terms struct {
 	rules  []rule
 	banned []bool // by option, counted through all choices
+	useful []int  // columns of the master, of those before
+	before int
 }
 
 // A master is the linear program over fillings of one problem, with the
@@ -60,7 +70,7 @@ type master struct {
 	cheapest float64   // bare server
 	most     float64   // no solution of interest has more servers
 	cols     []column
-	known    map[string]bool
+	known    map[string]int // columns by what they hold
 	work     int // boxes looked into
 	stop     func() bool
 }
@@ -77,12 +87,12 @@ type relaxation struct {
 	tried  bool      // whether a proof was tried
 }
 
-func newMaster(p *Problem, stop func() bool) (*master, error) {
+func newMaster(p *Problem) (*master, error) {
 	ss, err := shapes(p)
 	if err != nil {
 		return nil, err
 	}
-	m := &master{p: p, shapes: ss, known: map[string]bool{}, cheapest: math.Inf(1), most: maxServers, stop: stop}
+	m := &master{p: p, shapes: ss, known: map[string]int{}, cheapest: math.Inf(1), most: maxServers}
 	for _, s := range ss {
 		m.scale = max(m.scale, s.cost)
 		m.cheapest = min(m.cheapest, s.cost)
@@ -109,8 +119,8 @@ func newMaster(p *Problem, stop func() bool) (*master, error) {
 // maxServers is more than any solution has.
 const maxServers = 1e9
 
-// learn adds a column unless it is known.
-func (m *master) learn(shape int, f filling) bool {
+// learn adds a column unless it is known, and gives its place.
+func (m *master) learn(shape int, f filling) int {
 	key := []byte{byte(shape), byte(shape >> 8)}
 	for _, n := range f.v {
 		key = binary.AppendVarint(key, int64(n))
@@ -118,12 +128,13 @@ func (m *master) learn(shape int, f filling) bool {
 	for _, y := range f.y {
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(y))
 	}
-	if m.known[string(key)] {
-		return false
+	k, known := m.known[string(key)]
+	if !known {
+		k = len(m.cols)
+		m.known[string(key)] = k
+		m.cols = append(m.cols, column{shape, f, m.shapes[shape].costOf(f.v)})
 	}
-	m.known[string(key)] = true
-	m.cols = append(m.cols, column{shape, f, m.shapes[shape].costOf(f.v)})
-	return true
+	return k
 }
 
 // relax solves the linear program of a node by column generation: its terms
@@ -136,42 +147,44 @@ func (m *master) learn(shape int, f filling) bool {
 // mixed with those of the best bound so far, which lie near the end.
 func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxation {
 	lp := m.program(t, done)
-	wanted := m.wanted(t)
 	spent := costOf(done)
 	rel := relaxation{bound: math.Inf(-1)}
+	lp.extend()
+	fresh := false // fillings were found that improve
 	try := func(dual []float64, budget int) {
-		if bound := spent + m.prove(lp, dual, t, done, budget); bound > rel.bound {
-			rel.bound, rel.dual = bound, dual
+		bound, found := m.prove(lp, dual, t, done, budget)
+		if spent+bound > rel.bound {
+			rel.bound, rel.dual = spent+bound, dual
+		}
+		for _, k := range found {
+			fresh = lp.take(k) || fresh
 		}
 	}
-	for built := 0; ; {
-		for ; built < len(m.cols); built++ {
-			lp.add(m.cols[built].cost, m.row(m.cols[built], t, wanted))
-		}
+	for ; ; fresh = false {
 		lp.minimise()
 		rel.cost = spent + lp.objective()
 		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
-		dual := lp.prices(1)
+		dual := lp.duals(1)
 		if rel.dual != nil {
 			mixed := make([]float64, len(dual))
 			axpy(1-mix, dual, mixed)
 			axpy(mix, rel.dual, mixed)
 			try(mixed, findBudget)
 		}
-		if len(m.cols) == built {
+		if !fresh {
 			try(dual, findBudget)
 		}
 		if rel.bound >= goal || m.stop() {
 			break
 		}
-		if len(m.cols) > built {
+		if fresh {
 			continue
 		}
 		if rel.cost < goal+loss {
 			break
 		}
-		try(lp.prices((rel.cost-spent)/(goal+loss-spent)), budget)
-		if len(m.cols) == built || m.stop() {
+		try(lp.duals((rel.cost-spent)/(goal+loss-spent)), budget)
+		if !fresh || m.stop() {
 			rel.tried = true
 			break
 		}
@@ -184,11 +197,17 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 const mix = 0.6
 
 // read takes the amounts out of the linear program.
-func (m *master) read(lp *simplex, rel *relaxation) {
-	values := lp.values()
-	rel.takes, rel.x = values[:len(m.options)], values[len(m.options):]
+func (m *master) read(lp *program, rel *relaxation) {
+	rel.takes, rel.x = make([]float64, len(m.options)), make([]float64, len(m.cols))
+	for k, x := range lp.values() {
+		if k < len(lp.options) {
+			rel.takes[lp.options[k]] = x
+		} else {
+			rel.x[lp.cols[k-len(lp.options)]] = x
+		}
+	}
 	lacking := lp.lacking()
-	rows := len(m.p.Loads) + len(m.p.Choices)
+	rows := len(lp.loads) + len(m.p.Choices)
 	for r, y := range lacking {
 		if r < rows {
 			rel.broken = max(rel.broken, y/(1+math.Abs(lp.right[r])))
@@ -202,10 +221,7 @@ func (m *master) read(lp *simplex, rel *relaxation) {
 // estimate is the cost of the linear program over the fillings known.
 func (m *master) estimate(t terms) float64 {
 	lp := m.program(t, nil)
-	wanted := m.wanted(t)
-	for _, c := range m.cols {
-		lp.add(c.cost, m.row(c, t, wanted))
-	}
+	lp.extend()
 	lp.minimise()
 	return lp.objective()
 }
@@ -222,17 +238,35 @@ func (m *master) rest(i int, done []stock) float64 {
 	return left
 }
 
-// program sets up the rows of a node: loads to cover, choices, then rules, the
-// latter turned into covering rows. The first columns are the options.
-func (m *master) program(t terms, done []stock) *simplex {
+// A program is the linear program of a node. Its rows are the loads that are
+// wanted, all choices, then rules, the latter turned into covering rows. Its
+// columns are the options that are open and those of the master's fillings that
+// hold nothing but what is wanted.
+type program struct {
+	*simplex
+	m       *master
+	terms   terms
+	wanted  []bool
+	loads   []int // of the first rows
+	options []int // of the first columns
+	cols    []int // of the others
+	has     map[int]bool
+}
+
+func (m *master) program(t terms, done []stock) *program {
+	out := &program{m: m, terms: t, wanted: m.wanted(t), has: map[int]bool{}}
 	var right, short []float64
 	for i, l := range m.p.Loads {
+		if !out.wanted[i] {
+			continue
+		}
 		left := m.rest(i, done)
 		if m.always[i] {
 			left = max(0, left)
 		} else {
 			left -= l.Amount // which the option demands
 		}
+		out.loads = append(out.loads, i)
 		right = append(right, m.sign[i]*left)
 		short = append(short, m.price(i)*m.penalty)
 	}
@@ -248,20 +282,131 @@ func (m *master) program(t terms, done []stock) *simplex {
 		right = append(right, r.sign()*k)
 		short = append(short, r.penalty(m.penalty*m.fine))
 	}
-	lp := newSimplex(right, short, make([]float64, len(right)))
-	for k, choice := range m.p.Choices {
-		for o := range choice.Options {
-			col := make([]float64, len(right))
-			if at := m.first[k] + o; !m.banned(t, at) {
-				col[len(m.p.Loads)+k] = 1
-				for _, i := range m.options[at] {
-					col[i] = -m.sign[i] * m.p.Loads[i].Amount
-				}
+	out.simplex = newSimplex(right, short, make([]float64, len(right)))
+	row := make([]int, len(m.p.Loads))
+	for r, i := range out.loads {
+		row[i] = r
+	}
+	for k := range m.p.Choices {
+		for o := m.first[k]; o < m.first[k+1]; o++ {
+			if m.banned(t, o) {
+				continue
 			}
-			lp.add(0, col)
+			col := make([]float64, len(right))
+			col[len(out.loads)+k] = 1
+			for _, i := range m.options[o] {
+				col[row[i]] = -m.sign[i] * m.p.Loads[i].Amount
+			}
+			out.options = append(out.options, o)
+			out.add(0, col)
 		}
 	}
-	return lp
+	return out
+}
+
+// extend adds the fillings that are useful, and those learned since.
+func (g *program) extend() {
+	for _, k := range g.terms.useful {
+		g.take(k)
+	}
+	for k := g.terms.before; k < len(g.m.cols); k++ {
+		g.take(k)
+	}
+}
+
+// take adds a filling, unless it is there or holds what is not wanted.
+func (g *program) take(k int) bool {
+	c := g.m.cols[k]
+	if g.has[k] || !g.m.holdsOnly(c, g.wanted) {
+		return false
+	}
+	g.has[k] = true
+	g.cols = append(g.cols, k)
+	g.add(c.cost, g.row(c))
+	return true
+}
+
+// filter leaves out the fillings that no solution below a cost uses, for each
+// would add its reduced cost to the bound, and keeps the best of the others.
+func (m *master) filter(t terms, rel relaxation, cost float64) terms {
+	type candidate struct {
+		col     int
+		reduced float64
+	}
+	var all []candidate
+	wanted := m.wanted(t)
+	for k, c := range m.cols {
+		if x := m.reduced(c, t, rel.dual); m.holdsOnly(c, wanted) && rel.bound+x < cost {
+			all = append(all, candidate{k, x})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.reduced, b.reduced) })
+	rows := len(wanted) + len(t.rules)
+	t.useful, t.before = nil, len(m.cols)
+	for _, c := range all[:min(len(all), usefulAtLeast+usefulByRow*rows)] {
+		t.useful = append(t.useful, c.col)
+	}
+	return t
+}
+
+// reduced is what a filling costs beyond what it is worth at duals.
+func (m *master) reduced(c column, t terms, dual []float64) float64 {
+	cost := c.cost
+	for i, y := range c.y {
+		if y != 0 {
+			cost -= m.sign[i] * y * dual[i]
+		}
+	}
+	for k, r := range t.rules {
+		cost -= r.sign() * r.of(c) * dual[len(m.p.Loads)+len(m.p.Choices)+k]
+	}
+	return cost
+}
+
+// holdsOnly says whether a filling holds nothing but what is wanted.
+func (m *master) holdsOnly(c column, wanted []bool) bool {
+	for i, y := range c.y {
+		if y > 0 && !wanted[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// row gives the coefficients of a filling.
+func (g *program) row(c column) []float64 {
+	out := make([]float64, g.simplex.m)
+	for r, i := range g.loads {
+		out[r] = g.m.sign[i] * c.y[i]
+	}
+	first := len(g.loads) + len(g.m.p.Choices)
+	for k, r := range g.terms.rules {
+		out[first+k] = r.sign() * r.of(c)
+	}
+	return out
+}
+
+// duals are those of all loads, choices and rules, shrunk; what is not wanted
+// is worth nothing.
+func (g *program) duals(shrink float64) []float64 {
+	out := make([]float64, len(g.m.p.Loads))
+	prices := g.prices(shrink)
+	for r, i := range g.loads {
+		out[i] = prices[r]
+	}
+	return append(out, prices[len(g.loads):]...)
+}
+
+// worth is what all that must be covered is worth at duals, but for choices.
+func (g *program) worth(dual []float64) float64 {
+	sum := 0.0
+	for r, i := range g.loads {
+		sum += dual[i] * g.right[r]
+	}
+	for k := range g.terms.rules {
+		sum += dual[len(g.m.p.Loads)+len(g.m.p.Choices)+k] * g.right[len(g.loads)+len(g.m.p.Choices)+k]
+	}
+	return sum
 }
 
 func (m *master) banned(t terms, option int) bool { return t.banned != nil && t.banned[option] }
@@ -288,35 +433,12 @@ func (m *master) price(i int) float64 {
 	return m.dear[i]
 }
 
-// row gives the coefficients of a column, or none if it holds what is not wanted.
-func (m *master) row(c column, t terms, wanted []bool) []float64 {
-	n := len(m.p.Loads) + len(m.p.Choices)
-	for i, y := range c.y {
-		if y > 0 && !wanted[i] {
-			return make([]float64, n+len(t.rules))
-		}
-	}
-	out := make([]float64, n, n+len(t.rules))
-	for i, y := range c.y {
-		out[i] = m.sign[i] * y
-	}
-	for _, r := range t.rules {
-		out = append(out, r.sign()*r.of(c))
-	}
-	return out
-}
-
 // prove gives a lower bound of the linear program over all fillings, known or
 // not: duals price what is to be covered, and no filling is worth much more
-// than it costs at them. Fillings that are, it learns. The bound
+// than it costs at them. Fillings that are, it finds. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *simplex, dual []float64, t terms, done []stock, budget int) float64 {
-	bound, loads := 0.0, len(m.p.Loads)
-	for r, d := range dual {
-		if r < loads || r >= loads+len(m.p.Choices) {
-			bound += d * lp.right[r]
-		}
-	}
+func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) (bound float64, found []int) {
+	bound = lp.worth(dual)
 	for k := range m.p.Choices {
 		bound += m.cheapestOption(t, k, dual)
 	}
@@ -329,12 +451,12 @@ func (m *master) prove(lp *simplex, dual []float64, t terms, done []stock, budge
 		excess = max(excess, f.run()-cost)
 		m.work += budget - max(0, f.budget)
 		for _, v := range append(f.finds[max(0, len(f.finds)-3):], f.also...) {
-			m.learn(k, v)
+			found = append(found, m.learn(k, v))
 		}
 	}
 	// A solution of n servers costs at least bound - n excess, and at least n
 	// times the cheapest server.
-	return max(bound-excess*m.most, bound/(1+excess/m.cheapest))
+	return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), found
 }
 
 // cheapestOption is what the cheapest option of a choice costs at these duals.

@@ -18,7 +18,7 @@ type simplex struct {
 	m                  int
 	right, short, over []float64
 	cost               []float64
-	cols               []float64 // m entries a column
+	cols               []sparse
 
 	basis    []int     // by row: z is 0..m-1, y is m..2m-1, x from 2m on
 	inverse  []float64 // m by m
@@ -29,11 +29,38 @@ type simplex struct {
 	refactor int       // pivots until it is again
 }
 
+// A sparse vector has the entries that are not zero.
+type sparse struct {
+	rows   []int
+	values []float64
+}
+
+// squeeze makes a vector sparse.
+func squeeze(v []float64) sparse {
+	var out sparse
+	for r, x := range v {
+		if x != 0 {
+			out.rows, out.values = append(out.rows, r), append(out.values, x)
+		}
+	}
+	return out
+}
+
+// dot multiplies with a vector that is not sparse.
+func (s sparse) dot(v []float64) float64 {
+	sum := 0.0
+	for k, r := range s.rows {
+		sum += s.values[k] * v[r]
+	}
+	return sum
+}
+
 const (
-	pivotTol  = 1e-9
-	refactor  = 60 // pivots
-	patience  = 40 // pivots without progress before Bland's rule
-	maxPivots = 20000
+	pivotTol   = 1e-9
+	refactor   = 60  // pivots
+	patience   = 40  // pivots without progress before Bland's rule
+	mostPivots = 500 // and so many more a row: beyond that rounding errors lead it in circles
+	rowPivots  = 30
 )
 
 func newSimplex(right, short, over []float64) *simplex {
@@ -72,7 +99,10 @@ func (lp *simplex) sound() bool {
 		case j < 2*lp.m:
 			left[j-lp.m] -= x
 		default:
-			axpy(-x, lp.cols[(j-2*lp.m)*lp.m:(j-2*lp.m+1)*lp.m], left)
+			col := lp.cols[j-2*lp.m]
+			for k, r := range col.rows {
+				left[r] -= x * col.values[k]
+			}
 		}
 	}
 	for r, x := range left {
@@ -86,7 +116,7 @@ func (lp *simplex) sound() bool {
 // add gives the linear program another column.
 func (lp *simplex) add(cost float64, col []float64) {
 	lp.cost = append(lp.cost, cost)
-	lp.cols = append(lp.cols, col...)
+	lp.cols = append(lp.cols, squeeze(col))
 }
 
 // minimise finds an optimum. Where rounding errors led astray it begins anew,
@@ -105,7 +135,7 @@ func (lp *simplex) minimise() {
 func (lp *simplex) descend() {
 	stalled := 0
 	lp.price()
-	for range maxPivots {
+	for range mostPivots + rowPivots*lp.m {
 		enter, reduced := lp.entering(stalled > patience)
 		if enter < 0 {
 			return
@@ -219,7 +249,7 @@ func (lp *simplex) entering(first bool) (int, float64) {
 		}
 	}
 	for j, c := range lp.cost {
-		red := c - dot(lp.dual, lp.cols[j*m:(j+1)*m])
+		red := c - lp.cols[j].dot(lp.dual)
 		if red < best && red < -pivotTol*(1+math.Abs(c)) {
 			enter, best = 2*m+j, red
 			if first {
@@ -241,7 +271,7 @@ func (lp *simplex) express(j int) {
 		case j < 2*m:
 			lp.dir[r] = row[j-m]
 		default:
-			lp.dir[r] = dot(row, lp.cols[(j-2*m)*m:(j-2*m+1)*m])
+			lp.dir[r] = lp.cols[j-2*m].dot(row)
 		}
 	}
 }

@@ -40,13 +40,12 @@ func Solve(p Problem, o Options) (Solution, error) {
 }
 
 func newTree(p *Problem, o Options) (*tree, error) {
-	stop := o.Interrupt
-	if stop == nil {
-		stop = func() bool { return false }
-	}
-	m, err := newMaster(p, stop)
+	m, err := newMaster(p)
 	if err != nil {
 		return nil, err
+	}
+	m.stop = func() bool {
+		return m.work > workAtRoot+workPerNode*o.NodeLimit || o.Interrupt != nil && o.Interrupt()
 	}
 	t := &tree{master: m, opt: o, quantum: quantum(p), cost: math.Inf(1), leftover: math.Inf(1), budget: firstBudget}
 	t.penalty = 2

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -12,12 +11,14 @@ const (
 	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
 	workPerNode = 150  // boxes of pricing that the average node may take
+	workAtRoot  = 2 * proveBudget
 )
 
 // A tree is the branch and price search of one problem.
 type tree struct {
 	*master
 	opt     Options
+	pool    *pool   // nil: it is no help
 	quantum float64 // all costs are multiples of it; 0 when there is none
 	best    []stock
 	taken   []int   // options of best, counted through all choices
@@ -68,24 +69,60 @@ func (q nodes) bound() float64 {
 // grow searches until the gap is closed or a limit reached, and gives the
 // proven lower bound.
 func (t *tree) grow() float64 {
-	root := terms{banned: t.unfit()}
-	if few := t.promising(root); few.banned != nil {
-		t.dives(few, t.relax(few, nil, math.Inf(1), 0))
+	root, bound := t.weed(terms{banned: t.unfit()})
+	if !t.closed(bound) && !t.stop() {
+		narrowed, better := t.rootBound(root)
+		root, bound = narrowed, max(bound, better)
 	}
-	root, bound := t.rootBound(root)
 	t.push(&node{terms: root, bound: bound})
-	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && t.work < t.opt.NodeLimit*workPerNode && !t.stop() {
+	for len(t.open) > 0 && !t.closed(t.open.bound()) && t.nodes < t.opt.NodeLimit && !t.stop() {
 		t.expand(heap.Pop(&t.open).(*node))
 	}
 	return min(t.cost, t.open.bound(), t.leftover)
 }
 
-// promising rules out all but the few options of each choice that cost least
-// by themselves, for a good solution to begin with. It rules out none where
-// there are few anyway.
-func (t *tree) promising(at terms) terms {
-	const few = 4
+// weed finds good solutions by the options that the pool takes, and rules out
+// the options that are too dear for any better one. It gives the pool's bound.
+func (t *tree) weed(at terms) (terms, float64) {
+	bound := 0.0
+	if t.pool = newPool(t.master); t.pool == nil {
+		return at, bound
+	}
+	for {
+		before := t.cost
+		root := t.pool.root(at, t.cost)
+		if root == nil {
+			return at, bound
+		}
+		least, found := t.pool.search(root, t.goal(), poolBudget, poolFinds)
+		bound = max(bound, t.raise(least))
+		for _, taken := range found {
+			few := t.only(at, taken)
+			t.dives(few, t.relax(few, nil, t.goal(), 0))
+		}
+		if t.closed(bound) || t.stop() {
+			return at, bound
+		}
+		at = t.probe(at)
+		if t.cost > before*(1-1e-3) {
+			return at, bound
+		}
+	}
+}
+
+// only leaves no options open but these.
+func (t *tree) only(at terms, taken []int) terms {
 	var out []int
+	for o := range t.options {
+		if !slices.Contains(taken, o) {
+			out = append(out, o)
+		}
+	}
+	return at.without(out...)
+}
+
+// probe rules out the options with which the pool has nothing that is of interest.
+func (t *tree) probe(at terms) terms {
 	for k := range t.p.Choices {
 		var open []int
 		for o := t.first[k]; o < t.first[k+1]; o++ {
@@ -93,13 +130,28 @@ func (t *tree) promising(at terms) terms {
 				open = append(open, o)
 			}
 		}
-		slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(t.alone(a), t.alone(b)) })
-		out = append(out, open[min(few, len(open)):]...)
+		for _, o := range open {
+			others := slices.DeleteFunc(slices.Clone(open), func(q int) bool { return q == o })
+			if bound := t.pooled(at.without(others...)); len(open) > 1 && bound >= t.goal() {
+				at = at.without(o)
+				t.leftover = min(t.leftover, t.raise(bound))
+			}
+		}
 	}
-	if out == nil {
-		return terms{}
+	return at
+}
+
+// pooled is a bound of the solutions of interest that obey terms.
+func (t *tree) pooled(at terms) float64 {
+	if t.pool == nil {
+		return 0
 	}
-	return at.without(out...)
+	root := t.pool.root(at, t.cost)
+	if root == nil {
+		return 0
+	}
+	bound, _ := t.pool.search(root, t.goal(), probeBudget, 1)
+	return bound
 }
 
 // rootBound finds the fillings that matter to the linear program without any
@@ -174,6 +226,10 @@ func (t *tree) expand(n *node) {
 		return
 	}
 	t.nodes++
+	if n.bound = max(n.bound, t.raise(t.pooled(n.terms))); t.closed(n.bound) {
+		t.leave(n)
+		return
+	}
 	for budget := t.budget; ; {
 		rel := t.relax(n.terms, nil, t.goal(), budget)
 		n.bound = max(n.bound, t.raise(rel.bound))
@@ -191,7 +247,7 @@ func (t *tree) expand(n *node) {
 			t.leave(n)
 			return
 		}
-		n.terms = t.narrow(n.terms, rel)
+		n.terms = t.filter(t.narrow(n.terms, rel), rel, t.goal())
 		if t.nodes == 1 || t.nodes%8 == 0 {
 			t.dives(n.terms, rel)
 		}

@@ -1,29 +1,21 @@
-package main
+package harvester
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"gleaner/cluster"
 	"gleaner/control/loads"
 	"gleaner/dilation"
 	"gleaner/history"
-	"gleaner/local"
 )
-
-// coresAndDisk is what loading vectors speak of on one machine.
-func coresAndDisk(size cluster.Resources) dilation.Machine {
-	return dilation.Machine{max(1, int(size.CPU/cluster.Core)), 1}
-}
 
 // A learner finds out how tasks load the machine, and keeps it in the history.
 // It writes on its own time, so that the loop never waits for a disk.
 type learner struct {
 	*loads.Book
-	world *local.World
+	world World
 	store *history.Store
-	log   *slog.Logger
 	ended chan endedTask
 }
 
@@ -35,8 +27,8 @@ type endedTask struct {
 }
 
 // newLearner knows what the history knows.
-func newLearner(ctx context.Context, world *local.World, store *history.Store, log *slog.Logger) (*learner, error) {
-	l := &learner{loads.New(coresAndDisk(world.Machine().Size())), world, store, log, make(chan endedTask, 1000)}
+func newLearner(ctx context.Context, world World, machine dilation.Machine, store *history.Store) (*learner, error) {
+	l := &learner{loads.New(machine), world, store, make(chan endedTask, 1000)}
 	l.Finished = func(task cluster.TaskID, stage string, run dilation.Run) {
 		select {
 		case l.ended <- endedTask{task, stage, run}:
@@ -74,26 +66,7 @@ func (l *learner) keep(ctx context.Context) error {
 // used are the shares of a run's time on cores and stalled for the disk, of the
 // time in which it did not wait for a core. A kernel that does not tell of
 // stalls leaves the disk at 0.
-func used(s local.Spent) dilation.Vector {
+func used(s cluster.Spent) dilation.Vector {
 	went := max(s.Took-max(s.Waited, 0), s.CPU, time.Millisecond).Seconds()
 	return dilation.Limited(dilation.Vector{min(1, s.CPU.Seconds()/went), min(1, max(s.Stalled, 0).Seconds()/went)})
-}
-
-// A knowing world is given jobs with the loading vectors that were learned of
-// their stages.
-type knowing struct {
-	*local.World
-	book *loads.Book
-}
-
-// Submit takes in a job; see local.World.
-func (k knowing) Submit(spec *cluster.Job) (cluster.JobID, error) {
-	known := *spec
-	known.Stages = append([]cluster.Stage{}, spec.Stages...)
-	for i := range known.Stages {
-		if st := &known.Stages[i]; st.Loading == nil {
-			st.Loading = k.book.Load(loads.Stage(spec.Name, st.Name))
-		}
-	}
-	return k.World.Submit(&known)
 }

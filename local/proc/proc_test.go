@@ -1,4 +1,4 @@
-package machine
+package proc
 
 import (
 	"runtime"
@@ -30,6 +30,18 @@ func TestMeter(t *testing.T) {
 	proc["stat"] = &fstest.MapFile{Data: []byte("cpu  160 0 60 840 80 0 0 60\n")}
 	if cpu, _, err := m.Read(); err != nil || cpu != 0 {
 		t.Errorf("after a step back: cpu %v, %v", cpu, err)
+	}
+}
+
+// A guard looks many times a second.
+func TestParseStatAllocatesNothing(t *testing.T) {
+	stat := []byte(statAfter)
+	if n := testing.AllocsPerRun(100, func() {
+		if c, err := ParseStat(stat); err != nil || c != (CPU{Used: 210, Stolen: 60, Idle: 930}) {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
@@ -67,15 +79,15 @@ func TestThisMachine(t *testing.T) {
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte(statBefore), []byte(statAfter))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		before, err := parseStat(a)
+		before, err := ParseStat(a)
 		if err != nil {
 			return
 		}
-		after, err := parseStat(b)
+		after, err := ParseStat(b)
 		if err != nil {
 			return
 		}
-		if share := after.since(before); !(share >= 0 && share <= 1) || after.idle > after.total {
+		if share := after.since(before); !(share >= 0 && share <= 1) || after.Idle > after.Total() {
 			t.Fatalf("share %v from %v and %v", share, before, after)
 		}
 	})
@@ -84,8 +96,8 @@ func FuzzParseStat(f *testing.F) {
 func FuzzParseMeminfo(f *testing.F) {
 	f.Add([]byte(meminfo))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if used, err := parseMeminfo(text); err == nil && !(used >= 0 && used <= 1) {
-			t.Fatalf("used %v", used)
+		if m, err := parseMeminfo(text); err == nil && !(m.used() >= 0 && m.used() <= 1) {
+			t.Fatalf("used %v of %v", m.used(), m)
 		}
 	})
 }

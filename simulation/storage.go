@@ -1,7 +1,4 @@
-// Package storage holds the experiments on harvested storage: how many blocks a
-// year of reimages destroys (Figure 15 of OSDI'16), and how many accesses busy
-// servers deny (Figure 16), under each placement policy.
-package storage
+package simulation
 
 import (
 	"cmp"
@@ -96,8 +93,8 @@ func steady(d *datacenter.Datacenter, server, past int) bool {
 	return past > 0 && high+2*(high-low) <= storage.BusyAbove
 }
 
-// A Run is one simulation to do.
-type Run struct {
+// A Storage is a simulation of blocks on the spare disks of a datacenter.
+type Storage struct {
 	Placement string
 	Apart     placement.RuleSet // further hard rules of history and paper
 	Blocks    int
@@ -107,15 +104,15 @@ type Run struct {
 	Seed      uint64
 }
 
-// A Result is what came of a Run.
-type Result struct {
+// A StorageResult is what came of a Storage.
+type StorageResult struct {
 	storage.Result
 	Placed, Ended  Columns // where replicas were before the days and are after them
 	FailedAccesses int
 }
 
 // RebuiltBytes is what was sent to rebuild replicas.
-func (r Result) RebuiltBytes() int64 { return int64(r.Rebuilt) * BlockBytes }
+func (r StorageResult) RebuiltBytes() int64 { return int64(r.Rebuilt) * BlockBytes }
 
 // Columns counts replicas by the reimages of the tenants they are with: in the
 // columns of Algorithm 2, each a third of the space, the least reimaged first.
@@ -139,20 +136,20 @@ func (c Columns) String() string {
 	return fmt.Sprintf("%.0f%% %.0f%% %.0f%%", float64(c[0])/all, float64(c[1])/all, float64(c[2])/all)
 }
 
-// Do simulates the accesses on the blocks as they were placed, then the days of
+// Run simulates the accesses on the blocks as they were placed, then the days of
 // reimages. It calls progress, if there is one, with the share of the days that
 // is done, and ends early with its error.
-func (run Run) Do(d *datacenter.Datacenter, progress func(float64) error) (Result, error) {
+func (run Storage) Run(d *datacenter.Datacenter, progress func(float64) error) (StorageResult, error) {
 	known := Learn(d)
 	placer, err := known.Placer(run.Placement, run.Apart)
 	if err != nil {
-		return Result{}, err
+		return StorageResult{}, err
 	}
 	store, err := storage.Fill(placer, len(d.Servers), run.Blocks, run.Replicas, rand.New(rand.NewPCG(run.Seed, 1)))
 	if err != nil {
-		return Result{}, err
+		return StorageResult{}, err
 	}
-	out := Result{Placed: known.columns(store, run.Blocks)}
+	out := StorageResult{Placed: known.columns(store, run.Blocks)}
 	if run.Accesses > 0 {
 		out.FailedAccesses = store.Access(d, d.SlotAt(d.Now), d.Window.Len, run.Accesses, rand.New(rand.NewPCG(run.Seed, 2)))
 	}

@@ -1,17 +1,14 @@
 package compute
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"os"
 	"testing"
 
-	"gleaner/control"
 	"gleaner/harvest"
 	"gleaner/lab"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
+	"gleaner/simulation"
 )
 
 func generated(t testing.TB, servers, past, days int, utilisation float64) *datacenter.Datacenter {
@@ -31,7 +28,7 @@ func TestHistoryKillsLessAndIsFasterThanWhatProtectsPrimaries(t *testing.T) {
 	d := generated(t, 300, 7, 1, 0.45)
 	results := map[string]compute.Result{}
 	for _, name := range harvest.PolicyNames() {
-		res, err := Run{Policy: name, Seed: 1}.Do(t.Context(), d, nil)
+		res, err := simulation.Compute{Policy: name, Seed: 1}.Run(t.Context(), d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,46 +48,11 @@ func TestHistoryKillsLessAndIsFasterThanWhatProtectsPrimaries(t *testing.T) {
 	}
 }
 
-func TestOneSeedGivesOneRun(t *testing.T) {
-	d := generated(t, 100, 3, 1, 0.4)
-	tape := func(seed uint64) []byte {
-		var buf bytes.Buffer
-		rec := control.NewRecording(&buf)
-		if _, err := (Run{Policy: "history", Seed: seed, Record: rec}).Do(t.Context(), d, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := rec.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		return buf.Bytes()
-	}
-	first := tape(1)
-	if !bytes.Equal(first, tape(1)) {
-		t.Error("two runs of one seed differ")
-	}
-	if bytes.Equal(first, tape(2)) {
-		t.Error("two seeds give the same run")
-	}
-}
-
-func TestARunCanBeStopped(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Run{Policy: "primary", Seed: 1}.Do(ctx, generated(t, 50, 1, 1, 0.3), func(share float64) error {
-		if share > 0.5 {
-			cancel()
-		}
-		return nil
-	})
-	if ctx.Err() == nil || err == nil {
-		t.Errorf("the run went on to its end: %v", err)
-	}
-}
-
 func TestDilationAwareChoiceSlowsTasksLess(t *testing.T) {
 	d := generated(t, 60, 3, 1, 0.3)
 	var stretch [3]float64
 	for i := range stretch {
-		res, err := Run{Policy: "history", Seed: 1, Choice: harvest.Choice(i), Machine: coresAndDisks, Loadings: loadings}.Do(t.Context(), d, nil)
+		res, err := simulation.Compute{Policy: "history", Seed: 1, Choice: harvest.Choice(i), Machine: coresAndDisks, Loadings: loadings}.Run(t.Context(), d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,26 +83,5 @@ func TestQuickExperiments(t *testing.T) {
 				t.Errorf("%s: nothing to show, and no reason given", e.Name)
 			}
 		}
-	}
-}
-
-func BenchmarkCompute(b *testing.B) {
-	for _, size := range []struct{ servers, days int }{{500, 1}, {5000, 1}, {5000, 30}} {
-		b.Run(fmt.Sprintf("%dservers_%ddays", size.servers, size.days), func(b *testing.B) {
-			if size.days > 1 && os.Getenv("GLEANER_LONG") == "" {
-				b.Skip("set GLEANER_LONG=1")
-			}
-			d := generated(b, size.servers, 7, size.days, 0.45)
-			run := Run{Policy: "history", Classes: Learn(d, 1), Seed: 1}
-			tasks := 0
-			for b.Loop() {
-				res, err := run.Do(b.Context(), d, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				tasks += res.TasksStarted
-			}
-			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(tasks), "ns/task")
-		})
 	}
 }

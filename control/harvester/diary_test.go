@@ -1,4 +1,4 @@
-package main
+package harvester
 
 import (
 	"context"
@@ -22,11 +22,14 @@ func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := newDiary(store, cluster.Server{ID: "here", CPU: 8 * cluster.Core, Memory: 32 * cluster.GB}, slog.New(slog.DiscardHandler))
+		d := newDiary(store, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		kept := make(chan error, 1)
 		go func() { kept <- d.keep(ctx) }()
 		from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+		if err := d.Event(cluster.Event{At: from, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "here", CPU: 8 * cluster.Core, Memory: 32 * cluster.GB}}); err != nil {
+			t.Fatal(err)
+		}
 		for second := range 300 {
 			use := cluster.Resources{CPU: 2 * cluster.Core, Memory: 8 * cluster.GB}
 			if second%2 == 1 {

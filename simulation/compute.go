@@ -1,7 +1,4 @@
-// Package compute holds the experiments on harvested cycles: how long batch
-// jobs take and how many of their tasks are killed under each policy (Figures
-// 13 and 14 of OSDI'16, and our own).
-package compute
+package simulation
 
 import (
 	"context"
@@ -17,7 +14,7 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// The batch load of an experiment. The paper multiplies its queries' lengths
+// The batch load of a simulation. The paper multiplies its queries' lengths
 // and container usage by a factor that makes enough load for a large
 // datacenter, and does not tell it (OSDI'16 §6.1). Here lengths are multiplied
 // by six; widths by what makes the work a tenth of the datacenter's cores,
@@ -28,8 +25,8 @@ const (
 	Load    = 0.10
 )
 
-// A Run is one simulation to do.
-type Run struct {
+// A Compute is a simulation of batch jobs on the spare cycles of a datacenter.
+type Compute struct {
 	Policy  string
 	Classes []cluster.Class // nil: learned from what lies before the datacenter's Now
 	Queries []compute.Query // nil: the 52 of the paper, scaled to the datacenter
@@ -43,9 +40,9 @@ type Run struct {
 	Loadings [][]float64
 }
 
-// Do simulates the days from the datacenter's Now on. It calls progress, if
+// Run simulates the days from the datacenter's Now on. It calls progress, if
 // there is one, with the share of them that is done, and ends early with its error.
-func (run Run) Do(ctx context.Context, d *datacenter.Datacenter, progress func(float64) error) (compute.Result, error) {
+func (run Compute) Run(ctx context.Context, d *datacenter.Datacenter, progress func(float64) error) (compute.Result, error) {
 	policy, err := harvest.PolicyNamed(run.Policy)
 	if err != nil {
 		return compute.Result{}, err
@@ -65,18 +62,18 @@ func (run Run) Do(ctx context.Context, d *datacenter.Datacenter, progress func(f
 }
 
 // classes are those that the policy may know: none if it asks for none.
-func (run Run) classes(d *datacenter.Datacenter, policy harvest.Policy) []cluster.Class {
+func (run Compute) classes(d *datacenter.Datacenter, policy harvest.Policy) []cluster.Class {
 	if _, picks := policy.(harvest.ClassPicker); !picks {
 		return nil
 	}
 	if run.Classes != nil {
 		return run.Classes
 	}
-	return Learn(d, run.Seed)
+	return Classes(d, run.Seed)
 }
 
-// Learn finds the classes of a datacenter's tenants from what lies before its Now.
-func Learn(d *datacenter.Datacenter, seed uint64) []cluster.Class {
+// Classes finds those of a datacenter's tenants from what lies before its Now.
+func Classes(d *datacenter.Datacenter, seed uint64) []cluster.Class {
 	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
 	if past == 0 {
 		return nil
@@ -85,7 +82,7 @@ func Learn(d *datacenter.Datacenter, seed uint64) []cluster.Class {
 	return classify.Run(window, d.Series(0, past), classify.Options{Seed: seed}).Classes
 }
 
-func (run Run) arrivals(d *datacenter.Datacenter, window cluster.Window) []compute.Arrival {
+func (run Compute) arrivals(d *datacenter.Datacenter, window cluster.Window) []compute.Arrival {
 	load := compute.Workload{Queries: run.Queries}
 	if run.Queries == nil {
 		load = compute.Workload{Queries: compute.Queries(), Stretch: Stretch, Load: Load, Cores: cores(d)}

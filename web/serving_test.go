@@ -1,6 +1,7 @@
-package main
+package web_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gleaner/web"
 )
 
 // A gleaner that is stopped while it comes up leaves no socket behind, nor one
@@ -25,10 +28,16 @@ func TestStoppedEarlyLeavesNoSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 			ready := make(chan struct{})
-			s := newServing(ready, slog.New(slog.DiscardHandler), make(chan error, 1))
-			s.start(&http.Server{}, l, path)
+			s := &web.Serving{Ready: ready, Log: slog.New(slog.DiscardHandler)}
+			s.Add(&http.Server{}, l, path)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
 			early(ready)
-			s.close()
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the socket is still there: %v", err)
 			}

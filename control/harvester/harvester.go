@@ -1,0 +1,134 @@
+// Package harvester keeps a gleaner up: it runs the loop over a world, writes
+// the history of its primaries, learns how tasks load the machine, and does the
+// daily upkeep. What it needs of the machine and of the network is handed in.
+package harvester
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/control"
+	"gleaner/control/board"
+	"gleaner/dilation"
+	"gleaner/harvest"
+	"gleaner/history"
+)
+
+// A World is one that goes on from day to day.
+type World interface {
+	control.World
+	// Publish tells the core what classes there are.
+	Publish([]cluster.Class)
+	// Spent tells what a run that has ended did with its time; false when that
+	// is not known.
+	Spent(cluster.TaskID) (cluster.Spent, bool)
+	// Prune forgets the jobs that ended before a moment.
+	Prune(before time.Time) error
+	// Stop kills all tasks, waits until they are gone, and tells which will be
+	// run again. Nobody calls Do any more.
+	Stop(reason string) []cluster.TaskID
+}
+
+// Options say what is harvested, and how.
+type Options struct {
+	World    World
+	Server   cluster.Server // the machine
+	Isolated bool           // the kernel keeps tasks out of its primary's way
+	Policy   harvest.Policy
+	Reserve  harvest.Reserve
+	Keep     time.Duration // how long ended jobs are kept
+	History  *history.Store
+	Board    *board.Board
+	Log      *slog.Logger
+}
+
+// A Harvester is a gleaner that is up.
+type Harvester struct {
+	Options
+	learner *learner
+}
+
+// New gives one that knows what the history knows. Board has not been told of any event.
+func New(ctx context.Context, o Options) (*Harvester, error) {
+	o.Board.Reserve, o.Board.Machine = o.Reserve, coresAndDisk
+	l, err := newLearner(ctx, o.World, coresAndDisk(o.Server.Size()), o.History)
+	return &Harvester{o, l}, err
+}
+
+// coresAndDisk is what loading vectors speak of on one machine.
+func coresAndDisk(size cluster.Resources) dilation.Machine {
+	return dilation.Machine{max(1, int(size.CPU/cluster.Core)), 1}
+}
+
+// Known is a job with the loading vectors that were learned of its stages.
+func (h *Harvester) Known(job *cluster.Job) *cluster.Job { return h.learner.Known(job) }
+
+// steady is how long what the primary has given back must stay free on one
+// machine before tasks come back: a burst of seconds does not kill them twice.
+const steady = 15 * time.Second
+
+// Run harvests until ctx is done or something fails. Serve lets people in, until
+// its own ctx is done. When Run returns, no task is left.
+func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	diary := newDiary(h.History, h.Log)
+	brain := control.NewBrain(harvest.Options{Policy: h.Policy, Reserve: h.Reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
+		Choice: harvest.ByBoth, Machine: coresAndDisk})
+	loop := func(ctx context.Context) error {
+		return control.RunApart(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
+	}
+	ended := make(chan error, 5)       // one for each of them
+	var active, keepers sync.WaitGroup // the active end before tasks are ended
+	for _, act := range []func(context.Context) error{loop, serve} {
+		active.Go(func() { ended <- act(ctx) })
+	}
+	for _, keep := range []func(context.Context) error{diary.keep, h.learner.keep, h.upkeep} {
+		keepers.Go(func() { ended <- keep(ctx) })
+	}
+	err := <-ended // whoever ends first ends all
+	stop()
+	active.Wait()
+	h.endTasks()
+	within(parting, keepers.Wait) // a store that waits for room keeps them
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// parting is how long those who keep the history may take to end.
+const parting = 2 * time.Second
+
+// within waits until do is done, but not for longer than patience lasts.
+func within(patience time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
+}
+
+// endTasks ends the tasks and tells which will be run again.
+func (h *Harvester) endTasks() {
+	h.Log.Info("stopping")
+	again := h.World.Stop("gleaner stops")
+	if len(again) == 0 {
+		return
+	}
+	var names []string
+	for _, id := range again {
+		names = append(names, id.String())
+	}
+	h.Log.Info("tasks were ended and will be run again when gleaner is next up", "count", len(again), "tasks", strings.Join(names, " "))
+}

@@ -1,0 +1,60 @@
+package harvester
+
+import (
+	"log/slog"
+
+	"gleaner/cluster"
+	"gleaner/control"
+)
+
+// recorders keep what happens, each in its own way.
+type recorders []control.Recorder
+
+func (r recorders) Event(ev cluster.Event) error {
+	for _, one := range r {
+		if err := one.Event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r recorders) Action(a cluster.Action) error {
+	for _, one := range r {
+		if err := one.Action(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logged says what happens to tasks and jobs, and why.
+type logged struct{ *slog.Logger }
+
+func (l logged) Event(ev cluster.Event) error {
+	switch ev.Kind {
+	case cluster.JobSubmitted:
+		l.Info("job submitted", "job", ev.Job.ID.String(), "name", ev.Job.Name)
+	case cluster.TaskStarted, cluster.TaskFinished:
+		l.Info(ev.Kind.String(), "task", ev.Task.String())
+	case cluster.TaskFailed, cluster.TaskKilled:
+		l.Warn(ev.Kind.String(), "task", ev.Task.String(), "reason", ev.Reason)
+	case cluster.ClassesPublished:
+		for _, c := range ev.Classes {
+			l.Info("the primary was classified", "pattern", c.Pattern.String(), "mean", c.Mean, "peak", c.Peak)
+		}
+	}
+	return nil
+}
+
+func (l logged) Action(a cluster.Action) error {
+	switch a.Kind {
+	case cluster.KillTask:
+		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
+	case cluster.DelayTask:
+		l.Info("waits before it is run again", "task", a.Task.String(), "for", a.Pause.String())
+	case cluster.FinishJob:
+		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
+	}
+	return nil
+}
