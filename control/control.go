@@ -13,7 +13,7 @@ import (
 // A World is a cluster, real or simulated. What it promises is tested by worldtest.
 type World interface {
 	// Next waits for the next thing to happen. io.EOF says that nothing will
-	// happen any more. The event's Use is good until the next call.
+	// happen any more. The event's Use is good until the next call, the rest for good.
 	// A server joins before anything is said of it. Every server's use is reported
 	// again and again. Next ends with the error of its context.
 	Next(context.Context) (cluster.Event, error)
@@ -71,8 +71,8 @@ func each(actions []cluster.Action, do func(cluster.Action) error) error {
 }
 
 // Run lets brain rule world until nothing happens any more or ctx is done.
-// What happens and is decided goes to rec, unless that is nil. Time must stand still
-// while the core decides, as in a simulation; else see RunApart.
+// What happens and is decided goes to rec, unless that is nil. Guards wait while the
+// core decides and rec writes: where time goes on meanwhile, use RunApart.
 func Run(ctx context.Context, world World, brain *Brain, rec Recorder) error {
 	return rule(world, brain.Core, rec, func() (guarded, error) { return guard(ctx, world, brain.Guards) })
 }

@@ -29,6 +29,7 @@ const (
 	Started  Answer = iota + 1
 	NotNow          // another replica of the block is being rebuilt
 	NoTarget        // no server can take the replica; it is tried again after an hour at most
+	NoNeed          // the block has all its replicas again: a server has come back
 )
 
 // retry is how often blocks are tried again that found no server to be rebuilt on.
@@ -143,7 +144,7 @@ func (q *Queue[B]) send(s placement.ServerIndex, start func(B, placement.ServerI
 		if len(q.holders(b)) == 0 {
 			continue // lost meanwhile
 		}
-		switch start(b, s) {
+		switch start(b, s) { // on NoNeed it is forgotten
 		case Started:
 			started = true
 		case NotNow:

@@ -51,11 +51,11 @@ func (w *story) do(t *testing.T, d *datadriven.TestData) string {
 			name, rest, _ := strings.Cut(line, " ")
 			w.holders[name] = servers(t, rest)
 		}
-	case "answer": // not-now or no-target or started
+	case "answer": // started, not-now, no-target or no-need
 		var answer string
 		d.ScanArgs(t, "is", &answer)
 		for _, name := range names {
-			w.answers[name] = map[string]repair.Answer{"started": repair.Started, "not-now": repair.NotNow, "no-target": repair.NoTarget}[answer]
+			w.answers[name] = map[string]repair.Answer{"started": repair.Started, "not-now": repair.NotNow, "no-target": repair.NoTarget, "no-need": repair.NoNeed}[answer]
 		}
 	case "add":
 		for _, name := range names {
@@ -77,7 +77,7 @@ func (w *story) start(now time.Time) string {
 	var out strings.Builder
 	w.queue.Start(now, func(placement.ServerIndex) time.Duration { return w.turn }, func(b string, source placement.ServerIndex) repair.Answer {
 		answer := max(w.answers[b], repair.Started)
-		fmt.Fprintf(&out, "%d sends %s%s\n", source, b, map[repair.Answer]string{repair.NotNow: ": not now", repair.NoTarget: ": no target"}[answer])
+		fmt.Fprintf(&out, "%d sends %s%s\n", source, b, map[repair.Answer]string{repair.NotNow: ": not now", repair.NoTarget: ": no target", repair.NoNeed: ": no need"}[answer])
 		return answer
 	})
 	return out.String()
@@ -207,7 +207,7 @@ func TestTheQueueDecidesAsItsTwin(t *testing.T) {
 				}
 			case 5:
 				now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "minutes")) * time.Minute)
-				answer := rapid.SliceOfN(rapid.SampledFrom([]repair.Answer{repair.Started, repair.Started, repair.NotNow, repair.NoTarget}), blocks, blocks).Draw(t, "answers")
+				answer := rapid.SliceOfN(rapid.SampledFrom([]repair.Answer{repair.Started, repair.Started, repair.NotNow, repair.NoTarget, repair.NoNeed}), blocks, blocks).Draw(t, "answers")
 				var got, want []string
 				note := func(to *[]string) func(int, placement.ServerIndex) repair.Answer {
 					return func(b int, s placement.ServerIndex) repair.Answer {
