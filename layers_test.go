@@ -37,17 +37,18 @@ var mayImport = map[string][]string{
 	"history":          {"cluster", "kv", "input/compressed"},
 	"history/reimages": {"cluster"},
 	"curator":          {"kv"},
-	"fabric":           {"cluster", "kv", "placement", "curator"},
+	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd"},
+	"fabric/nbd":       {},
 	"sim":              {"cluster"},
 	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
 	"simulation":       {"cluster", "classify", "harvest", "placement", "dilation", "sim", "sim/storage", "control"},
 	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "simulation"},
+		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "sim/storage", "local", "control", "simulation"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
 	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "sim", "sim/storage", "local", "control", "simulation", "lab", "web"},
+		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "sim/storage", "local", "control", "simulation", "lab", "web"},
 }
 
 var everyone = []string{"input"}
@@ -117,6 +118,7 @@ func TestPlantedViolations(t *testing.T) {
 		{"control/harvester/x.go", `import _ "gleaner/local"`, "may not import gleaner/local"},
 		{"control/harvester/x.go", `import _ "gleaner/web"`, "may not import gleaner/web"},
 		{"simulation/x.go", `import _ "gleaner/lab"`, "may not import gleaner/lab"},
+		{"fabric/nbd/x.go", `import "gleaner/kv"; var _ = kv.ErrHeld`, "may not import gleaner/kv"},
 		{"attic/x.go", ``, "is not on the map"},
 		{"history/x.go", `import _ "k8s.io/api/core/v1"`, "only kube may import k8s.io"},
 		{"harvest/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},

@@ -57,7 +57,7 @@ func TestPublished(t *testing.T) {
 // T11: homogeneous scale-out costs 3 to 5 times as much from 100 to 2000
 // uploads a second.
 func TestScaleOut(t *testing.T) {
-	b := &bench{ctx: context.Background(), opt: plan.Options{}}
+	b := &bench{ctx: context.Background(), opt: plan.Options{Gap: 1e-3}}
 	times, err := b.times("photoshare", 0, 1, 2, 5, 9.3, 20)
 	if err != nil {
 		t.Fatal(err)

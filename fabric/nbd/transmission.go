@@ -1,0 +1,342 @@
+package nbd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	maxInFlight      = 64
+	maxInFlightBytes = 2 * maxPayload // so that one request of any size leaves room for another
+	maxRuns          = 4096           // of a reply to BLOCK_STATUS
+)
+
+// A request is one command of the client's.
+type request struct {
+	flags, kind uint16
+	cookie      uint64
+	offset      uint64
+	length      uint32
+	payload     *buffer // what to write, or room for what is read; nil for other commands
+	refused     *refusal
+}
+
+// A refusal is why a request is not executed.
+type refusal struct {
+	code uint32
+	why  string
+}
+
+// A transmission carries out the requests of one client.
+type transmission struct {
+	*session
+	in  *bufio.Reader
+	out *replies
+
+	ctx    context.Context // of all calls of the device
+	cancel context.CancelFunc
+	room   *semaphore.Weighted // bytes of payloads
+	busy   sync.WaitGroup      // the lead, and each request under way
+	aside  atomic.Int32        // requests that are executed by others than the leader
+	watch  watch
+	pace   pace
+	ended  error // why the lead ended
+}
+
+// transmit serves a session until its client leaves, and all that it asked for is done.
+func transmit(ctx context.Context, s *session, in *bufio.Reader, out *replies) error {
+	t := &transmission{session: s, in: in, out: out, room: semaphore.NewWeighted(maxInFlightBytes)}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	defer t.cancel()
+	t.watch.timer = time.AfterFunc(math.MaxInt64, t.tick)
+	defer t.watch.timer.Stop()
+	t.busy.Add(1)
+	t.lead()
+	t.busy.Wait()
+	if err := t.out.flush(); t.ended == errLeft {
+		return err
+	}
+	return t.ended
+}
+
+// lead reads requests and sees to their execution until the client leaves or another leads.
+func (t *transmission) lead() {
+	for {
+		r, err := t.next()
+		if err != nil {
+			t.end(err)
+			return
+		}
+		t.busy.Add(1)
+		if t.pace.slow(r.kind) && t.stepAside() {
+			go func() {
+				t.execute(r)
+				t.finishAside()
+			}()
+			continue
+		}
+		turn := t.watch.begin()
+		t.execute(r)
+		if !t.watch.end(turn) {
+			t.finishAside()
+			return
+		}
+		t.busy.Done()
+	}
+}
+
+// end gives up the lead for good. Requests of a client that is gone are of no use to anyone.
+func (t *transmission) end(err error) {
+	t.ended = err
+	if err != errLeft && !isTimeout(err) {
+		t.cancel()
+	}
+	t.busy.Done()
+}
+
+// stepAside counts a request that the leader does not wait for, if there may be another.
+func (t *transmission) stepAside() bool {
+	if t.aside.Add(1) < maxInFlight {
+		return true
+	}
+	t.aside.Add(-1)
+	return false
+}
+
+// finishAside ends such a request. Nobody else may be there to send its reply.
+func (t *transmission) finishAside() {
+	t.out.flush()
+	t.aside.Add(-1)
+	t.busy.Done()
+}
+
+// next reads a request, and finds room for its payload.
+func (t *transmission) next() (request, error) {
+	head, err := t.in.Peek(requestHead)
+	if err != nil {
+		if err == io.EOF && len(head) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return request{}, err
+	}
+	if magic := binary.BigEndian.Uint32(head); magic != magicRequest {
+		return request{}, fmt.Errorf("a request begins with %#x", magic)
+	}
+	r := request{
+		flags:  binary.BigEndian.Uint16(head[4:]),
+		kind:   binary.BigEndian.Uint16(head[6:]),
+		cookie: binary.BigEndian.Uint64(head[8:]),
+		offset: binary.BigEndian.Uint64(head[16:]),
+		length: binary.BigEndian.Uint32(head[24:]),
+	}
+	t.in.Discard(requestHead)
+	if r.kind == cmdDisc {
+		return r, errLeft
+	}
+	r.refused = t.judge(r)
+	err = t.takePayload(&r)
+	return r, err
+}
+
+// takePayload reads what a write brings, and finds a buffer for what a read takes.
+func (t *transmission) takePayload(r *request) error {
+	if r.kind != cmdRead && r.kind != cmdWrite {
+		return nil
+	}
+	if r.refused != nil {
+		if r.kind == cmdWrite {
+			return t.passOver(int64(r.length))
+		}
+		return nil
+	}
+	if !t.room.TryAcquire(int64(r.length)) {
+		if err := t.out.flush(); err != nil {
+			return err
+		}
+		if err := t.room.Acquire(t.ctx, int64(r.length)); err != nil {
+			return err
+		}
+	}
+	r.payload = takeBuffer(int(r.length))
+	if r.kind == cmdWrite {
+		if _, err := io.ReadFull(t.in, r.payload.data); err != nil {
+			t.freePayload(r)
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transmission) passOver(n int64) error {
+	_, err := io.CopyN(io.Discard, t.in, n)
+	return err
+}
+
+func (t *transmission) freePayload(r *request) {
+	if r.payload != nil {
+		r.payload.free()
+		t.room.Release(int64(r.length))
+	}
+}
+
+// flagsOf are the flags that a command may have: none for those that do not exist.
+var flagsOf = [...]uint16{
+	cmdRead:        flagFUA | flagDF,
+	cmdWrite:       flagFUA,
+	cmdFlush:       flagFUA,
+	cmdTrim:        flagFUA,
+	cmdWriteZeroes: flagFUA | flagNoHole,
+	cmdBlockStatus: flagFUA | flagReqOne,
+}
+
+// judge says whether a request is refused before the device hears of it.
+func (t *transmission) judge(r request) *refusal {
+	known := int(r.kind) < len(flagsOf) && flagsOf[r.kind] != 0
+	writes := r.kind == cmdWrite || r.kind == cmdTrim || r.kind == cmdWriteZeroes
+	size := uint64(t.export.Size)
+	switch {
+	case !known:
+		return &refusal{codeEINVAL, "unknown command"}
+	case r.flags&^flagsOf[r.kind] != 0 || r.flags&flagDF != 0 && !t.structured:
+		return &refusal{codeEINVAL, "a flag that this command does not have"}
+	case writes && t.export.ReadOnly:
+		return &refusal{codeEPERM, "the export is read-only"}
+	case r.kind == cmdFlush:
+		return nil
+	case r.kind == cmdBlockStatus && !t.allocation:
+		return &refusal{codeEINVAL, allocation + " was not chosen"}
+	case r.kind == cmdRead && r.length > maxPayload && t.structured:
+		return &refusal{codeEOVERFLOW, "at most 32 MiB can be read at once"}
+	case (r.kind == cmdRead || r.kind == cmdWrite) && r.length > maxPayload:
+		return &refusal{codeEINVAL, "at most 32 MiB can be read or written at once"}
+	case r.length == 0:
+		return &refusal{codeEINVAL, "a range of no bytes"}
+	case r.offset > size || uint64(r.length) > size-r.offset:
+		code := uint32(codeEINVAL)
+		if r.kind == cmdWrite || r.kind == cmdWriteZeroes {
+			code = codeENOSPC
+		}
+		return &refusal{code, "beyond the end of the export"}
+	}
+	return nil
+}
+
+// execute carries out a request and answers it.
+func (t *transmission) execute(r request) {
+	defer t.freePayload(&r)
+	if r.refused != nil {
+		t.fail(r, r.refused.code, r.refused.why)
+		return
+	}
+	begun := time.Now()
+	runs, err := t.ask(r)
+	t.pace.took(r.kind, time.Since(begun))
+	switch {
+	case err != nil:
+		t.fail(r, codeOf(err), err.Error())
+	case r.kind == cmdRead:
+		t.answerRead(r)
+	case r.kind == cmdBlockStatus:
+		t.answerStatus(r, runs)
+	default:
+		t.out.add(simple(r, 0), nil)
+	}
+}
+
+// ask asks the device. Runs are the answer to BLOCK_STATUS.
+func (t *transmission) ask(r request) ([]Run, error) {
+	offset, length, fua := int64(r.offset), int64(r.length), r.flags&flagFUA != 0
+	switch r.kind {
+	case cmdRead:
+		return nil, t.device.ReadAt(t.ctx, r.payload.data, offset)
+	case cmdWrite:
+		return nil, t.device.WriteAt(t.ctx, r.payload.data, offset, fua)
+	case cmdFlush:
+		return nil, t.device.Flush(t.ctx)
+	case cmdTrim:
+		return nil, t.device.Trim(t.ctx, offset, length, fua)
+	case cmdWriteZeroes:
+		return nil, t.device.Zero(t.ctx, offset, length, r.flags&flagNoHole != 0, fua)
+	}
+	most := maxRuns
+	if r.flags&flagReqOne != 0 {
+		most = 1
+	}
+	runs, err := t.device.Status(t.ctx, offset, length, most)
+	return runs[:min(len(runs), most)], err
+}
+
+func (t *transmission) answerRead(r request) {
+	if !t.structured {
+		t.out.add(simple(r, 0), r.payload.data)
+		return
+	}
+	head := chunk(r, chunkData, 8+len(r.payload.data))
+	t.out.add(binary.BigEndian.AppendUint64(head, r.offset), r.payload.data)
+}
+
+// answerStatus sends runs, cut to the range that was asked for.
+func (t *transmission) answerStatus(r request, runs []Run) {
+	data := binary.BigEndian.AppendUint32(nil, allocationID)
+	left := int64(r.length)
+	for _, run := range runs {
+		length := min(run.Length, left)
+		if length <= 0 {
+			break
+		}
+		state := uint32(0)
+		if run.Hole {
+			state |= stateHole
+		}
+		if run.Zero {
+			state |= stateZero
+		}
+		data = binary.BigEndian.AppendUint32(data, uint32(length))
+		data = binary.BigEndian.AppendUint32(data, state)
+		left -= length
+	}
+	if left == int64(r.length) {
+		t.fail(r, codeEIO, "the device does not know")
+		return
+	}
+	t.out.add(chunk(r, chunkStatus, len(data)), data)
+}
+
+// fail answers a request with an error, with its reason if the client can take one.
+func (t *transmission) fail(r request, code uint32, why string) {
+	if !t.structured {
+		t.out.add(simple(r, code), nil)
+		return
+	}
+	why = clip(why)
+	head := chunk(r, chunkError, 6+len(why))
+	head = binary.BigEndian.AppendUint32(head, code)
+	head = binary.BigEndian.AppendUint16(head, uint16(len(why)))
+	t.out.add(head, []byte(why))
+}
+
+// simple is the head of a simple reply. Those without payload are allowed to
+// every client.
+func simple(r request, code uint32) []byte {
+	head := binary.BigEndian.AppendUint32(make([]byte, 0, 16), magicSimple)
+	head = binary.BigEndian.AppendUint32(head, code)
+	return binary.BigEndian.AppendUint64(head, r.cookie)
+}
+
+// chunk is the head of a structured reply of one chunk.
+func chunk(r request, kind uint16, length int) []byte {
+	head := binary.BigEndian.AppendUint32(make([]byte, 0, 32), magicChunk)
+	head = binary.BigEndian.AppendUint16(head, chunkDone)
+	head = binary.BigEndian.AppendUint16(head, kind)
+	head = binary.BigEndian.AppendUint64(head, r.cookie)
+	return binary.BigEndian.AppendUint32(head, uint32(length))
+}
