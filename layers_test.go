@@ -40,14 +40,15 @@ var mayImport = map[string][]string{
 	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd"},
 	"fabric/nbd":       {},
 	"sim":              {"cluster"},
+	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},
 	"control":          {"cluster", "classify", "harvest", "placement", "history", "fabric", "curator", "trace", "dilation"},
-	"simulation":       {"cluster", "classify", "harvest", "placement", "dilation", "sim", "control"},
+	"simulation":       {"cluster", "classify", "harvest", "placement", "dilation", "sim", "sim/storage", "control"},
 	"lab": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "local", "control", "simulation"},
+		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "sim/storage", "local", "control", "simulation"},
 	"web": {"cluster", "chart", "control", "history", "fabric", "curator", "plan", "trace", "lab"},
 	"cmd": {"cluster", "input/compressed", "chart", "kv", "dilation", "plan", "plan/milp", "classify", "placement", "harvest", "trace",
-		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "local", "control", "simulation", "lab", "web"},
+		"history", "history/reimages", "curator", "fabric", "fabric/nbd", "sim", "sim/storage", "local", "control", "simulation", "lab", "web"},
 }
 
 var everyone = []string{"input"}

@@ -24,10 +24,17 @@ const (
 	TaskKilled                 // Task, On, Reason
 	Resumed                    // Past: what happened before this world was last left
 	TaskNotStarted             // Task, On, Reason: the server had run out of what a process needs
+	DataServerJoined           // On, DataServer. Its disks follow
+	DataServerLeft             // On, Reason: with its disks
+	DiskJoined                 // On, Disk
+	DiskLeft                   // On, Disk, Reason
+	DataReported               // Data, of any number of data servers
+	ServerReimaged             // On, Reason: nothing is left of what was on its disks
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
-	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed", "task not started"}
+	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed", "task not started",
+	"data server joined", "data server left", "disk joined", "disk left", "data reported", "server reimaged"}
 
 func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
 
@@ -56,6 +63,10 @@ type Event struct {
 	Request Resources `json:"request,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
 	Past    []PastJob `json:"past,omitempty"`
+
+	DataServer *DataServer `json:"data_server,omitempty"`
+	Disk       *Disk       `json:"disk,omitempty"`
+	Data       []DataUse   `json:"data,omitempty"`
 }
 
 // Check reports what an event that was read from somewhere lacks.
@@ -69,6 +80,12 @@ func (ev *Event) Check() error {
 		return errors.New("the event lacks its job")
 	case ev.Task.Index < 0 || ev.Task.Attempt < 0:
 		return errors.New("a task is numbered below zero")
+	case ev.Kind == DataServerJoined && ev.DataServer == nil:
+		return errors.New("the event lacks its data server")
+	case ev.Kind == DiskJoined || ev.Kind == DiskLeft:
+		return checkDisk(ev.Disk)
+	case ev.Kind == DataReported:
+		return checkData(ev.Data)
 	}
 	for _, p := range ev.Past {
 		if p.Job == nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,12 +36,19 @@ type Stage struct {
 	Processes int   `json:"processes,omitempty"`
 	Output    Bytes `json:"output,omitempty"`
 	// Failures is how often one task may fail of itself before its job is given
-	// up: once more than it is retried. 0 stands for 4.
+	// up: once more than it is retried. 0 stands for DefaultFailures.
 	Failures int `json:"failures,omitempty"`
 	// Loading is the share of each hardware resource that one task keeps busy
 	// (its loading vector, PEVA'16 §3). Nil when it is not known.
 	Loading []float64 `json:"loading,omitempty"`
 }
+
+// DefaultFailures is how often a task may fail if its stage does not say: what fails
+// three times more is not the machine's fault.
+const DefaultFailures = 4
+
+// MaxFailures is how often one task of the stage may fail.
+func (s *Stage) MaxFailures() int { return cmp.Or(s.Failures, DefaultFailures) }
 
 // A TaskID names one run of one task.
 type TaskID struct {

@@ -86,7 +86,16 @@ func TestEventsAndActionsSurviveJSON(t *testing.T) {
 		{At: at, Kind: cluster.JobCancelled, ID: 7},
 		{At: at, Kind: cluster.TaskStarted, Task: task, On: "s1", Request: core},
 		{At: at, Kind: cluster.TaskKilled, Task: task, On: "s1", Reason: "reserve short by 1 core"},
+		{At: at, Kind: cluster.DataServerJoined, On: "s1", DataServer: &cluster.DataServer{Address: "s1:9000"}},
+		{At: at, Kind: cluster.DiskJoined, On: "s1", Disk: &cluster.Disk{ID: "d1", Tier: "ssd", Quota: 10 << 30, Free: 4 << 30}},
+		{At: at, Kind: cluster.DataReported, Data: []cluster.DataUse{{On: "s1", Busy: true, Disks: []cluster.DiskUse{{ID: "d1", Free: 3 << 30, Errors: 1}}}}},
+		{At: at, Kind: cluster.DiskLeft, On: "s1", Disk: &cluster.Disk{ID: "d1"}, Reason: "wiped"},
+		{At: at, Kind: cluster.ServerReimaged, On: "s1", Reason: "upgrade"},
+		{At: at, Kind: cluster.DataServerLeft, On: "s1", Reason: "silent for 10m30s"},
 	} {
+		if err := ev.Check(); err != nil {
+			t.Errorf("%+v: %v", ev, err)
+		}
 		var back cluster.Event
 		roundTrip(t, ev, &back)
 		if !reflect.DeepEqual(ev, back) {

@@ -10,13 +10,19 @@ import (
 	"gleaner/harvest"
 )
 
-// A World is a cluster, real or simulated.
+// A World is a cluster, real or simulated. What it promises is tested by worldtest.
 type World interface {
 	// Next waits for the next thing to happen. io.EOF says that nothing will
-	// happen any more. What the event points to stays as it is until the next call.
+	// happen any more. The event's Use is good until the next call, the rest for good.
+	// A server joins before anything is said of it. Every server's use is reported
+	// again and again. Next ends with the error of its context.
 	Next(context.Context) (cluster.Event, error)
 	// Do begins to carry out an action. That it was carried out, or could not
-	// be, comes back as an event.
+	// be, comes back as an event: a start as task started, then one end, or as
+	// task not started; a kill as task killed, once, with its reason, unless the
+	// task ended before. To kill what does not run or to finish what has ended
+	// changes nothing. An error says that the world itself has failed. Where time
+	// does not stand still Do may be called by several at once, and while Next waits.
 	Do(cluster.Action) error
 }
 
@@ -27,59 +33,32 @@ type Recorder interface {
 	Action(cluster.Action) error
 }
 
-// A Brain decides: the core, and a guard for every server. It is a pure
+// A Brain decides: the core, and the guards of its servers. It is a pure
 // machine too: the same events give the same actions.
 type Brain struct {
-	core      *harvest.Core
-	reserve   harvest.Reserve
-	unguarded bool // servers kill nobody for their primary (the policy stock)
-	guards    map[cluster.ServerID]*harvest.Guard
+	// Guards are nil where servers kill nobody for their primary (the policy stock),
+	// and where they are guarded elsewhere: beside their tasks, by another process.
+	Guards *Guards
+	Core   *harvest.Core
 }
 
 // NewBrain gives a brain without servers, whose guards keep the reserve that
 // its core counts on.
 func NewBrain(o harvest.Options) *Brain {
-	return &Brain{core: harvest.New(o), reserve: o.Reserve, unguarded: !harvest.Guarded(o.Policy), guards: map[cluster.ServerID]*harvest.Guard{}}
+	b := &Brain{Core: harvest.New(o)}
+	if harvest.Guarded(o.Policy) {
+		b.Guards = NewGuards(o.Reserve)
+	}
+	return b
 }
 
 // Step hands ev to those it concerns, guards first: what a primary needs back
-// does not wait for the core. Each action is given to do before the next is
-// decided on.
+// does not wait for the core. Their actions are given to do.
 func (b *Brain) Step(ev cluster.Event, do func(cluster.Action) error) error {
-	if !b.unguarded {
-		if err := b.guard(ev, do); err != nil {
-			return err
-		}
+	if err := each(b.Guards.Step(ev), do); err != nil {
+		return err
 	}
-	return each(b.core.Step(ev), do)
-}
-
-func (b *Brain) guard(ev cluster.Event, do func(cluster.Action) error) error {
-	switch ev.Kind {
-	case cluster.ServerJoined:
-		b.guards[ev.Server.ID] = harvest.NewGuard(*ev.Server, b.reserve)
-	case cluster.ServerLeft:
-		delete(b.guards, ev.On)
-	case cluster.UseReported:
-		one := ev
-		for i := range ev.Use {
-			one.Use = ev.Use[i : i+1]
-			if err := b.ask(ev.Use[i].On, one, do); err != nil {
-				return err
-			}
-		}
-	case cluster.TaskStarted, cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
-		return b.ask(ev.On, ev, do)
-	}
-	return nil
-}
-
-func (b *Brain) ask(on cluster.ServerID, ev cluster.Event, do func(cluster.Action) error) error {
-	g := b.guards[on]
-	if g == nil {
-		return nil
-	}
-	return each(g.Step(ev), do)
+	return each(b.Core.Step(ev), do)
 }
 
 func each(actions []cluster.Action, do func(cluster.Action) error) error {
@@ -92,34 +71,71 @@ func each(actions []cluster.Action, do func(cluster.Action) error) error {
 }
 
 // Run lets brain rule world until nothing happens any more or ctx is done.
-// What happens and is decided goes to rec, unless that is nil.
+// What happens and is decided goes to rec, unless that is nil. Guards wait while the
+// core decides and rec writes: where time goes on meanwhile, use RunApart.
 func Run(ctx context.Context, world World, brain *Brain, rec Recorder) error {
-	do := func(a cluster.Action) error {
-		if rec != nil {
-			if err := rec.Action(a); err != nil {
-				return err
-			}
-		}
+	return rule(world, brain.Core, rec, func() (guarded, error) { return guard(ctx, world, brain.Guards) })
+}
+
+// A guarded event is one on which guards have acted already.
+type guarded struct {
+	cluster.Event
+	kills []cluster.Action
+}
+
+// guard waits for the next thing to happen and lets guards act on it.
+func guard(ctx context.Context, world World, guards *Guards) (guarded, error) {
+	ev, err := world.Next(ctx)
+	if err != nil {
+		return guarded{}, err
+	}
+	kills := guards.Step(ev)
+	return guarded{ev, kills}, each(kills, doing(world))
+}
+
+func doing(world World) func(cluster.Action) error {
+	return func(a cluster.Action) error {
 		if err := world.Do(a); err != nil {
 			return fmt.Errorf("control: %s: %w", a, err)
 		}
 		return nil
 	}
+}
+
+// rule hands event after event to the core, and records.
+func rule(world World, core *harvest.Core, rec Recorder, next func() (guarded, error)) error {
+	if rec == nil {
+		rec = nobody{}
+	}
+	do := doing(world)
 	for {
-		ev, err := world.Next(ctx)
+		ev, err := next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if rec != nil {
-			if err := rec.Event(ev); err != nil {
+		if err := rec.Event(ev.Event); err != nil {
+			return err
+		}
+		if err := each(ev.kills, rec.Action); err != nil {
+			return err
+		}
+		err = each(core.Step(ev.Event), func(a cluster.Action) error {
+			if err := rec.Action(a); err != nil {
 				return err
 			}
-		}
-		if err := brain.Step(ev, do); err != nil {
+			return do(a)
+		})
+		if err != nil {
 			return err
 		}
 	}
 }
+
+// nobody records nothing.
+type nobody struct{}
+
+func (nobody) Event(cluster.Event) error   { return nil }
+func (nobody) Action(cluster.Action) error { return nil }

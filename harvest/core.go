@@ -70,10 +70,6 @@ func New(o Options) *Core {
 	return c
 }
 
-// Remember tells the core of a job that ran before its time, as a store of
-// past runs knows it.
-func (c *Core) Remember(name string, run Run) { c.memory.remember(name, run) }
-
 // Step takes what happened and says what is to be done. Its answer is good
 // until the next Step. Events about things that the core does not know, or
 // that are over, change nothing.
@@ -216,7 +212,7 @@ func (c *Core) stopped(ev cluster.Event) {
 		j.Work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		st.tasks.drop(index)
 		c.finished(j, i)
-	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.maxFailures():
+	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.spec.MaxFailures():
 		c.endFailed(j, st, index, ev.Reason)
 	case ev.Kind == cluster.TaskFailed:
 		c.pause(j, i, index, ev.Reason)
@@ -231,10 +227,10 @@ func (c *Core) stopped(ev cluster.Event) {
 // endFailed gives a job up whose task has failed too often.
 func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
 	times := "times"
-	if st.maxFailures() == 1 {
+	if st.spec.MaxFailures() == 1 {
 		times = "time"
 	}
-	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.maxFailures(), times, reason))
+	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.spec.MaxFailures(), times, reason))
 }
 
 func (c *Core) stop(j *job, st *stage, t *task) {

@@ -200,6 +200,43 @@ func recount(t *rapid.T, c *Core) {
 	}
 }
 
+// A watcher is a policy that leaves no room, and notes what it is told.
+type watcher struct{ facts *Facts }
+
+func (w watcher) Room(f Facts) (may, surely cluster.Resources) {
+	*w.facts = f
+	return cluster.Resources{}, cluster.Resources{}
+}
+func (watcher) Weight(_, _ cluster.Resources) int64 { return 1 }
+
+// What a primary has not used for as long as Options.Steady says is not recent. What
+// presses does not depend on it.
+func TestSteadyIsTheCallersToSay(t *testing.T) {
+	began := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	one := []cluster.Stage{{Name: "map", Tasks: 1, Request: cluster.Resources{CPU: cluster.Core}}}
+	for steady, at := range map[time.Duration]map[time.Duration]Facts{
+		time.Minute: {59 * time.Second: {Recent: cluster.Resources{CPU: 5000}}, 3 * time.Minute: {Recent: cluster.Resources{CPU: 1000}},
+			29 * time.Minute: {Recent: cluster.Resources{CPU: 1000}}, 30 * time.Minute: {Recent: cluster.Resources{CPU: 1000}, Pressed: true}},
+		0: {29 * time.Minute: {Recent: cluster.Resources{CPU: 5000}}, 31 * time.Minute: {Recent: cluster.Resources{CPU: 5000}, Pressed: true},
+			90 * time.Minute: {Recent: cluster.Resources{CPU: 1000}, Pressed: true}},
+	} {
+		for after, want := range at {
+			var f Facts
+			c := New(Options{Policy: watcher{&f}, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(1, 1)), Steady: steady})
+			report := func(after time.Duration, cores cluster.MilliCPU) {
+				c.Step(cluster.Event{At: began.Add(after), Kind: cluster.UseReported, Use: []cluster.Use{{On: "s1", Primary: cluster.Resources{CPU: cores * cluster.Core}}}})
+			}
+			c.Step(cluster.Event{At: began, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s1", CPU: 12 * cluster.Core}})
+			report(0, 5)
+			c.Step(cluster.Event{At: began, Kind: cluster.JobSubmitted, Job: &cluster.Job{ID: 1, Name: "a", Stages: one}})
+			report(after, 1)
+			if f.Pressed != want.Pressed || f.Recent != want.Recent {
+				t.Errorf("steady %v, after %v: pressed %v, recently %v", steady, after, f.Pressed, f.Recent)
+			}
+		}
+	}
+}
+
 // What a job came to is told when it ends, also to a core that took it over.
 func TestTheAccountOfAJob(t *testing.T) {
 	policy, err := PolicyNamed("primary")

@@ -1,16 +1,11 @@
 package harvest
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"gleaner/cluster"
 )
-
-// maxFailures is how often a task may fail of itself before its job is given
-// up, unless its stage says otherwise.
-const maxFailures = 4
 
 // A job is one that was submitted and has not ended, or has tasks left to die.
 type job struct {
@@ -103,9 +98,6 @@ func (st *stage) toStart() int {
 	}
 	return st.spec.Tasks - int(st.next) + len(st.again)
 }
-
-// maxFailures is how often one task of the stage may fail.
-func (st *stage) maxFailures() int { return cmp.Or(st.spec.Failures, maxFailures) }
 
 // ready reports whether a task of the stage may start now.
 func (st *stage) ready() bool { return st.toStart() > 0 }

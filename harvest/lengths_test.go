@@ -91,7 +91,9 @@ func TestReserveOfThePaper(t *testing.T) {
 
 func TestWhatRanBeforeIsRemembered(t *testing.T) {
 	c := New(Options{Policy: history{}, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(1, 1))})
-	c.Remember("nightly", Run{Took: time.Hour})
+	began := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	nightly := &cluster.Job{ID: 1, Name: "nightly", Stages: []cluster.Stage{{Name: "map", Tasks: 1, Request: cluster.Resources{CPU: cluster.Core}}}}
+	c.Step(cluster.Event{At: began.Add(2 * time.Hour), Kind: cluster.Resumed, Past: []cluster.PastJob{{Job: nightly, Submitted: began, Account: cluster.Account{Started: began}, Ended: began.Add(time.Hour)}}})
 	for name, want := range map[string]Length{"nightly": Long, "new": Medium} {
 		if got := c.length(&job{spec: &cluster.Job{Name: name}}); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)

@@ -14,7 +14,7 @@ type Facts struct {
 	Reserve cluster.Resources // kept free for the primary to burst into
 	Primary cluster.Resources // what it uses now, rounded up
 	Recent  cluster.Resources // the most it used in the last while
-	Pressed bool              // tasks have been waiting for as long
+	Pressed bool              // tasks have been waiting for half an hour
 	Past    *Past
 }
 
@@ -114,7 +114,7 @@ func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int)
 
 // history is ours. It differs from the paper in three ways. What a primary gave
 // back a moment ago it may want again the next, so a server's use is counted
-// as its highest of the last while, unless tasks have waited as long. Servers
+// as its highest of the last while, unless tasks have waited for long. Servers
 // that have room beside the most their primary is seen to use are preferred.
 // And room is not left idle: a job for which no class has room as long as it
 // runs asks as if it were shorter, and asks again when its classes turn out to

@@ -112,7 +112,7 @@ func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
 // not live to hear.
 func (j *job) exhausted(runs []cluster.Run) *cluster.Run {
 	for i := range runs {
-		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.maxFailures() {
+		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.spec.MaxFailures() {
 			return &runs[i]
 		}
 	}

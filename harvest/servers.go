@@ -56,8 +56,14 @@ func (c *Core) facts(s *server) Facts {
 	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Recent: s.recent.highest(), Pressed: c.pressed(), Past: &s.past}
 }
 
-// pressed reports whether there has been a line for a while.
-func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= steadyFor }
+// longWait is how long tasks must have waited before all that is free now counts, and
+// not only what has been free for a while: to wait longer costs more than to be killed
+// (docs/decisions/0004). It does not follow Options.Steady: with the 15 s of one machine
+// a noisy primary had 576 tasks killed in an hour, and not 364 (TestKillsBesideANoisyPrimary).
+const longWait = 30 * time.Minute
+
+// pressed reports whether tasks have waited that long.
+func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= longWait }
 
 // A class is the servers of a published class, and the jobs whose tasks wait
 // for one of them. Its state stands beside it in Core.states. The first class

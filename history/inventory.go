@@ -33,15 +33,6 @@ type place struct {
 	line int
 }
 
-// ReadServers reads one file of servers, in the order of their names; see Inventory.Read.
-func ReadServers(name string, r io.Reader) ([]cluster.Server, error) {
-	var inv Inventory
-	if err := inv.Read(name, r); err != nil {
-		return nil, err
-	}
-	return inv.Servers(), nil
-}
-
 // Read adds the servers of a CSV with the header
 // server,environment,function,rack,cores,memory_mb,disk_gb, in any order; all
 // but server may be missing, and an empty field says nothing. Memory is in MiB and disk in GB

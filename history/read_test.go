@@ -127,9 +127,13 @@ func checkOutcome(t *testing.T, stats ReadStats, err error, skip bool) {
 func FuzzReadServers(f *testing.F) {
 	f.Add([]byte("server,environment,function,rack,cores,memory_mb,disk_gb\ns,e,f,r,1.5,2,3\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		servers, err := ReadServers("f", bytes.NewReader(text))
+		var inv Inventory
+		err := inv.Read("f", bytes.NewReader(text))
 		checkOutcome(t, ReadStats{}, err, false)
-		for _, s := range servers {
+		if err != nil {
+			return
+		}
+		for _, s := range inv.Servers() {
 			if s.ID == "" || s.CPU < 0 || s.Memory < 0 || s.Disk < 0 {
 				t.Fatalf("%+v", s)
 			}

@@ -136,9 +136,9 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 	return drop(ctx, s.reimages, keys)
 }
 
-// RemoveAll forgets everything: samples, servers, reimages and runs.
+// RemoveAll forgets everything: samples, servers and reimages.
 func (s *Store) RemoveAll(ctx context.Context) error {
-	for _, table := range []kv.LooseTable{s.samples, s.reimages, s.runs, s.servers} {
+	for _, table := range []kv.LooseTable{s.samples, s.reimages, s.servers} {
 		if err := dropAll(ctx, table, kv.Range{}, func(kv.Record) bool { return true }); err != nil {
 			return err
 		}

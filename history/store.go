@@ -28,7 +28,6 @@ type Store struct {
 	samples  kv.LooseTable // part: server; row: day, import, piece
 	servers  kv.LooseTable // part: "servers"; row: server
 	reimages kv.LooseTable // part: server; row: time
-	runs     kv.LooseTable // part: job name; row: start
 	tasks    kv.LooseTable // part: job/stage; row: start
 	books    *books
 	codec    *codec
@@ -41,7 +40,7 @@ type Store struct {
 func Open(ctx context.Context, store kv.Store) (*Store, error) {
 	s := &Store{mine: map[uint32]bool{}}
 	for name, table := range map[string]*kv.LooseTable{"history_samples": &s.samples, "history_servers": &s.servers,
-		"history_reimages": &s.reimages, "history_runs": &s.runs, "history_tasks": &s.tasks} {
+		"history_reimages": &s.reimages, "history_tasks": &s.tasks} {
 		var err error
 		if *table, err = store.LooseTable(ctx, name); err != nil {
 			return nil, fmt.Errorf("history: open: %w", err)

@@ -22,7 +22,7 @@ type TaskRun struct {
 	Beside []float64     `json:"beside"` // of each resource, what others kept busy meanwhile
 }
 
-// KeptTaskRuns is how many runs of a stage are kept.
+// KeptTaskRuns is how many runs of a stage are kept, and so learned from.
 const KeptTaskRuns = 20
 
 // AddTaskRun records a run and forgets all but the newest of its stage.

@@ -392,7 +392,7 @@ func (w *World) harvest() (cpu time.Duration, memory int64, err error) {
 func (w *World) Do(a cluster.Action) error {
 	switch a.Kind {
 	case cluster.StartTask:
-		return w.start(a)
+		w.start(a)
 	case cluster.KillTask:
 		w.mu.Lock()
 		t := w.tasks[a.Task]
@@ -406,12 +406,13 @@ func (w *World) Do(a cluster.Action) error {
 	return nil
 }
 
-func (w *World) start(a cluster.Action) error {
+func (w *World) start(a cluster.Action) {
 	w.mu.Lock()
 	j := w.jobs[a.Task.Job]
-	if j == nil {
+	if j == nil || a.On != w.Server {
 		w.mu.Unlock()
-		return fmt.Errorf("local: %w: %s", ErrNoJob, a.Task.Job)
+		w.tell(cluster.Event{Kind: cluster.TaskNotStarted, Task: a.Task, On: a.On, Reason: "there is no such job or server"})
+		return
 	}
 	st := &j.Stages[slices.IndexFunc(j.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
 	now := time.Now()
@@ -421,7 +422,6 @@ func (w *World) start(a cluster.Action) error {
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
 	go w.live(t)
-	return nil
 }
 
 func (w *World) finish(a cluster.Action) error {

@@ -79,7 +79,7 @@ func actAs(t *testing.T, name, dir string, plain bool) *stage {
 	s.brain = func() *control.Brain { return brain(t, name, w.Machine()) }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- control.Run(ctx, w, s.brain(), s) }()
+	go func() { ended <- control.RunApart(ctx, w, s.brain(), s) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != context.Canceled {

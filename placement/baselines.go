@@ -63,6 +63,9 @@ func (p Random) Place(have []ServerIndex, _ ServerIndex, n int, r *rand.Rand) ([
 
 // anywhere draws a server with room that is none of have.
 func (inv *Inventory) anywhere(have []ServerIndex, r *rand.Rand) (ServerIndex, bool) {
+	if len(inv.owner) == 0 {
+		return 0, false
+	}
 	for range 4 * tries {
 		if s := ServerIndex(r.IntN(len(inv.owner))); inv.free[s] > 0 && !slices.Contains(have, s) {
 			return s, true

@@ -54,5 +54,12 @@
 // they reach to tenants reimaged more often as space runs out, long before the first
 // ones are full. Replicas are kept apart by rows, columns and environments as ever.
 //
+// # Servers and disks
+//
+// An Inventory knows what can be placed on: tenants, their servers and the disks of
+// those, which come, go and change what is free on them. Rules are about servers; the
+// disk within one is the emptiest. An Inventory is of disks that are alike: whoever has
+// several tiers keeps one for each. A Fleet keeps one by the events of a cluster.
+//
 // Stock (what HDFS does) and Random stand beside Grid for comparison.
 package placement

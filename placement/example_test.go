@@ -10,15 +10,13 @@ import (
 // Nine tenants, one in each cell. The block is written on server 0, whose tenant
 // is seldom reimaged and seldom busy.
 func ExampleGrid_Place() {
-	var tenants []placement.Tenant
-	var servers []placement.Server
+	inventory := placement.NewInventory(256 << 20)
 	for i := range 9 {
-		tenants = append(tenants, placement.Tenant{
+		tenant := inventory.AddTenant(placement.Tenant{
 			Environment: fmt.Sprintf("environment %d", i), ReimageRate: float64(i / 3), Peak: float64(i%3) / 3,
 		})
-		servers = append(servers, placement.Server{Tenant: i, Free: 100})
+		inventory.AddServer(placement.Server{Tenant: tenant}, 25<<30)
 	}
-	inventory := placement.NewInventory(tenants, servers)
 	grid := placement.NewGrid(inventory, placement.Paper)
 
 	replicas, err := grid.Place(nil, 0, 3, rand.New(rand.NewPCG(1, 1)))

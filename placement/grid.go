@@ -18,40 +18,43 @@ const (
 const nineCells = 1<<(side*side) - 1
 
 // A Grid places replicas by Algorithm 2. Its cells are made of the space that is
-// free when it is made; as that shifts, NewGrid of the same Inventory makes a new
-// one, which may be done beside the old and swapped in. By the rule Seldom the
-// grid makes new cells itself, for that rule is about the space that is left.
+// free when it is made, and made anew when a tenant has come, or an eighth of the
+// space has come or gone with disks. As blocks are placed and removed, NewGrid of
+// the same Inventory makes a new one; by the rule Seldom the grid does so itself,
+// for that rule is about the space that is left.
 type Grid struct {
 	*Inventory
 	Rules Rules // of Place; PlaceBy may be given others
 
 	cell  []uint8 // of each tenant: column*side + row
-	cells [columns * side][]int32
+	cells [columns * side][]TenantIndex
 	all   uint16 // the cells of three columns or of four, a bit each
 	of    room   // what the cells were made of
 	at    int64  // how much had been taken then
+	since int64  // how much room had come or gone with disks then
 }
 
 // NewGrid makes nine cells of equal space, within one tenant: of all space or, by
 // the rule Seldom, of the space of the tenants that are reimaged least, and three
 // more of the rest.
 func NewGrid(inv *Inventory, rules Rules) *Grid {
-	g := &Grid{Inventory: inv, Rules: rules, cell: make([]uint8, len(inv.tenants))}
+	g := &Grid{Inventory: inv, Rules: rules}
 	g.divide()
 	return g
 }
 
 func (g *Grid) divide() {
-	g.of, g.at = g.room, g.taken
+	g.of, g.at, g.since = g.room, g.taken, g.shift
+	g.cell = make([]uint8, len(g.tenants))
 	space, steady := g.space()
-	order := make([]int32, len(g.tenants))
+	order := make([]TenantIndex, len(g.tenants))
 	total := int64(0)
 	for i := range order {
-		order[i] = int32(i)
+		order[i] = TenantIndex(i)
 		total += space[i]
 	}
-	by := func(of func(Tenant) float64) func(a, b int32) int {
-		return func(a, b int32) int {
+	by := func(of func(Tenant) float64) func(a, b TenantIndex) int {
+		return func(a, b TenantIndex) int {
 			return cmp.Or(cmp.Compare(of(g.tenants[a]), of(g.tenants[b])), cmp.Compare(a, b))
 		}
 	}
@@ -90,16 +93,23 @@ func (g *Grid) divide() {
 	}
 }
 
-// shifted tells whether space has changed by more than an eighth, and by more than
-// a block a server: to make cells takes a look at each.
-func (g *Grid) shifted(from, to int64) bool {
-	return max(from-to, to-from) > max(from/8, int64(len(g.owner)))
+// stale tells whether the cells are to be made anew.
+func (g *Grid) stale() bool {
+	return len(g.cell) < len(g.tenants) || g.much(g.shift-g.since, g.of.all) ||
+		g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady))
 }
+
+// shifted tells whether space has changed by much.
+func (g *Grid) shifted(from, to int64) bool { return g.much(max(from-to, to-from), from) }
+
+// much is more than an eighth of the space, and more than a block a server: to make
+// cells takes a look at each.
+func (g *Grid) much(change, of int64) bool { return change > max(of/8, int64(len(g.owner))) }
 
 // seldom gives the space of the tenants that the rule Seldom keeps to, of all in
 // order of their reimages: the first that have half of the space, and a third of
 // the steady space, for one replica of three is to be there.
-func seldom(order []int32, space, steady []int64) (nine int64) {
+func seldom(order []TenantIndex, space, steady []int64) (nine int64) {
 	var all, allSteady, nineSteady int64
 	for _, t := range order {
 		all, allSteady = all+space[t], allSteady+steady[t]
@@ -115,7 +125,7 @@ func seldom(order []int32, space, steady []int64) (nine int64) {
 
 // cut tells how many of the tenants to take so that used and their space come
 // nearest to target; the last takes all.
-func cut(tenants []int32, space []int64, used, target int64, last bool) int {
+func cut(tenants []TenantIndex, space []int64, used, target int64, last bool) int {
 	if last {
 		return len(tenants)
 	}
@@ -131,6 +141,13 @@ func cut(tenants []int32, space []int64, used, target int64, last bool) int {
 // Cell tells the row (peak, 0 the lowest) and the column (reimages, 0 the fewest,
 // 3 what the rule Seldom leaves out) of the cell that a server's tenant is in.
 func (g *Grid) Cell(s ServerIndex) (row, column int) {
+	if len(g.cell) < len(g.tenants) {
+		g.divide()
+	}
+	return g.cellOf(s)
+}
+
+func (g *Grid) cellOf(s ServerIndex) (row, column int) {
 	c := int(g.cell[g.owner[s]])
 	return c % side, c / side
 }
@@ -154,7 +171,7 @@ func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n i
 	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
 		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
 	}
-	if g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady)) {
+	if g.stale() {
 		g.divide()
 	}
 	wish := rules.Soft & (Steady | Seldom)
@@ -281,7 +298,7 @@ func (s *search) allowed(have []ServerIndex, rowsCount bool) uint16 {
 	var inRow [side]int
 	var inColumn [columns]int
 	for _, server := range have {
-		row, column := s.g.Cell(server)
+		row, column := s.g.cellOf(server)
 		if inRow[row]++; rowsCount && inRow[row] == most {
 			cells &^= 0b001_001_001_001 << row
 		}
@@ -335,7 +352,7 @@ const tries = 6
 // draw takes a tenant uniformly from those that can hold the next replica, and
 // one of its servers: by chance until one can, or else by counting, so that every
 // one of them is equally likely.
-func (s *search) draw(tenants []int32, have []ServerIndex) (ServerIndex, bool) {
+func (s *search) draw(tenants []TenantIndex, have []ServerIndex) (ServerIndex, bool) {
 	if len(tenants) == 0 {
 		return 0, false
 	}
@@ -366,7 +383,7 @@ func (s *search) draw(tenants []int32, have []ServerIndex) (ServerIndex, bool) {
 	panic("placement: candidates vanished while they were counted")
 }
 
-func (s *search) drawServer(t int32, have []ServerIndex) (ServerIndex, bool) {
+func (s *search) drawServer(t TenantIndex, have []ServerIndex) (ServerIndex, bool) {
 	if !s.tenantFits(t, have) {
 		return 0, false
 	}
@@ -398,12 +415,12 @@ func (s *search) drawServer(t int32, have []ServerIndex) (ServerIndex, bool) {
 	panic("placement: candidates vanished while they were counted")
 }
 
-func (s *search) canHold(t int32, have []ServerIndex) bool {
+func (s *search) canHold(t TenantIndex, have []ServerIndex) bool {
 	return s.tenantFits(t, have) && slices.ContainsFunc(s.g.open[t], func(server ServerIndex) bool { return s.serverFits(server, have) })
 }
 
 // tenantFits tells whether t has room and is apart from the tenants in have.
-func (s *search) tenantFits(t int32, have []ServerIndex) bool {
+func (s *search) tenantFits(t TenantIndex, have []ServerIndex) bool {
 	if len(s.g.open[t]) == 0 || s.only && s.g.openSteady[t] == 0 {
 		return false
 	}

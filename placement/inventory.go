@@ -1,7 +1,15 @@
 package placement
 
-// A ServerIndex is a server's place in the list the Inventory was made of.
-type ServerIndex = int32
+import "gleaner/cluster"
+
+// Tenants, servers and disks are known by the order in which they were added to
+// an Inventory. An index is never used again, so that replicas on what is gone can
+// still be told apart.
+type (
+	TenantIndex int32
+	ServerIndex int32
+	DiskIndex   int32
+)
 
 // Nowhere is the creator of a block that is written from outside the cluster.
 const Nowhere ServerIndex = -1
@@ -16,15 +24,20 @@ type Tenant struct {
 
 // A Server is what placement knows of a server.
 type Server struct {
-	Tenant int // index of its owner
+	Tenant TenantIndex // its owner
 	Rack   string
-	Free   int  // blocks that fit
 	Steady bool // its primary is not expected ever to be so busy that accesses are denied
 }
 
-// An Inventory is who owns which servers and how much fits on each. It is kept
-// up to date by the one who places: every change is O(1).
+// An Inventory is who owns which servers and how much fits on their disks. It is
+// kept up to date by the one who places: every change is O(1), but for the disks of
+// one server, which are looked at one by one.
 type Inventory struct {
+	block        cluster.Bytes
+	environments numbering
+	functions    numbering
+	rackNames    numbering
+
 	tenants     []Tenant
 	environment []int32 // of each tenant, numbered
 	function    []int32
@@ -33,51 +46,135 @@ type Inventory struct {
 	openTenants int
 	room        room
 	taken       int64 // blocks that room was booked for, given back or not
+	shift       int64 // blocks of room that have come or gone with disks
 
-	owner  []int32
+	owner  []TenantIndex
 	rack   []int32
 	racks  [][]ServerIndex
 	steady []bool
-	free   []int32
+	free   []int32 // blocks that fit
 	busy   []bool
 	at     []int32 // where each server stands in its tenant's open list; -1 if it does not
+	disks  [][]DiskIndex
+
+	diskOn   []ServerIndex // Nowhere once it is gone
+	diskFree []cluster.Bytes
 }
 
 // A room is how many blocks fit, busy servers included, and how many of them on
 // steady servers.
 type room struct{ all, steady int64 }
 
-// NewInventory starts with all servers idle.
-func NewInventory(tenants []Tenant, servers []Server) *Inventory {
-	inv := &Inventory{
-		tenants: tenants, environment: make([]int32, len(tenants)), function: make([]int32, len(tenants)),
-		open: make([][]ServerIndex, len(tenants)), openSteady: make([]int32, len(tenants)),
-		owner: make([]int32, len(servers)), rack: make([]int32, len(servers)), free: make([]int32, len(servers)),
-		steady: make([]bool, len(servers)), busy: make([]bool, len(servers)), at: make([]int32, len(servers)),
-	}
-	var environments, functions, racks numbering
-	for i, t := range tenants {
-		inv.environment[i], inv.function[i] = environments.of(t.Environment), functions.of(t.Function)
-	}
-	for i, s := range servers {
-		inv.owner[i], inv.free[i], inv.at[i] = int32(s.Tenant), int32(s.Free), -1
-		inv.steady[i] = s.Steady
-		inv.rack[i] = racks.of(s.Rack)
-		if int(inv.rack[i]) == len(inv.racks) {
-			inv.racks = append(inv.racks, nil)
-		}
-		inv.racks[inv.rack[i]] = append(inv.racks[inv.rack[i]], ServerIndex(i))
-		inv.settle(ServerIndex(i))
-		inv.count(ServerIndex(i), s.Free)
-	}
-	return inv
+// NewInventory is for blocks of one size, and knows of no servers yet.
+func NewInventory(block cluster.Bytes) *Inventory { return &Inventory{block: block} }
+
+// AddTenant takes in an owner of servers.
+func (inv *Inventory) AddTenant(t Tenant) TenantIndex {
+	inv.tenants = append(inv.tenants, t)
+	inv.environment = append(inv.environment, inv.environments.of(t.Environment))
+	inv.function = append(inv.function, inv.functions.of(t.Function))
+	inv.open, inv.openSteady = append(inv.open, nil), append(inv.openSteady, 0)
+	return TenantIndex(len(inv.tenants) - 1)
 }
 
-// count adds room for n blocks on a server.
-func (inv *Inventory) count(s ServerIndex, n int) {
-	inv.room.all += int64(n)
+// AddServer takes in a server, which is idle, with disks that have so much free.
+func (inv *Inventory) AddServer(s Server, free ...cluster.Bytes) ServerIndex {
+	i := ServerIndex(len(inv.owner))
+	rack := inv.rackNames.of(s.Rack)
+	if int(rack) == len(inv.racks) {
+		inv.racks = append(inv.racks, nil)
+	}
+	inv.racks[rack] = append(inv.racks[rack], i)
+	inv.owner, inv.rack, inv.steady = append(inv.owner, s.Tenant), append(inv.rack, rack), append(inv.steady, s.Steady)
+	inv.free, inv.busy, inv.at = append(inv.free, 0), append(inv.busy, false), append(inv.at, -1)
+	inv.disks = append(inv.disks, nil)
+	for _, f := range free {
+		inv.AddDisk(i, f)
+	}
+	return i
+}
+
+// AddDisk takes in a disk of a server that has so much free.
+func (inv *Inventory) AddDisk(s ServerIndex, free cluster.Bytes) DiskIndex {
+	d := DiskIndex(len(inv.diskOn))
+	inv.diskOn, inv.diskFree = append(inv.diskOn, s), append(inv.diskFree, 0)
+	inv.disks[s] = append(inv.disks[s], d)
+	inv.SetFree(d, free)
+	return d
+}
+
+// RemoveDisk takes a disk out; a server is gone when all its disks are. What is
+// said of a disk that is gone changes nothing.
+func (inv *Inventory) RemoveDisk(d DiskIndex) {
+	s := inv.diskOn[d]
+	if s == Nowhere {
+		return
+	}
+	inv.SetFree(d, 0)
+	inv.diskOn[d] = Nowhere
+	for i, other := range inv.disks[s] {
+		if other == d {
+			inv.disks[s] = append(inv.disks[s][:i], inv.disks[s][i+1:]...)
+			return
+		}
+	}
+}
+
+// SetFree says how much is free on a disk, whatever was booked on it before.
+func (inv *Inventory) SetFree(d DiskIndex, free cluster.Bytes) {
+	s := inv.diskOn[d]
+	if s == Nowhere {
+		return
+	}
+	before := inv.fit(d)
+	inv.diskFree[d] = free
+	more := inv.fit(d) - before
+	inv.shift += max(more, -more)
+	inv.add(s, more)
+}
+
+// fit is how many blocks fit on a disk.
+func (inv *Inventory) fit(d DiskIndex) int64 { return int64(max(inv.diskFree[d], 0) / inv.block) }
+
+// Take books room for one block on a server, and gives the disk it is to stand on:
+// the emptiest.
+func (inv *Inventory) Take(s ServerIndex) DiskIndex {
+	disks := inv.disks[s]
+	disk := disks[0]
+	for _, d := range disks[1:] {
+		if inv.diskFree[d] > inv.diskFree[disk] {
+			disk = d
+		}
+	}
+	inv.diskFree[disk] -= inv.block
+	inv.taken++
+	if inv.diskFree[disk] >= 0 {
+		inv.add(s, -1)
+	}
+	return disk
+}
+
+// Release gives room for n blocks on a disk back.
+func (inv *Inventory) Release(d DiskIndex, n int) {
+	s := inv.diskOn[d]
+	if s == Nowhere {
+		return
+	}
+	before := inv.fit(d)
+	inv.diskFree[d] += cluster.Bytes(n) * inv.block
+	inv.add(s, inv.fit(d)-before)
+}
+
+// add counts room for n more blocks on a server.
+func (inv *Inventory) add(s ServerIndex, n int64) {
+	full := inv.free[s] == 0
+	inv.free[s] += int32(n)
+	inv.room.all += n
 	if inv.steady[s] {
-		inv.room.steady += int64(n)
+		inv.room.steady += n
+	}
+	if full != (inv.free[s] == 0) {
+		inv.settle(s)
 	}
 }
 
@@ -94,26 +191,6 @@ func (n *numbering) of(name string) int32 {
 		(*n)[name] = i
 	}
 	return i
-}
-
-// Take books room for one block on a server.
-func (inv *Inventory) Take(s ServerIndex) {
-	inv.free[s]--
-	inv.count(s, -1)
-	inv.taken++
-	if inv.free[s] == 0 {
-		inv.settle(s)
-	}
-}
-
-// Release gives room for n blocks back.
-func (inv *Inventory) Release(s ServerIndex, n int) {
-	full := inv.free[s] <= 0
-	inv.free[s] += int32(n)
-	inv.count(s, n)
-	if full {
-		inv.settle(s)
-	}
 }
 
 // SetBusy says whether the server's primary needs it: a busy server gets no
@@ -165,7 +242,7 @@ func (inv *Inventory) settle(s ServerIndex) {
 func (inv *Inventory) space() (all, steady []int64) {
 	all, steady = make([]int64, len(inv.tenants)), make([]int64, len(inv.tenants))
 	for s, t := range inv.owner {
-		free := int64(max(inv.free[s], 0))
+		free := int64(inv.free[s])
 		all[t] += free
 		if inv.steady[s] {
 			steady[t] += free

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
+
+	"gleaner/cluster"
 )
 
 // TestScenarios plays the files of testdata: each a line of Algorithm 2, or what
@@ -28,6 +30,28 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+// blockBytes is the size of a block: disks in these tests are a few blocks and a bit.
+const blockBytes = 4 << 20
+
+// A stocked server has room for so many blocks on one disk.
+type stocked struct {
+	Tenant int
+	Rack   string
+	Free   int
+	Steady bool
+}
+
+func inventoryOf(tenants []Tenant, servers []stocked) *Inventory {
+	inv := NewInventory(blockBytes)
+	for _, t := range tenants {
+		inv.AddTenant(t)
+	}
+	for i, s := range servers {
+		inv.AddServer(Server{Tenant: TenantIndex(s.Tenant), Rack: s.Rack, Steady: s.Steady}, cluster.Bytes(s.Free)*blockBytes+cluster.Bytes(i%2))
+	}
+	return inv
+}
+
 type scenario struct {
 	inv     *Inventory
 	grid    *Grid
@@ -40,9 +64,14 @@ type scenario struct {
 // newScenario reads one tenant a line: name env=… fn=… reimages=… peak=… free=… racks=r1,r2:
 // a server in each of the racks.
 func newScenario(t *testing.T, text string) scenario {
-	w := scenario{rules: Paper, r: rand.New(rand.NewPCG(1, 1))}
-	var tenants []Tenant
-	var servers []Server
+	w := scenario{rules: Paper, r: rand.New(rand.NewPCG(1, 1)), inv: NewInventory(blockBytes)}
+	w.join(t, text)
+	w.grid = NewGrid(w.inv, Paper)
+	return w
+}
+
+// join adds tenants and their servers, which come with one disk each.
+func (w *scenario) join(t *testing.T, text string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		name, rest, _ := strings.Cut(line, " ")
 		tenant := Tenant{Environment: name, Function: name}
@@ -72,16 +101,13 @@ func newScenario(t *testing.T, text string) scenario {
 				t.Fatalf("%q: %s: %v", line, field, err)
 			}
 		}
+		owner := w.inv.AddTenant(tenant)
 		for i, rack := range strings.Split(racks, ",") {
-			servers = append(servers, Server{Tenant: len(tenants), Rack: rack, Free: free, Steady: steady})
+			w.inv.AddServer(Server{Tenant: owner, Rack: rack, Steady: steady}, cluster.Bytes(free)*blockBytes)
 			w.names = append(w.names, fmt.Sprintf("%s%d", name, i+1))
 		}
-		tenants = append(tenants, tenant)
 		w.tenants = append(w.tenants, name)
 	}
-	w.inv = NewInventory(tenants, servers)
-	w.grid = NewGrid(w.inv, Paper)
-	return w
 }
 
 func (w *scenario) server(t *testing.T, name string) ServerIndex {
@@ -117,7 +143,27 @@ func (w *scenario) do(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
 	case "release":
 		s := w.named(t, d)[0]
-		w.inv.Release(s, n)
+		w.inv.Release(w.inv.disks[s][0], n)
+		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
+	case "join":
+		w.join(t, d.Input)
+		return w.showGrid()
+	case "disk":
+		s := w.named(t, d)[0]
+		w.inv.AddDisk(s, cluster.Bytes(n)*blockBytes)
+		return fmt.Sprintf("%d fit on %s", w.inv.Free(s), w.names[s])
+	case "leave":
+		for _, s := range w.named(t, d) {
+			for len(w.inv.disks[s]) > 0 {
+				w.inv.RemoveDisk(w.inv.disks[s][0])
+			}
+		}
+		return w.showGrid()
+	case "free":
+		var mib int64
+		d.ScanArgs(t, "mib", &mib)
+		s := w.named(t, d)[0]
+		w.inv.SetFree(w.inv.disks[s][0], cluster.Bytes(mib)<<20)
 		return fmt.Sprintf("%d fit on %s, %d tenants have room", w.inv.Free(s), w.names[s], w.inv.Room())
 	case "rebuild":
 		w.grid = NewGrid(w.inv, w.rules)
@@ -219,6 +265,9 @@ func sorted(set map[string]bool) (out []string) {
 // the fourth column where the rules make one.
 func (w *scenario) showGrid() string {
 	var out strings.Builder
+	if w.grid.stale() {
+		w.grid.divide()
+	}
 	space, _ := w.inv.space()
 	for row := side - 1; row >= 0; row-- {
 		for column := range columns {
@@ -250,16 +299,16 @@ func drawCluster(t *rapid.T, least int) *Inventory {
 			Peak:        rapid.Float64Range(0, 1).Draw(t, "peak"),
 		})
 	}
-	var servers []Server
+	var servers []stocked
 	for range rapid.IntRange(least, 8).Draw(t, "servers") {
-		servers = append(servers, Server{
+		servers = append(servers, stocked{
 			Tenant: rapid.IntRange(0, len(tenants)-1).Draw(t, "tenant"),
 			Rack:   rapid.SampledFrom([]string{"r", "s", "t", "u"}).Draw(t, "rack"),
 			Free:   rapid.IntRange(0, 3).Draw(t, "free"),
 			Steady: rapid.IntRange(0, 2).Draw(t, "steady") == 0,
 		})
 	}
-	inv := NewInventory(tenants, servers)
+	inv := inventoryOf(tenants, servers)
 	for s := range servers {
 		if rapid.IntRange(0, 5).Draw(t, "busy") == 0 {
 			inv.SetBusy(ServerIndex(s), true)
@@ -489,17 +538,8 @@ func TestOpenListsFollowEveryChange(t *testing.T) {
 		inv := drawCluster(t, 1)
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			s := ServerIndex(rapid.IntRange(0, len(inv.owner)-1).Draw(t, "server"))
-			switch rapid.IntRange(0, 3).Draw(t, "change") {
-			case 0:
-				if inv.Free(s) > 0 {
-					inv.Take(s)
-				}
-			case 1:
-				inv.Release(s, rapid.IntRange(0, 2).Draw(t, "n"))
-			default:
-				inv.SetBusy(s, rapid.Bool().Draw(t, "busy"))
-			}
-			room := map[int32]int{}
+			change(t, inv, s)
+			room := map[TenantIndex]int{}
 			for s := range inv.owner {
 				if inv.free[s] > 0 && !inv.busy[s] {
 					room[inv.owner[s]]++
@@ -509,24 +549,65 @@ func TestOpenListsFollowEveryChange(t *testing.T) {
 				}
 			}
 			want := inv.counted()
-			if inv.room != want {
+			if inv.room != want || sum(inv.free) != want.all {
 				t.Fatalf("there is room for %+v, not for %+v", want, inv.room)
 			}
 			if inv.Room() != len(room) {
 				t.Fatalf("%d tenants have room, not %d", len(room), inv.Room())
 			}
 			for tenant, open := range inv.open {
-				if len(open) != room[int32(tenant)] {
-					t.Fatalf("tenant %d: %d open servers, not %d", tenant, len(open), room[int32(tenant)])
+				if len(open) != room[TenantIndex(tenant)] {
+					t.Fatalf("tenant %d: %d open servers, not %d", tenant, len(open), room[TenantIndex(tenant)])
 				}
 			}
 		}
 	})
 }
 
-// counted counts the room server by server.
+// change does one of all the things that can happen to an inventory.
+func change(t *rapid.T, inv *Inventory, s ServerIndex) {
+	disk := DiskIndex(rapid.IntRange(0, len(inv.diskOn)-1).Draw(t, "disk"))
+	bytes := cluster.Bytes(rapid.IntRange(0, 3*blockBytes).Draw(t, "bytes"))
+	switch rapid.IntRange(0, 7).Draw(t, "change") {
+	case 0:
+		if inv.Free(s) > 0 {
+			if d := inv.Take(s); inv.diskOn[d] != s || inv.diskFree[d] < 0 {
+				t.Fatalf("a block for server %d is to stand on disk %d of %d, %d bytes short", s, d, inv.diskOn[d], -inv.diskFree[d])
+			}
+		}
+	case 1:
+		inv.Release(disk, rapid.IntRange(0, 2).Draw(t, "n"))
+	case 2:
+		inv.SetFree(disk, bytes)
+	case 3:
+		inv.AddDisk(s, bytes)
+	case 4:
+		inv.RemoveDisk(disk)
+	case 5:
+		inv.AddServer(Server{Tenant: inv.owner[s], Rack: "new", Steady: rapid.Bool().Draw(t, "steady")}, bytes, bytes/2)
+	case 6:
+		inv.AddServer(Server{Tenant: inv.AddTenant(Tenant{Environment: fmt.Sprint("new ", len(inv.tenants))})})
+	default:
+		inv.SetBusy(s, rapid.Bool().Draw(t, "busy"))
+	}
+}
+
+func sum(values []int32) (total int64) {
+	for _, v := range values {
+		total += int64(v)
+	}
+	return total
+}
+
+// counted counts the room disk by disk.
 func (inv *Inventory) counted() (r room) {
-	for s, free := range inv.free {
+	free := make([]int32, len(inv.owner))
+	for d, s := range inv.diskOn {
+		if s != Nowhere {
+			free[s] += int32(max(inv.diskFree[d], 0) / blockBytes)
+		}
+	}
+	for s, free := range free {
 		r.all += int64(free)
 		if inv.steady[s] {
 			r.steady += int64(free)
@@ -537,11 +618,11 @@ func (inv *Inventory) counted() (r room) {
 
 // rankedCluster has 36 tenants of three servers, each reimaged more often than the
 // one before it.
-func rankedCluster() (tenants []Tenant, servers []Server) {
+func rankedCluster() (tenants []Tenant, servers []stocked) {
 	for i := range 36 {
 		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i), ReimageRate: float64(i), Peak: float64(i * 7 % 36)})
 		for j := range 3 {
-			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100, Steady: i%5 == 0})
+			servers = append(servers, stocked{Tenant: i, Rack: fmt.Sprint(j), Free: 100, Steady: i%5 == 0})
 		}
 	}
 	return tenants, servers
@@ -551,7 +632,7 @@ func rankedCluster() (tenants []Tenant, servers []Server) {
 // column busy, long before an eighth of the space is taken.
 func TestCellsAreMadeAnewBeforeARepairIsRefused(t *testing.T) {
 	tenants, servers := rankedCluster()
-	g := NewGrid(NewInventory(tenants, servers), History)
+	g := NewGrid(inventoryOf(tenants, servers), History)
 	var survivors []ServerIndex
 	for s := range ServerIndex(len(servers)) {
 		switch row, column := g.Cell(s); {
@@ -579,7 +660,7 @@ func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
 	tenants, servers := rankedCluster()
 	const fit = 36 * 3 * 100 / 3
 	fill := func(rules Rules) (rates []float64) {
-		g := NewGrid(NewInventory(tenants, servers), rules)
+		g := NewGrid(inventoryOf(tenants, servers), rules)
 		r := rand.New(rand.NewPCG(1, 1))
 		for range fit {
 			placed, err := g.Place(nil, ServerIndex(r.IntN(len(servers))), 3, r)
@@ -623,15 +704,58 @@ func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
 // each with three servers.
 func evenCluster() *Inventory {
 	var tenants []Tenant
-	var servers []Server
+	var servers []stocked
 	for i := range 27 {
 		name := fmt.Sprint(i)
 		tenants = append(tenants, Tenant{Environment: name, Function: name, ReimageRate: float64(i / 9), Peak: float64(i % 9)})
 		for j := range 3 {
-			servers = append(servers, Server{Tenant: i, Rack: fmt.Sprint(j), Free: 100})
+			servers = append(servers, stocked{Tenant: i, Rack: fmt.Sprint(j), Free: 100})
 		}
 	}
-	return NewInventory(tenants, servers)
+	return inventoryOf(tenants, servers)
+}
+
+// A grid that is made before there is anything finds its cells as tenants, servers
+// and disks come, and loses them as they go.
+func TestAGridFollowsServersThatComeAndGo(t *testing.T) {
+	for _, rules := range []Rules{Paper, History} {
+		inv := NewInventory(blockBytes)
+		g := NewGrid(inv, rules)
+		r := rand.New(rand.NewPCG(1, 1))
+		place := func() ([]ServerIndex, error) { return g.Place(nil, Nowhere, 3, r) }
+		for _, p := range []interface {
+			Place([]ServerIndex, ServerIndex, int, *rand.Rand) ([]ServerIndex, error)
+		}{g, Stock{inv}, Random{inv}} {
+			if placed, err := p.Place(nil, Nowhere, 3, r); err == nil {
+				t.Fatalf("%T placed %v where there is nothing", p, placed)
+			}
+		}
+		var disks []DiskIndex
+		for i := range 27 {
+			tenant := inv.AddTenant(Tenant{Environment: fmt.Sprint(i), ReimageRate: float64(i / 9), Peak: float64(i % 9)})
+			server := inv.AddServer(Server{Tenant: tenant, Rack: fmt.Sprint(i), Steady: i%3 == 0})
+			disks = append(disks, inv.AddDisk(server, 100*blockBytes))
+		}
+		fresh := NewGrid(inv, rules)
+		for range 200 {
+			if placed, err := place(); err != nil || !keeps(fresh, placed, Paper.Hard) {
+				t.Fatalf("placed %v: %v", placed, err)
+			}
+		}
+		if !slices.Equal(g.cell, fresh.cell) {
+			t.Errorf("tenants are in cells %d, a new grid has them in %d", g.cell, fresh.cell)
+		}
+		for _, d := range disks[:18] {
+			inv.RemoveDisk(d)
+		}
+		fresh = NewGrid(inv, rules)
+		for range 200 {
+			placed, err := place()
+			if err != nil || !keeps(fresh, placed, Paper.Hard) || slices.Min(placed) < 18 {
+				t.Fatalf("placed %v: %v", placed, err)
+			}
+		}
+	}
 }
 
 func TestChanceIsAsStated(t *testing.T) {
@@ -738,14 +862,14 @@ func TestBaselines(t *testing.T) {
 func BenchmarkPlace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var tenants []Tenant
-	var servers []Server
+	var servers []stocked
 	for i := range 350 {
 		tenants = append(tenants, Tenant{Environment: fmt.Sprint(i / 4), Function: fmt.Sprint(i % 30), ReimageRate: r.ExpFloat64(), Peak: r.Float64()})
 	}
 	for i := range 5000 {
-		servers = append(servers, Server{Tenant: i % 350, Rack: fmt.Sprint(i / 40), Free: 8192, Steady: i%350 < 120})
+		servers = append(servers, stocked{Tenant: i % 350, Rack: fmt.Sprint(i / 40), Free: 8192, Steady: i%350 < 120})
 	}
-	inv := NewInventory(tenants, servers)
+	inv := inventoryOf(tenants, servers)
 	for _, tc := range []struct {
 		name  string
 		rules Rules

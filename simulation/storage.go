@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gleaner/cluster"
 	"gleaner/input"
 	"gleaner/placement"
 	"gleaner/sim/datacenter"
@@ -23,6 +24,19 @@ var Placements = []string{"history", "paper", "stock", "random"}
 type Known struct {
 	tenants []placement.Tenant
 	servers []placement.Server
+	disks   []cluster.Bytes // one a server
+}
+
+// inventory is all servers, empty.
+func (k Known) inventory() *placement.Inventory {
+	inv := placement.NewInventory(BlockBytes)
+	for _, t := range k.tenants {
+		inv.AddTenant(t)
+	}
+	for i, s := range k.servers {
+		inv.AddServer(s, k.disks[i])
+	}
+	return inv
 }
 
 // Learn finds out how the tenants behave from what lies before d.Now.
@@ -33,13 +47,14 @@ func Learn(d *datacenter.Datacenter) Known {
 	}
 	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
 	peaks := d.Peaks(0, past)
-	k := Known{make([]placement.Tenant, len(d.Tenants)), make([]placement.Server, len(d.Servers))}
+	k := Known{make([]placement.Tenant, len(d.Tenants)), make([]placement.Server, len(d.Servers)), make([]cluster.Bytes, len(d.Servers))}
 	for i, t := range d.Tenants {
 		environment := cmp.Or(t.Environment, string(t.ID)) // not known: apart from all others
 		k.tenants[i] = placement.Tenant{Environment: environment, Function: t.Function, ReimageRate: rates[i], Peak: peaks[i]}
 	}
 	for i, s := range d.Servers {
-		k.servers[i] = placement.Server{Tenant: int(d.Owner[i]), Rack: s.Rack, Free: int(s.Disk / BlockBytes), Steady: steady(d, i, past)}
+		k.servers[i] = placement.Server{Tenant: placement.TenantIndex(d.Owner[i]), Rack: s.Rack, Steady: steady(d, i, past)}
+		k.disks[i] = s.Disk
 	}
 	return k
 }
@@ -47,7 +62,7 @@ func Learn(d *datacenter.Datacenter) Known {
 // Placer makes a policy that starts with all servers empty; apart are further hard
 // rules of history and paper. An unknown name is an input.Error.
 func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, error) {
-	inv := placement.NewInventory(k.tenants, k.servers)
+	inv := k.inventory()
 	switch name {
 	case "history":
 		return placement.NewGrid(inv, placement.Rules{Hard: placement.History.Hard | apart, Soft: placement.History.Soft}), nil
@@ -105,7 +120,7 @@ type Columns [3]int
 
 // columns counts the replicas of a store, whatever placed them.
 func (k Known) columns(store *storage.Store, blocks int) (c Columns) {
-	grid := placement.NewGrid(placement.NewInventory(k.tenants, k.servers), placement.Paper)
+	grid := placement.NewGrid(k.inventory(), placement.Paper)
 	for b := range blocks {
 		for _, server := range store.Replicas(b) {
 			_, column := grid.Cell(server)

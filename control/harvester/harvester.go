@@ -82,7 +82,7 @@ func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) 
 	brain := control.NewBrain(harvest.Options{Policy: h.Policy, Reserve: h.Reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
 		Choice: harvest.ByBoth, Machine: coresAndDisk})
 	loop := func(ctx context.Context) error {
-		return control.Run(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
+		return control.RunApart(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
 	}
 	ended := make(chan error, 5)       // one for each of them
 	var active, keepers sync.WaitGroup // the active end before tasks are ended

@@ -10,6 +10,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/dilation"
+	"gleaner/history"
 )
 
 // A Book keeps the loading vectors of stages.
@@ -46,10 +47,8 @@ func New(m dilation.Machine) *Book {
 // Stage is how a stage is called from run to run.
 func Stage(job, stage string) string { return job + "/" + stage }
 
-// Kept is how many runs of a stage are learned from, the last ones.
-const Kept = 20
-
-// Learn takes in a run of a stage.
+// Learn takes in a run of a stage. As many of the last ones are learned from as the
+// history keeps.
 func (b *Book) Learn(stage string, run dilation.Run) {
 	if len(run.Used) != len(b.machine) || len(run.Beside) != len(b.machine) {
 		return // of another machine
@@ -57,7 +56,7 @@ func (b *Book) Learn(stage string, run dilation.Run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := append(b.runs[stage], run)
-	b.runs[stage] = all[max(0, len(all)-Kept):]
+	b.runs[stage] = all[max(0, len(all)-history.KeptTaskRuns):]
 	b.learned[stage] = b.machine.Learn(b.runs[stage])
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/dilation"
+	"gleaner/history"
 )
 
 // Two tasks overlap for half of the first's time, beside a primary of half a core.
@@ -48,7 +49,7 @@ func TestABookSeesWhoRanBesideWhom(t *testing.T) {
 		t.Error("a load is known before any was learned")
 	}
 	run.Used = dilation.Vector{0.3, 0.6}
-	for range 2 * Kept {
+	for range 2 * history.KeptTaskRuns {
 		b.Learn("sort/map", run)
 	}
 	if got := b.Load("sort/map"); math.Abs(got[0]-0.3) > 0.05 || math.Abs(got[1]-0.6) > 0.05 {

@@ -175,8 +175,9 @@ func (w *World) Do(a cluster.Action) error {
 
 func (w *World) start(a cluster.Action) {
 	arrival, known := w.jobs[a.Task.Job]
-	on := w.byID[a.On]
-	if !known {
+	on, there := w.byID[a.On]
+	if !known || !there {
+		w.soon = append(w.soon, cluster.Event{At: w.at(), Kind: cluster.TaskNotStarted, Task: a.Task, On: a.On, Reason: "there is no such job or server"})
 		return
 	}
 	work, loading := w.Arrivals[arrival].task(a.Task)
@@ -203,8 +204,11 @@ func (w *World) start(a cluster.Action) {
 }
 
 func (w *World) kill(a cluster.Action) {
-	s := &w.servers[w.byID[a.On]]
-	for _, place := range s.runs {
+	on, there := w.byID[a.On]
+	if !there {
+		return
+	}
+	for _, place := range w.servers[on].runs {
 		if w.runs[place].id == a.Task {
 			w.meter.killed++
 			w.meter.wasted += (w.now - w.runs[place].started).Seconds() * float64(w.runs[place].request) / float64(cluster.Core)

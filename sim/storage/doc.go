@@ -7,11 +7,9 @@
 // random. A reimage destroys the replicas on its server at once and leaves it
 // empty, ready to take others. It is noticed when the server has missed its
 // heartbeats for Noticed; then every block that stood there is to be rebuilt from
-// a replica that is left, by the server with the least to send. Each server sends
-// at most RepairsPerHour blocks an hour, one after the other, so a rebuild takes
-// one turn of 3600/RepairsPerHour seconds of its source. Of the blocks it is to
-// send, those with the fewest replicas left go first, as in HDFS, and among them
-// the one that has waited longest. The target is chosen by the same policy
+// a replica that is left, in the order that placement/repair decides on. Each server
+// sends at most repair.PerHour blocks an hour, one after the other, so a rebuild takes
+// one turn of two minutes of its source. The target is chosen by the same policy
 // that placed the block. A rebuild whose source or target is reimaged during its
 // turn has failed and is begun anew. A block is lost when its last replica is
 // destroyed, rebuilds under way or not.

@@ -33,11 +33,11 @@ func TestScenarios(t *testing.T) {
 // scripted places new blocks where the scenario says, and rebuilds on the servers
 // from 100 on, in order.
 type scripted struct {
-	new  [][]int32
-	next int32
+	new  [][]placement.ServerIndex
+	next placement.ServerIndex
 }
 
-func (p *scripted) Place(have []int32, _ int32, n int, _ *rand.Rand) ([]int32, error) {
+func (p *scripted) Place(have []placement.ServerIndex, _ placement.ServerIndex, n int, _ *rand.Rand) ([]placement.ServerIndex, error) {
 	if len(have) == 0 {
 		first := p.new[0]
 		p.new = p.new[1:]
@@ -49,8 +49,8 @@ func (p *scripted) Place(have []int32, _ int32, n int, _ *rand.Rand) ([]int32, e
 	}
 	return have, nil
 }
-func (p *scripted) Take(int32)         {}
-func (p *scripted) Release(int32, int) {}
+func (p *scripted) Take(placement.ServerIndex) placement.DiskIndex { return 0 }
+func (p *scripted) Release(placement.DiskIndex, int)               {}
 
 func play(t *testing.T, d *datadriven.TestData) string {
 	p := &scripted{next: 100}
@@ -59,9 +59,9 @@ func play(t *testing.T, d *datadriven.TestData) string {
 		fields := strings.Fields(line)
 		switch fields[0] {
 		case "block":
-			var at []int32
+			var at []placement.ServerIndex
 			for _, f := range fields[1:] {
-				var s int32
+				var s placement.ServerIndex
 				if _, err := fmt.Sscan(f, &s); err != nil {
 					t.Fatalf("%q: %v", line, err)
 				}
@@ -102,16 +102,16 @@ func play(t *testing.T, d *datadriven.TestData) string {
 
 // drawCluster draws a small cluster that has room to spare.
 func drawCluster(t *rapid.T) (*placement.Inventory, int) {
-	var tenants []placement.Tenant
-	var servers []placement.Server
+	inv, servers := placement.NewInventory(1), 0
 	for i := range 27 {
 		name := fmt.Sprint(i)
-		tenants = append(tenants, placement.Tenant{Environment: name, Function: name, ReimageRate: float64(i / 9), Peak: float64(i % 9)})
+		tenant := inv.AddTenant(placement.Tenant{Environment: name, Function: name, ReimageRate: float64(i / 9), Peak: float64(i % 9)})
 		for range rapid.IntRange(1, 3).Draw(t, "servers") {
-			servers = append(servers, placement.Server{Tenant: i, Rack: fmt.Sprint(len(servers) / 4), Free: 40})
+			inv.AddServer(placement.Server{Tenant: tenant, Rack: fmt.Sprint(servers / 4)}, 40)
+			servers++
 		}
 	}
-	return placement.NewInventory(tenants, servers), len(servers)
+	return inv, servers
 }
 
 func TestWhatIsNotLostIsWholeAgain(t *testing.T) {
@@ -155,15 +155,15 @@ func TestWhatIsNotLostIsWholeAgain(t *testing.T) {
 			t.Fatalf("%d blocks are gone of %d reimages, the result is %+v", lost, len(reimages), result)
 		}
 		for s, n := range on {
-			if inv.Free(int32(s)) != 40-n {
-				t.Fatalf("server %d holds %d blocks, but has room for %d of 40", s, n, inv.Free(int32(s)))
+			if free := inv.Free(placement.ServerIndex(s)); free != 40-n {
+				t.Fatalf("server %d holds %d blocks, but has room for %d of 40", s, n, free)
 			}
 		}
 	})
 }
 
 func TestARunCanBeStopped(t *testing.T) {
-	store, err := storage.Fill(&scripted{new: [][]int32{{1}}}, 10, 1, 1, rand.New(rand.NewPCG(1, 1)))
+	store, err := storage.Fill(&scripted{new: [][]placement.ServerIndex{{1}}}, 10, 1, 1, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,10 @@ func TestARunCanBeStopped(t *testing.T) {
 }
 
 func TestAFullClusterRefusesBlocks(t *testing.T) {
-	inv := placement.NewInventory(make([]placement.Tenant, 1), []placement.Server{{Free: 2}, {Free: 2}})
+	inv := placement.NewInventory(1)
+	inv.AddTenant(placement.Tenant{})
+	inv.AddServer(placement.Server{}, 2)
+	inv.AddServer(placement.Server{}, 2)
 	_, err := storage.Fill(placement.Random{Inventory: inv}, 2, 3, 2, rand.New(rand.NewPCG(1, 1)))
 	var refused *placement.DiversityError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "after 2 of 3 blocks") {
@@ -199,13 +202,13 @@ func TestAnAccessFailsWhenAllReplicasAreBusy(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, tc := range []struct {
-		on          []int32
+		on          []placement.ServerIndex
 		first, last int
 		want        int
 	}{
-		{[]int32{0, 1}, 0, 2, 0}, {[]int32{1, 2}, 0, 1, 0}, {[]int32{1, 2}, 1, 2, 100}, {[]int32{1}, 0, 2, 100}, {[]int32{2}, 0, 1, 0},
+		{[]placement.ServerIndex{0, 1}, 0, 2, 0}, {[]placement.ServerIndex{1, 2}, 0, 1, 0}, {[]placement.ServerIndex{1, 2}, 1, 2, 100}, {[]placement.ServerIndex{1}, 0, 2, 100}, {[]placement.ServerIndex{2}, 0, 1, 0},
 	} {
-		store, err := storage.Fill(&scripted{new: [][]int32{tc.on}}, 3, 1, len(tc.on), r)
+		store, err := storage.Fill(&scripted{new: [][]placement.ServerIndex{tc.on}}, 3, 1, len(tc.on), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,9 +241,10 @@ func BenchmarkYear(b *testing.B) {
 }
 
 func randomly(d *datacenter.Datacenter) storage.Placer {
-	servers := make([]placement.Server, len(d.Servers))
-	for i, s := range d.Servers {
-		servers[i] = placement.Server{Free: int(s.Disk / (256 << 20))}
+	inv := placement.NewInventory(256 << 20)
+	inv.AddTenant(placement.Tenant{})
+	for _, s := range d.Servers {
+		inv.AddServer(placement.Server{}, s.Disk)
 	}
-	return placement.Random{Inventory: placement.NewInventory(make([]placement.Tenant, 1), servers)}
+	return placement.Random{Inventory: inv}
 }

@@ -5,26 +5,25 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gleaner/placement"
 	"gleaner/sim/datacenter"
 )
 
-// The paper's figures (OSDI'16 §5.1, §6.4), and how long HDFS waits for a
-// server's heartbeat before it takes its replicas for lost.
+// How long HDFS waits for a server's heartbeat before it takes its replicas for
+// lost, and the paper's figure of when a server is busy (OSDI'16 §6.4).
 const (
-	RepairsPerHour = 30
-	Noticed        = 10*time.Minute + 30*time.Second
-	BusyAbove      = 0.66
+	Noticed   = 10*time.Minute + 30*time.Second
+	BusyAbove = 0.66
 )
 
 // A Placer chooses servers for replicas, and keeps account of their space.
-// Servers are known by their index.
 type Placer interface {
 	// Place appends servers to those that hold a block's replicas already, none
 	// for a new block, until there are n. An error means that it refuses to.
-	Place(have []int32, creator int32, n int, r *rand.Rand) ([]int32, error)
-	// Take books room for a block on a server, Release gives room for n back.
-	Take(server int32)
-	Release(server int32, n int)
+	Place(have []placement.ServerIndex, creator placement.ServerIndex, n int, r *rand.Rand) ([]placement.ServerIndex, error)
+	// Take books room for a block on a server's disk, Release gives room for n back.
+	Take(placement.ServerIndex) placement.DiskIndex
+	Release(disk placement.DiskIndex, n int)
 }
 
 // A Store is where the replicas of all blocks are.
@@ -32,49 +31,52 @@ type Store struct {
 	placer   Placer
 	blocks   int
 	replicas int
-	servers  int
 	r        *rand.Rand
 
-	where []int32    // replicas slots a block: the servers, the first count of them valid
-	count []uint8    // replicas a block has
-	on    [][]uint32 // the blocks on each server
+	where []placement.ServerIndex // replicas slots a block: the servers, the first count of them valid
+	count []uint8                 // replicas a block has
+	on    [][]uint32              // the blocks on each server
+	disk  []placement.DiskIndex   // of each server that has any: it has one disk
 }
 
 // Fill places blocks, each created by a server drawn at random.
 func Fill(placer Placer, servers, blocks, replicas int, r *rand.Rand) (*Store, error) {
 	s := &Store{
-		placer: placer, blocks: blocks, replicas: replicas, servers: servers, r: r,
-		where: make([]int32, blocks*replicas), count: make([]uint8, blocks), on: make([][]uint32, servers),
+		placer: placer, blocks: blocks, replicas: replicas, r: r, where: make([]placement.ServerIndex, blocks*replicas),
+		count: make([]uint8, blocks), on: make([][]uint32, servers), disk: make([]placement.DiskIndex, servers),
 	}
 	each := blocks * replicas / servers
 	for i := range s.on {
 		s.on[i] = make([]uint32, 0, each+each/4)
 	}
-	have := make([]int32, 0, replicas)
+	have := make([]placement.ServerIndex, 0, replicas)
 	for b := range blocks {
-		placed, err := placer.Place(have, int32(r.IntN(servers)), replicas, r)
+		placed, err := placer.Place(have, placement.ServerIndex(r.IntN(servers)), replicas, r)
 		if err != nil {
 			return nil, fmt.Errorf("storage: after %d of %d blocks: %w", b, blocks, err)
 		}
 		for _, server := range placed {
-			placer.Take(server)
+			s.take(server)
 			s.add(uint32(b), server)
 		}
 	}
 	return s, nil
 }
 
-func (s *Store) add(b uint32, server int32) {
+// take books room for a block on a server.
+func (s *Store) take(server placement.ServerIndex) { s.disk[server] = s.placer.Take(server) }
+
+func (s *Store) add(b uint32, server placement.ServerIndex) {
 	s.where[int(b)*s.replicas+int(s.count[b])] = server
 	s.count[b]++
 	s.on[server] = append(s.on[server], b)
 }
 
 // Replicas gives the servers that hold block b; the slice is the store's own.
-func (s *Store) Replicas(b int) []int32 { return s.where[b*s.replicas:][:s.count[b]] }
+func (s *Store) Replicas(b int) []placement.ServerIndex { return s.where[b*s.replicas:][:s.count[b]] }
 
 // drop forgets that a server holds block b.
-func (s *Store) drop(b uint32, server int32) {
+func (s *Store) drop(b uint32, server placement.ServerIndex) {
 	at := s.where[int(b)*s.replicas:][:s.count[b]]
 	for i, other := range at {
 		if other == server {

@@ -1,0 +1,59 @@
+package cluster
+
+import "errors"
+
+// A DiskID names a disk by what is written on it. A disk that is wiped and set up
+// anew is another disk.
+type DiskID string
+
+// A Tier says what kind of disk one is, as "ssd": disks of a tier are alike.
+type Tier string
+
+// A Disk is a part of a server's storage that its owner gives to the cluster.
+type Disk struct {
+	ID    DiskID `json:"id"`
+	Tier  Tier   `json:"tier"`
+	Quota Bytes  `json:"quota"` // that may be used
+	Free  Bytes  `json:"free"`  // of it
+}
+
+// A DataServer is the process that serves the disks of a server.
+type DataServer struct {
+	Address string `json:"address"`
+}
+
+// A DataUse is what a data server says of itself now and then.
+type DataUse struct {
+	On    ServerID  `json:"on"`
+	Busy  bool      `json:"busy,omitempty"` // the primary needs the server: accesses are denied
+	Disks []DiskUse `json:"disks,omitempty"`
+}
+
+// A DiskUse is what it says of one of its disks.
+type DiskUse struct {
+	ID     DiskID `json:"id"`
+	Free   Bytes  `json:"free"`
+	Errors int    `json:"errors,omitempty"` // checksums that did not fit, since the disk joined
+}
+
+// checkDisk reports what a disk that was read from somewhere lacks.
+func checkDisk(d *Disk) error {
+	switch {
+	case d == nil || d.ID == "":
+		return errors.New("the event lacks its disk")
+	case d.Quota < 0 || d.Free < 0:
+		return errors.New("a disk's size is below zero")
+	}
+	return nil
+}
+
+func checkData(data []DataUse) error {
+	for _, use := range data {
+		for _, d := range use.Disks {
+			if d.Free < 0 || d.Errors < 0 {
+				return errors.New("a disk has less than nothing free, or fewer than no errors")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package control
+
+import (
+	"gleaner/cluster"
+	"gleaner/harvest"
+)
+
+// Guards keep the reserve of some servers, each by itself. They stand beside the
+// tasks, and need nothing of the core: whatever started a task, it is killed when
+// the primary needs its room back.
+type Guards struct {
+	reserve harvest.Reserve
+	of      map[cluster.ServerID]*harvest.Guard
+	actions []cluster.Action
+}
+
+// NewGuards keeps reserve free on every server that joins.
+func NewGuards(reserve harvest.Reserve) *Guards {
+	return &Guards{reserve: reserve, of: map[cluster.ServerID]*harvest.Guard{}}
+}
+
+// Step takes what happened and says which tasks are to be killed. Its answer is good
+// until the next Step. Nil guards kill nobody.
+func (g *Guards) Step(ev cluster.Event) []cluster.Action {
+	if g == nil {
+		return nil
+	}
+	g.actions = g.actions[:0]
+	switch ev.Kind {
+	case cluster.ServerJoined:
+		g.of[ev.Server.ID] = harvest.NewGuard(*ev.Server, g.reserve)
+	case cluster.ServerLeft:
+		delete(g.of, ev.On)
+	case cluster.UseReported:
+		one := ev
+		for i := range ev.Use {
+			one.Use = ev.Use[i : i+1]
+			g.ask(ev.Use[i].On, one)
+		}
+	case cluster.TaskStarted, cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
+		g.ask(ev.On, ev)
+	}
+	return g.actions
+}
+
+func (g *Guards) ask(on cluster.ServerID, ev cluster.Event) {
+	if guard := g.of[on]; guard != nil {
+		g.actions = append(g.actions, guard.Step(ev)...)
+	}
+}

@@ -1,0 +1,105 @@
+package placement
+
+import "gleaner/cluster"
+
+// A Fleet keeps an Inventory of the disks of one tier by what happens in a cluster.
+// What it is told of servers and disks that it does not know changes nothing.
+type Fleet struct {
+	*Inventory
+	tier     cluster.Tier
+	known    func(cluster.Server) (owner Tenant, steady bool)
+	byTenant map[cluster.TenantID]TenantIndex
+	byServer map[cluster.ServerID]member
+	byDisk   map[cluster.DiskID]DiskIndex
+}
+
+type member struct {
+	index  ServerIndex
+	tenant cluster.TenantID
+	rack   string
+}
+
+// NewFleet is for blocks of one size. known tells what history knows of a server that
+// joins and of its owner; the owner is asked for once. As history goes on, make a new one.
+func NewFleet(block cluster.Bytes, tier cluster.Tier, known func(cluster.Server) (owner Tenant, steady bool)) *Fleet {
+	return &Fleet{Inventory: NewInventory(block), tier: tier, known: known,
+		byTenant: map[cluster.TenantID]TenantIndex{}, byServer: map[cluster.ServerID]member{}, byDisk: map[cluster.DiskID]DiskIndex{}}
+}
+
+// Step takes in what happened.
+func (f *Fleet) Step(ev cluster.Event) {
+	switch ev.Kind {
+	case cluster.ServerJoined:
+		f.join(*ev.Server)
+	case cluster.DataServerLeft, cluster.ServerLeft:
+		f.leave(ev.On)
+	case cluster.DiskJoined:
+		if m, known := f.byServer[ev.On]; known && ev.Disk.Tier == f.tier {
+			f.remove(ev.Disk.ID) // it may have been moved
+			f.byDisk[ev.Disk.ID] = f.AddDisk(m.index, ev.Disk.Free)
+		}
+	case cluster.DiskLeft:
+		f.remove(ev.Disk.ID)
+	case cluster.DataReported:
+		for _, use := range ev.Data {
+			f.report(use)
+		}
+	}
+}
+
+// join takes in a server. One that has got another owner or rack is another server.
+func (f *Fleet) join(s cluster.Server) {
+	m, known := f.byServer[s.ID]
+	if known && m.tenant == s.Tenant() && m.rack == s.Rack {
+		return
+	}
+	f.leave(s.ID)
+	tenant, steady := f.known(s)
+	owner, known := f.byTenant[s.Tenant()]
+	if !known {
+		owner = f.AddTenant(tenant)
+		f.byTenant[s.Tenant()] = owner
+	}
+	index := f.AddServer(Server{Tenant: owner, Rack: s.Rack, Steady: steady})
+	f.byServer[s.ID] = member{index, s.Tenant(), s.Rack}
+}
+
+// leave takes out a server's disks; it keeps its index for when they come back.
+func (f *Fleet) leave(id cluster.ServerID) {
+	m, known := f.byServer[id]
+	if !known {
+		return
+	}
+	for disk, d := range f.byDisk {
+		if f.diskOn[d] == m.index {
+			f.remove(disk)
+		}
+	}
+	f.SetBusy(m.index, false)
+}
+
+func (f *Fleet) remove(id cluster.DiskID) {
+	if d, known := f.byDisk[id]; known {
+		f.RemoveDisk(d)
+		delete(f.byDisk, id)
+	}
+}
+
+func (f *Fleet) report(use cluster.DataUse) {
+	m, known := f.byServer[use.On]
+	if !known {
+		return
+	}
+	f.SetBusy(m.index, use.Busy)
+	for _, u := range use.Disks {
+		if d, known := f.byDisk[u.ID]; known {
+			f.SetFree(d, u.Free)
+		}
+	}
+}
+
+// Server tells the index of a server.
+func (f *Fleet) Server(id cluster.ServerID) (ServerIndex, bool) {
+	m, known := f.byServer[id]
+	return m.index, known
+}
