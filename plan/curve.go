@@ -24,8 +24,15 @@ func Scales(from, to float64, n int) []float64 {
 	return out
 }
 
+// pointNodes limits the search for one point: a curve has hundreds, and each
+// states its gap.
+const pointNodes = 60
+
 // At solves for a multiple of the SLA.
 func At(in Input, o Options, scale float64) (Point, error) {
+	if o.Nodes == 0 {
+		o.Nodes = pointNodes
+	}
 	in.SLA = in.SLA.Scaled(scale)
 	p, err := solved(in, o)
 	return Point{scale, p}, err

@@ -10,7 +10,7 @@ import (
 // Homogeneous is what scaling out costs: every dataset on one kind of unit, no
 // caches, and every server that holds data a building block with all slots of
 // the unit's bus filled with it (Section 5.2). Tasks without local data run
-// on servers without units. It is only compared with, so that a thousandth
+// on servers without units. It is only compared with, so that a hundredth
 // of its cost is near enough.
 func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	if o.Pack == nil {
@@ -20,7 +20,10 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	for d := range arch {
 		arch[d] = Choice{unit, NoCache}
 	}
-	o.Gap = max(o.Gap, 1e-3)
+	o.Gap = max(o.Gap, 1e-2)
+	if o.Nodes == 0 {
+		o.Nodes = 5 * pointNodes // it has no choices to rule out
+	}
 	out := Plan{Needs: NeedsOf(in, arch, nil), Space: 1}
 	if in.SLA.Job != nil {
 		p, err := Fixed(in, o, arch) // which splits the time of the job
@@ -44,7 +47,7 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 		in    Input
 	}{{plain, in}, {blocks, in.blocks(unit)}} {
 		for _, part := range kind.needs.parts(false) {
-			sol, err := o.Pack(part.Problem(kind.in), pack.Options{Gap: o.Gap, Interrupt: o.Stop})
+			sol, err := o.Pack(part.Problem(kind.in), pack.Options{Gap: o.Gap, NodeLimit: o.Nodes, Interrupt: o.Stop})
 			if err != nil {
 				return Plan{}, fmt.Errorf("plan: all on %s: %w", in.HW.Units[unit].Name, err)
 			}

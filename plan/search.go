@@ -287,7 +287,7 @@ func (s *search) remember(p pack.Problem) packed {
 		return got
 	}
 	s.packed++
-	sol, err := s.o.Pack(p, pack.Options{Gap: s.o.Gap, Interrupt: s.o.Stop})
+	sol, err := s.o.Pack(p, pack.Options{Gap: s.o.Gap, NodeLimit: s.o.Nodes, Interrupt: s.o.Stop})
 	if errors.Is(err, pack.ErrStopped) {
 		err = ErrStopped
 	}

@@ -13,6 +13,7 @@ import (
 type Options struct {
 	Colocate bool    // tasks and remote data may share a server
 	Gap      float64 // stop this close to the proven bound
+	Nodes    int     // limit of the search for a packing; 0 is that of pack
 	// Pack fills the servers; nil is pack.Solve.
 	Pack   func(pack.Problem, pack.Options) (pack.Solution, error)
 	Second bool        // find the next best architecture too

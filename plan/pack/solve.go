@@ -45,7 +45,7 @@ func newTree(p *Problem, o Options) (*tree, error) {
 		return nil, err
 	}
 	m.stop = func() bool {
-		return m.work > workAtRoot+workPerNode*o.NodeLimit || o.Interrupt != nil && o.Interrupt()
+		return m.work > workPerNode*o.NodeLimit || o.Interrupt != nil && o.Interrupt()
 	}
 	t := &tree{master: m, opt: o, quantum: quantum(p), cost: math.Inf(1), leftover: math.Inf(1), budget: firstBudget}
 	t.penalty = 2

@@ -10,8 +10,7 @@ const (
 	integral    = 1e-6 // how near to a whole number is whole
 	branchTries = 6    // sums that are tried before a node is parted
 	diveTries   = 40   // relaxations that a dive may take
-	workPerNode = 150  // boxes of pricing that the average node may take
-	workAtRoot  = 2 * proveBudget
+	workPerNode = 250  // boxes of pricing that the average node may take, the root's included
 )
 
 // A tree is the branch and price search of one problem.
