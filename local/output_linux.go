@@ -66,14 +66,15 @@ func (o *output) follow() {
 	}
 }
 
-// finish takes in what is left in the pipes and tells how many bytes were not
-// kept. All who write must be gone.
-func (o *output) finish() (cut int64) {
+// finish takes in what is left in the pipes, adds a note to the errors, and
+// tells how many bytes were not kept. All who write must be gone.
+func (o *output) finish(note string) (cut int64) {
 	o.ended.Store(true)
 	for _, s := range o.streams {
 		_ = s.read.SetReadDeadline(time.Now())
 	}
 	o.copying.Wait()
+	o.streams[1].put([]byte(note))
 	for _, s := range o.streams {
 		cut += s.cut
 	}

@@ -99,11 +99,17 @@ func (r *run) supervise(dir string) exit {
 	if r.Group != nil {
 		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
 	}
-	how.Memory = !how.ok() && r.Group != nil && r.Group.OutOfMemory() // also when a child was killed, and the command noticed
+	note := ""
+	if r.Group != nil && r.Group.OutOfMemory() {
+		how.Memory = !how.ok() // also when a child was killed, and the command noticed
+		if how.ok() {
+			note = "[gleaner: a process of this task was killed, because the task used more memory than it asked for; the task went on without it]\n"
+		}
+	}
 	if err := r.killAll(os.Getpid(), dir); err != nil {
 		how.Failed = err.Error()
 	}
-	how.Cut = out.finish()
+	how.Cut = out.finish(note)
 	r.tidy(dir)
 	return how
 }

@@ -147,6 +147,9 @@ func second(in Input, o Options, open [][]Choice, best Plan) (*Runner, error) {
 		if len(others) == 0 {
 			continue
 		}
+		if o.Stop != nil && o.Stop() {
+			break
+		}
 		p, err := solve(in, o, with(open, d, others))
 		if input.Is(err) {
 			continue // no cluster at all

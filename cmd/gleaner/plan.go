@@ -86,7 +86,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.sla, "sla", "", "SLA `file`")
 	cmd.Flags().BoolVar(&f.colocate, "colocate", false, "let tasks and remote datasets share servers")
 	cmd.Flags().StringVar(&f.solver, "solver", "built-in", "who packs the servers: built-in, highs or cbc")
-	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop this close to the proven optimum, as a share of the cost")
+	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop when what could still be saved is this share of the cost")
 }
 
 // load reads the three documents; all mistakes in them are reported at once.

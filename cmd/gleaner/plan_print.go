@@ -38,6 +38,9 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 		fmt.Fprintf(w, "Task %s is left out: no SLA asks for it, and no task that runs invokes it.\n", name)
 	}
 	how := "Searched all of %s."
+	if p.Gap() > 0 {
+		how = "Of %s, all were ruled out that are cheaper by more than that."
+	}
 	if p.Stopped {
 		how = "The search of %s was stopped; with more time there may be a cheaper cluster."
 	}
@@ -47,14 +50,14 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 
 // proven says how good a plan is.
 func proven(p plan.Plan) string {
-	gap := 100 * p.Gap()
+	above := 100 * (p.Cost - p.LowerBound) / p.LowerBound
 	switch {
-	case gap == 0:
+	case p.Gap() == 0:
 		return "proven cheapest"
-	case gap < 0.1:
-		return "at most 0.1% above the cheapest"
+	case p.LowerBound <= 0:
+		return "nothing is proven"
 	}
-	return fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(10*gap)/10)
+	return fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(10*above)/10)
 }
 
 // count says how many there are of something.

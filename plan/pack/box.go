@@ -114,12 +114,31 @@ func (b *box) turn(r, j int) {
 	b.age++
 }
 
-// solve finds an optimum and says whether there is any solution. Where ties
-// lead it round in a circle it begins anew and takes the first of equals.
+// solve finds an optimum and says whether there is any solution. It says that
+// there is none only if that can be seen from the rows as given: rounding errors
+// may lead astray, and the tableau stays from call to call.
 func (b *box) solve() bool {
-	if b.age > boxRenew {
-		b.renew()
+	for range 2 {
+		if b.age > boxRenew {
+			b.renew()
+		}
+		row := b.run()
+		if b.sound() && (row < 0 || b.impossible(row)) {
+			b.duals()
+			return row < 0
+		}
+		b.begin()
 	}
+	b.price()
+	b.settle()
+	clear(b.dual) // the bound holds for any duals
+	return true
+}
+
+// run pivots to an optimum, and gives the row that cannot be kept; -1 is none.
+// Where ties lead it round in a circle it begins anew and takes the first of
+// equals.
+func (b *box) run() int {
 	b.slacks()
 	b.price()
 	b.settle()
@@ -134,17 +153,52 @@ func (b *box) solve() bool {
 		}
 		r, up := b.leaving(k >= boxPatience)
 		if r < 0 {
-			b.duals()
-			return true
+			return -1
 		}
 		j := b.entering(r, up)
 		if j < 0 {
-			return false
+			return r
 		}
 		b.pivot(r, j, up)
 	}
-	b.duals()
-	return true // the bound holds for any duals
+	return -1 // the bound holds for any duals
+}
+
+// sound says whether all numbers are numbers.
+func (b *box) sound() bool {
+	sum := 0.0
+	for _, x := range b.level {
+		sum += x
+	}
+	for _, x := range b.gain {
+		sum += x
+	}
+	return sum-sum == 0
+}
+
+// impossible says whether a row of the tableau, which is a sum of the rows as
+// given, shows that there is no solution.
+func (b *box) impossible(row int) bool {
+	w := b.n + b.m
+	weights := b.table[row*w+b.n : (row+1)*w]
+	right := dot(weights, b.room)
+	least, most, size := 0.0, 0.0, math.Abs(right)
+	add := func(u, lo, hi float64) {
+		least += min(u*lo, u*hi)
+		most += max(u*lo, u*hi)
+		size += math.Abs(u) * max(math.Abs(lo), math.Abs(hi))
+	}
+	for j := range b.n {
+		sum := 0.0
+		for r, x := range weights {
+			sum += x * b.use[r*b.n+j]
+		}
+		add(sum, b.lo[j], b.hi[j])
+	}
+	for r, x := range weights {
+		add(x, b.lo[b.n+r], b.hi[b.n+r])
+	}
+	return right < least-1e-13*size || right > most+1e-13*size
 }
 
 // slacks limits each slack by what its row can have left at most.

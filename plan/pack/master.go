@@ -153,7 +153,7 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	fresh := false // fillings were found that improve
 	try := func(dual []float64, budget int) {
 		bound, found := m.prove(lp, dual, t, done, budget)
-		if spent+bound > rel.bound {
+		if rel.dual == nil || spent+bound > rel.bound {
 			rel.bound, rel.dual = spent+bound, dual
 		}
 		for _, k := range found {
@@ -456,7 +456,10 @@ func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budge
 	}
 	// A solution of n servers costs at least bound - n excess, and at least n
 	// times the cheapest server.
-	return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), found
+	if m.cheapest > 0 {
+		return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), found
+	}
+	return bound - excess*m.most, found
 }
 
 // cheapestOption is what the cheapest option of a choice costs at these duals.
