@@ -42,6 +42,9 @@ type ring struct {
 	reserved uint64
 	versions int // of slices, since the last drain began
 	slot     uint64
+	// silent while the log is recovered: a mark would say that a slice is what the
+	// last record says, where an older version was found.
+	silent bool
 }
 
 func formatLog(fsys FS, name string, id Identity) error {
@@ -93,7 +96,7 @@ func openRing(fsys FS, name string, id Identity) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ring{file: f, size: uint64(id.Log), salt: id.Salt}
+	l := &ring{file: f, size: uint64(id.Log), salt: id.Salt, silent: true}
 	l.synced.L = &l.mu
 	if err := l.findTail(); err != nil {
 		f.Close()
@@ -191,7 +194,7 @@ func (l *ring) put(r record, buf []byte) error {
 
 // mark tells the log itself how far all is synced, if no record has told yet.
 func (l *ring) mark() {
-	if l.err != nil || l.told == [2]uint64{l.durable, l.placed} || l.head-l.tail+l.reserved+2*frame > l.size {
+	if l.silent || l.err != nil || l.told == [2]uint64{l.durable, l.placed} || l.head-l.tail+l.reserved+2*frame > l.size {
 		return
 	}
 	_, _ = l.write(record{kind: mark}, make([]byte, frame)) // a failure is in l.err for whoever comes next

@@ -40,7 +40,7 @@ func (l *ring) restart(end uint64) error {
 	if err := l.moveTail(next, l.versions); err != nil {
 		return err
 	}
-	l.head, l.data, l.durable, l.placed = next, next, next, next
+	l.head, l.data, l.durable, l.placed, l.silent = next, next, next, next, false
 	return nil
 }
 
@@ -173,7 +173,7 @@ func add(stories map[GroupID]map[int]story, group GroupID, slice int, c chapter)
 
 // known looks at every header in the ring for how far log and slices in place were synced.
 func (l *ring) known() (synced, placed uint64, err error) {
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, min(1<<20, l.size))
 	for from := uint64(0); from < l.size; from += uint64(len(buf)) {
 		buf = buf[:min(uint64(len(buf)), l.size-from)]
 		if err := readFull(l.file, buf, logStart+int64(from)); err != nil {
