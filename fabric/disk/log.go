@@ -20,7 +20,7 @@ const (
 
 // mostVersions bounds how many versions of slices the log may hold, and with it
 // the index and the time that an Open after a crash takes.
-const mostVersions = 1 << 16
+const mostVersions = 1 << 17
 
 // ring is the log. Positions count bytes from its first ever; the ring holds those
 // from tail to head.
@@ -55,8 +55,11 @@ func formatLog(fsys FS, name string, id Identity) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Allocate(logStart + id.Log); err != nil {
-		return errors.Join(err, f.Close())
+	err = f.Allocate(logStart + id.Log)
+	// Zeros are written, not only allocated: a sync of blocks that were never
+	// written has to wait for the file system's journal.
+	for at := int64(0); err == nil && at < logStart+id.Log; at += recordUnit * 1024 {
+		_, err = f.WriteAt(make([]byte, min(recordUnit*1024, logStart+id.Log-at)), at)
 	}
 	for _, at := range []int64{0, secondSlot} {
 		if err == nil {
