@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,16 +30,17 @@ type Disk struct {
 	index  index
 	limit  int // of open groups
 
-	mu         sync.Mutex
-	id         Identity
-	used       int64 // bytes of the quota
-	groups     int   // on the disk
-	open       map[GroupID]*group
-	order      list.List // of open groups, the last used in front
-	dirty      int       // open groups with writes that no Sync covered
-	dirChanged bool      // groups were made that no Sync covered
+	mu     sync.Mutex
+	id     Identity
+	used   int64 // bytes of the quota
+	groups int   // on the disk
+	open   map[GroupID]*group
+	order  list.List // of open groups, the last used in front
+	dirty  int       // open groups with writes that no Sync covered
+	made   int64     // groups, since Open
 
-	naming   sync.Mutex // held by Create and Remove
+	naming   sync.Mutex   // held by Create and Remove
+	named    atomic.Int64 // of the groups made, those whose names and headers are durable
 	draining sync.Mutex
 	flushes  flight
 	failure  atomic.Pointer[error]
@@ -307,7 +309,7 @@ func (d *Disk) soil(g *group) {
 	}
 }
 
-// Create makes an empty group of a vDisk. A crash leaves it there whole or not
+// Create makes an empty group of a vDisk. A crash leaves it to be found whole or not
 // at all; a Sync makes it durable.
 func (d *Disk) Create(id GroupID, vdisk VDiskID, generation uint64) error {
 	if err := d.usable(); err != nil {
@@ -322,21 +324,56 @@ func (d *Disk) Create(id GroupID, vdisk VDiskID, generation uint64) error {
 	if !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("disk: create group %s: %w", id, errors.Join(ErrExists, err))
 	}
+	if err := d.removeFile(id); err != nil && !errors.Is(err, fs.ErrNotExist) { // what a power cut left of an earlier one
+		return err
+	}
 	if err := d.charge(slicesStart); err != nil {
 		return err
 	}
-	h := header{group: id, vdisk: vdisk, generation: generation, born: d.log.end()}
-	if err := d.createFile(h); err != nil {
+	born, err := d.announce(id)
+	if err == nil {
+		err = d.createFile(header{group: id, vdisk: vdisk, generation: generation, born: born})
+	}
+	if err != nil {
 		d.refund(slicesStart)
 		return fmt.Errorf("disk: create group %s: %w", id, err)
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if g := d.open[id]; g != nil {
 		d.evict(g) // somebody looked for it too early
 	}
 	d.groups++
-	d.dirChanged = true
+	d.mu.Unlock()
+	return d.unsynced(id)
+}
+
+// announce tells the log that a group is being made, so that whoever opens the disk after
+// a crash syncs it. It gives where the log then ends.
+func (d *Disk) announce(id GroupID) (uint64, error) {
+	for !d.log.reserve(frame, 0) {
+		if err := d.drain(); err != nil {
+			return 0, err
+		}
+	}
+	defer d.log.release(frame)
+	_, end, err := d.log.append(record{kind: made, group: id}, make([]byte, frame))
+	if err != nil {
+		return 0, d.fail(err)
+	}
+	return end, nil
+}
+
+// unsynced leaves the name and the header of a new group to the next Sync.
+func (d *Disk) unsynced(id GroupID) error {
+	g, err := d.pin(id)
+	if err != nil {
+		return err
+	}
+	defer d.unpin(g)
+	d.soil(g)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.made++
 	return nil
 }
 
@@ -353,9 +390,6 @@ func (d *Disk) createFile(h header) error {
 		copy(front[secondHeader:], h.encode())
 		_, err = f.WriteAt(front, 0)
 	}
-	if err == nil {
-		err = f.Sync()
-	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = d.fsys.Rename(name+unfinished, name)
@@ -367,7 +401,8 @@ func (d *Disk) createFile(h header) error {
 }
 
 // Remove deletes a group, for good. A caller of an older generation is refused. A
-// group whose header is rotten can be removed by anyone.
+// group whose header is rotten can be removed by anyone, and so can what a power
+// cut left of one that was never synced.
 func (d *Disk) Remove(id GroupID, generation uint64) error {
 	if err := d.usable(); err != nil {
 		return err
@@ -376,8 +411,10 @@ func (d *Disk) Remove(id GroupID, generation uint64) error {
 	defer d.naming.Unlock()
 	g, err := d.pin(id)
 	var bad *SliceError
-	if errors.As(err, &bad) {
-		return d.removeFile(id)
+	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) {
+		if failed := d.removeFile(id); !errors.Is(failed, fs.ErrNotExist) {
+			return failed
+		}
 	}
 	if err != nil {
 		return err
@@ -527,7 +564,8 @@ func (d *Disk) Stat(id GroupID) (Info, error) {
 }
 
 // List calls visit for each group, in no order, and ends with its error. A group
-// made or removed meanwhile may come or not.
+// made or removed meanwhile may come or not. One that was never synced before a power
+// cut may come and not be found.
 func (d *Disk) List(visit func(GroupID) error) error {
 	return d.fsys.List(filepath.Join(d.dir, groupsFolder), func(name string) error {
 		id, ok := parseGroup(name)

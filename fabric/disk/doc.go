@@ -27,7 +27,8 @@
 //     file: before the drain moves it, and before a large write over slices that
 //     the file already holds.
 //   - The group files are synced before the tail of the log moves past a record.
-//   - A group appears under its name with its header on stable storage.
+//   - A group file with no header is no group: what its Create was to bring was never
+//     synced. So Create need not wait for the disk.
 //
 // Opened after a crash, the disk reads the log from its tail. A slice whose newest
 // version is in the log has it from there. One that was written in place is

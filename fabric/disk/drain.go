@@ -22,18 +22,19 @@ func (d *Disk) Sync() error {
 // flush syncs the group files, the names of new ones, and the log.
 func (d *Disk) flush() error {
 	upto := d.log.end()
-	dirty, names := d.takeDirty()
+	dirty, made := d.takeDirty()
 	var errs []error
 	for _, g := range dirty {
 		errs = append(errs, g.sync())
 		d.unpin(g)
 	}
-	if names {
+	if made > d.named.Load() {
 		errs = append(errs, d.fsys.SyncDir(filepath.Join(d.dir, groupsFolder)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	d.named.Store(made)
 	if err := d.log.sync(upto); err != nil {
 		return err
 	}
@@ -45,15 +46,16 @@ func (d *Disk) flush() error {
 // flush syncs to.
 func (g *group) sync() error {
 	g.mu.RLock()
+	file := g.file
 	g.mu.RUnlock()
-	if err := g.file.Sync(); err != nil {
+	if err := file.Sync(); err != nil {
 		return fmt.Errorf("sync group %s: %w", g.id, err)
 	}
 	return nil
 }
 
-// takeDirty gives the groups that have to be synced, pinned, and whether there are new names.
-func (d *Disk) takeDirty() (dirty []*group, names bool) {
+// takeDirty gives the groups that have to be synced, pinned, and how many were made so far.
+func (d *Disk) takeDirty() (dirty []*group, made int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at := d.order.Front(); at != nil; at = at.Next() {
@@ -63,8 +65,8 @@ func (d *Disk) takeDirty() (dirty []*group, names bool) {
 			dirty = append(dirty, g)
 		}
 	}
-	names, d.dirChanged, d.dirty = d.dirChanged, false, 0
-	return dirty, names
+	d.dirty = 0
+	return dirty, d.made
 }
 
 // drain brings all that the log holds to the groups and frees it. See the package comment for the order.
@@ -89,16 +91,22 @@ func (d *Disk) drainTo(upto uint64) error {
 		if err := d.drainGroup(id, upto); err != nil {
 			return err
 		}
-		if d.dirtyGroups() >= d.limit {
-			if err := d.flushes.join(d.flush); err != nil {
-				return err
-			}
+		if err := d.relieve(); err != nil {
+			return err
 		}
 	}
 	if err := d.flushes.join(d.flush); err != nil {
 		return err
 	}
 	return d.log.moveTail(upto, versions)
+}
+
+// relieve syncs the groups that wait for it, once they are so many that no others can be kept open.
+func (d *Disk) relieve() error {
+	if d.dirtyGroups() < d.limit {
+		return nil
+	}
+	return d.flushes.join(d.flush)
 }
 
 // dirtyGroups is how many groups are kept open because they wait for a sync.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/binary"
 	"errors"
@@ -190,7 +191,10 @@ func (g *group) read(f File) error {
 		return fmt.Errorf("disk: read header of group %s: %w", g.id, err)
 	}
 	h, ok := agree(g.id, front)
-	if !ok || size < slicesStart {
+	if size < slicesStart || blank(front) {
+		return fmt.Errorf("disk: group %s: %w", g.id, ErrNotFound)
+	}
+	if !ok {
 		return &SliceError{g.id, Header, Rotten}
 	}
 	first, whole := decodeHeader(front)
@@ -198,6 +202,13 @@ func (g *group) read(f File) error {
 	g.flawed, g.halfway = !whole || !same, whole && same && first != second
 	g.header, g.table, g.size = h, decodeTable(g.id, front[tableStart:]), size
 	return nil
+}
+
+// blank says whether both headers are all zeros: as a file that is too short, such a
+// group was never synced and was lost with the power. Rot leaves no such thing.
+func blank(front []byte) bool {
+	var zeros [headerBytes]byte
+	return bytes.Equal(front[:headerBytes], zeros[:]) && bytes.Equal(front[secondHeader:][:headerBytes], zeros[:])
 }
 
 // agree picks the header of two copies. The first is written first, so it is the newer if they differ.

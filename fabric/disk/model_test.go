@@ -597,8 +597,14 @@ func (m *model) crash() error {
 
 // settleAll compares the disk with what it may be, and notes what it is.
 func (m *model) settleAll(cut bool) error {
-	found := map[disk.GroupID]bool{}
-	if err := m.disk.List(func(id disk.GroupID) error { found[id] = true; return nil }); err != nil {
+	found, listed := map[disk.GroupID]bool{}, 0
+	err := m.disk.List(func(id disk.GroupID) error {
+		listed++
+		_, err := m.disk.Stat(id)
+		found[id] = !errors.Is(err, disk.ErrNotFound)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	used := int64(8<<10 + disk.MinLog)
@@ -617,8 +623,8 @@ func (m *model) settleAll(cut bool) error {
 			return fmt.Errorf("group %d: %w", id, err)
 		}
 	}
-	if u := m.disk.Usage(); u.Used != used || u.Groups != len(found) {
-		return fmt.Errorf("usage %+v, the files take %d in %d groups", u, used, len(found))
+	if u := m.disk.Usage(); u.Used != used || u.Groups != listed {
+		return fmt.Errorf("usage %+v, the files take %d in %d groups", u, used, listed)
 	}
 	m.flushed() // Open drains and syncs all
 	return m.settleTokens()

@@ -135,10 +135,8 @@ func (d *Disk) Write(id GroupID, generation, token uint64, offset int64, data []
 	if err := d.usable(); err != nil {
 		return err
 	}
-	if d.dirtyGroups() >= d.limit {
-		if err := d.Sync(); err != nil {
-			return err
-		}
+	if err := d.synced(d.relieve()); err != nil {
+		return err
 	}
 	pieces := split(offset, data)
 	n, versions := cost(pieces)
@@ -170,7 +168,7 @@ func (d *Disk) synced(err error) error {
 func (d *Disk) onlyLogged(pieces []piece) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(pieces) == 1 && !pieces[0].place && !d.dirChanged
+	return len(pieces) == 1 && !pieces[0].place && d.made == d.named.Load()
 }
 
 // piece is a part of a write that goes one way.

@@ -20,6 +20,7 @@ const (
 	inPlace                       // checksums of slices that are written in place: new, and what was before
 	mark                          // nothing but how far all is synced
 	pad                           // nothing: the ring begins again
+	made                          // that a group is being made
 )
 
 // record is the header of one.
@@ -90,7 +91,7 @@ func (r record) sound() bool {
 		return fits && r.count <= mostSlices && r.body == r.count*SliceSize
 	case inPlace:
 		return fits && r.body == sumsLength(r.count)
-	case mark:
+	case mark, made:
 		return r.count == 0 && r.body == 0
 	case pad:
 		return r.count == 0 && r.body < maxRecord && r.body%recordUnit == 0

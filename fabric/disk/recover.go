@@ -22,12 +22,15 @@ func (d *Disk) recover() error {
 	if err != nil {
 		return err
 	}
+	d.log.head, d.log.data, d.log.durable = end, end, d.log.tail
 	for _, id := range slices.Sorted(maps.Keys(stories)) {
 		if err := d.settleGroup(id, stories[id], placed); err != nil {
 			return err
 		}
+		if err := d.relieve(); err != nil {
+			return err
+		}
 	}
-	d.log.head, d.log.data, d.log.durable = end, end, d.log.tail
 	if err := d.drainTo(end); err != nil {
 		return err
 	}
@@ -55,6 +58,7 @@ func (d *Disk) settleGroup(id GroupID, stories map[int]story, placed uint64) err
 		return err
 	}
 	defer d.unpin(g)
+	d.soil(g) // it may have been made and not synced
 	buf := make([]byte, SliceSize)
 	versions := d.index.open(id)
 	for _, slice := range slices.Sorted(maps.Keys(stories)) {
@@ -155,20 +159,16 @@ func (l *ring) read() (stories map[GroupID]map[int]story, end, placed uint64, er
 		if !whole && at >= synced {
 			return stories, at, placed, nil
 		}
+		if stories[r.group] == nil && (r.kind == made || len(chapters) > 0) {
+			stories[r.group] = map[int]story{}
+		}
 		for i, c := range chapters {
-			add(stories, r.group, r.first+i, c)
+			stories[r.group][r.first+i] = append(stories[r.group][r.first+i], c)
 		}
 		at += r.length()
 		end = at
 	}
 	return stories, max(end, l.tail), placed, nil
-}
-
-func add(stories map[GroupID]map[int]story, group GroupID, slice int, c chapter) {
-	if stories[group] == nil {
-		stories[group] = map[int]story{}
-	}
-	stories[group][slice] = append(stories[group][slice], c)
 }
 
 // known looks at every header in the ring for how far log and slices in place were synced.
