@@ -38,6 +38,7 @@ type Disk struct {
 	order  list.List // of open groups, the last used in front
 	dirty  int       // open groups with writes that no Sync covered
 	made   int64     // groups, since Open
+	making *uint64   // where the log stood when a Create began; it is not drained beyond
 
 	naming   sync.Mutex   // held by Create and Remove
 	named    atomic.Int64 // of the groups made, those whose names and headers are durable
@@ -330,6 +331,7 @@ func (d *Disk) Create(id GroupID, vdisk VDiskID, generation uint64) error {
 	if err := d.charge(slicesStart); err != nil {
 		return err
 	}
+	defer d.setMaking(nil)
 	born, err := d.announce(id)
 	if err == nil {
 		err = d.createFile(header{group: id, vdisk: vdisk, generation: generation, born: born})
@@ -350,6 +352,8 @@ func (d *Disk) Create(id GroupID, vdisk VDiskID, generation uint64) error {
 // announce tells the log that a group is being made, so that whoever opens the disk after
 // a crash syncs it. It gives where the log then ends.
 func (d *Disk) announce(id GroupID) (uint64, error) {
+	from := d.log.end()
+	d.setMaking(&from)
 	for !d.log.reserve(frame, 0) {
 		if err := d.drain(); err != nil {
 			return 0, err
@@ -361,6 +365,12 @@ func (d *Disk) announce(id GroupID) (uint64, error) {
 		return 0, d.fail(err)
 	}
 	return end, nil
+}
+
+func (d *Disk) setMaking(from *uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.making = from
 }
 
 // unsynced leaves the name and the header of a new group to the next Sync.

@@ -76,10 +76,22 @@ func (d *Disk) drain() error {
 	if err := d.usable(); err != nil {
 		return err
 	}
-	if err := d.drainTo(d.log.end()); err != nil {
+	if err := d.drainTo(d.drainable()); err != nil {
 		return d.fail(err)
 	}
 	return nil
+}
+
+// drainable is how far the log may be drained: a group that is being made is not among
+// those that a flush syncs yet, so the log goes on to tell of it.
+func (d *Disk) drainable() uint64 {
+	end := d.log.end()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.making != nil {
+		return min(end, *d.making)
+	}
+	return end
 }
 
 func (d *Disk) drainTo(upto uint64) error {
