@@ -401,6 +401,9 @@ func TestOS(t *testing.T) {
 	}
 	must(t, d.Remove(1, 1))
 	must(t, d.Close())
+	must(t, os.Remove(filepath.Join(at, "groups")))
+	_, err = disk.Open(disk.OS{}, at, disk.Options{Cluster: "c"})
+	wants(t, err, disk.ErrWiped)
 	_, err = disk.Open(disk.OS{}, t.TempDir(), disk.Options{Cluster: "c"})
 	wants(t, err, disk.ErrWiped)
 }

@@ -87,3 +87,18 @@ func FuzzFormats(f *testing.F) {
 
 // decodedTable makes entries that prove nothing alike: all are rotten.
 func decodedTable(table []byte) []byte { return encodeTable(1, decodeTable(1, table)) }
+
+// TestEntryProvesItself: an entry counts for its own slice of its own group.
+func TestEntryProvesItself(t *testing.T) {
+	e := entry{written, 0x11223344}
+	data := encodeTable(5, []entry{e})
+	if got := decodeEntry(5, 0, data); got != e {
+		t.Errorf("is %+v", got)
+	}
+	if got := decodeEntry(5, 1, data); got.state != rotten {
+		t.Errorf("in another slice it is %+v", got)
+	}
+	if got := decodeEntry(6, 0, data); got.state != rotten {
+		t.Errorf("in another group it is %+v", got)
+	}
+}
