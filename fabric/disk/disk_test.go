@@ -2,7 +2,9 @@ package disk_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -406,4 +408,72 @@ func TestOS(t *testing.T) {
 	wants(t, err, disk.ErrWiped)
 	_, err = disk.Open(disk.OS{}, t.TempDir(), disk.Options{Cluster: "c"})
 	wants(t, err, disk.ErrWiped)
+}
+
+// TestSeenStays: a fence whose raising failed, and that was seen all the same after
+// the process came back, is not gone after a power cut.
+func TestSeenStays(t *testing.T) {
+	fs, d := fresh(t, 16<<20)
+	must(t, d.Fence(1, 1))
+	broken := errors.New("broken")
+	fs.Fault(func(op, name string) error {
+		if op == "syncdir" {
+			return broken
+		}
+		return nil
+	})
+	wants(t, d.Fence(1, 2), broken)
+	fs.Fault(nil)
+	fs = fs.Kill()
+	seen := wantsType[*disk.FenceError](t, reopen(t, fs).Fence(1, 0)).Highest
+	fs = fs.Cut(rand.New(rand.NewPCG(1, 1)), 0)
+	if now := wantsType[*disk.FenceError](t, reopen(t, fs).Fence(1, 0)).Highest; seen != 2 || now != seen {
+		t.Errorf("token %d was seen, then %d", seen, now)
+	}
+}
+
+// TestStaleTail: a log whose slots are of an earlier time is refused, not read from there.
+func TestStaleTail(t *testing.T) {
+	fs, d := fresh(t, 16<<20)
+	log, err := fs.Open(dir + "/log")
+	must(t, err)
+	slot := make([]byte, 64)
+	_, err = log.ReadAt(slot, 0)
+	must(t, err)
+	for i := range 200 {
+		must(t, d.Write(1, 1, 1, 0, slice(byte(i)), false))
+	}
+	must(t, d.Sync())
+	for _, at := range []int64{0, 4096} {
+		_, err = log.WriteAt(slot, at)
+		must(t, err)
+	}
+	_, err = disk.OpenQuiet(fs.Kill(), dir, disk.Options{Cluster: "c"})
+	wants(t, err, disk.ErrDamaged)
+}
+
+// TestLeftBehind: a record behind the torn end of the log is not taken for one of
+// the records that come to stand before it.
+func TestLeftBehind(t *testing.T) {
+	fs, d := fresh(t, 16<<20)
+	must(t, d.Drain())
+	log, err := fs.Open(dir + "/log")
+	must(t, err)
+	slot := make([]byte, 64)
+	_, err = log.ReadAt(slot, 0)
+	must(t, err)
+	head := binary.LittleEndian.Uint64(slot[24:]) + uint64(d.Usage().InLog)
+	must(t, d.Write(1, 1, 1, 0, slice('a'), false))
+	must(t, d.Write(1, 1, 1, disk.SliceSize, slice('b'), false))
+	_, err = log.WriteAt(make([]byte, disk.SliceSize), 8192+int64(head%disk.MinLog)) // all but the second header
+	must(t, err)
+
+	fs = fs.Kill()
+	d = reopen(t, fs)
+	reads(t, d, 0, slice(0))
+	reads(t, d, disk.SliceSize, slice(0))
+	must(t, d.Write(1, 1, 1, 0, slice('c'), false))
+	d = reopen(t, fs.Kill())
+	reads(t, d, 0, slice('c'))
+	reads(t, d, disk.SliceSize, slice(0))
 }

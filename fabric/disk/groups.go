@@ -83,11 +83,12 @@ func (d *Disk) setMaking(from *uint64) {
 	d.making = from
 }
 
-// unsynced leaves the name and the header of a new group to the next Sync.
+// unsynced leaves the name and the header of a new group to the next Sync. Where that
+// cannot be, only who opens the disk again knows from the log that it is needed.
 func (d *Disk) unsynced(id GroupID) error {
 	g, err := d.pin(id)
 	if err != nil {
-		return err
+		return d.fail(err)
 	}
 	defer d.unpin(g)
 	d.soil(g)

@@ -181,13 +181,9 @@ func (l *ring) known() (synced, placed uint64, err error) {
 		}
 		for unit := 0; unit < len(buf); unit += recordUnit {
 			r, ok := decodeRecord(l.salt, buf[unit:])
-			if !ok || r.at < l.tail {
-				continue // not a header, or of an earlier lap
+			if ok && r.at >= l.tail { // not of an earlier lap
+				synced, placed = max(synced, r.synced), max(placed, r.placed)
 			}
-			if r.at >= l.tail+l.size {
-				return 0, 0, fmt.Errorf("%w: the log's tail is older than its records", ErrDamaged)
-			}
-			synced, placed = max(synced, r.synced), max(placed, r.placed)
 		}
 	}
 	return synced, placed, nil
