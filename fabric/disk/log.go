@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"sync"
 )
 
@@ -222,8 +223,11 @@ func (l *ring) sync(upto uint64) error {
 }
 
 func (l *ring) lead() {
-	upto := l.head
 	l.syncing = true
+	l.mu.Unlock()
+	runtime.Gosched() // those whom the last sync woke may have the next thing to write
+	l.mu.Lock()
+	upto := l.head
 	l.mu.Unlock()
 	err := l.file.Sync()
 	l.mu.Lock()
