@@ -291,11 +291,11 @@ func (d *Disk) writeLogged(g *group, p piece) (end uint64, err error) {
 	for i := range count {
 		r.sums[i] = checksum(body[i*SliceSize:][:SliceSize])
 	}
+	versions := d.index.open(g.id) // before the record: who drains up to it looks at the group
 	at, end, err := d.log.append(r, *buf)
 	if err != nil {
 		return 0, d.fail(err)
 	}
-	versions := d.index.open(g.id)
 	for i := range count {
 		versions[first+i] = version{entry{written, r.sums[i]}, at + recordUnit + uint64(i)*SliceSize, true}
 	}
@@ -325,7 +325,7 @@ func (d *Disk) writePlace(g *group, p piece) error {
 	buf := takeBuffer(p.record())
 	defer giveBuffer(buf)
 	clear((*buf)[recordUnit:])
-	versions := d.index.open(g.id)
+	versions := d.index.open(g.id) // before the record, as in writeLogged
 	fresh, over := make([]version, count), false
 	for i := range count {
 		old := current(g, versions, first+i)
