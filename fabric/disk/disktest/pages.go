@@ -1,0 +1,54 @@
+package disktest
+
+import "slices"
+
+const (
+	pageSize = 4 << 10
+	sectors  = pageSize / Sector
+)
+
+// pages are the bytes of a file. A page is never changed, only replaced, so that
+// copies share them; nil is zeros.
+type pages struct {
+	size int64
+	list []*[pageSize]byte
+}
+
+func (p *pages) copy() pages { return pages{p.size, slices.Clone(p.list)} }
+
+// extend makes the file longer, with zeros.
+func (p *pages) extend(size int64) {
+	p.size = max(p.size, size)
+	if more := int((p.size+pageSize-1)/pageSize) - len(p.list); more > 0 {
+		p.list = append(p.list, make([]*[pageSize]byte, more)...)
+	}
+}
+
+// read gives how many bytes there are.
+func (p *pages) read(buf []byte, at int64) int {
+	n := int(max(0, min(int64(len(buf)), p.size-at)))
+	for done := 0; done < n; {
+		from := int(at+int64(done)) % pageSize
+		part := buf[done:min(n, done+pageSize-from)]
+		if page := p.list[(at+int64(done))/pageSize]; page != nil {
+			copy(part, page[from:])
+		} else {
+			clear(part)
+		}
+		done += len(part)
+	}
+	return n
+}
+
+// write replaces bytes of a file that is long enough.
+func (p *pages) write(buf []byte, at int64) {
+	for len(buf) > 0 {
+		fresh, from := new([pageSize]byte), int(at%pageSize)
+		if old := p.list[at/pageSize]; old != nil && (from > 0 || len(buf) < pageSize) {
+			*fresh = *old
+		}
+		n := copy(fresh[from:], buf)
+		p.list[at/pageSize] = fresh
+		at, buf = at+int64(n), buf[n:]
+	}
+}

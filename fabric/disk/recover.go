@@ -1,0 +1,239 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// story is all that the log tells of a slice, the oldest first.
+type story []chapter
+
+type chapter struct {
+	version
+	before entry // of a slice written in place: what it was
+}
+
+// recover reads the log from its tail, decides what each slice in it is, drains
+// it all and begins the log anew, one lap on.
+func (d *Disk) recover() error {
+	stories, end, placed, err := d.log.read()
+	if err != nil {
+		return err
+	}
+	d.log.head, d.log.data, d.log.durable = end, end, d.log.tail
+	for _, id := range slices.Sorted(maps.Keys(stories)) {
+		if err := d.settleGroup(id, stories[id], placed); err != nil {
+			return err
+		}
+		if err := d.relieve(); err != nil {
+			return err
+		}
+	}
+	if err := d.drainTo(end); err != nil {
+		return err
+	}
+	return d.log.restart(end)
+}
+
+// restart begins the log one lap on: no record in the ring is of a position to come.
+func (l *ring) restart(end uint64) error {
+	next := end + l.size
+	if err := l.moveTail(next, l.versions); err != nil {
+		return err
+	}
+	l.head, l.data, l.durable, l.placed, l.silent = next, next, next, next, false
+	return nil
+}
+
+// settleGroup enters into the index what the slices of a group are.
+func (d *Disk) settleGroup(id GroupID, stories map[int]story, placed uint64) error {
+	g, err := d.pin(id)
+	var bad *SliceError
+	if errors.Is(err, ErrNotFound) || errors.As(err, &bad) {
+		return nil // removed, or never synced; or of no use
+	}
+	if err != nil {
+		return err
+	}
+	defer d.unpin(g)
+	d.soil(g) // it may have been made and not synced
+	buf := make([]byte, SliceSize)
+	versions := d.index.open(id)
+	for _, slice := range slices.Sorted(maps.Keys(stories)) {
+		s := stories[slice].since(g.header.born)
+		if len(s) == 0 {
+			continue
+		}
+		if err := readFull(g.file, buf, sliceOffset(slice)); err != nil {
+			return fmt.Errorf("read group %s: %w", id, err)
+		}
+		versions[slice] = s.settle(checksum(buf), placed)
+	}
+	d.index.drop(id, nil)
+	return d.regrow(g, versions)
+}
+
+// regrow makes room for slices of the log whose space a crash took back, in blocks as grow does.
+func (d *Disk) regrow(g *group, versions map[int]version) error {
+	last := -1
+	for slice, v := range versions {
+		if v.logged {
+			last = max(last, slice)
+		}
+	}
+	size := slicesStart + (int64(last+1)*SliceSize+BlockSize-1)/BlockSize*BlockSize
+	if size <= g.size {
+		return nil
+	}
+	if err := g.file.Allocate(size); err != nil {
+		return fmt.Errorf("grow group %s: %w", g.id, err)
+	}
+	d.used += size - g.size
+	g.size = size
+	return nil
+}
+
+// since leaves out what was told of an earlier group of the same name.
+func (s story) since(born uint64) story {
+	for len(s) > 0 && s[0].at < born {
+		s = s[1:]
+	}
+	return s
+}
+
+// settle decides what a slice is, from its checksum in the group file and how far slices written
+// in place are known to be synced: the newest version that the file or the log holds.
+func (s story) settle(have uint32, placed uint64) version {
+	newest := s[len(s)-1]
+	for i := len(s) - 1; i >= 0; i-- {
+		c := s[i]
+		if c.logged || c.state == rotten {
+			return c.version
+		}
+		if c.sum == have {
+			return c.version
+		}
+		if c.at < placed {
+			return newest.lost(i < len(s)-1)
+		}
+	}
+	old := s[0].before
+	if old.state == written && old.sum != have {
+		return newest.lost(true)
+	}
+	return version{entry: old, at: newest.at}
+}
+
+// lost is a slice that is none of its versions: torn if a write that was not
+// synced may have been under way, else rotten.
+func (c chapter) lost(underWay bool) version {
+	if underWay {
+		return version{entry: entry{state: torn}, at: c.at}
+	}
+	return version{entry: entry{state: rotten}, at: c.at}
+}
+
+// read reads the records from the tail on. It gives what they tell, where they
+// end, and how far slices written in place are known to be synced.
+func (l *ring) read() (stories map[GroupID]map[int]story, end, placed uint64, err error) {
+	synced, placed, err := l.known()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	stories = map[GroupID]map[int]story{}
+	buf := make([]byte, maxRecord)
+	for at := l.tail; at < l.tail+l.size; {
+		r, ok, err := l.find(at, buf)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if !ok && at < synced {
+			return nil, 0, 0, fmt.Errorf("%w: the log's record at %d is rotten", ErrDamaged, at)
+		}
+		if !ok {
+			return stories, at, placed, nil
+		}
+		chapters, whole := tell(r, buf)
+		if !whole && at >= synced {
+			return stories, at, placed, nil
+		}
+		if stories[r.group] == nil && (r.kind == made || len(chapters) > 0) {
+			stories[r.group] = map[int]story{}
+		}
+		for i, c := range chapters {
+			stories[r.group][r.first+i] = append(stories[r.group][r.first+i], c)
+		}
+		at += r.length()
+		end = at
+	}
+	return stories, max(end, l.tail), placed, nil
+}
+
+// known looks at every header in the ring for how far log and slices in place were synced.
+func (l *ring) known() (synced, placed uint64, err error) {
+	buf := make([]byte, min(1<<20, l.size))
+	for from := uint64(0); from < l.size; from += uint64(len(buf)) {
+		buf = buf[:min(uint64(len(buf)), l.size-from)]
+		if err := readFull(l.file, buf, logStart+int64(from)); err != nil {
+			return 0, 0, fmt.Errorf("read log: %w", err)
+		}
+		for unit := 0; unit < len(buf); unit += recordUnit {
+			r, ok := decodeRecord(l.salt, buf[unit:])
+			if ok && r.at >= l.tail { // not of an earlier lap
+				synced, placed = max(synced, r.synced), max(placed, r.placed)
+			}
+		}
+	}
+	return synced, placed, nil
+}
+
+// find gives the record at a position, by its first header or else by its second,
+// and reads it into buf.
+func (l *ring) find(at uint64, buf []byte) (record, bool, error) {
+	left := min(uint64(len(buf)), l.size-at%l.size)
+	for n := uint64(recordUnit); ; n = left { // the header alone is mostly enough to know the rest
+		if err := readFull(l.file, buf[:n], l.offset(at)); err != nil {
+			return record{}, false, fmt.Errorf("read log: %w", err)
+		}
+		for unit := uint64(0); unit < n; unit += recordUnit {
+			r, ok := decodeRecord(l.salt, buf[unit:n])
+			if ok && r.at == at && r.length() <= left && (unit == 0 || unit+recordUnit == r.length()) {
+				err := readFull(l.file, buf[:r.length()], l.offset(at))
+				return r, err == nil, err
+			}
+		}
+		if n == left {
+			return record{}, false, nil
+		}
+	}
+}
+
+// tell gives what a record, of which buf has the bytes, says of each of its slices,
+// and whether its body is whole.
+func tell(r record, buf []byte) (chapters []chapter, whole bool) {
+	body := buf[recordUnit:][:r.body]
+	whole = true
+	switch r.kind {
+	case logged:
+		for i := range r.count {
+			c := chapter{version: version{entry{written, r.sums[i]}, r.at + recordUnit + uint64(i)*SliceSize, true}}
+			if checksum(body[i*SliceSize:][:SliceSize]) != r.sums[i] {
+				c.version, whole = version{entry: entry{state: rotten}, at: r.at}, false
+			}
+			chapters = append(chapters, c)
+		}
+	case inPlace:
+		whole = checksum(body) == r.sums[0]
+		for i := range r.count {
+			c := chapter{version: version{entry: entry{state: rotten}, at: r.at}}
+			if whole {
+				p := decodePlacement(body[i*sumBytes:])
+				c = chapter{version{entry: entry{written, p.sum}, at: r.at}, p.before}
+			}
+			chapters = append(chapters, c)
+		}
+	}
+	return chapters, whole
+}
