@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gleaner/cluster"
+
+	"golang.org/x/sys/unix"
 )
 
 // The files of a data directory. Those of a job stand in jobs/N, those of a
@@ -104,6 +106,22 @@ func jobPath(dir string, id cluster.JobID) string {
 
 func runPath(dir string, id cluster.TaskID) string {
 	return filepath.Join(jobPath(dir, id.Job), fmt.Sprintf("%s-%d.%d", id.Stage, id.Index, id.Attempt+1))
+}
+
+// spoilt reports whether a file cannot be read or written because of what a
+// task has done in the directories of its job: they are its user's own.
+func spoilt(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &kind) {
+		return true
+	}
+	for _, cause := range []error{unix.ENOENT, unix.EISDIR, unix.ENOTDIR, unix.EEXIST, unix.ENOTEMPTY, unix.ELOOP, unix.EACCES, unix.EPERM} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // writeFile puts v into a file so that after a crash there is either all of

@@ -211,3 +211,58 @@ func TestProcessesAreLimited(t *testing.T) {
 		t.Errorf("a hundred processes with a limit of twenty: %q", text)
 	}
 }
+
+// Where a link leads that a task put in place of its directory is not ours to
+// unmount or remove.
+func TestALinkForADirectory(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other", "sub")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", other, "tmpfs", 0, ""); err == nil {
+		defer func() { _ = unix.Unmount(other, unix.MNT_DETACH) }()
+	} else {
+		t.Logf("not tried with a file system of its own: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "file"), []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := act(t, filepath.Join(dir, "world"), true)
+	s.submit(shell("link", 1, `rmdir $GLEANER_SCRATCH; ln -s `+dir+`/other $GLEANER_SCRATCH`))
+	s.until(1, "finish job-1")
+	if _, err := os.ReadFile(filepath.Join(other, "file")); err != nil {
+		t.Error(err)
+	}
+	scratch := filepath.Join(runPath(s.world.Dir, cluster.TaskID{Job: 1, Stage: "link"}), scratchDir)
+	if _, err := os.Lstat(scratch); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the link is still there: %v", err)
+	}
+}
+
+// A task may spoil the directory of its job: that ends neither the world nor
+// the next one, and its number is not given to another job.
+func TestTasksSpoilTheirJobsOnly(t *testing.T) {
+	dir := t.TempDir()
+	s := act(t, dir, true)
+	for k, script := range []string{
+		`rm -rf $(dirname $GLEANER_RUN_DIR)`,
+		`mkdir $GLEANER_RUN_DIR/../x-0.1; echo garbage > $GLEANER_RUN_DIR/../x-0.1/run.json`,
+		`mkdir $GLEANER_RUN_DIR/exit.json`,
+		`mkdir $GLEANER_RUN_DIR/../ended.json`,
+		`echo garbage > $GLEANER_RUN_DIR/../job.json`,
+		`true`,
+	} {
+		st := shell("s", 1, script)
+		st.Failures = 1
+		s.submit(st)
+		s.until(1, fmt.Sprintf("finish job-%d", k+1))
+	}
+	s.stop()
+	s.close()
+	next := act(t, dir, true)
+	if id := next.submit(shell("more", 1, "true")); id != 7 {
+		t.Errorf("the next job is %s", id)
+	}
+	next.until(1, "finish job-7")
+}

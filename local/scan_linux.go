@@ -28,16 +28,25 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 		w.last = id
 		dir := jobPath(w.Dir, id)
 		var s submitted
-		if found, err := readFile(filepath.Join(dir, jobFile), &s); err != nil {
+		if found, err := readFile(filepath.Join(dir, jobFile), &s); spoilt(err) {
+			w.Log.Warn("a job is left out: its file was changed", "job", id.String(), "because", err)
+			continue
+		} else if err != nil {
 			return nil, nil, nil, fmt.Errorf("local: %w", err)
 		} else if !found {
 			continue // it was never acknowledged
 		}
 		p := cluster.PastJob{Job: s.Job, Submitted: s.At}
 		var e ended
-		if over, err := readFile(filepath.Join(dir, endedFile), &e); err != nil {
+		over, err := readFile(filepath.Join(dir, endedFile), &e)
+		if spoilt(err) {
+			w.Log.Warn("a job that had ended goes on: the file of its end was changed", "job", id.String(), "because", err)
+			over, err = false, os.RemoveAll(filepath.Join(dir, endedFile))
+		}
+		if err != nil {
 			return nil, nil, nil, fmt.Errorf("local: %w", err)
-		} else if over {
+		}
+		if over {
 			tasks, err := w.scanEnded(dir, &e)
 			if err != nil {
 				return nil, nil, nil, err
@@ -106,10 +115,13 @@ func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 		}
 		var r run
 		found, err := readFile(filepath.Join(dir, name, runFile), &r)
-		if !found {
-			if errors.Is(err, unix.ENOTDIR) {
-				err = nil
+		if spoilt(err) || found && filepath.Base(runPath("", r.Task)) != name {
+			if !errors.Is(err, unix.ENOTDIR) {
+				w.Log.Warn("something that is no run of a task stands beside its runs", "directory", filepath.Join(dir, name), "because", err)
 			}
+			return nil
+		}
+		if !found {
 			return err
 		}
 		t, err := w.scanRun(&r, &seen)
@@ -214,6 +226,9 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 	var how exit
 	var killed *kill
 	over, err := readFile(filepath.Join(dir, exitFile), &how)
+	if spoilt(err) {
+		over, err = false, nil
+	}
 	alive := false
 	if err == nil && !over {
 		alive, err = held(filepath.Join(dir, lockFile))

@@ -56,8 +56,12 @@ func (w *World) dropShared(id cluster.JobID) {
 // removeTree removes a directory that tasks have filled, if it is there. What
 // they mounted below is unmounted first, for it is not theirs.
 func removeTree(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil && !info.IsDir() {
+		return os.Remove(dir) // a task put it there: where a link leads is not ours
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {

@@ -70,6 +70,9 @@ func Supervise(dir string) error {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		if spoilt(err) { // something of the task's stands in its place
+			_ = os.RemoveAll(filepath.Join(dir, exitFile))
+		}
 		time.Sleep(time.Second) // a full disk: what has finished must not be run again
 	}
 }

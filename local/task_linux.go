@@ -267,7 +267,13 @@ func work(r *run, how *exit) float64 {
 // settle finds out how a run ended whose supervisor is gone. When nobody
 // knows, it makes sure that nothing of it is alive and calls it lost.
 func settle(dir string, r *run) (how exit, killed *kill, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return exit{At: time.Now(), Failed: "the directory of its run is gone"}, nil, r.killAll(0, dir)
+	}
 	known, err := readFile(filepath.Join(dir, exitFile), &how)
+	if spoilt(err) {
+		err = os.RemoveAll(filepath.Join(dir, exitFile))
+	}
 	if err != nil {
 		return how, nil, err
 	}
@@ -279,7 +285,7 @@ func settle(dir string, r *run) (how exit, killed *kill, err error) {
 		if _, err := os.Stat(filepath.Join(dir, startedFile)); errors.Is(err, fs.ErrNotExist) {
 			how.Lacks = "its supervisor could not begin"
 		}
-		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) { // else the next to look calls it lost too
+		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) && !spoilt(err) { // else the next to look calls it lost too
 			return how, nil, err
 		}
 	}

@@ -434,12 +434,17 @@ func (w *World) finish(a cluster.Action) error {
 	}
 	w.dropShared(a.ID)
 	how := ended{At: time.Now(), Reason: a.Reason, Cancelled: a.Cancelled, Account: a.Account}
-	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, a.ID), endedFile), how) }
+	dir := jobPath(w.Dir, a.ID)
+	keep := func() error { return writeFile(filepath.Join(dir, endedFile), how) }
 	of := "the end of " + a.ID.String()
 	err := keep()
 	if w.short(of, err) {
 		go w.insist(of, keep) // a world that is opened meanwhile ends the job again
 		return nil
+	}
+	if spoilt(err) {
+		w.Log.Warn("the end of a job cannot be kept: its directory was changed", "job", a.ID.String(), "because", err)
+		return makeDir(dir) // so that its number is not given again
 	}
 	if err != nil {
 		return fmt.Errorf("local: end %s: %w", a.ID, err)

@@ -108,3 +108,17 @@ func TestIdleTasks(t *testing.T) {
 		t.Errorf("idle: %q, want forgotten and far", got)
 	}
 }
+
+// Servers that cost nothing are no reason to fail, though little can be proven of them.
+func TestFreeServers(t *testing.T) {
+	in := load(t, "photoshare", "server1", "photoshare")
+	in.HW.Servers[0].Price = spec.Price{}
+	p, err := plan.Solve(in, plan.Options{Nodes: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.LowerBound > p.Cost || p.Cost > 7324 {
+		t.Errorf("%v >= %v; with servers that cost something it is 7324", p.Cost, p.LowerBound)
+	}
+	checkPlan(t, in, p)
+}

@@ -30,7 +30,9 @@ type Door struct {
 // How long a stranger may stay at least, however many others come: time to say
 // something, and from the first word on time to shake hands and show a token,
 // also from far away or on a busy machine. The first is short, for it is how
-// long those who say nothing make the next one wait.
+// long those who say nothing make the next one wait. When all who are in have
+// said something and none has shown a token, toSpeak is all they have: else
+// words that never become a request would make the next one wait for seconds.
 const (
 	toSpeak = 50 * time.Millisecond
 	toShow  = time.Second
@@ -70,6 +72,16 @@ func (d *Door) dispensable() *visitor {
 	now := time.Now()
 	for _, v := range d.strangers {
 		if v.awaited && now.After(v.until) && !v.speaks(now) {
+			return v
+		}
+	}
+	for _, v := range d.strangers {
+		if !v.spoken {
+			return nil // one who has still to speak, and soon has to leave
+		}
+	}
+	for _, v := range d.strangers {
+		if v.awaited && now.After(v.until.Add(toSpeak-toShow)) && !unread(v.Conn) {
 			return v
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -210,4 +211,27 @@ func TestSteadyWaits(t *testing.T) {
 			t.Errorf("it told %v first and %v last", told[0], told[len(told)-1])
 		}
 	})
+}
+
+// Strangers who begin a request and never end it make others wait no longer
+// than those who say nothing.
+func TestHalfWordsBlockNobody(t *testing.T) {
+	_, url := openDoor(t, 8, 2)
+	for range 160 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "G")
+	}
+	begun := time.Now()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	if code := ask(t, client, url, "secret"); code != http.StatusOK {
+		t.Error(code)
+	}
+	if took := time.Since(begun); took > 10*toShow { // a second for each would be twenty
+		t.Errorf("who has the token waited %v", took)
+	}
 }

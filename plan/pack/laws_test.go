@@ -214,3 +214,35 @@ func FuzzSolve(f *testing.F) {
 }
 
 func abs(n int) int { return max(n, -(n + 1)) }
+
+// TestWideOptions makes one option of a choice many orders of magnitude larger
+// than all else: it must not hide the others from the solver.
+func TestWideOptions(t *testing.T) {
+	compared := 0
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := packtest.Random(r, 3, 3)
+		if len(p.Choices) == 0 {
+			continue
+		}
+		huge := p.Choices[0].Options[0].Loads[0]
+		p.Loads[huge].Amount *= math.Pow(10, 4+6*r.Float64())
+		got, err := pack.Solve(p, pack.Options{NodeLimit: 100})
+		q := p
+		q.Choices = slices.Clone(p.Choices)
+		q.Choices[0].Options = q.Choices[0].Options[1:]
+		q.Loads = slices.Clone(p.Loads)
+		q.Loads[huge].Amount = 0 // of no option now
+		other, without := pack.Solve(q, pack.Options{NodeLimit: 100})
+		if without != nil {
+			continue
+		}
+		compared++
+		if err != nil || got.LowerBound > other.Cost*(1+1e-9) {
+			t.Errorf("seed %d: %v claimed to be no cheaper than %v, error %v; without the huge option it costs %v", seed, got.Cost, got.LowerBound, err, other.Cost)
+		}
+	}
+	if compared < 30 {
+		t.Errorf("only %d were compared", compared)
+	}
+}

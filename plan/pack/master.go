@@ -82,6 +82,7 @@ type relaxation struct {
 	x      []float64 // by column of the master
 	takes  []float64 // by option
 	dual   []float64 // by row: those that give the bound
+	part   float64   // of what is worth more at the duals, by how much the bound rises
 	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
 	broken float64   // by how much rows are broken that must not be
 	tried  bool      // whether a proof was tried
@@ -152,9 +153,9 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	lp.extend()
 	fresh := false // fillings were found that improve
 	try := func(dual []float64, budget int) {
-		bound, found := m.prove(lp, dual, t, done, budget)
+		bound, part, found := m.prove(lp, dual, t, done, budget)
 		if rel.dual == nil || spent+bound > rel.bound {
-			rel.bound, rel.dual = spent+bound, dual
+			rel.bound, rel.dual, rel.part = spent+bound, dual, part
 		}
 		for _, k := range found {
 			fresh = lp.take(k) || fresh
@@ -437,7 +438,7 @@ func (m *master) price(i int) float64 {
 // not: duals price what is to be covered, and no filling is worth much more
 // than it costs at them. Fillings that are, it finds. The bound
 // holds for any duals, even if rounding errors led the simplex astray.
-func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) (bound float64, found []int) {
+func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) (bound, part float64, found []int) {
 	bound = lp.worth(dual)
 	for k := range m.p.Choices {
 		bound += m.cheapestOption(t, k, dual)
@@ -456,10 +457,11 @@ func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budge
 	}
 	// A solution of n servers costs at least bound - n excess, and at least n
 	// times the cheapest server.
-	if m.cheapest > 0 {
-		return max(bound-excess*m.most, bound/(1+excess/m.cheapest)), found
+	part = 1 / (1 + excess/m.cheapest)
+	if m.cheapest == 0 || bound-excess*m.most >= bound*part {
+		return bound - excess*m.most, 1, found
 	}
-	return bound - excess*m.most, found
+	return bound * part, part, found
 }
 
 // cheapestOption is what the cheapest option of a choice costs at these duals.
@@ -477,7 +479,9 @@ func (m *master) cheapestOption(t terms, choice int, dual []float64) float64 {
 func (m *master) alone(option int) float64 {
 	sum := 0.0
 	for _, i := range m.options[option] {
-		sum += m.dear[i] * m.p.Loads[i].Amount
+		if m.p.Loads[i].Amount > 0 { // of nothing nothing is hosted, though it may fit nowhere
+			sum += m.dear[i] * m.p.Loads[i].Amount
+		}
 	}
 	return sum
 }

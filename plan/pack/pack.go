@@ -181,9 +181,18 @@ func (p *Problem) check() error {
 			return err
 		}
 	}
-	for _, c := range p.Choices {
+	of := make([]int, len(p.Loads)) // one more than the choice
+	for k, c := range p.Choices {
 		if len(c.Options) == 0 {
 			return fmt.Errorf("pack: choice %q has no options", c.Name)
+		}
+		for _, o := range c.Options {
+			for _, i := range o.Loads {
+				if of[i] != 0 && of[i] != k+1 {
+					return fmt.Errorf("pack: load %q is of two choices, %q and %q", p.Loads[i].Name, p.Choices[of[i]-1].Name, c.Name)
+				}
+				of[i] = k + 1
+			}
 		}
 	}
 	return nil

@@ -40,10 +40,9 @@ const (
 	poolMost    = 1e7 // servers, beyond which it is no help
 )
 
-// newPool is nil where pooling is no relaxation or no help: a load that is of
-// several choices is hosted once.
+// newPool is nil where nothing limits the number of servers: those that cost nothing.
 func newPool(m *master) *pool {
-	if !(m.cheapest > 0) || m.shared() {
+	if !(m.cheapest > 0) {
 		return nil
 	}
 	p := &pool{m: m}
@@ -101,22 +100,6 @@ type poolColumn struct {
 	use   []float64
 	whole bool
 	load  int // one more than the load that serves; 0: it is none
-}
-
-// shared says whether a load is of options of several choices.
-func (m *master) shared() bool {
-	of := make([]int, len(m.p.Loads))
-	for k, c := range m.p.Choices {
-		for _, o := range c.Options {
-			for _, i := range o.Loads {
-				if of[i] != 0 && of[i] != k+1 {
-					return true
-				}
-				of[i] = k + 1
-			}
-		}
-	}
-	return false
 }
 
 // pairs are those that are pairs in every type of server, with the most that

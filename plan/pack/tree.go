@@ -271,7 +271,7 @@ func (t *tree) narrow(at terms, rel relaxation) terms {
 	for k := range t.p.Choices {
 		least := t.cheapestOption(at, k, rel.dual)
 		for o := t.first[k]; o < t.first[k+1]; o++ {
-			if bound := rel.bound + t.optionCost(o, rel.dual) - least; !at.banned[o] && bound >= t.goal() {
+			if bound := rel.bound + rel.part*(t.optionCost(o, rel.dual)-least); !at.banned[o] && bound >= t.goal() {
 				out = append(out, o)
 				t.leftover = min(t.leftover, t.raise(bound))
 			}

@@ -14,8 +14,9 @@ import (
 // Limits of a document. A specification is written by hand; what is beyond
 // these is a mistake or an attack, and is refused before it costs anything.
 const (
-	MaxSize  = 1 << 20 // bytes
-	maxDepth = 12
+	MaxSize     = 1 << 20 // bytes
+	maxDepth    = 12
+	maxElements = 200 // datasets, tasks and so on of a document
 )
 
 // A node is an element of a document, whatever it was written in.

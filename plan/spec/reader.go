@@ -31,6 +31,14 @@ func (r *reader) err() error {
 // document finds the outermost element; several loose ones of the kind wrap
 // does not name stand for themselves, as Figure 2(a) has it.
 func document(file string, data []byte, wrap, loose string) (*node, error) {
+	root, err := outermost(file, data, wrap, loose)
+	if err == nil && len(root.children) > maxElements {
+		err = input.Linef(file, root.children[maxElements].line, "<%s> has more than %d elements, which is beyond planning", wrap, maxElements)
+	}
+	return root, err
+}
+
+func outermost(file string, data []byte, wrap, loose string) (*node, error) {
 	roots, err := parse(file, data)
 	if err != nil {
 		return nil, err
