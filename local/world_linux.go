@@ -491,12 +491,23 @@ func (w *World) Cancel(id cluster.JobID) error {
 	case !known:
 		return ErrEnded
 	}
-	if err := writeFile(filepath.Join(jobPath(w.Dir, id), cancelledFile), kill{"cancelled"}); err != nil {
+	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, id), cancelledFile), kill{"cancelled"}) }
+	err := keep()
+	if err != nil && !Lacks(err) {
 		return fmt.Errorf("local: cancel %s: %w", id, err)
 	}
 	w.tell(cluster.Event{Kind: cluster.JobCancelled, ID: id})
+	for end := time.Now().Add(cancelRoom); Lacks(err) && time.Now().Before(end); err = keep() {
+		time.Sleep(cancelRoom / 100) // its tasks, which may hold the room, are ending
+	}
+	if err != nil {
+		return fmt.Errorf("local: %s is cancelled, but that cannot be written down: %w", id, err)
+	}
 	return nil
 }
+
+// cancelRoom is how long a cancel waits for room to be written down.
+const cancelRoom = 20 * time.Second
 
 // Publish tells the core what class this machine is in.
 func (w *World) Publish(classes []cluster.Class) {

@@ -25,11 +25,11 @@ func TestLoadsAreLearnedAndKept(t *testing.T) {
 		writeText(t, name, "name: work\nstages:\n"+fmt.Sprintf(stage, "spin", spin)+fmt.Sprintf(stage, "rest", rest))
 		return name
 	}
-	first := u.submit(file("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "sleep 0.5"))
-	if j := u.await(first); j.Stages[0].Loading != nil {
+	work := file("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "sleep 0.5")
+	if j := u.await(u.submit(work)); j.Stages[0].Loading != nil {
 		t.Errorf("loadings %v were known before anything ran", j.Stages[0].Loading)
 	}
-	u.learned(file("true", "true"))
+	u.learned(work)
 	u.kill()
 
 	u = startUp(t, dir)

@@ -187,3 +187,55 @@ func TestCommandOnFullDisk(t *testing.T) {
 		t.Errorf("%d: %s", code, text)
 	}
 }
+
+// A job that has filled the disk can be cancelled, which gives the room back;
+// and a gleaner that waits for room to begin can be stopped.
+func TestAFullDiskHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a disk that is full")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("gleaner-test", dir, "tmpfs", 0, "size=8m,mode=700"); err != nil {
+		t.Skipf("no disk can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	link(t, os.Symlink, filepath.Join(t.TempDir(), "log"), filepath.Join(dir, "log"))
+	u := startUp(t, dir)
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	writeText(t, file, "name: fills\nstages: [{name: s, cpu: 0.1, memory: 32MiB, command: [sh, -c, 'cat /dev/zero > $GLEANER_SCRATCH/x; sleep 600']}]\n")
+	u.gleaner("run", file)
+	free := func() uint64 {
+		var s unix.Statfs_t
+		if err := unix.Statfs(dir, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Bavail
+	}
+	await := func(what string, done func() bool) {
+		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
+	}
+	await("the disk is not full", func() bool { return free() == 0 })
+	u.gleaner("cancel", "job-1")
+	await("there is no room again", func() bool { return free() > 100 })
+	u.stop()
+
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	for page := make([]byte, 4096); err == nil; {
+		_, err = ballast.Write(page)
+	}
+	ballast.Close()
+	waits := startUp(t, dir)
+	await("it does not say that it waits", func() bool { return strings.Contains(readText(t, filepath.Join(dir, "log")), "no room") })
+	ended := make(chan struct{})
+	go func() { waits.stop(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it cannot be stopped")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"gleaner/harvest"
 	"gleaner/history"
 	"gleaner/input"
+	"gleaner/kv"
 	"gleaner/kv/pebble"
 	"gleaner/local"
 	"gleaner/web"
@@ -89,7 +90,9 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	makeThreads()
-	store, err := openStore(named, u.dir, pebble.Options{Files: u.files.store, Short: u.short.Of("the store")})
+	store, err := unlessStopped(cmd.Context(), func() (kv.Store, error) {
+		return openStore(named, u.dir, pebble.Options{Files: u.files.store, Short: u.short.Of("the store")})
+	})
 	if err != nil {
 		return err
 	}
@@ -105,6 +108,27 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
 	return u.harvest(cmd.Context(), world, past)
+}
+
+// unlessStopped does what may wait for room on the disk. Who stops gleaner
+// meanwhile does not wait for it.
+func unlessStopped[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := do()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // A wiring is what the parts of a gleaner that is up are given.
