@@ -241,7 +241,7 @@ func (w *World) over(t *task, failed error) {
 		ev.Kind, ev.Reason = cluster.TaskKilled, killed.Reason
 	case how.Lacks != "":
 		ev.Kind, ev.Reason = cluster.TaskNotStarted, how.Lacks
-	case how.Lost:
+	case how.Lost && w.forgives(t.run.Task):
 		ev.Kind, ev.Reason = cluster.TaskKilled, how.reason()
 	default:
 		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()
@@ -257,6 +257,18 @@ func (w *World) over(t *task, failed error) {
 	t.how = how
 	close(t.done)
 	w.tell(ev)
+}
+
+// mostLost is how many runs of a task may end with their supervisors, as on a
+// machine without memory, before that counts as the task's own failure: else one
+// that kills its supervisor would be run again for ever.
+const mostLost = 3
+
+// forgives counts a lost run. The world is locked.
+func (w *World) forgives(id cluster.TaskID) bool {
+	id.Attempt = 0
+	w.lost[id]++
+	return w.lost[id] <= mostLost
 }
 
 // work is the CPU that a finished run was given, in core-seconds.

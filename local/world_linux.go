@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -70,6 +71,7 @@ type World struct {
 	jobs   map[cluster.JobID]*cluster.Job // that have not ended
 	last   cluster.JobID
 	tasks  map[cluster.TaskID]*task // that run
+	lost   map[cluster.TaskID]int   // how many runs of a task ended with their supervisors, by its first attempt
 	queue  []cluster.Event
 	sample Sample
 	spent  time.Duration // CPU time of tasks that have ended, where groups do not tell
@@ -88,7 +90,7 @@ var (
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}}
+	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}, lost: map[cluster.TaskID]int{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -428,6 +430,7 @@ func (w *World) finish(a cluster.Action) error {
 	w.mu.Lock()
 	known := w.jobs[a.ID] != nil
 	delete(w.jobs, a.ID)
+	maps.DeleteFunc(w.lost, func(id cluster.TaskID, _ int) bool { return id.Job == a.ID })
 	w.mu.Unlock()
 	if !known {
 		return nil

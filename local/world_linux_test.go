@@ -564,6 +564,20 @@ func TestLostSupervisor(t *testing.T) {
 	})
 }
 
+// A task that kills its supervisor again and again fails.
+func TestSupervisorsAreNotLostForEver(t *testing.T) {
+	s := act(t, t.TempDir(), true)
+	st := shell("kills", 1, `kill -9 $PPID; sleep 1000`)
+	st.Failures = 1
+	s.submit(st)
+	if got := s.until(1, "finish job-1"); got[0] != "finish job-1: job-1/kills-0 failed 1 time: its supervisor is gone" {
+		t.Errorf("%q", got[0])
+	}
+	if n := len(s.found("task killed job-1")); n != mostLost {
+		t.Errorf("lost %d times before that", n)
+	}
+}
+
 func TestPruneForgetsOnlyWhatEnded(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)

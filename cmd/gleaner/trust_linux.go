@@ -50,7 +50,7 @@ func trustData(dir string) (string, error) {
 		return "", err
 	case !trustedOwner(info):
 		return "", input.Errorf("--data", "%s belongs to %s, who could run commands as %s; '%s' mends it, or name another directory", dir, owner(info), me(), chown("", dir))
-	case othersWrite(info):
+	case othersWrite(dir, info):
 		return "", input.Errorf("--data", "others may write to %s (mode %04o), and so could run commands as %s; '%s' mends it", dir, mode(info), me(), "chmod 700 "+quoted(dir))
 	}
 	return dir, nil
@@ -85,7 +85,7 @@ func trustParent(parent, dir string) error {
 	switch {
 	case !trustedOwner(info):
 		return input.Errorf("--data", "%s belongs to %s, who could put another directory in the place of %s; '%s' mends it, or name a directory elsewhere", parent, owner(info), dir, chown("", parent))
-	case othersWrite(info) && info.Mode()&fs.ModeSticky == 0:
+	case othersWrite(parent, info) && info.Mode()&fs.ModeSticky == 0:
 		return input.Errorf("--data", "others may write to %s (mode %04o), and so could put another directory in the place of %s; '%s' mends it", parent, mode(info), dir, "chmod go-w "+quoted(parent))
 	}
 	return nil
@@ -150,7 +150,7 @@ func trustOne(name string, private bool) error {
 		return input.Errorf("--data", "%s is a symbolic link, which gleaner never makes; 'rm %s' mends it", name, quoted(name))
 	case !trustedOwner(info):
 		return input.Errorf("--data", "%s belongs to %s, who could make gleaner act as %s; if all in it can be trusted '%s' mends it, else '%s'", name, owner(info), me(), chown("-R", name), "rm -r "+quoted(name))
-	case othersWrite(info):
+	case othersWrite(name, info):
 		return input.Errorf("--data", "others may write to %s (mode %04o); if all in it can be trusted '%s' mends it, else '%s'", name, mode(info), "chmod -R go-rwx "+quoted(name), "rm -r "+quoted(name))
 	case private && info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(name, info.Mode().Perm()&0o700)
@@ -174,7 +174,7 @@ func trustSelf() error {
 		return err
 	case !trustedOwner(info):
 		return input.Errorf(name, "this program belongs to %s, who could make it anything that root then runs; '%s' mends it", owner(info), chown("", name))
-	case othersWrite(info):
+	case othersWrite(name, info):
 		return input.Errorf(name, "others may write to this program (mode %04o), which root runs; '%s' mends it", mode(info), "chmod go-w "+quoted(name))
 	}
 	return nil
@@ -231,13 +231,19 @@ func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 func trustedOwner(info fs.FileInfo) bool { return trusted(stat(info).Uid) }
 
 // othersWrite reports whether somebody beside the owner may write. A user's own
-// group, which has the user's number, is the user; but for root's.
-func othersWrite(info fs.FileInfo) bool {
+// group, which has the user's number, is the user, but for root's; unless there
+// is an access list: then the group's bits are of all that it names.
+func othersWrite(name string, info fs.FileInfo) bool {
 	others := fs.FileMode(0o022)
-	if s := stat(info); s.Uid == s.Gid && s.Uid != 0 {
+	if s := stat(info); s.Uid == s.Gid && s.Uid != 0 && !hasAccessList(name) {
 		others = 0o002
 	}
 	return info.Mode().Perm()&others != 0
+}
+
+func hasAccessList(name string) bool {
+	n, err := unix.Getxattr(name, "system.posix_acl_access", nil)
+	return err == nil && n > 0
 }
 
 func mode(info fs.FileInfo) uint32 { return stat(info).Mode & 0o7777 }

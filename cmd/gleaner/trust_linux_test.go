@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // nobody is a user that is neither root nor trusted.
@@ -283,4 +286,43 @@ func copyProgram(t *testing.T, dir string) string {
 	}
 	chmod(t, name, 0o755)
 	return name
+}
+
+// An access list lets others in whom the mode does not show, in the place of
+// the user's own group.
+func TestAccessListsAreSeen(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	chmod(t, dir, 0o770)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	writes := func() bool {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return othersWrite(dir, info)
+	}
+	if writes() {
+		t.Error("a user's own group counts as others")
+	}
+	list := []byte{2, 0, 0, 0} // of version 2: tag, permissions, id
+	for _, e := range [][3]uint32{{1, 7, ^uint32(0)}, {2, 7, 4343}, {4, 0, ^uint32(0)}, {16, 7, ^uint32(0)}, {32, 0, ^uint32(0)}} {
+		list = binary.LittleEndian.AppendUint16(list, uint16(e[0]))
+		list = binary.LittleEndian.AppendUint16(list, uint16(e[1]))
+		list = binary.LittleEndian.AppendUint32(list, e[2])
+	}
+	if err := unix.Setxattr(dir, "system.posix_acl_access", list, 0); err != nil {
+		t.Skipf("there are no access lists here: %v", err)
+	}
+	if !writes() {
+		t.Error("user 4343 may write, and nobody sees it")
+	}
+	chmod(t, dir, 0o700)
+	if writes() {
+		t.Error("chmod 700 does not mend it")
+	}
 }
