@@ -77,6 +77,21 @@ func copyWord(in Input, c Copy) string {
 	return in.data(c).Name
 }
 
+// noise is an amount of a load that is none: a server holds about 1, and less is
+// the noise of a linear program.
+const noise = 1e-6
+
+// hosted is how much of a load is on servers that hold more than noise.
+func (p Plan) hosted(load int) float64 {
+	sum := 0.0
+	for _, f := range p.Packing.Fillings {
+		if y := f.Loads[load]; y > noise {
+			sum += y * float64(f.Count)
+		}
+	}
+	return sum
+}
+
 func (p Plan) server(in Input, f pack.Filling) Server {
 	s := Server{Type: f.Server, Count: f.Count, Cost: f.Cost,
 		Units: map[string]int{}, Memory: map[string]int{}, Shares: map[string]float64{}, Tasks: map[string]int{}, Datasets: map[string]map[string]int{}}
@@ -86,8 +101,8 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 	}
 	hosted := map[string]float64{} // share of each load
 	for i, y := range f.Loads {
-		if y > 1e-6 { // a server holds about 1 of a load: less is the noise of a linear program
-			hosted[p.Problem.Loads[i].Name] = y / p.Problem.Loads[i].Amount
+		if y > noise {
+			hosted[p.Problem.Loads[i].Name] = y / p.hosted(i)
 		}
 	}
 	put := func(c Copy, n int) {
