@@ -1,0 +1,102 @@
+package gleaner_test
+
+import (
+	"go/ast"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages are the Markdown files of the project.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if path.Ext(name) == ".md" {
+			text, err := os.ReadFile(name)
+			out[name] = string(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The map in ARCHITECTURE.md names folders that are there, and every room at the top.
+func TestTheMapIsTrue(t *testing.T) {
+	text := pages(t)["ARCHITECTURE.md"]
+	_, text, _ = strings.Cut(text, "```\n")
+	text, _, _ = strings.Cut(text, "```")
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ *([a-z][a-z0-9/]*)  `).FindAllStringSubmatch(text, -1) {
+		room := strings.TrimSuffix(m[1], "/")
+		named[room] = true
+		if info, err := os.Stat(room); err != nil || !info.IsDir() {
+			t.Errorf("ARCHITECTURE.md names %s, which is no folder", room)
+		}
+	}
+	for _, room := range regexp.MustCompile(`\b[a-z]+(?:/[a-z]+)+(?:\.md)?\b`).FindAllString(text, -1) {
+		if _, err := os.Stat(room); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", room, err)
+		}
+	}
+	walkSources(t, func(name string, _ *ast.File, _ *token.FileSet) {
+		if room, _, below := strings.Cut(name, "/"); below && room != "cmd" && !named[room] {
+			t.Errorf("%s is on no line of ARCHITECTURE.md's map", room)
+			named[room] = true
+		}
+	})
+}
+
+// Tests that docs/status.md and the pages name are there, and so are links.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	tests := testNames(t)
+	link := regexp.MustCompile(`\]\(([^)#: ]+)(?:#[^)]*)?\)`)
+	for page, text := range pages(t) {
+		for _, name := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)`").FindAllStringSubmatch(text, -1) {
+			if page != "CHANGELOG.md" && !slices.Contains(tests, name[1]) {
+				t.Errorf("%s names %s, which is no test", page, name[1])
+			}
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(path.Join(path.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
+// testNames lists the tests of all packages, with build tags or without.
+func testNames(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)\(`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			out = append(out, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
