@@ -158,7 +158,7 @@ func (s *search) descend() {
 	if bound <= s.best {
 		return
 	}
-	if s.stop != nil && s.budget%256 == 0 && s.stop() {
+	if s.stop != nil && s.budget%32 == 1 && s.stop() {
 		s.budget = 0
 	}
 	if s.budget--; s.budget < 0 || s.budget < s.haste && s.finds != nil {

@@ -66,6 +66,9 @@ func (t *tree) begin() error {
 	}
 	for i, l := range t.p.Loads {
 		full[i], t.dear[i] = t.full(i, any)
+		if math.IsInf(t.dear[i], 1) && t.stop() {
+			return ErrStopped // that it fits nowhere is not known
+		}
 		if math.IsInf(t.dear[i], 1) && t.always[i] && l.Amount > 0 {
 			return unfit(t.p, t.shapes, i)
 		}
@@ -80,7 +83,10 @@ func (t *tree) full(i int, wanted []bool) (stock, float64) {
 	var best stock
 	least := math.Inf(1)
 	for k, s := range t.shapes {
-		f, ok := s.fill(i, wanted)
+		if !math.IsInf(least, 1) && t.stop() {
+			break // any will do
+		}
+		f, ok := s.fill(i, wanted, t.stop)
 		if !ok {
 			continue
 		}
@@ -157,7 +163,7 @@ func (t *tree) unfit() []bool {
 
 // fill is the server that holds as much of load i as can be, and says whether
 // it holds any.
-func (s *shape) fill(i int, wanted []bool) (filling, bool) {
+func (s *shape) fill(i int, wanted []bool, stop func() bool) (filling, bool) {
 	if s.most[i] <= 0 {
 		return filling{}, false
 	}
@@ -172,7 +178,7 @@ func (s *shape) fill(i int, wanted []bool) (filling, bool) {
 		dearest += p * s.most[c]
 	}
 	f.worth[i] = 1e4 * dearest / s.most[i] // far more than all that it may need
-	f.budget, f.haste = proveBudget, proveBudget-findHaste
+	f.budget, f.haste, f.stop = proveBudget, proveBudget-findHaste, stop
 	f.run()
 	if n := len(f.finds); n > 0 {
 		return f.finds[n-1], true
