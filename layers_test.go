@@ -326,3 +326,32 @@ func keys(m map[string][]string) []string {
 	}
 	return out
 }
+
+// TestNobodyBelowCmdSpeaksOfFlags: which flag a field is, only the command line
+// knows; a page calls it something else.
+func TestNobodyBelowCmdSpeaksOfFlags(t *testing.T) {
+	walkSources(t, func(name string, file *ast.File, fset *token.FileSet) {
+		if strings.HasPrefix(name, "cmd/") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			of, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if room, ok := of.X.(*ast.Ident); !ok || room.Name != "input" {
+				return true
+			}
+			for _, arg := range call.Args {
+				if text, ok := arg.(*ast.BasicLit); ok && text.Kind == token.STRING && strings.Contains(text.Value, "--") {
+					t.Errorf("%s: %s speaks of a flag; name the field (input.Fieldf)", fset.Position(text.Pos()), text.Value)
+				}
+			}
+			return true
+		})
+	})
+}

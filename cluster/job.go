@@ -83,6 +83,12 @@ var (
 	ErrTooLarge     = errors.New("asks for more than any server has")
 )
 
+// What a world says to who cancels a job.
+var (
+	ErrNoJob = errors.New("no such job")
+	ErrEnded = errors.New("the job has ended")
+)
+
 // A JobError is one mistake in a job: Err is one of the errors above.
 type JobError struct {
 	Job   string

@@ -13,7 +13,8 @@ import (
 
 // An Error is one mistake in what a user gave.
 type Error struct {
-	Where string // the file, or the flag with its dashes; may be empty
+	Where string // the file, or on the command line the flag with its dashes; may be empty
+	Field string // what was asked for, by its name, where rooms do not know who asks: a flag to the command line, a box to a page
 	Line  int    // 1-based line of the file; 0 when no line is to blame
 	Msg   string // what is wrong there, in one line
 	Err   error  // what caused it, for a caller to ask about; may be nil
@@ -25,12 +26,19 @@ func (e *Error) Unwrap() error { return e.Err }
 // Error gives the mistake as "where:line: message".
 func (e *Error) Error() string {
 	switch {
+	case e.Field != "":
+		return e.Field + ": " + e.Msg
 	case e.Where == "":
 		return e.Msg
 	case e.Line == 0:
 		return e.Where + ": " + e.Msg
 	}
 	return fmt.Sprintf("%s:%d: %s", e.Where, e.Line, e.Msg)
+}
+
+// Fieldf reports a mistake in a field.
+func Fieldf(field, format string, args ...any) error {
+	return &Error{Field: field, Msg: fmt.Sprintf(format, args...)}
 }
 
 // Errorf reports a mistake at where, a file or a flag, on no line in particular.

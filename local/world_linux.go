@@ -77,13 +77,8 @@ type World struct {
 	spent  time.Duration // CPU time of tasks that have ended, where groups do not tell
 }
 
-// Errors a caller acts on.
-var (
-	ErrNoJob = errors.New("no such job")
-	ErrEnded = errors.New("the job has ended")
-	// ErrHeld is returned by Open when another process has opened the directory.
-	ErrHeld = errors.New("another process uses the directory")
-)
+// ErrHeld is returned by Open when another process has opened the directory.
+var ErrHeld = errors.New("another process uses the directory")
 
 // Open takes up the work in the directory where it was left. Supervisors are
 // this program again: with the arguments "task" and a directory it must call Supervise.
@@ -490,9 +485,9 @@ func (w *World) Cancel(id cluster.JobID) error {
 	w.mu.Unlock()
 	switch {
 	case id < 1 || id > last:
-		return ErrNoJob
+		return cluster.ErrNoJob
 	case !known:
-		return ErrEnded
+		return cluster.ErrEnded
 	}
 	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, id), cancelledFile), kill{"cancelled"}) }
 	err := keep()

@@ -503,10 +503,10 @@ func TestCancelKills(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	s.until(2, "task killed")
-	if err := s.world.Cancel(id); err != ErrEnded {
+	if err := s.world.Cancel(id); err != cluster.ErrEnded {
 		t.Errorf("cancelled again: %v", err)
 	}
-	if err := s.world.Cancel(id + 1); err != ErrNoJob {
+	if err := s.world.Cancel(id + 1); err != cluster.ErrNoJob {
 		t.Errorf("cancelled another: %v", err)
 	}
 	s.stop()

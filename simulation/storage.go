@@ -73,7 +73,7 @@ func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, err
 	case "random":
 		return placement.Random{Inventory: inv}, nil
 	}
-	return nil, input.Errorf("--placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
+	return nil, input.Fieldf("placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
 }
 
 // steady tells whether a server is expected never to be busy: whether its peak,

@@ -44,9 +44,6 @@ type API struct {
 	Most cluster.Resources
 	// Harvested tells what harvested tasks use now.
 	Harvested func() cluster.Resources
-	// Gone and Ended say which errors of Machine mean that there is no such
-	// job, and that it has ended.
-	Gone, Ended error
 }
 
 // Status is the answer to GET /api/v1/status.
@@ -254,9 +251,9 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		j, _ := a.Board.Job(id)
 		answer(w, http.StatusAccepted, Accepted{id, j.Name})
-	case errors.Is(err, a.Gone):
+	case errors.Is(err, cluster.ErrNoJob):
 		problem(w, http.StatusNotFound, "there is no %s", id)
-	case errors.Is(err, a.Ended):
+	case errors.Is(err, cluster.ErrEnded):
 		problem(w, http.StatusConflict, "%s has ended", id)
 	default:
 		problem(w, http.StatusInternalServerError, "%v", err)

@@ -34,6 +34,15 @@ const (
 	exitBadInput = 2
 )
 
+// inFlags spells an error out, a field as the flag that it is here.
+func inFlags(err error) string {
+	var at *input.Error
+	if errors.As(err, &at) && at.Field != "" {
+		return strings.Replace(err.Error(), at.Error(), "--"+at.Error(), 1)
+	}
+	return err.Error()
+}
+
 // run is one call of the command line; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
@@ -49,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "gleaner: stopped")
 		return exitFailure
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
+	for line := range strings.SplitSeq(inFlags(err), "\n") {
 		fmt.Fprintln(stderr, "gleaner: "+line)
 	}
 	if input.Is(err) {

@@ -178,7 +178,7 @@ func (u *wiring) harvest(ctx context.Context, world *local.World, past *history.
 	if err != nil {
 		return err
 	}
-	api := &web.API{Board: u.shown, Machine: knowing{world, up}, Most: up.Most(), Gone: local.ErrNoJob, Ended: local.ErrEnded,
+	api := &web.API{Board: u.shown, Machine: knowing{world, up}, Most: up.Most(),
 		Harvested: func() cluster.Resources { return world.Last().Harvested }}
 	served, err := u.serve(api.Handler())
 	if err != nil {

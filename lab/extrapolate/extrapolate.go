@@ -94,7 +94,7 @@ func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 		}
 	}
 	if o.Target != "" && chosen.Name != o.Target {
-		return nil, nil, input.Errorf("--target", "there is no target %q; there are %s", o.Target, strings.Join(names, ", "))
+		return nil, nil, input.Fieldf("target", "there is no target %q; there are %s", o.Target, strings.Join(names, ", "))
 	}
 	dir, err := os.MkdirTemp("", "gleaner-extrapolate-")
 	if err != nil {

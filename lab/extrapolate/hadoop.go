@@ -73,18 +73,18 @@ func resourceManager(o lab.Options) Target {
 func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 	return func(_ context.Context, _ string, scale int) (string, error) {
 		if dir == "" {
-			return "", input.Errorf("--traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
+			return "", input.Fieldf("traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
 		}
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			return "", input.Errorf("--traces", "%v", err)
+			return "", input.Fieldf("traces", "%v", err)
 		}
 		for _, f := range files {
 			if name := filepath.Join(dir, f.Name()); strings.Contains(f.Name(), ".jsonl") && trace.ScaleOf(name) == scale {
 				return name, nil
 			}
 		}
-		return "", input.Errorf("--traces", "%s has no trace of scale %d", dir, scale)
+		return "", input.Fieldf("traces", "%s has no trace of scale %d", dir, scale)
 	}
 }
 

@@ -124,5 +124,5 @@ func Find(name string) (Profile, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Profile{}, input.Errorf("--datacenter", "unknown datacenter %q; there are %s", name, strings.Join(names, ", "))
+	return Profile{}, input.Fieldf("datacenter", "unknown datacenter %q; there are %s", name, strings.Join(names, ", "))
 }

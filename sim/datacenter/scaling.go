@@ -43,10 +43,10 @@ func newScaling(method string, factor float64) *Scaling {
 // input.Error.
 func (d *Datacenter) Scaled(method string, target float64) (*Datacenter, error) {
 	if method != "linear" && method != "root" {
-		return nil, input.Errorf("--scaling", "unknown scaling %q; there are linear, root", method)
+		return nil, input.Fieldf("scaling", "unknown scaling %q; there are linear, root", method)
 	}
 	if !(target > 0 && target < 1) {
-		return nil, input.Errorf("--utilisation", "%v is not between 0 and 1", target)
+		return nil, input.Fieldf("utilisation", "%v is not between 0 and 1", target)
 	}
 	plain := *d
 	plain.scaling = nil
@@ -65,7 +65,7 @@ func (d *Datacenter) Scaled(method string, target float64) (*Datacenter, error) 
 	}
 	low, high := 1e-3, 1e3 // both averages grow with the factor
 	if average(high) < target {
-		return nil, input.Errorf("--utilisation", "%v cannot be reached by %s scaling: servers idle too much", target, method)
+		return nil, input.Fieldf("utilisation", "%v cannot be reached by %s scaling: servers idle too much", target, method)
 	}
 	for range 60 {
 		if mid := math.Sqrt(low * high); average(mid) < target {

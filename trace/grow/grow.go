@@ -46,27 +46,27 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 	for _, name := range given {
 		f, ok := known[name]
 		if !ok {
-			return s, input.Errorf("--nodes", "the program has no node type %q; it has %s", name, strings.Join(names, ", "))
+			return s, input.Fieldf("nodes", "the program has no node type %q; it has %s", name, strings.Join(names, ", "))
 		}
 		if s.Nodes[name] < 0 || s.Nodes[name] > trace.MaxScale {
-			return s, input.Errorf("--nodes", "%s=%d: a number of nodes is between 0 and %d", name, s.Nodes[name], trace.MaxScale)
+			return s, input.Fieldf("nodes", "%s=%d: a number of nodes is between 0 and %d", name, s.Nodes[name], trace.MaxScale)
 		}
 		if s.Scale == 0 && !f.Constant() {
 			s.Scale = invert(f, s.Nodes[name])
 		}
 	}
 	if s.Scale < 0 || s.Scale > trace.MaxScale {
-		return s, input.Errorf("--scale", "%d is not between 1 and %d", s.Scale, trace.MaxScale)
+		return s, input.Fieldf("scale", "%d is not between 1 and %d", s.Scale, trace.MaxScale)
 	}
 	if s.Beats < 0 {
-		return s, input.Errorf("--beats", "%v is less than nothing", s.Beats)
+		return s, input.Fieldf("beats", "%v is less than nothing", s.Beats)
 	}
 	if s.Scale == 0 {
-		return s, input.Errorf("--scale", "the scale follows from none of the nodes given; give it")
+		return s, input.Fieldf("scale", "the scale follows from none of the nodes given; give it")
 	}
 	for i := range p.Types {
 		if t := &p.Types[i]; s.Count(t) > trace.MaxScale {
-			return s, input.Errorf("--scale", "n = %d makes %d nodes of %s, more than %d; give another, or --nodes", s.Scale, s.Count(t), t.Name, trace.MaxScale)
+			return s, input.Fieldf("scale", "n = %d makes %d nodes of %s, more than %d; give another, or the nodes of each type", s.Scale, s.Count(t), t.Name, trace.MaxScale)
 		}
 	}
 	if s.Start.IsZero() {

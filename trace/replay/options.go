@@ -74,12 +74,12 @@ func FewEnough(p *program.Program, s grow.Setting) error {
 		t := &p.Types[i]
 		n := s.Count(t)
 		if n > mostNodes {
-			return input.Errorf("--scale", "n = %d makes %d nodes of type %s (%s), more than the %d that can be played here", s.Scale, n, t.Name, t.Nodes.String(), mostNodes)
+			return input.Fieldf("scale", "n = %d makes %d nodes of type %s (%s), more than the %d that can be played here", s.Scale, n, t.Name, t.Nodes.String(), mostNodes)
 		}
 		all += n
 	}
 	if all > mostNodes {
-		return input.Errorf("--scale", "n = %d makes %d nodes of all types, more than the %d that can be played here", s.Scale, all, mostNodes)
+		return input.Fieldf("scale", "n = %d makes %d nodes of all types, more than the %d that can be played here", s.Scale, all, mostNodes)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (pl *plan) playable(o Options) error {
 	if sent {
 		return nil
 	}
-	return input.Errorf("--target", "no role that the program calls has one: %s", strings.Join(roles, ", "))
+	return input.Fieldf("target", "no role that the program calls has one: %s", strings.Join(roles, ", "))
 }
 
 // beatsOnly is how long a program without steps is played: three of its longest beats.

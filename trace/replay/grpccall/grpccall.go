@@ -49,7 +49,7 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	}
 	set, err := os.ReadFile(e.file)
 	if err != nil {
-		return nil, input.Errorf("--target", "descriptors: %v", err)
+		return nil, input.Fieldf("target", "descriptors: %v", err)
 	}
 	if e.known, err = record.ReadDescriptors(set); err != nil {
 		return nil, input.Errorf(e.file, "%v", err)

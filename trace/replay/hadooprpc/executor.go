@@ -34,12 +34,12 @@ type Executor struct {
 // answers for the nodes of a Resource Manager, until the context ends.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if at.Port() == "" {
-		return nil, input.Errorf("--target", "%s: which port?", at.Redacted())
+		return nil, input.Fieldf("target", "%s: which port?", at.Redacted())
 	}
 	file := at.Query().Get("descriptors")
 	set, err := os.ReadFile(file)
 	if err != nil {
-		return nil, input.Errorf("--target", "the descriptors of %s: %v", at.Host, err)
+		return nil, input.Fieldf("target", "the descriptors of %s: %v", at.Host, err)
 	}
 	schema, err := ReadSchema(set)
 	if err != nil {

@@ -37,7 +37,7 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if file := at.Query().Get("token"); file != "" {
 		token, err := os.ReadFile(file)
 		if err != nil {
-			return nil, input.Errorf("--target", "token: %v", err)
+			return nil, input.Fieldf("target", "token: %v", err)
 		}
 		e.token = strings.TrimSpace(string(token))
 	}
@@ -167,7 +167,7 @@ var verbs = map[string]string{"get": "GET", "list": "GET", "watch": "GET", "crea
 func (e *executor) Check(method string) error {
 	verb, _, _ := strings.Cut(method, " ")
 	if verbs[verb] == "" {
-		return input.Errorf("--target", "%q cannot be called by HTTP: %q is none of %s", method, verb, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+		return input.Fieldf("target", "%q cannot be called by HTTP: %q is none of %s", method, verb, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
 	}
 	return nil
 }
