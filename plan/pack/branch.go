@@ -108,18 +108,17 @@ func (t *tree) sum(r rule, x []float64) float64 {
 // dearest tries the cuts and gives the one whose cheaper half costs most, with
 // the fillings known; false says that there are none.
 func (t *tree) dearest(try []cut) (cut, bool) {
-	if len(try) == 1 {
-		return try[0], true
+	if len(try) < 2 {
+		return append(try, cut{})[0], len(try) > 0
 	}
-	var best cut
-	most := -1.0
+	best, most := try[0], -1.0 // the first, if estimates are no numbers
 	for _, c := range try[:min(len(try), branchTries)] {
 		down, up := t.estimate(c.below), t.estimate(c.above)
 		if x := min(down, up, t.cost) + 1e-3*min(max(down, up), t.cost); x > most*(1+1e-9) {
 			best, most = c, x
 		}
 	}
-	return best, len(try) > 0
+	return best, true
 }
 
 // splitFillings finds limits within which the fillings of a shape are not a
