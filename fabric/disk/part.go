@@ -12,6 +12,11 @@ func (d *Disk) Read(id GroupID, generation uint64, offset int64, buf []byte) err
 	if err := inside(offset, len(buf)); err != nil {
 		return err
 	}
+	return d.reading(id, generation, func(g *group) error { return d.readPart(g, offset, buf) })
+}
+
+// reading calls do with a group that is not changed meanwhile.
+func (d *Disk) reading(id GroupID, generation uint64, do func(*group) error) error {
 	g, err := d.pin(id)
 	if err != nil {
 		return err
@@ -22,7 +27,7 @@ func (d *Disk) Read(id GroupID, generation uint64, offset int64, buf []byte) err
 	if err := g.allows(generation); err != nil {
 		return err
 	}
-	return d.readPart(g, offset, buf)
+	return do(g)
 }
 
 func inside(offset int64, n int) error {
@@ -361,21 +366,13 @@ func (d *Disk) Salvage(id GroupID, generation uint64, slice int, buf []byte) err
 	if slice < 0 || slice >= SlicesPerGroup || len(buf) != SliceSize {
 		return fmt.Errorf("disk: salvage slice %d: %w", slice, ErrRange)
 	}
-	g, err := d.pin(id)
-	if err != nil {
-		return err
-	}
-	defer d.unpin(g)
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if err := g.allows(generation); err != nil {
-		return err
-	}
-	versions := d.index.of(id)
-	if current(g, versions, slice).state != torn {
-		return d.readSlices(g, versions, slice, buf)
-	}
-	return readFull(g.file, buf, sliceOffset(slice))
+	return d.reading(id, generation, func(g *group) error {
+		versions := d.index.of(id)
+		if current(g, versions, slice).state != torn {
+			return d.readSlices(g, versions, slice, buf)
+		}
+		return readFull(g.file, buf, sliceOffset(slice))
+	})
 }
 
 // Verify reads all of a group and gives what of it cannot be trusted.

@@ -136,20 +136,3 @@ func TestGapIsNoMoreThanClaimed(t *testing.T) {
 		}
 	}
 }
-
-// TestCutoff looks for solutions below the best, and for the best itself.
-func TestCutoff(t *testing.T) {
-	for seed := range uint64(100) {
-		p := single(seed)
-		best, err := pack.Solve(p, pack.Options{})
-		if err != nil {
-			continue
-		}
-		if got, err := pack.Solve(p, pack.Options{Cutoff: best.Cost}); err != nil || len(got.Fillings) > 0 || got.LowerBound < best.Cost-1e-6 {
-			t.Errorf("seed %d: below %v there is %v, bound %v, error %v", seed, best.Cost, got.Cost, got.LowerBound, err)
-		}
-		if got, err := pack.Solve(p, pack.Options{Cutoff: best.Cost * 1.01}); err != nil || math.Abs(got.Cost-best.Cost) > 1e-6 {
-			t.Errorf("seed %d: below 1.01 x %v there is %v, error %v", seed, best.Cost, got.Cost, err)
-		}
-	}
-}

@@ -75,7 +75,6 @@ type Option struct {
 // Options bound the work. The zero value asks for a proven optimum.
 type Options struct {
 	Gap       float64     // stop when (Cost-LowerBound)/Cost is at most this
-	Cutoff    float64     // look only for solutions that cost less; 0 is any
 	NodeLimit int         // nodes of the search tree; 0 is DefaultNodes
 	Interrupt func() bool // polled often; the best solution so far is returned once it says true
 }
@@ -84,8 +83,7 @@ type Options struct {
 const DefaultNodes = 2000
 
 // A Solution hosts every load. It is the cheapest when Optimal, and at most
-// Gap dearer than the cheapest in any case. Where nothing is cheaper than the
-// Cutoff it has no fillings, costs +Inf, and its bound is what was proven.
+// Gap dearer than the cheapest in any case.
 type Solution struct {
 	Fillings   []Filling
 	Taken      []int // option of each choice

@@ -25,16 +25,11 @@ func Solve(p Problem, o Options) (Solution, error) {
 		return Solution{}, err
 	}
 	bound := t.grow()
-	out := Solution{Cost: math.Inf(1), LowerBound: bound}
-	switch {
-	case t.best == nil && o.Cutoff == 0:
-		return out, t.stuck()
-	case t.best != nil:
-		t.balance()
-		if out, err = p.Assemble(t.contents(), t.choice(), bound); err != nil {
-			return out, err
-		}
+	if t.best == nil {
+		return Solution{}, t.stuck()
 	}
+	t.balance()
+	out, err := p.Assemble(t.contents(), t.choice(), bound)
 	out.Nodes, out.Columns = t.nodes, len(t.cols)
 	return out, err
 }
@@ -49,23 +44,19 @@ func newTree(p *Problem, o Options) (*tree, error) {
 	}
 	t := &tree{master: m, opt: o, quantum: quantum(p), cost: math.Inf(1), leftover: math.Inf(1), budget: firstBudget}
 	t.penalty = 2
-	if o.Cutoff > 0 {
-		t.cost = o.Cutoff
-	}
 	return t, t.begin()
 }
 
 // begin learns, for every type of server and load, the server full of that load
 // alone. They make a first solution, and set the price of leaving something out.
 func (t *tree) begin() error {
-	full := make([]stock, len(t.p.Loads)) // cheapest by amount
 	t.dear = make([]float64, len(t.p.Loads))
 	any := make([]bool, len(t.p.Loads))
 	for i := range any {
 		any[i] = true
 	}
 	for i, l := range t.p.Loads {
-		full[i], t.dear[i] = t.full(i, any)
+		_, t.dear[i] = t.full(i, any)
 		if math.IsInf(t.dear[i], 1) && t.stop() {
 			return ErrStopped // that it fits nowhere is not known
 		}
@@ -73,7 +64,7 @@ func (t *tree) begin() error {
 			return unfit(t.p, t.shapes, i)
 		}
 	}
-	return t.start(full)
+	return t.start()
 }
 
 // full is the cheapest way, by amount, to host load i and nothing else that is
@@ -102,7 +93,7 @@ func (t *tree) full(i int, wanted []bool) (stock, float64) {
 
 // start makes the first solution: every load by itself, each choice by the
 // option that is then the cheapest.
-func (t *tree) start(full []stock) error {
+func (t *tree) start() error {
 	var taken []int
 	for k := range t.p.Choices {
 		best, least := -1, math.Inf(1)

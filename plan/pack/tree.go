@@ -21,7 +21,7 @@ type tree struct {
 	quantum float64 // all costs are multiples of it; 0 when there is none
 	best    []stock
 	taken   []int   // options of best, counted through all choices
-	cost    float64 // of best, or the cutoff
+	cost    float64 // of best
 	open    nodes
 	nodes   int
 	seq     int
