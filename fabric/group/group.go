@@ -13,7 +13,7 @@
 // Whole groups are created or sealed: created while a writer may be changing them, which
 // is kept beside the group (see fabric/maps), and sealed when all replicas are known to be equal and synced.
 //
-// Drop and Built raise the generation. A replica answers only callers of its own generation,
+// Drop, Built and Renew raise the generation. A replica answers only callers of its own generation,
 // so one that was dropped is never read again, though its disk may come back.
 // The metadata is changed first and the replicas are raised to it afterwards: whoever
 // finds a replica of the list below the list's generation may raise it.
@@ -94,6 +94,16 @@ func (g Group) Drop(d cluster.DiskID) (Group, error) {
 		return g, fmt.Errorf("%w: %s", ErrLast, d)
 	}
 	g.Good = slices.Delete(slices.Clone(g.Good), i, i+1)
+	g.Generation++
+	return g, nil
+}
+
+// Renew raises the generation and changes nothing else: a request that is still on its way to a
+// replica is refused there from now on.
+func (g Group) Renew() (Group, error) {
+	if g.Dead {
+		return g, ErrDead
+	}
 	g.Generation++
 	return g, nil
 }

@@ -37,8 +37,10 @@ func TestLife(t *testing.T) {
 	if !slices.Equal(g.Good, []cluster.DiskID{"a", "c", "b"}) {
 		t.Errorf("replicas on %v", g.Good)
 	}
+	next, err = g.Renew()
+	step(next, err, group.Whole, 4)
 	next, err = g.Kill()
-	step(next, err, group.Dead, 3)
+	step(next, err, group.Dead, 4)
 	for name, err := range map[string]error{
 		"drop":    second(g.Drop("a")),
 		"rebuild": second(g.Rebuild("e")),
@@ -50,7 +52,7 @@ func TestLife(t *testing.T) {
 	}
 	for _, d := range []cluster.DiskID{"a", "b", "c"} {
 		next, err = g.Forget(d)
-		step(next, err, group.Dead, 3)
+		step(next, err, group.Dead, 4)
 	}
 	if len(g.Good) != 0 {
 		t.Errorf("replicas on %v", g.Good)

@@ -126,7 +126,9 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-func (w *world) note(format string, args ...any) { w.trail = append(w.trail, fmt.Sprintf(format, args...)) }
+func (w *world) note(format string, args ...any) {
+	w.trail = append(w.trail, fmt.Sprintf(format, args...))
+}
 
 func (w *world) format(b *bay) {
 	b.fs = disktest.New(1<<30, "d")

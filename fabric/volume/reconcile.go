@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
@@ -19,6 +21,9 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 	if g.rec.Dead { // nobody reads it
 		g.unsure = false
 		return nil
+	}
+	if err := g.change(ctx, group.Group.Renew); err != nil { // a write that is still on its way comes too late
+		return err
 	}
 	reached, err := g.gather(ctx)
 	if err != nil {
@@ -44,8 +49,7 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 
 // gather fences the disks of the list, waits for those that are missing, and drops the ones that stay away.
 func (g *liveGroup) gather(ctx context.Context) ([]cluster.DiskID, error) {
-	pause := newBackoff(g.space.o.Patience)
-	for {
+	for pause := newBackoff(0); ; {
 		var missing []cluster.DiskID
 		errs := g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return g.regain(ctx, d) })
 		for i, err := range errs {
@@ -57,19 +61,38 @@ func (g *liveGroup) gather(ctx context.Context) ([]cluster.DiskID, error) {
 				missing = append(missing, g.rec.Good[i])
 			}
 		}
-		if len(missing) == 0 {
+		pause.end = g.space.waitFor(g.rec.Good, missing)
+		switch {
+		case len(missing) == 0:
 			return g.rec.Good, nil
-		}
-		if pause.wait(ctx) {
-			continue
-		}
-		if len(missing) == len(errs) {
+		case pause.wait(ctx):
+		case len(missing) == len(errs):
 			return nil, fmt.Errorf("fabric: group %s: no replica can be reached: %w", g.id, errors.Join(errs...))
-		}
-		if err := g.dropLocked(ctx, missing...); err != nil {
-			return nil, err
+		default:
+			if err := g.dropLocked(ctx, missing...); err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+// waitFor says until when to wait for missing disks: patience begins when one is first found missing, not anew for each group.
+func (s *Space) waitFor(disks, missing []cluster.DiskID) (until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range disks {
+		if !slices.Contains(missing, id) {
+			delete(s.absent, id)
+			continue
+		}
+		if _, known := s.absent[id]; !known {
+			s.absent[id] = time.Now()
+		}
+		if end := s.absent[id].Add(s.o.Patience); end.After(until) {
+			until = end
+		}
+	}
+	return until
 }
 
 // regain fences a disk and brings its replica to the list's generation. A replica that is not there was never

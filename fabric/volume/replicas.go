@@ -186,6 +186,21 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 		g.unsure, g.token = true, token
 		return fmt.Errorf("fabric: write to group %s: no replica can be reached: %w", g.id, errors.Join(errs...))
 	}
+	return g.renew(ctx, rec.Generation)
+}
+
+// renew refuses what is still on its way to the replicas of a generation, before the same is tried again: it could
+// arrive after a later write.
+func (g *liveGroup) renew(ctx context.Context, generation uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.loaded || g.rec.Generation != generation {
+		return nil
+	}
+	if err := g.change(ctx, group.Group.Renew); err != nil {
+		return err
+	}
+	g.raise(ctx)
 	return nil
 }
 

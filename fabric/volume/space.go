@@ -79,8 +79,9 @@ type Space struct {
 	mu      sync.Mutex
 	groups  map[disk.GroupID]*liveGroup
 	open    map[disk.VDiskID]*Volume
-	readers map[disk.VDiskID]int       // of snapshots
-	ids     struct{ next, end uint64 } // drawn group ids
+	readers map[disk.VDiskID]int         // of snapshots
+	absent  map[cluster.DiskID]time.Time // since when a disk was found missing
+	ids     struct{ next, end uint64 }   // drawn group ids
 }
 
 // NewSpace gives a space over maps and disks.
@@ -94,7 +95,7 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
 	}
-	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}}
+	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, absent: map[cluster.DiskID]time.Time{}}
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -174,6 +174,7 @@ func (v *Volume) begin(ctx context.Context) error {
 	}
 	for _, g := range groups {
 		v.marked[g.id] = g
+		v.dirty[g.id] = g // the last writer may have answered what it had not synced
 	}
 	keep, stop := context.WithCancel(context.Background())
 	v.stop = stop
@@ -377,23 +378,13 @@ func (v *Volume) flush(ctx context.Context) error {
 	dirty := v.dirty
 	v.dirty = map[disk.GroupID]*liveGroup{}
 	v.mu.Unlock()
-	defer v.unmarkSome(ctx)
-	for len(dirty) > 0 {
-		failed := v.space.sync(ctx, dirty)
-		again := map[disk.GroupID]*liveGroup{}
-		for _, f := range failed {
-			if err := f.group.drop(ctx, f.generation, f.disk); err != nil {
-				v.mu.Lock()
-				for id, g := range dirty {
-					v.dirty[id] = g
-				}
-				v.mu.Unlock()
-				return fmt.Errorf("%w: %w", err, f.err)
-			}
-			again[f.group.id] = f.group
-		}
-		dirty = again
+	if err := v.space.sync(ctx, dirty); err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		gomaps.Copy(v.dirty, dirty)
+		return err
 	}
+	v.unmarkSome(ctx)
 	return nil
 }
 
@@ -427,8 +418,28 @@ type failure struct {
 	err        error
 }
 
-// sync syncs all disks that have replicas of the groups, and gives the replicas that could not be.
-func (s *Space) sync(ctx context.Context, groups map[disk.GroupID]*liveGroup) (failed []failure) {
+// sync makes all replicas of the groups durable. Those that cannot be are dropped.
+func (s *Space) sync(ctx context.Context, groups map[disk.GroupID]*liveGroup) error {
+	for _, g := range groups {
+		if err := g.prepare(ctx, nil); err != nil && !errors.Is(err, maps.ErrNotFound) {
+			return err
+		}
+	}
+	for len(groups) > 0 {
+		again := map[disk.GroupID]*liveGroup{}
+		for _, f := range s.trySync(ctx, groups) {
+			if err := f.group.drop(ctx, f.generation, f.disk); err != nil {
+				return fmt.Errorf("%w: %w", err, f.err)
+			}
+			again[f.group.id] = f.group
+		}
+		groups = again
+	}
+	return nil
+}
+
+// trySync syncs all disks that have replicas of the groups, and gives the replicas that could not be.
+func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup) (failed []failure) {
 	on := map[cluster.DiskID][]failure{}
 	for _, g := range groups {
 		g.mu.RLock()
@@ -597,6 +608,9 @@ func (g *liveGroup) bury(ctx context.Context) error {
 	return g.space.maps.DeleteGroup(ctx, g.id, g.version)
 }
 
+// closePatience is how long Close tries to leave everything equal and synced. What is left is for the next writer.
+const closePatience = time.Minute
+
 // Close flushes, and gives the vDisk up.
 func (v *Volume) Close() error {
 	v.gate.Lock()
@@ -611,7 +625,7 @@ func (v *Volume) Close() error {
 		v.fail(ErrClosed)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*v.space.o.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	err := v.broken.Load()
 	v.fail(ErrClosed)
