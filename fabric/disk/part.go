@@ -101,7 +101,7 @@ func (d *Disk) readRun(g *group, versions map[int]version, first int, buf []byte
 	case torn:
 		return &SliceError{g.id, first, Torn}
 	case rotten:
-		return &SliceError{g.id, first, Rotten}
+		return d.foundRotten(g, first)
 	}
 	file, offset := g.file, sliceOffset(first)
 	if from.logged {
@@ -112,10 +112,15 @@ func (d *Disk) readRun(g *group, versions map[int]version, first int, buf []byte
 	}
 	for i := range len(buf) / SliceSize {
 		if checksum(buf[i*SliceSize:][:SliceSize]) != current(g, versions, first+i).sum {
-			return &SliceError{g.id, first + i, Rotten}
+			return d.foundRotten(g, first+i)
 		}
 	}
 	return nil
+}
+
+func (d *Disk) foundRotten(g *group, slice int) error {
+	d.rotten.Add(1)
+	return &SliceError{g.id, slice, Rotten}
 }
 
 // readFull reads; what a file that was cut short lacks is zeros, which no checksum takes for data.
