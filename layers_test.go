@@ -37,8 +37,9 @@ var mayImport = map[string][]string{
 	"history":          {"cluster", "kv", "input/compressed"},
 	"history/reimages": {"cluster"},
 	"curator":          {"kv"},
-	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd"},
-	"fabric/nbd":       {},
+	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd", "fabric/conn"},
+	"fabric/nbd":       {"fabric/conn"},
+	"fabric/conn":      {},
 	"sim":              {"cluster"},
 	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},

@@ -60,3 +60,23 @@ func TestSums(t *testing.T) {
 		t.Errorf("%d rotten slices were read", got)
 	}
 }
+
+// TestUnfinished: a group that is being copied here is no replica until it is finished.
+func TestUnfinished(t *testing.T) {
+	_, d := fresh(t, 32<<20)
+	must(t, d.Create(2, 1, disk.Unfinished))
+	must(t, d.Write(2, disk.Unfinished, 1, 0, slice('a'), false))
+	buf := slice(0)
+	wants(t, d.Read(2, disk.Unfinished, 0, buf), disk.ErrUnfinished)
+	wantsType[*disk.GenerationError](t, d.Read(2, 7, 0, buf))
+	_, err := d.Sums(2, disk.Unfinished)
+	wants(t, err, disk.ErrUnfinished)
+	wants(t, d.Raise(2, 7), disk.ErrUnfinished)
+	must(t, d.Sync())
+	must(t, d.Finish(2, 7))
+	must(t, d.Read(2, 7, 0, buf))
+	if !slices.Equal(buf, slice('a')) {
+		t.Error("it is not what was written")
+	}
+	wantsType[*disk.GenerationError](t, d.Finish(2, 8))
+}
