@@ -464,3 +464,38 @@ func wrap(what string, err error) error {
 	}
 	return fmt.Errorf("fabric: %s: %w", what, plain(err))
 }
+
+// EachBlock reads the blocks of all vDisks, in no order.
+func (m *Maps) EachBlock(ctx context.Context, visit func(id disk.VDiskID, block int64, b Block) error) error {
+	for r, err := range m.blocks.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return fmt.Errorf("fabric: read blocks: %w", err)
+		}
+		b, err := decodeBlock(r.Value)
+		if err != nil || len(r.Key.Part) != 12 || len(r.Key.Row) != 2 {
+			return fmt.Errorf("fabric: block %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+		}
+		part, row := int64(binary.BigEndian.Uint32(r.Key.Part[8:])), int64(binary.BigEndian.Uint16(r.Key.Row))
+		if err := visit(disk.VDiskID(binary.BigEndian.Uint64(r.Key.Part)), part*blocksPerPart+row, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachExtent reads all extents, in no order.
+func (m *Maps) EachExtent(ctx context.Context, visit func(ExtentID, Extent) error) error {
+	for r, err := range m.extents.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return fmt.Errorf("fabric: read extents: %w", err)
+		}
+		at, err := decodeExtent(r.Value)
+		if err != nil || len(r.Key.Part) != 8 || len(r.Key.Row) != 1 {
+			return fmt.Errorf("fabric: extent %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+		}
+		if err := visit(ExtentID{disk.GroupID(binary.BigEndian.Uint64(r.Key.Part)), r.Key.Row[0]}, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
