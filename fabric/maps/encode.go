@@ -3,6 +3,8 @@ package maps
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
@@ -14,6 +16,7 @@ const (
 	blockFormat  = 1
 	extentFormat = 1
 	groupFormat  = 1
+	markFormat   = 1
 )
 
 // MaxPile is how many extents of its own a block may have.
@@ -102,6 +105,32 @@ func decodeGroup(data []byte) (group.Group, error) {
 		return group.Group{}, ErrDamaged
 	}
 	return g, nil
+}
+
+// encodeMark writes the disks in the order of their names.
+func encodeMark(opened map[cluster.DiskID]uint64) []byte {
+	out := []byte{markFormat}
+	for _, d := range slices.Sorted(maps.Keys(opened)) {
+		out = append(append(out, byte(len(d))), d...)
+		out = binary.BigEndian.AppendUint64(out, opened[d])
+	}
+	return out
+}
+
+func decodeMark(data []byte) (map[cluster.DiskID]uint64, error) {
+	if len(data) == 0 || data[0] != markFormat {
+		return nil, ErrDamaged
+	}
+	opened := map[cluster.DiskID]uint64{}
+	for data = data[1:]; len(data) > 0; {
+		n := 1 + int(data[0])
+		if len(data) < n+8 {
+			return nil, ErrDamaged
+		}
+		opened[cluster.DiskID(data[1:n])] = binary.BigEndian.Uint64(data[n:])
+		data = data[n+8:]
+	}
+	return opened, nil
 }
 
 func flag(set bool) byte {

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"time"
 
+	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/kv"
@@ -388,15 +389,17 @@ func (m *Maps) DeleteGroup(ctx context.Context, id disk.GroupID, old kv.Version)
 	return wrap(fmt.Sprintf("delete group %s", id), m.writer.Delete(ctx, m.groups, numbered(uint64(id)), old))
 }
 
-// Mark says that the vDisk's writer may be changing the groups from now on.
-func (m *Maps) Mark(ctx context.Context, v disk.VDiskID, ids ...disk.GroupID) error {
-	for _, id := range ids {
-		_, err := m.writer.Set(ctx, m.marks, markKey(v, id), kv.Version{}, nil)
-		if err != nil && !errors.Is(err, kv.ErrConflict) { // it is there already
-			return fmt.Errorf("fabric: mark group %s: %w", id, err)
-		}
-	}
-	return nil
+// A Mark says that the writer of a vDisk may be changing a group, and how often the disks of
+// its replicas had been opened by then (disk.Identity.Opened): one that was opened since may lack writes that the others have.
+type Mark struct {
+	Group  disk.GroupID
+	Opened map[cluster.DiskID]uint64
+}
+
+// SetMark writes a mark, in place of the one that is there.
+func (m *Maps) SetMark(ctx context.Context, v disk.VDiskID, mark Mark) error {
+	_, err := m.writer.Update(ctx, m.marks, markKey(v, mark.Group), func(kv.Record) ([]byte, error) { return encodeMark(mark.Opened), nil })
+	return wrap(fmt.Sprintf("mark group %s", mark.Group), err)
 }
 
 // Unmark says that all replicas of a group are equal and synced.
@@ -411,25 +414,33 @@ func (m *Maps) Unmark(ctx context.Context, v disk.VDiskID, id disk.GroupID) erro
 	return wrap(fmt.Sprintf("unmark group %s", id), err)
 }
 
-// IsMarked says whether a group of a vDisk is marked.
-func (m *Maps) IsMarked(ctx context.Context, v disk.VDiskID, id disk.GroupID) (bool, error) {
-	_, err := m.marks.Get(ctx, markKey(v, id))
+// Marked gives the mark of a group, and whether it has one.
+func (m *Maps) Marked(ctx context.Context, v disk.VDiskID, id disk.GroupID) (Mark, bool, error) {
+	r, err := m.marks.Get(ctx, markKey(v, id))
 	if errors.Is(err, kv.ErrNotFound) {
-		return false, nil
+		return Mark{}, false, nil
 	}
-	return err == nil, wrap(fmt.Sprintf("look up the mark of group %s", id), err)
+	if err != nil {
+		return Mark{}, false, wrap(fmt.Sprintf("read the mark of group %s", id), err)
+	}
+	opened, err := decodeMark(r.Value)
+	return Mark{id, opened}, true, err
 }
 
-// Marked lists the marked groups of a vDisk.
-func (m *Maps) Marked(ctx context.Context, v disk.VDiskID) ([]disk.GroupID, error) {
-	var ids []disk.GroupID
+// Marks lists the marks of a vDisk.
+func (m *Maps) Marks(ctx context.Context, v disk.VDiskID) ([]Mark, error) {
+	var all []Mark
 	for r, err := range m.marks.Scan(ctx, kv.Range{Part: numbered(uint64(v)).Part}) {
 		if err != nil || len(r.Key.Row) != 8 {
 			return nil, fmt.Errorf("fabric: marks of vDisk %d: %w", v, errors.Join(err, ErrDamaged))
 		}
-		ids = append(ids, disk.GroupID(binary.BigEndian.Uint64(r.Key.Row)))
+		opened, err := decodeMark(r.Value)
+		if err != nil {
+			return nil, fmt.Errorf("fabric: marks of vDisk %d: %w", v, err)
+		}
+		all = append(all, Mark{disk.GroupID(binary.BigEndian.Uint64(r.Key.Row)), opened})
 	}
-	return ids, nil
+	return all, nil
 }
 
 func markKey(v disk.VDiskID, id disk.GroupID) kv.Key {

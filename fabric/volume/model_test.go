@@ -635,9 +635,6 @@ func (w *world) harm() error {
 		cut := w.rng.IntN(2) == 0
 		w.note("%s is opened again, power cut %t", b.id, cut)
 		w.reopen(b, cut)
-		if cut {
-			w.forgotten()
-		}
 		return w.unlessDead(w.space.Reopened(context.Background(), b.id))
 	case 4:
 		old := b.id
@@ -652,17 +649,6 @@ func (w *world) harm() error {
 		return w.unlessDead(w.lost(old))
 	}
 	return nil
-}
-
-// forgotten: of vDisks whose writer is gone, what was not flushed may be as on the disk that lost power.
-func (w *world) forgotten() {
-	for _, c := range w.disks {
-		for i := range c.sectors {
-			if s := &c.sectors[i]; c.volume == nil {
-				s.may = slices.Clone(s.since)
-			}
-		}
-	}
 }
 
 // heal brings all disks back and rebuilds what is missing.
@@ -727,7 +713,7 @@ func (w *world) settled() error {
 		if err != nil {
 			return err
 		}
-		if marks, err := w.maps.Marked(ctx, g.VDisk); err != nil || slices.Contains(marks, g.ID) || g.Dead {
+		if _, marked, err := w.maps.Marked(ctx, g.VDisk, g.ID); err != nil || marked || g.Dead {
 			continue // left by a front that died while it made or removed the group
 		}
 		if err := w.equal(g); err != nil {
@@ -764,6 +750,7 @@ type plug struct {
 	fuse *fuse
 }
 
+func (p plug) Identity(context.Context) (disk.Identity, error) { return p.d.Identity(), p.fuse.burn() }
 func (p plug) Read(_ context.Context, id disk.GroupID, generation uint64, offset int64, buf []byte) error {
 	return cmpOr(p.fuse.burn(), func() error { return p.d.Read(id, generation, offset, buf) })
 }

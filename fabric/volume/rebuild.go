@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	gomaps "maps"
+	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -49,6 +51,9 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	g.raise(ctx) // who changed the list may have died before it did
 	next := group.Group.Built
 	failed := g.copyTo(ctx, chosen[0], token)
+	if failed == nil && g.marked {
+		failed = s.remark(ctx, g, chosen[0])
+	}
 	if failed != nil {
 		next = group.Group.GiveUp
 	}
@@ -59,6 +64,17 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], failed)
 	}
 	g.raise(ctx)
+	return nil
+}
+
+// remark adds a disk to the mark of a group.
+func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) error {
+	opened := gomaps.Clone(g.opened)
+	gomaps.Copy(opened, g.identify(ctx, []cluster.DiskID{more}))
+	if err := s.maps.SetMark(ctx, g.rec.VDisk, maps.Mark{Group: g.id, Opened: opened}); err != nil {
+		return err
+	}
+	g.opened = opened
 	return nil
 }
 
@@ -73,11 +89,11 @@ func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 	if g.marked {
 		return nil // by a volume of this process
 	}
-	marked, err := g.space.maps.IsMarked(ctx, g.rec.VDisk, g.id)
+	mark, marked, err := g.space.maps.Marked(ctx, g.rec.VDisk, g.id)
 	if err != nil || !marked {
 		return err
 	}
-	g.unsure, g.token = true, token
+	g.unsure, g.token, g.opened = true, token, mark.Opened
 	if err := g.reconcile(ctx); err != nil {
 		return err
 	}
@@ -177,24 +193,24 @@ func (g *liveGroup) readAny(ctx context.Context, offset int64, buf []byte) error
 }
 
 // Reopened says that a disk was opened again and may lack what was not synced. It is called
-// before the pool gives that disk out: its replicas with unsynced writes are dropped.
+// before the pool gives that disk out: its replicas with unsynced writes are dropped, and the other groups that have one there are
+// marked anew before they are written.
 func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
 	s.mu.Lock()
-	var volumes []*Volume
-	for _, v := range s.open {
-		volumes = append(volumes, v)
-	}
+	volumes := slices.Collect(gomaps.Values(s.open))
 	s.mu.Unlock()
 	var errs []error
 	for _, v := range volumes {
 		v.mu.Lock()
-		var dirty []*liveGroup
-		for _, g := range v.dirty {
-			dirty = append(dirty, g)
-		}
+		marked, dirty := gomaps.Clone(v.marked), gomaps.Clone(v.dirty)
 		v.mu.Unlock()
 		for _, g := range dirty {
 			errs = append(errs, g.dropUnlessLast(ctx, id))
+		}
+		for _, g := range marked {
+			g.mu.Lock()
+			g.marked = g.marked && !slices.Contains(g.rec.Good, id)
+			g.mu.Unlock()
 		}
 	}
 	return errors.Join(errs...)

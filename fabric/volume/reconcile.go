@@ -15,8 +15,8 @@ import (
 
 // reconcile makes the replicas of a marked group equal after a crash. The group is locked.
 //
-// Where replicas differ, a write was under way or was answered and lost with the power before a
-// flush: either version may stand, and one must.
+// Where replicas differ, a write was under way, or was answered and then lost by a disk whose machine lost its power. Of
+// a write that was answered, a disk that was not opened again since has the newest version; between others either may stand, and one must.
 func (g *liveGroup) reconcile(ctx context.Context) error {
 	if g.rec.Dead { // nobody reads it
 		g.unsure = false
@@ -33,8 +33,14 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	same := make([]bool, len(reached)) // not opened again since the group was marked
+	now := g.identify(ctx, reached)
+	for i, id := range reached {
+		was, known := g.opened[id]
+		same[i] = known && now[id] == was
+	}
 	for slice := range disk.SlicesPerGroup {
-		if err := g.level(ctx, reached, sums, slice); err != nil {
+		if err := g.level(ctx, reached, same, sums, slice); err != nil {
 			return fmt.Errorf("fabric: compare replicas of group %s: slice %d: %w", g.id, slice, err)
 		}
 	}
@@ -124,10 +130,10 @@ func (g *liveGroup) compare(ctx context.Context, disks []cluster.DiskID) ([][]di
 }
 
 // level copies a slice from the replica that has the best version to those that differ.
-func (g *liveGroup) level(ctx context.Context, disks []cluster.DiskID, sums [][]disk.Sum, slice int) error {
+func (g *liveGroup) level(ctx context.Context, disks []cluster.DiskID, same []bool, sums [][]disk.Sum, slice int) error {
 	best := 0
 	for i := range disks {
-		if trust(sums[i][slice]) > trust(sums[best][slice]) {
+		if trust(sums[i][slice], same[i]) > trust(sums[best][slice], same[best]) {
 			best = i
 		}
 	}
@@ -145,7 +151,7 @@ func (g *liveGroup) level(ctx context.Context, disks []cluster.DiskID, sums [][]
 			err := g.fetch(ctx, disks[best], model, slice, buf)
 			if bad := (*disk.SliceError)(nil); errors.As(err, &bad) { // it has rotted since
 				sums[best][slice].Condition = disk.Rotten
-				return g.level(ctx, disks, sums, slice)
+				return g.level(ctx, disks, same, sums, slice)
 			}
 			if err != nil {
 				return err
@@ -161,10 +167,13 @@ func (g *liveGroup) level(ctx context.Context, disks []cluster.DiskID, sums [][]
 	return nil
 }
 
-// trust orders versions of a slice. One that was never written comes behind a torn one: only an overwrite
-// can be torn, so the slice was written.
-func trust(s disk.Sum) int {
+// trust orders versions of a slice. A disk that was not opened again has lost nothing that was answered. A slice that was never written
+// comes last of those that can be read: that another replica has it written is a write that was not answered, which may stand,
+// while a slice once written cannot become one that never was. Only an overwrite can be torn, so a torn slice was written.
+func trust(s disk.Sum, same bool) int {
 	switch {
+	case s.Written && s.Condition == 0 && same:
+		return 4
 	case s.Condition == disk.Rotten:
 		return 0
 	case !s.Written:
@@ -187,23 +196,23 @@ func (g *liveGroup) fetch(ctx context.Context, id cluster.DiskID, sum disk.Sum, 
 
 // recover finds the marked groups of a vDisk. Their replicas are compared when they are first used, or by whoever unmarks them.
 func (s *Space) recover(ctx context.Context, v disk.VDiskID, token uint64) ([]*liveGroup, error) {
-	ids, err := s.maps.Marked(ctx, v)
+	marks, err := s.maps.Marks(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	var marked []*liveGroup
-	for _, id := range ids {
-		g := s.pin(id)
+	for _, mark := range marks {
+		g := s.pin(mark.Group)
 		g.mu.Lock()
 		err := g.load(ctx)
-		g.unsure, g.token, g.marked = err == nil, token, err == nil
+		g.unsure, g.token, g.opened = err == nil, token, mark.Opened
 		if err == nil && g.rec.Building != "" {
 			err = g.change(ctx, group.Group.GiveUp)
 		}
 		g.mu.Unlock()
 		if errors.Is(err, maps.ErrNotFound) { // a crash came before its record
 			s.unpin(g)
-			err = s.maps.Unmark(ctx, v, id)
+			err = s.maps.Unmark(ctx, v, mark.Group)
 		} else {
 			marked = append(marked, g)
 		}

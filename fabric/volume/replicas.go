@@ -28,7 +28,8 @@ type liveGroup struct {
 	// unsure: replicas may differ, so none may be read before reconcile. token is the writer's who is to do that.
 	unsure bool
 	token  uint64
-	marked bool // in the maps, so it may be written
+	marked bool                      // in the maps, so it may be written
+	opened map[cluster.DiskID]uint64 // as the mark says
 
 	written sync.Mutex
 	mask    *disk.Mask // slices that were ever written; nil if not known
@@ -57,13 +58,13 @@ func (g *liveGroup) prepare(ctx context.Context, writer *Volume) error {
 			return err
 		}
 	}
-	if writer != nil && !g.marked {
-		if err := writer.mark(ctx, g); err != nil {
+	if g.unsure {
+		if err := g.reconcile(ctx); err != nil { // by what the mark says that is there
 			return err
 		}
 	}
-	if g.unsure {
-		return g.reconcile(ctx)
+	if writer != nil && !g.marked {
+		return writer.mark(ctx, g, g.rec.Good)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 // A Disk is one disk of the fabric, in this process or at a data server. Its methods do what
 // those of disk.Disk do. One that cannot be reached returns an error by the end of ctx.
 type Disk interface {
+	Identity(ctx context.Context) (disk.Identity, error)
 	Read(ctx context.Context, id disk.GroupID, generation uint64, offset int64, buf []byte) error
 	Write(ctx context.Context, id disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) error
 	Written(ctx context.Context, id disk.GroupID, generation uint64) (disk.Mask, error)
@@ -30,8 +31,8 @@ type Disk interface {
 
 // A Pool is the disks that there are.
 type Pool interface {
-	// Disk gives a disk, or says why it cannot be had now. A disk that was opened again
-	// may lack what it had not synced: it is another Disk, and Lost is called before it is given.
+	// Disk gives a disk, or says why it cannot be had now. One that was opened again may lack what it had
+	// not synced: what was given for it before fails from then on, and Space.Reopened is called before it is given anew.
 	Disk(id cluster.DiskID) (Disk, error)
 	// Place chooses disks for n replicas of a group beside those it has. It gives fewer where there are not enough.
 	Place(have []cluster.DiskID, n int) []cluster.DiskID

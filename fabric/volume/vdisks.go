@@ -130,12 +130,12 @@ func (s *Space) reap(ctx context.Context, v maps.VDisk) error {
 	if err := s.empty(ctx, v.ID, 0, blocksOf(max(v.Size, v.Most))); err != nil {
 		return err
 	}
-	marked, err := s.maps.Marked(ctx, v.ID)
+	marks, err := s.maps.Marks(ctx, v.ID)
 	if err != nil {
 		return err
 	}
-	for _, id := range marked {
-		if err := s.abandon(ctx, v.ID, id); err != nil {
+	for _, mark := range marks {
+		if err := s.abandon(ctx, v.ID, mark.Group); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,7 @@ func (v *Volume) link(ctx context.Context, vdisk maps.VDisk) error {
 
 // recoverParent compares the replicas of a snapshot's groups that its writer had under way when it crashed.
 func (s *Space) recoverParent(ctx context.Context, id disk.VDiskID) error {
-	marks, err := s.maps.Marked(ctx, id)
+	marks, err := s.maps.Marks(ctx, id)
 	if err != nil || len(marks) == 0 {
 		return err
 	}
@@ -322,15 +322,34 @@ func (v *Volume) pieces(ctx context.Context, offset, length int64, write bool, d
 }
 
 // mark says in the maps that a group is about to be written. The group is locked.
-func (v *Volume) mark(ctx context.Context, g *liveGroup) error {
-	if err := v.space.maps.Mark(ctx, v.id, g.id); err != nil {
+func (v *Volume) mark(ctx context.Context, g *liveGroup, on []cluster.DiskID) error {
+	opened := g.identify(ctx, on)
+	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Opened: opened}); err != nil {
 		return err
 	}
-	g.marked = true
+	g.marked, g.opened = true, opened
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.marked[g.id] = v.space.pin(g.id)
+	if _, known := v.marked[g.id]; !known {
+		v.marked[g.id] = v.space.pin(g.id)
+	}
 	return nil
+}
+
+// identify asks disks when they were opened. One that cannot be reached now is not in the answer.
+func (g *liveGroup) identify(ctx context.Context, disks []cluster.DiskID) map[cluster.DiskID]uint64 {
+	opened := map[cluster.DiskID]uint64{}
+	var mu sync.Mutex
+	g.each(ctx, disks, func(ctx context.Context, d Disk) error {
+		id, err := d.Identity(ctx)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			opened[cluster.DiskID(id.Disk)] = id.Opened
+		}
+		return err
+	})
+	return opened
 }
 
 // unmark makes the replicas of a group equal and takes its mark away, unless it was written since it was last synced.
@@ -507,11 +526,14 @@ func (v *Volume) newGroup(ctx context.Context) (disk.GroupID, error) {
 	defer v.space.unpin(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := v.mark(ctx, g); err != nil {
+	if err := v.mark(ctx, g, nil); err != nil {
 		return 0, err
 	}
 	on, err := v.space.createReplicas(ctx, g, v.id, vdisk.Replicas)
 	if err != nil {
+		return 0, err
+	}
+	if err := v.mark(ctx, g, on); err != nil {
 		return 0, err
 	}
 	g.rec = group.New(v.id, vdisk.Replicas, on)
