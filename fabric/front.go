@@ -79,8 +79,9 @@ func (f *Front) Join(s cluster.Server) {
 func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 	id := d.Identity()
 	use := d.Usage()
-	f.pool.add(on, cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: cluster.Tier(id.Tier), Quota: cluster.Bytes(id.Quota),
-		Free: cluster.Bytes(id.Quota - use.Used)}, dataserver.Local(d))
+	tier := cluster.Tier(id.Tier)
+	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
+		pooled{dataserver.Local(d), on, tier, d})
 }
 
 // note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
