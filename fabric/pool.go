@@ -88,7 +88,7 @@ func (p *pool) Disk(id cluster.DiskID) (volume.Disk, error) {
 	defer p.mu.Unlock()
 	d, ok := p.disks[id]
 	if !ok {
-		return nil, fmt.Errorf("disk %s cannot be reached", id)
+		return nil, fmt.Errorf("disk %s: %w", id, errAway)
 	}
 	return d.Disk, nil
 }
@@ -126,4 +126,11 @@ func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 		}
 	}
 	return nil
+}
+
+// busy reports whether the owner of a server needs it.
+func (p *pool) busy(s placement.ServerIndex) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fleets[tiers[0]].Busy(s)
 }
