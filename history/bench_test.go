@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -77,7 +78,7 @@ func (f *feed) Read(p []byte) (int, error) {
 
 func importAll(tb testing.TB, store kv.Store, r io.Reader) *Store {
 	ctx := context.Background()
-	s, err := Open(ctx, store)
+	s, err := Open(ctx, store, time.Now)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -218,4 +219,79 @@ func BenchmarkReadSamples(b *testing.B) {
 		}
 		b.ReportMetric(1e6*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 	})
+}
+
+// BenchmarkLastWindow gives the window to learn from, as 'gleaner classify' asks
+// for it: it chooses the window and reads it. The month runs with GLEANER_LONG=1.
+func BenchmarkLastWindow(b *testing.B) {
+	for _, size := range []struct {
+		name            string
+		servers, rounds int
+		long            bool
+	}{
+		{"500servers-2days", 500, 1440, false},
+		{"5000servers-30days", 5000, 21_600, true},
+	} {
+		b.Run(size.name, func(b *testing.B) {
+			if size.long && os.Getenv("GLEANER_LONG") == "" {
+				b.Skip("set GLEANER_LONG=1 for the long benchmarks")
+			}
+			store := openStore(b, "pebble", filepath.Join(b.TempDir(), "data"))
+			defer store.Close()
+			s := importAll(b, store, newFeed(size.servers, size.rounds))
+			read := countReads(s)
+			for b.Loop() {
+				if n := chosen(b, s); n != size.servers {
+					b.Fatalf("%d tenants", n)
+				}
+			}
+			b.ReportMetric(float64(read.bytes)/float64(b.N)/1e6, "MB-read")
+			b.ReportMetric(float64(read.records)/float64(b.N), "records-read")
+		})
+	}
+}
+
+func chosen(b *testing.B, s *Store) int {
+	ctx := b.Context()
+	w, _, err := s.LastWindow(ctx, Choice{Length: Month})
+	check(b, err)
+	n := 0
+	sum := 0.0
+	for series, err := range s.Tenants(ctx, w) {
+		check(b, err)
+		n++
+		for i, v := range series.CPU {
+			sum += float64(v) * float64(i+n)
+		}
+	}
+	b.Logf("window %v %d sum %v", w.From, w.Len, sum)
+	return n
+}
+
+// reads counts what scans yield.
+type reads struct{ bytes, records int64 }
+
+type countedTable struct {
+	kv.LooseTable
+	reads *reads
+}
+
+func countReads(s *Store) *reads {
+	r := new(reads)
+	for _, table := range []*kv.LooseTable{&s.samples, &s.headers, &s.servers} {
+		*table = countedTable{*table, r}
+	}
+	return r
+}
+
+func (t countedTable) Scan(ctx context.Context, in kv.Range) iter.Seq2[kv.Record, error] {
+	return func(yield func(kv.Record, error) bool) {
+		for r, err := range t.LooseTable.Scan(ctx, in) {
+			t.reads.bytes += int64(len(r.Key.Part) + len(r.Key.Row) + len(r.Value))
+			t.reads.records++
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }

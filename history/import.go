@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +21,9 @@ const (
 	// maxPieces is how many pieces a day may lie in while samples are appended to
 	// it: each join writes the whole day again, and each read puts them together.
 	maxPieces = 32
+	// lookEvery is how many samples are added between two looks at the clock,
+	// which takes as long as a fifth of adding one.
+	lookEvery = 256
 )
 
 // An Import adds samples, servers and reimages to a store, all or nothing:
@@ -31,6 +33,9 @@ const (
 type Import struct {
 	store    *Store
 	id       uint32
+	lease    kv.Lease
+	ended    bool   // committed or given up
+	added    uint32 // samples, to look at the clock now and then
 	nth      uint32 // of the next chunk
 	buffers  map[cluster.ServerID]*buffer
 	last     *buffer // of the sample added last
@@ -57,32 +62,39 @@ type buffer struct {
 	revisited   bool // a day was written twice
 }
 
-// Begin starts an import. Imports that a crash left under way are given up, and
-// what they wrote is removed.
+// Begin starts an import. Imports whose lease ran out, as a crash leaves them,
+// are given up, and what they wrote is removed.
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	im := &Import{store: s, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}
-	var lost []uint32
-	err := s.books.change(ctx, func(l *ledger) error {
-		lost = lost[:0]
-		for _, id := range slices.Clone(l.Open) {
-			if !s.mine[id] {
-				l.giveUp(id)
-				lost = append(lost, id)
-			}
-		}
-		im.id = l.begin()
-		return nil
-	})
+	if err := s.giveUpLost(ctx); err != nil {
+		return nil, err
+	}
+	id, lease, err := s.books.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sweep(ctx, lost); err != nil {
-		return nil, err
+	return &Import{store: s, id: id, lease: lease, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}, nil
+}
+
+// giveUpLost gives up the imports that have stalled for too long. The ledger
+// comes first: until it says so, such an import may still commit.
+func (s *Store) giveUpLost(ctx context.Context) error {
+	lost, taken, err := s.books.takeLost(ctx)
+	if err != nil || len(lost) == 0 {
+		return err
 	}
-	s.mine[im.id] = true
-	return im, nil
+	dead, err := s.books.giveUp(ctx, lost...)
+	if err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, dead); err != nil {
+		return err
+	}
+	for _, lease := range taken {
+		if err := s.books.release(ctx, lease); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Import runs an import of all that do adds: it commits when do returns nil, and
@@ -127,6 +139,11 @@ func (im *Import) AddReimages(all []cluster.Reimage) { im.reimages = append(im.r
 func (im *Import) Add(ctx context.Context, s Sample) error {
 	if err := s.check(); err != nil {
 		return err
+	}
+	if im.added++; im.added%lookEvery == 0 {
+		if err := im.store.books.renew(ctx, &im.lease); err != nil {
+			return err
+		}
 	}
 	b := im.buffer(s.Server)
 	if s.Tenant != "" {
@@ -222,7 +239,10 @@ func (b *buffer) wrote(day int64) {
 }
 
 func (im *Import) put(ctx context.Context) error {
-	if err := put(ctx, im.store.samples, "samples", im.batch); err != nil {
+	if err := im.store.books.renew(ctx, &im.lease); err != nil {
+		return err
+	}
+	if err := im.store.putChunks(ctx, im.batch); err != nil {
 		return err
 	}
 	clear(im.batch)
@@ -230,10 +250,9 @@ func (im *Import) put(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes the samples seen, all at once, and everything durable. Servers
-// and reimages are written just before. After an error Abort is still due; if
-// the import was in already and only its tidying up failed, Abort does nothing and
-// the error says so.
+// Commit makes all of the import visible at once, and durable. After an error
+// Abort is still due. If the import is in and only the tidying up failed, the
+// error says so and Abort does nothing.
 func (im *Import) Commit(ctx context.Context) error {
 	if err := im.flush(ctx); err != nil {
 		return err
@@ -242,17 +261,25 @@ func (im *Import) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := im.store.putReimages(ctx, im.reimages); err != nil {
+	if err := im.store.putReimages(ctx, im.id, im.reimages); err != nil {
 		return err
 	}
 	if err := im.store.books.commit(ctx, im.id); err != nil {
 		return err
 	}
-	im.forget()
-	if err := im.compact(ctx, known); err != nil {
-		return fmt.Errorf("history: the import is in, but joining its chunks with older ones failed: %w", err)
+	im.ended = true
+	if err := im.tidy(ctx, known); err != nil {
+		return fmt.Errorf("history: the import is in, but tidying up after it failed: %w", err)
 	}
 	return nil
+}
+
+// tidy does what a committed import can do without.
+func (im *Import) tidy(ctx context.Context, known map[cluster.ServerID]Server) error {
+	if err := im.store.books.release(ctx, im.lease); err != nil {
+		return err
+	}
+	return im.compact(ctx, known)
 }
 
 // describe writes what is new about servers and gives those known before.
@@ -265,25 +292,26 @@ func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, er
 	for _, s := range all {
 		known[s.ID] = s
 	}
-	now := maps.Clone(known)
+	news := map[cluster.ServerID]Server{}
 	for id, b := range im.buffers {
-		s := now[id]
-		s.ID, s.Owner = id, cmp.Or(b.owner, s.Owner)
-		now[id] = s
+		news[id] = Server{Owner: b.owner}
 	}
-	for _, news := range im.listed {
-		s := now[news.ID]
-		s.ID = news.ID
-		s.update(news)
-		now[news.ID] = s
+	for _, listed := range im.listed {
+		s := news[listed.ID]
+		s.update(Server{Server: listed})
+		news[listed.ID] = s
 	}
 	var changed []Server
-	for _, id := range slices.Sorted(maps.Keys(now)) {
-		if now[id] != known[id] {
-			changed = append(changed, now[id])
+	for _, id := range slices.Sorted(maps.Keys(news)) {
+		said := news[id]
+		said.ID = id
+		now := known[id]
+		now.ID = id
+		if now.update(said); now != known[id] {
+			changed = append(changed, said)
 		}
 	}
-	return known, im.store.putServers(ctx, changed)
+	return known, im.store.putServers(ctx, im.id, changed)
 }
 
 // compact joins the chunks of a day into one where this import may have left several.
@@ -293,7 +321,7 @@ func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server
 		if _, old := known[server]; !old && !b.revisited {
 			continue
 		}
-		if err := im.store.rewrite(ctx, server, max(b.first-im.before, 0), b.last, 0, im.pieces); err != nil {
+		if err := im.store.join(ctx, server, max(b.first-im.before, 0), b.last, im.pieces); err != nil {
 			return err
 		}
 	}
@@ -302,27 +330,16 @@ func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server
 
 // Abort gives the import up and removes what it wrote. After Commit it does nothing.
 func (im *Import) Abort(ctx context.Context) error {
-	if im.store == nil || !im.store.owns(im.id) {
+	if im.ended {
 		return nil
 	}
-	im.forget()
-	if err := im.store.books.change(ctx, func(l *ledger) error { l.giveUp(im.id); return nil }); err != nil {
+	im.ended = true
+	dead, err := im.store.books.giveUp(ctx, im.id)
+	if err != nil {
 		return err
 	}
-	if im.nth == 0 {
-		return nil
+	if err := im.store.sweep(ctx, dead); err != nil {
+		return err
 	}
-	return im.store.sweep(ctx, []uint32{im.id})
-}
-
-func (s *Store) owns(id uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mine[id]
-}
-
-func (im *Import) forget() {
-	im.store.mu.Lock()
-	defer im.store.mu.Unlock()
-	delete(im.store.mine, im.id)
+	return im.store.books.release(ctx, im.lease)
 }

@@ -153,7 +153,8 @@ func (s Server) Tenant() cluster.TenantID {
 }
 
 // update takes over all that news says.
-func (s *Server) update(news cluster.Server) {
+func (s *Server) update(news Server) {
+	s.Owner = cmp.Or(news.Owner, s.Owner)
 	s.Environment = cmp.Or(news.Environment, s.Environment)
 	s.Function = cmp.Or(news.Function, s.Function)
 	s.Rack = cmp.Or(news.Rack, s.Rack)

@@ -8,63 +8,96 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"gleaner/kv"
 )
 
-// A ledger says which imports count. Every chunk carries the number of the
-// import that wrote it; an import becomes visible, whole, when its number
-// leaves open.
+// A ledger says which imports count. Every row that an import writes carries its
+// number; all of them become visible at once when the number leaves open.
 type ledger struct {
-	Next uint32   `json:"next"`           // number of the next import
-	Open []uint32 `json:"open,omitempty"` // under way
-	Dead []uint32 `json:"dead,omitempty"` // given up; whatever they left is passed over for ever
+	Next    uint32            `json:"next"`              // number of the next import
+	Open    []uint32          `json:"open,omitempty"`    // under way
+	Leases  map[uint32]string `json:"leases,omitempty"`  // name of the lease of each import under way
+	Dead    []uint32          `json:"dead,omitempty"`    // given up; their rows never count
+	Indexed bool              `json:"indexed,omitempty"` // every chunk has its header in the index
 }
 
 func (l *ledger) counts(id uint32) bool {
 	return id < l.Next && !slices.Contains(l.Open, id) && !slices.Contains(l.Dead, id)
 }
 
-// errGivenUp is returned by commit for an import that somebody else took for dead.
-var errGivenUp = errors.New("this import was given up by another process")
+// errGivenUp is returned to an import that another process has given up.
+var errGivenUp = errors.New("history: this import was given up by another process, for it had stalled")
 
-func (l *ledger) begin() uint32 {
+func (l *ledger) begin(lease string) uint32 {
 	id := l.Next
 	l.Next++
 	l.Open = append(l.Open, id)
+	if l.Leases == nil {
+		l.Leases = map[uint32]string{}
+	}
+	l.Leases[id] = lease
 	return id
 }
 
 func (l *ledger) commit(id uint32) error {
-	at := slices.Index(l.Open, id)
-	if at < 0 {
+	if !l.close(id) {
 		return errGivenUp
 	}
-	l.Open = slices.Delete(l.Open, at, at+1)
 	return nil
 }
 
 func (l *ledger) giveUp(id uint32) {
-	if at := slices.Index(l.Open, id); at >= 0 {
-		l.Open = slices.Delete(l.Open, at, at+1)
+	if l.close(id) {
 		l.Dead = append(l.Dead, id)
 	}
 }
 
-// books keeps the ledger in its one record.
+// close takes an import off the list of those under way, and reports whether it was on it.
+func (l *ledger) close(id uint32) bool {
+	at := slices.Index(l.Open, id)
+	if at < 0 {
+		return false
+	}
+	l.Open = slices.Delete(l.Open, at, at+1)
+	delete(l.Leases, id)
+	return true
+}
+
+// importLease is how long an import may stall before another process may give
+// it up. Nobody waits for that: it only delays when the rows of a crashed import
+// are deleted. So it is long, also beside the difference of two clocks.
+const importLease = time.Hour
+
+// books keeps the ledger in its one record, and the leases of the imports under way.
 type books struct {
 	table  kv.Table
 	writer *kv.Writer
+	leases kv.Leases
+	now    func() time.Time
+	name   string // no other process has it
+	begun  atomic.Uint64
 }
 
 var ledgerKey = kv.Key{Part: []byte("imports"), Row: []byte("ledger")}
 
-func openBooks(table kv.Table) (*books, error) {
+func openBooks(ctx context.Context, store kv.Store, now func() time.Time) (*books, error) {
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return &books{table, kv.NewWriter(binary.BigEndian.Uint64(id[:]))}, nil
+	imports, err := store.Table(ctx, "history_imports")
+	if err != nil {
+		return nil, fmt.Errorf("history: open: %w", err)
+	}
+	leases, err := store.Table(ctx, "history_leases")
+	if err != nil {
+		return nil, fmt.Errorf("history: open: %w", err)
+	}
+	writer := kv.NewWriter(binary.BigEndian.Uint64(id[:]))
+	return &books{table: imports, writer: writer, leases: kv.Leases{Table: leases, Writer: writer}, now: now, name: fmt.Sprintf("%x", id)}, nil
 }
 
 func (b *books) read(ctx context.Context) (*ledger, error) {
@@ -86,7 +119,7 @@ func parseLedger(value []byte) (*ledger, error) {
 	return l, nil
 }
 
-// change edits the ledger, again whenever somebody else was faster.
+// change edits the ledger, and does so again if another write came between.
 func (b *books) change(ctx context.Context, edit func(*ledger) error) error {
 	_, err := b.writer.Update(ctx, b.table, ledgerKey, func(now kv.Record) ([]byte, error) {
 		l, err := parseLedger(now.Value)
@@ -104,8 +137,47 @@ func (b *books) change(ctx context.Context, edit func(*ledger) error) error {
 	return nil
 }
 
-// commit makes an import count. Where the store cannot tell whether it was
-// written, the ledger itself does.
+// begin lists a new import, after it has a lease: one without is taken for lost.
+func (b *books) begin(ctx context.Context) (id uint32, lease kv.Lease, err error) {
+	name := b.leaseName()
+	lease, err = b.leases.Acquire(ctx, name, name, b.now(), importLease)
+	if err != nil {
+		return 0, lease, fmt.Errorf("history: acquire a lease for an import: %w", err)
+	}
+	err = b.change(ctx, func(l *ledger) error { id = l.begin(name); return nil })
+	return id, lease, err
+}
+
+// leaseName gives a name that no lease has had.
+func (b *books) leaseName() string { return fmt.Sprintf("%s-%d", b.name, b.begun.Add(1)) }
+
+// renew renews the lease of an import once a quarter of its time is over.
+func (b *books) renew(ctx context.Context, lease *kv.Lease) error {
+	now := b.now()
+	if now.Before(lease.Expires.Add(-importLease * 3 / 4)) {
+		return nil
+	}
+	renewed, err := b.leases.Renew(ctx, *lease, now, importLease)
+	switch {
+	case errors.Is(err, kv.ErrTaken):
+		return errGivenUp
+	case err != nil:
+		return fmt.Errorf("history: renew the lease of an import: %w", err)
+	}
+	*lease = renewed
+	return nil
+}
+
+// release removes the lease of an import that has ended, if nobody has taken it.
+func (b *books) release(ctx context.Context, lease kv.Lease) error {
+	if err := b.leases.Remove(ctx, lease); err != nil && !errors.Is(err, kv.ErrTaken) {
+		return fmt.Errorf("history: remove the lease of an import: %w", err)
+	}
+	return nil
+}
+
+// commit makes an import count. If the store cannot tell whether that was
+// written, the ledger tells.
 func (b *books) commit(ctx context.Context, id uint32) error {
 	err := b.change(ctx, func(l *ledger) error { return l.commit(id) })
 	if errors.Is(err, kv.ErrUnknown) {
@@ -114,4 +186,41 @@ func (b *books) commit(ctx context.Context, id uint32) error {
 		}
 	}
 	return err
+}
+
+// giveUp gives up those of the imports that have not committed: whatever they
+// have written and will write never counts. It tells which.
+func (b *books) giveUp(ctx context.Context, ids ...uint32) (dead []uint32, err error) {
+	err = b.change(ctx, func(l *ledger) error {
+		for _, id := range ids {
+			l.giveUp(id)
+		}
+		dead = slices.DeleteFunc(slices.Clone(ids), l.counts)
+		return nil
+	})
+	return dead, err
+}
+
+// takeLost takes the leases that ran out, so that they cannot be renewed, and
+// gives their imports, with those that have no lease: a gleaner from before
+// there were leases left them.
+func (b *books) takeLost(ctx context.Context) (lost []uint32, taken []kv.Lease, err error) {
+	l, err := b.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range l.Open {
+		if name, leased := l.Leases[id]; leased {
+			lease, err := b.leases.Acquire(ctx, name, b.leaseName(), b.now(), importLease)
+			if errors.Is(err, kv.ErrTaken) {
+				continue
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("history: take the lease of a lost import: %w", err)
+			}
+			taken = append(taken, lease)
+		}
+		lost = append(lost, id)
+	}
+	return lost, taken, nil
 }

@@ -73,6 +73,16 @@ func (ls Leases) Release(ctx context.Context, l Lease) error {
 	return err
 }
 
+// Remove deletes a lease. No token is counted from it then, so it is for names
+// that are never acquired again.
+func (ls Leases) Remove(ctx context.Context, l Lease) error {
+	err := ls.Writer.Delete(ctx, ls.Table, leaseKey(l.Name), l.version)
+	if errors.Is(err, ErrConflict) {
+		return fmt.Errorf("%w: %s has passed on", ErrTaken, l.Name)
+	}
+	return err
+}
+
 // Get reads the named lease as it stands. One never acquired is zero but for its name.
 func (ls Leases) Get(ctx context.Context, name string) (Lease, error) {
 	l := Lease{Name: name}

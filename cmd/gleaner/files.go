@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,7 @@ func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) e
 	if len(f.files) == 0 {
 		return withOldHistory(cmd, do)
 	}
-	store, err := history.Open(cmd.Context(), mem.New())
+	store, err := history.Open(cmd.Context(), mem.New(), time.Now)
 	if err != nil {
 		return err
 	}
