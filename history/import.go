@@ -65,8 +65,14 @@ type buffer struct {
 // Begin starts an import. Imports whose lease ran out, as a crash leaves them,
 // are given up, and what they wrote is removed.
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
-	if err := s.giveUpLost(ctx); err != nil {
+	lost, leases, err := s.books.takeLost(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if len(lost) > 0 {
+		if err := s.giveUp(ctx, lost, leases); err != nil {
+			return nil, err
+		}
 	}
 	id, lease, err := s.books.begin(ctx)
 	if err != nil {
@@ -75,21 +81,18 @@ func (s *Store) Begin(ctx context.Context) (*Import, error) {
 	return &Import{store: s, id: id, lease: lease, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}, nil
 }
 
-// giveUpLost gives up the imports that have stalled for too long. The ledger
-// comes first: until it says so, such an import may still commit.
-func (s *Store) giveUpLost(ctx context.Context) error {
-	lost, taken, err := s.books.takeLost(ctx)
-	if err != nil || len(lost) == 0 {
-		return err
-	}
-	dead, err := s.books.giveUp(ctx, lost...)
+// giveUp gives up those of the imports that have not committed, deletes what
+// they wrote, and removes the leases. The ledger comes first: until it says so,
+// a stalled import may still commit.
+func (s *Store) giveUp(ctx context.Context, ids []uint32, leases []kv.Lease) error {
+	dead, err := s.books.giveUp(ctx, ids)
 	if err != nil {
 		return err
 	}
 	if err := s.sweep(ctx, dead); err != nil {
 		return err
 	}
-	for _, lease := range taken {
+	for _, lease := range leases {
 		if err := s.books.release(ctx, lease); err != nil {
 			return err
 		}
@@ -334,12 +337,5 @@ func (im *Import) Abort(ctx context.Context) error {
 		return nil
 	}
 	im.ended = true
-	dead, err := im.store.books.giveUp(ctx, im.id)
-	if err != nil {
-		return err
-	}
-	if err := im.store.sweep(ctx, dead); err != nil {
-		return err
-	}
-	return im.store.books.release(ctx, im.lease)
+	return im.store.giveUp(ctx, []uint32{im.id}, []kv.Lease{im.lease})
 }

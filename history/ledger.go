@@ -190,7 +190,7 @@ func (b *books) commit(ctx context.Context, id uint32) error {
 
 // giveUp gives up those of the imports that have not committed: whatever they
 // have written and will write never counts. It tells which.
-func (b *books) giveUp(ctx context.Context, ids ...uint32) (dead []uint32, err error) {
+func (b *books) giveUp(ctx context.Context, ids []uint32) (dead []uint32, err error) {
 	err = b.change(ctx, func(l *ledger) error {
 		for _, id := range ids {
 			l.giveUp(id)
