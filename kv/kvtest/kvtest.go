@@ -1,4 +1,4 @@
-// Package kvtest is what every kv.Store must pass, whatever it is made of.
+// Package kvtest is the test suite that every kv.Store must pass.
 package kvtest
 
 import (
@@ -16,7 +16,7 @@ import (
 // Open gives a store with nothing in it, and closes it when the test ends.
 type Open func(t testing.TB) kv.Store
 
-// Run holds the stores that open gives to what kv promises.
+// Run tests that the stores that open gives keep what kv promises.
 func Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
@@ -129,8 +129,8 @@ func names(t *testing.T, s kv.Store) {
 	}
 }
 
-// drop: a table that was dropped is empty, may come back as the other kind, and
-// takes nothing of its neighbours with it.
+// drop: a table that was dropped is empty, may be made again as the other kind,
+// and the records of other tables stay.
 func drop(t *testing.T, s kv.Store) {
 	ctx, v := t.Context(), kv.Version{Writer: 1, Seq: 1}
 	for _, name := range []string{"a", "ab", "b"} {
@@ -191,7 +191,7 @@ func compareAndSet(t *testing.T, s kv.Store) {
 
 func second[T any](_ T, err error) error { return err }
 
-// stands makes sure that Get, Peek and Scan give the record.
+// stands checks that Get, Peek and Scan give the record.
 func stands(t *testing.T, tab kv.Reader, r kv.Record) {
 	t.Helper()
 	got, err := tab.Get(t.Context(), r.Key)

@@ -55,10 +55,10 @@ func leases(t *testing.T, s kv.Store) {
 	want(t, "ann renews what bob has", err, kv.ErrTaken)
 	want(t, "ann releases what bob has", ls.Release(ctx, renewed), kv.ErrTaken)
 
-	// Late, but nobody came.
+	// After it expired, but nobody has acquired it.
 	bob, err = ls.Renew(ctx, bob, at.Add(time.Hour), 10*time.Second)
 	must(t, err)
-	// Bob's process starts again, and knows only its name.
+	// Bob's process starts again, without its lease.
 	again := acquire("bob", at.Add(time.Hour))
 	_, err = ls.Renew(ctx, bob, at.Add(time.Hour), time.Minute)
 	want(t, "bob's former self renews", err, kv.ErrTaken)
