@@ -18,16 +18,16 @@ const Month = 30 * 24 * time.Hour
 type Choice struct {
 	Length time.Duration // the longest it may be; zero is all there is
 	Step   time.Duration // of a slot; zero is what Step chooses
-	To     time.Time     // the last slot ends by then; zero is with the last sample, see lastEnd
+	To     time.Time     // the last slot ends by then; zero is after the last sample, see lastEnd
 }
 
-// LastWindow chooses the window to learn from: the last of the history. It is
-// the only function that does. later is how many servers have samples after
-// the window that was to end with the last of them. A window may be empty,
-// where To or Length leave no slot. It is ErrEmpty without samples, and
-// ErrTooFew if a step is to be chosen and no server has two.
+// LastWindow chooses the window to learn from, at the end of the history; all
+// callers that learn get their window here. later is how many servers have
+// samples after its end, if To is zero. The window is empty if To or Length leave
+// no slot. Without samples the error is ErrEmpty; if a step is to be chosen and no
+// server has two samples, it is ErrTooFew.
 func (s *Store) LastWindow(ctx context.Context, c Choice) (w cluster.Window, later int, err error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return w, 0, err
 	}
@@ -57,10 +57,10 @@ func (s *Store) LastWindow(ctx context.Context, c Choice) (w cluster.Window, lat
 	return cluster.WindowBefore(to, first, c.Length, c.Step), later, nil
 }
 
-// lastEnd chooses where a window of the given length should end: with the last
-// sample of some server. It is the latest such moment whose window is at least
-// a tenth as full as the fullest, so that one clock in the future does not leave all other servers out.
-// It tells how many servers have samples after it.
+// lastEnd chooses where a window of the given length should end: at the last
+// sample of some server. It is the latest such moment whose window has at least a
+// tenth of the samples of the fullest, so that one clock in the future does not
+// leave all other servers out. later is how many servers have samples after it.
 func lastEnd(all []Summary, length time.Duration) (end time.Time, later int) {
 	ends := lastOfDays(all)
 	full := make([]float64, len(ends))
@@ -79,8 +79,8 @@ func lastEnd(all []Summary, length time.Duration) (end time.Time, later int) {
 	return end, later
 }
 
-// lastOfDays gives, of each day (UTC) on which servers have their last sample,
-// the last of them; the latest day first.
+// lastOfDays gives, for each day (UTC) on which servers have their last sample,
+// the latest of these; the latest day comes first.
 func lastOfDays(all []Summary) []time.Time {
 	byDay := map[int64]time.Time{}
 	for _, sum := range all {
@@ -91,14 +91,14 @@ func lastOfDays(all []Summary) []time.Time {
 	return slices.SortedFunc(maps.Values(byDay), func(a, b time.Time) int { return b.Compare(a) })
 }
 
-// within estimates how many samples lie after from and not after to, as if all
+// within estimates how many samples are after from and not after to, as if they
 // were evenly spread.
 func (sum *Summary) within(from, to time.Time) float64 {
 	a, b := float64(max(from.UnixMilli(), sum.First.UnixMilli()-1)), float64(min(to.UnixMilli(), sum.Last.UnixMilli()))
 	return float64(sum.Samples) * max(0, b-a) / float64(sum.Last.UnixMilli()-sum.First.UnixMilli()+1)
 }
 
-// steps are the slots a person would choose.
+// steps are the lengths of a slot: round ones that divide a day.
 var steps = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 5 * time.Minute, 6 * time.Minute, 10 * time.Minute, 12 * time.Minute,
@@ -107,8 +107,8 @@ var steps = []time.Duration{
 }
 
 // RoundStep gives the slot for samples that mostly come every interval: the
-// shortest that divides a day and is not shorter than the interval, so that a
-// slot does not go empty for being too narrow. A jitter of 5% is forgiven.
+// shortest step that is not shorter than the interval, so that no slot is empty
+// because it is too short. It may be shorter by 5%, for jitter.
 func RoundStep(interval time.Duration) time.Duration {
 	for _, step := range steps {
 		if float64(step) >= 0.95*float64(interval) {
@@ -118,10 +118,10 @@ func RoundStep(interval time.Duration) time.Duration {
 	return steps[len(steps)-1]
 }
 
-// chooseStep rounds the median interval, and takes a longer slot where samples
+// chooseStep rounds the median interval, and takes a longer step if samples
 // come so irregularly that more than a third of the slots would be empty. An
-// interval of more than ten times the mean is an outage, for which no slot is
-// too narrow. Intervals are in milliseconds.
+// interval of more than ten times the mean is an outage, and does not count.
+// Intervals are in milliseconds.
 func chooseStep(intervals []int64) time.Duration {
 	slices.Sort(intervals)
 	step := RoundStep(time.Duration(intervals[len(intervals)/2]) * time.Millisecond)
@@ -151,12 +151,12 @@ const (
 	stepIntervals = 1000
 )
 
-// Step chooses the slot for a window that ends with the samples: about the
-// median interval between samples of a server. all are the store's Summaries. It
-// reads the last samples of some servers, evenly chosen. It is ErrTooFew if no
-// server has two samples.
+// Step chooses the length of a slot for a window at the end of the history: about
+// the median interval between samples of a server. all are the store's Summaries.
+// It reads the last samples of some servers, evenly chosen. If no server has two
+// samples, the error is ErrTooFew.
 func (s *Store) Step(ctx context.Context, all []Summary) (time.Duration, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return 0, err
 	}

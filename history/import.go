@@ -13,36 +13,36 @@ import (
 const (
 	// maxHeld bounds the points an import holds in memory, over all servers: 128 MiB.
 	maxHeld = 8 << 20
-	// ripe is how many points make a day's chunk worth writing once the server
-	// has gone on to a later day.
+	// ripe is how many points a buffer must have to be written when the server's
+	// samples reach a later day.
 	ripe = 256
 	// maxBatch is how many bytes of chunks are written at once.
 	maxBatch = 4 << 20
-	// maxPieces is how many pieces a day may lie in while samples are appended to
-	// it: each join writes the whole day again, and each read puts them together.
+	// maxPieces is how many chunks a day may have while samples are appended to
+	// it: each join writes the whole day again, and each read merges them.
 	maxPieces = 32
-	// lookEvery is how many samples are added between two looks at the clock,
-	// which takes as long as a fifth of adding one.
+	// lookEvery is how many samples are added between two looks at the clock:
+	// one for each would make an import slower.
 	lookEvery = 256
 )
 
 // An Import adds samples, servers and reimages to a store, all or nothing:
-// nothing of it is seen before Commit, and nothing remains of it after Abort.
-// Samples may come in any order; of two at the same moment of a server the one
+// nothing of it is visible before Commit, and nothing remains after Abort.
+// Samples may come in any order; of two of a server at one moment the one
 // added last wins, also over what the store had.
 type Import struct {
 	store    *Store
 	id       uint32
 	lease    kv.Lease
 	ended    bool   // committed or given up
-	added    uint32 // samples, to look at the clock now and then
+	added    uint32 // samples
 	nth      uint32 // of the next chunk
 	buffers  map[cluster.ServerID]*buffer
 	last     *buffer // of the sample added last
-	held     int     // points that fit the buffers
-	room     int     // points that may be held
-	pieces   int     // that the last day may be left in
-	before   int64   // days before the first that may have been left in pieces
+	held     int     // capacity of the buffers, in points
+	room     int     // the most that held may be
+	pieces   int     // chunks that the last day may be left in
+	before   int64   // days before the first that may have been left in several chunks
 	batch    []kv.Record
 	bytes    int // in batch
 	listed   []cluster.Server
@@ -53,19 +53,19 @@ type Import struct {
 type buffer struct {
 	server      cluster.ServerID
 	owner       cluster.TenantID
-	next        *buffer // of the server that came after this one the last time
+	next        *buffer // the one used after this one the last time
 	points      []point
 	disordered  bool
 	day         int64 // latest day in points
-	first, last int64 // days written so far, when any
+	first, last int64 // days written so far, if written
 	written     bool
 	revisited   bool // a day was written twice
 }
 
-// Begin starts an import. Imports whose lease ran out, as a crash leaves them,
-// are given up, and what they wrote is removed.
+// Begin starts an import. It gives up imports whose lease has expired, such as
+// those of a crashed process, and deletes what they wrote.
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
-	lost, leases, err := s.books.takeLost(ctx)
+	lost, leases, err := s.ledger.takeLost(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *Store) Begin(ctx context.Context) (*Import, error) {
 			return nil, err
 		}
 	}
-	id, lease, err := s.books.begin(ctx)
+	id, lease, err := s.ledger.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Store) Begin(ctx context.Context) (*Import, error) {
 // they wrote, and removes the leases. The ledger comes first: until it says so,
 // a stalled import may still commit.
 func (s *Store) giveUp(ctx context.Context, ids []uint32, leases []kv.Lease) error {
-	dead, err := s.books.giveUp(ctx, ids)
+	dead, err := s.ledger.giveUp(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func (s *Store) giveUp(ctx context.Context, ids []uint32, leases []kv.Lease) err
 		return err
 	}
 	for _, lease := range leases {
-		if err := s.books.release(ctx, lease); err != nil {
+		if err := s.ledger.release(ctx, lease); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Import runs an import of all that do adds: it commits when do returns nil, and
-// otherwise gives the import up, also when ctx has ended by then.
+// Import imports all that do adds: it commits if do returns nil, and otherwise
+// aborts, even if ctx has ended by then.
 func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 	im, err := s.Begin(ctx)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 	return err
 }
 
-// Append adds samples that were just taken. It is an import that does not join a
-// day's pieces before there are many of them, or the next day has begun.
+// Append imports samples that were just taken. It joins the chunks of a day only
+// when there are many of them, or when the next day has begun.
 func (s *Store) Append(ctx context.Context, samples ...Sample) error {
 	return s.Import(ctx, func(im *Import) error {
 		im.pieces, im.before = maxPieces, 1
@@ -132,7 +132,7 @@ func (s *Store) Append(ctx context.Context, samples ...Sample) error {
 	})
 }
 
-// SetServers tells what is known of servers; fields that say nothing leave what the store knows.
+// SetServers adds what is known about servers; an empty field leaves what the store has.
 func (im *Import) SetServers(servers []cluster.Server) { im.listed = append(im.listed, servers...) }
 
 // AddReimages adds reimages. Two of a server at one moment are the same.
@@ -144,7 +144,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 		return err
 	}
 	if im.added++; im.added%lookEvery == 0 {
-		if err := im.store.books.renew(ctx, &im.lease); err != nil {
+		if err := im.store.ledger.renew(ctx, &im.lease); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 		b.owner = s.Tenant
 	}
 	if day := s.Milli / dayMilli; day > b.day || len(b.points) == maxPoints {
-		// Rows mostly come in order of time, and the day that ended is whole.
+		// Samples mostly come in order of time, so the earlier day is complete.
 		if len(b.points) >= ripe {
 			if err := im.write(ctx, b); err != nil {
 				return err
@@ -171,7 +171,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 	return nil
 }
 
-// buffer gives the buffer of a server; see name for why it looks at the next first.
+// buffer gives the buffer of a server; see name for why it tries next first.
 func (im *Import) buffer(server cluster.ServerID) *buffer {
 	last := im.last
 	if last != nil && last.server == server {
@@ -193,7 +193,7 @@ func (im *Import) buffer(server cluster.ServerID) *buffer {
 	return b
 }
 
-// flush writes all buffers and lets go of their memory.
+// flush writes all buffers and frees their memory.
 func (im *Import) flush(ctx context.Context) error {
 	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
 		b := im.buffers[server]
@@ -206,7 +206,7 @@ func (im *Import) flush(ctx context.Context) error {
 	return im.put(ctx)
 }
 
-// write packs a buffer into a chunk a day.
+// write writes a buffer as one chunk per day.
 func (im *Import) write(ctx context.Context, b *buffer) error {
 	points := b.points
 	if b.disordered {
@@ -242,7 +242,7 @@ func (b *buffer) wrote(day int64) {
 }
 
 func (im *Import) put(ctx context.Context) error {
-	if err := im.store.books.renew(ctx, &im.lease); err != nil {
+	if err := im.store.ledger.renew(ctx, &im.lease); err != nil {
 		return err
 	}
 	if err := im.store.putChunks(ctx, im.batch); err != nil {
@@ -253,9 +253,9 @@ func (im *Import) put(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes all of the import visible at once, and durable. After an error
-// Abort is still due. If the import is in and only the tidying up failed, the
-// error says so and Abort does nothing.
+// Commit makes the whole import visible at once, and durable. After an error the
+// caller must call Abort. If the import is in and only the tidying up after it
+// failed, the error says so and Abort does nothing.
 func (im *Import) Commit(ctx context.Context) error {
 	if err := im.flush(ctx); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (im *Import) Commit(ctx context.Context) error {
 	if err := im.store.putReimages(ctx, im.id, im.reimages); err != nil {
 		return err
 	}
-	if err := im.store.books.commit(ctx, im.id); err != nil {
+	if err := im.store.ledger.commit(ctx, im.id); err != nil {
 		return err
 	}
 	im.ended = true
@@ -277,15 +277,15 @@ func (im *Import) Commit(ctx context.Context) error {
 	return nil
 }
 
-// tidy does what a committed import can do without.
+// tidy does what may fail without harm once the import is in.
 func (im *Import) tidy(ctx context.Context, known map[cluster.ServerID]Server) error {
-	if err := im.store.books.release(ctx, im.lease); err != nil {
+	if err := im.store.ledger.release(ctx, im.lease); err != nil {
 		return err
 	}
 	return im.compact(ctx, known)
 }
 
-// describe writes what is new about servers and gives those known before.
+// describe writes what is new about servers and gives the servers known before.
 func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, error) {
 	all, err := im.store.Servers(ctx)
 	if err != nil {
@@ -317,7 +317,7 @@ func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, er
 	return known, im.store.putServers(ctx, im.id, changed)
 }
 
-// compact joins the chunks of a day into one where this import may have left several.
+// compact joins the chunks of days of which this import may have left several.
 func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server) error {
 	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
 		b := im.buffers[server]

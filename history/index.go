@@ -28,7 +28,7 @@ type indexDay struct {
 	sure   bool // header and size tell all: there is one chunk, and it is not being changed
 }
 
-// index yields the days of a range of the index, each good until the next is asked for.
+// index yields the days of a range of the index; each is valid until the next.
 func (s *Store) index(ctx context.Context, l *ledger, in kv.Range) iter.Seq2[*indexDay, error] {
 	return func(yield func(*indexDay, error) bool) {
 		var d indexDay
@@ -113,8 +113,7 @@ func (s *Store) putChunks(ctx context.Context, chunks []kv.Record) error {
 	return put(ctx, s.samples, "samples", chunks)
 }
 
-// replaceChunks writes chunks in the place of those that stand there, and
-// then deletes old ones.
+// replaceChunks overwrites chunks, and then deletes old ones.
 func (s *Store) replaceChunks(ctx context.Context, chunks []kv.Record, old []kv.Key) error {
 	var blank []kv.Record
 	for _, chunk := range chunks {
@@ -140,7 +139,7 @@ func (s *Store) replaceChunks(ctx context.Context, chunks []kv.Record, old []kv.
 
 // makeIndex makes the index of a history that was kept without one.
 func (s *Store) makeIndex(ctx context.Context) error {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil || l.Indexed {
 		return err
 	}
@@ -159,5 +158,5 @@ func (s *Store) makeIndex(ctx context.Context) error {
 	if err := put(ctx, s.headers, "the index of samples", rows); err != nil {
 		return err
 	}
-	return s.books.change(ctx, func(l *ledger) error { l.Indexed = true; return nil })
+	return s.ledger.change(ctx, func(l *ledger) error { l.Indexed = true; return nil })
 }

@@ -175,7 +175,7 @@ func TestOldHistory(t *testing.T) {
 	check(t, dropAll(ctx, s.servers, kv.Range{}, every))
 	check(t, s.servers.Put(ctx, kv.Record{Key: kv.Key{Part: serversPart, Row: []byte("a")}, Value: []byte(`{"rack":"r1"}`)}))
 	check(t, s.reimages.Put(ctx, kv.Record{Key: kv.Key{Part: []byte("a"), Row: []byte("\x00\x00\x00\x00\x00\x00\x00\x07")}, Value: []byte("test")}))
-	check(t, s.books.change(ctx, func(l *ledger) error { l.Indexed = false; return nil }))
+	check(t, s.ledger.change(ctx, func(l *ledger) error { l.Indexed = false; return nil }))
 
 	s = open(t, store)
 	before[0].Rack = "r1"

@@ -8,13 +8,13 @@ import (
 	"gleaner/kv"
 )
 
-// join makes one chunk of each day of a server that lies in several; the last
-// day may stay in as many as pieces. The joined chunk takes the place of the
-// newest before the older ones are deleted, so at every moment the day reads the
-// same. It must not hide what comes between: a day waits while an import with a
-// lower number is under way.
+// join makes one chunk of each day of a server that has several; the last day may
+// keep as many as pieces. The joined chunk replaces the newest before the older
+// ones are deleted, so the day reads the same at every moment. Days are skipped
+// while an import with a lower number is under way: its samples would be older
+// than the joined chunk, and the samples it replaces are part of that.
 func (s *Store) join(ctx context.Context, server cluster.ServerID, first, last int64, pieces int) error {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Store) joinDay(ctx context.Context, l *ledger, server cluster.ServerID,
 			return nil, nil, err
 		}
 		if len(points) > maxPoints {
-			continue // readers join them
+			continue // too many for a chunk: readers merge them
 		}
 		n := len(d.keys) - 1
 		joined = append(joined, kv.Record{Key: d.keys[n].key(server), Value: s.codec.encode(points)})

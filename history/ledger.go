@@ -67,12 +67,12 @@ func (l *ledger) close(id uint32) bool {
 }
 
 // importLease is how long an import may stall before another process may give
-// it up. Nobody waits for that: it only delays when the rows of a crashed import
-// are deleted. So it is long, also beside the difference of two clocks.
+// it up. That only delays the deletion of a crashed import's rows, so it is long:
+// longer than a slow source pauses, and than two clocks differ.
 const importLease = time.Hour
 
-// books keeps the ledger in its one record, and the leases of the imports under way.
-type books struct {
+// A ledgerTable keeps the ledger in its one record, and the leases of the imports under way.
+type ledgerTable struct {
 	table  kv.Table
 	writer *kv.Writer
 	leases kv.Leases
@@ -83,7 +83,7 @@ type books struct {
 
 var ledgerKey = kv.Key{Part: []byte("imports"), Row: []byte("ledger")}
 
-func openBooks(ctx context.Context, store kv.Store, now func() time.Time) (*books, error) {
+func openLedger(ctx context.Context, store kv.Store, now func() time.Time) (*ledgerTable, error) {
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -97,11 +97,11 @@ func openBooks(ctx context.Context, store kv.Store, now func() time.Time) (*book
 		return nil, fmt.Errorf("history: open: %w", err)
 	}
 	writer := kv.NewWriter(binary.BigEndian.Uint64(id[:]))
-	return &books{table: imports, writer: writer, leases: kv.Leases{Table: leases, Writer: writer}, now: now, name: fmt.Sprintf("%x", id)}, nil
+	return &ledgerTable{table: imports, writer: writer, leases: kv.Leases{Table: leases, Writer: writer}, now: now, name: fmt.Sprintf("%x", id)}, nil
 }
 
-func (b *books) read(ctx context.Context) (*ledger, error) {
-	record, err := b.table.Get(ctx, ledgerKey)
+func (t *ledgerTable) read(ctx context.Context) (*ledger, error) {
+	record, err := t.table.Get(ctx, ledgerKey)
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return nil, fmt.Errorf("history: read the ledger of imports: %w", err)
 	}
@@ -120,8 +120,8 @@ func parseLedger(value []byte) (*ledger, error) {
 }
 
 // change edits the ledger, and does so again if another write came between.
-func (b *books) change(ctx context.Context, edit func(*ledger) error) error {
-	_, err := b.writer.Update(ctx, b.table, ledgerKey, func(now kv.Record) ([]byte, error) {
+func (t *ledgerTable) change(ctx context.Context, edit func(*ledger) error) error {
+	_, err := t.writer.Update(ctx, t.table, ledgerKey, func(now kv.Record) ([]byte, error) {
 		l, err := parseLedger(now.Value)
 		if err == nil {
 			err = edit(l)
@@ -138,26 +138,26 @@ func (b *books) change(ctx context.Context, edit func(*ledger) error) error {
 }
 
 // begin lists a new import, after it has a lease: one without is taken for lost.
-func (b *books) begin(ctx context.Context) (id uint32, lease kv.Lease, err error) {
-	name := b.leaseName()
-	lease, err = b.leases.Acquire(ctx, name, name, b.now(), importLease)
+func (t *ledgerTable) begin(ctx context.Context) (id uint32, lease kv.Lease, err error) {
+	name := t.leaseName()
+	lease, err = t.leases.Acquire(ctx, name, name, t.now(), importLease)
 	if err != nil {
 		return 0, lease, fmt.Errorf("history: acquire a lease for an import: %w", err)
 	}
-	err = b.change(ctx, func(l *ledger) error { id = l.begin(name); return nil })
+	err = t.change(ctx, func(l *ledger) error { id = l.begin(name); return nil })
 	return id, lease, err
 }
 
 // leaseName gives a name that no lease has had.
-func (b *books) leaseName() string { return fmt.Sprintf("%s-%d", b.name, b.begun.Add(1)) }
+func (t *ledgerTable) leaseName() string { return fmt.Sprintf("%s-%d", t.name, t.begun.Add(1)) }
 
 // renew renews the lease of an import once a quarter of its time is over.
-func (b *books) renew(ctx context.Context, lease *kv.Lease) error {
-	now := b.now()
+func (t *ledgerTable) renew(ctx context.Context, lease *kv.Lease) error {
+	now := t.now()
 	if now.Before(lease.Expires.Add(-importLease * 3 / 4)) {
 		return nil
 	}
-	renewed, err := b.leases.Renew(ctx, *lease, now, importLease)
+	renewed, err := t.leases.Renew(ctx, *lease, now, importLease)
 	switch {
 	case errors.Is(err, kv.ErrTaken):
 		return errGivenUp
@@ -168,9 +168,9 @@ func (b *books) renew(ctx context.Context, lease *kv.Lease) error {
 	return nil
 }
 
-// release removes the lease of an import that has ended, if nobody has taken it.
-func (b *books) release(ctx context.Context, lease kv.Lease) error {
-	if err := b.leases.Remove(ctx, lease); err != nil && !errors.Is(err, kv.ErrTaken) {
+// release removes the lease of an import that has ended, unless another process has taken it.
+func (t *ledgerTable) release(ctx context.Context, lease kv.Lease) error {
+	if err := t.leases.Remove(ctx, lease); err != nil && !errors.Is(err, kv.ErrTaken) {
 		return fmt.Errorf("history: remove the lease of an import: %w", err)
 	}
 	return nil
@@ -178,10 +178,10 @@ func (b *books) release(ctx context.Context, lease kv.Lease) error {
 
 // commit makes an import count. If the store cannot tell whether that was
 // written, the ledger tells.
-func (b *books) commit(ctx context.Context, id uint32) error {
-	err := b.change(ctx, func(l *ledger) error { return l.commit(id) })
+func (t *ledgerTable) commit(ctx context.Context, id uint32) error {
+	err := t.change(ctx, func(l *ledger) error { return l.commit(id) })
 	if errors.Is(err, kv.ErrUnknown) {
-		if l, readErr := b.read(ctx); readErr == nil && l.counts(id) {
+		if l, readErr := t.read(ctx); readErr == nil && l.counts(id) {
 			return nil
 		}
 	}
@@ -190,8 +190,8 @@ func (b *books) commit(ctx context.Context, id uint32) error {
 
 // giveUp gives up those of the imports that have not committed: whatever they
 // have written and will write never counts. It tells which.
-func (b *books) giveUp(ctx context.Context, ids []uint32) (dead []uint32, err error) {
-	err = b.change(ctx, func(l *ledger) error {
+func (t *ledgerTable) giveUp(ctx context.Context, ids []uint32) (dead []uint32, err error) {
+	err = t.change(ctx, func(l *ledger) error {
 		for _, id := range ids {
 			l.giveUp(id)
 		}
@@ -204,14 +204,14 @@ func (b *books) giveUp(ctx context.Context, ids []uint32) (dead []uint32, err er
 // takeLost takes the leases that ran out, so that they cannot be renewed, and
 // gives their imports, with those that have no lease: a gleaner from before
 // there were leases left them.
-func (b *books) takeLost(ctx context.Context) (lost []uint32, taken []kv.Lease, err error) {
-	l, err := b.read(ctx)
+func (t *ledgerTable) takeLost(ctx context.Context) (lost []uint32, taken []kv.Lease, err error) {
+	l, err := t.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range l.Open {
 		if name, leased := l.Leases[id]; leased {
-			lease, err := b.leases.Acquire(ctx, name, b.leaseName(), b.now(), importLease)
+			lease, err := t.leases.Acquire(ctx, name, t.leaseName(), t.now(), importLease)
 			if errors.Is(err, kv.ErrTaken) {
 				continue
 			}

@@ -61,7 +61,7 @@ func (g gleaner) sees(t testing.TB, want ...cluster.ServerID) {
 // rows counts the rows of all tables that imports write to, and the leases.
 func (g gleaner) rows(t testing.TB) (n int) {
 	t.Helper()
-	for _, table := range []kv.Reader{g.samples, g.headers, g.servers, g.reimages, g.books.leases.Table} {
+	for _, table := range []kv.Reader{g.samples, g.headers, g.servers, g.reimages, g.ledger.leases.Table} {
 		for _, err := range table.Scan(t.Context(), kv.Range{}) {
 			check(t, err)
 			n++
@@ -146,7 +146,7 @@ func TestLeases(t *testing.T) {
 		"a commit may come before the ledger gives it up": func(t *testing.T, slow, other gleaner) {
 			im := slow.start(t, "a")
 			other.clock.advance(importLease)
-			lost, leases, err := other.books.takeLost(t.Context())
+			lost, leases, err := other.ledger.takeLost(t.Context())
 			if check(t, err); len(lost) != 1 {
 				t.Errorf("lost imports: %v", lost)
 			}
@@ -159,7 +159,7 @@ func TestLeases(t *testing.T) {
 		},
 		"an import without a lease is given up at once": func(t *testing.T, slow, other gleaner) {
 			im := slow.start(t, "a")
-			check(t, slow.books.change(t.Context(), func(l *ledger) error { l.Leases = nil; return nil }))
+			check(t, slow.ledger.change(t.Context(), func(l *ledger) error { l.Leases = nil; return nil }))
 			begin(t, other.Store)
 			if err := im.Commit(t.Context()); !errors.Is(err, errGivenUp) {
 				t.Errorf("commit: %v", err)
@@ -232,7 +232,7 @@ func TestImportsAtOnce(t *testing.T) {
 			"crash": func(t *rapid.T) { take(t) },
 			"stall": func(t *rapid.T) { clocks[rapid.IntRange(0, 1).Draw(t, "clock")].advance(importLease) },
 			"": func(t *rapid.T) {
-				l, err := stores[0].books.read(ctx)
+				l, err := stores[0].ledger.read(ctx)
 				check(t, err)
 				want := map[int64]int32{}
 				for _, id := range slices.Sorted(maps.Keys(added)) {

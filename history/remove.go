@@ -112,10 +112,10 @@ func matching(ctx context.Context, table kv.LooseTable, in kv.Range, match func(
 	return keys, nil
 }
 
-// Remove forgets a server: its samples, its reimages and what is known of it.
+// Remove deletes a server: its samples, its reimages and what is known about it.
 // It reports whether there was such a server.
 func (s *Store) Remove(ctx context.Context, server cluster.ServerID) (bool, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -134,13 +134,13 @@ func (s *Store) Remove(ctx context.Context, server cluster.ServerID) (bool, erro
 	return found, err
 }
 
-// RemoveBefore forgets the samples and reimages from before a moment. Servers stay known.
+// RemoveBefore deletes the samples and reimages from before a moment. Servers stay known.
 func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 	milli := min(moment.UnixMilli(), lastMilli)
 	if milli <= 0 {
 		return nil
 	}
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
 	return dropAll(ctx, s.reimages, kv.Range{}, func(r kv.Record) bool { return reimageMilli(r.Key.Row) < milli })
 }
 
-// RemoveAll forgets everything: samples, servers and reimages.
+// RemoveAll deletes all samples, servers and reimages.
 func (s *Store) RemoveAll(ctx context.Context) error {
 	if err := s.dropChunks(ctx, kv.Range{}, every); err != nil {
 		return err

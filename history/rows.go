@@ -39,7 +39,7 @@ func parseRow(row []byte) (rowKey, error) {
 	return rowKey{int64(binary.BigEndian.Uint32(row)), binary.BigEndian.Uint32(row[4:]), binary.BigEndian.Uint32(row[8:])}, nil
 }
 
-// days gives the range of a server's rows from the day first to the day last.
+// days gives the range of a server's rows from the first day to the last.
 func days(server cluster.ServerID, first, last int64) kv.Range {
 	return kv.Range{Part: []byte(server), From: rowKey{day: first}.bytes(), To: rowKey{day: last + 1}.bytes()}
 }
@@ -52,7 +52,7 @@ type serverDay struct {
 	chunks [][]byte
 }
 
-// serverDays yields the days of a server; each is good until the next is asked for.
+// serverDays yields the days of a server; each is valid until the next.
 func (s *Store) serverDays(ctx context.Context, l *ledger, server cluster.ServerID, first, last int64) iter.Seq2[*serverDay, error] {
 	return func(yield func(*serverDay, error) bool) {
 		var d serverDay
@@ -100,7 +100,7 @@ func (s *Store) points(into []point, server cluster.ServerID, d *serverDay) ([]p
 // Samples yields the samples of a server from (inclusive) to (exclusive), in order.
 func (s *Store) Samples(ctx context.Context, server cluster.ServerID, from, to time.Time) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
-		l, err := s.books.read(ctx)
+		l, err := s.ledger.read(ctx)
 		if err != nil {
 			yield(Sample{}, err)
 			return
@@ -120,7 +120,7 @@ func (s *Store) Samples(ctx context.Context, server cluster.ServerID, from, to t
 }
 
 // eachDay yields a server's points from (inclusive) to (exclusive), a day at a
-// time; they are good until the next are asked for.
+// time; they are valid until the next day's.
 func (s *Store) eachDay(ctx context.Context, l *ledger, server cluster.ServerID, from, to int64) iter.Seq2[[]point, error] {
 	return func(yield func([]point, error) bool) {
 		from, to = max(from, 0), min(to, lastMilli)

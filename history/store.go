@@ -32,7 +32,7 @@ type Store struct {
 	servers  kv.LooseTable // part: "servers"; row: server, import
 	reimages kv.LooseTable // part: server; row: time, import
 	tasks    kv.LooseTable // part: job/stage; row: start
-	books    *books
+	ledger   *ledgerTable
 	codec    *codec
 }
 
@@ -48,7 +48,7 @@ func Open(ctx context.Context, store kv.Store, now func() time.Time) (*Store, er
 		}
 	}
 	var err error
-	if s.books, err = openBooks(ctx, store, now); err != nil {
+	if s.ledger, err = openLedger(ctx, store, now); err != nil {
 		return nil, err
 	}
 	if s.codec, err = newCodec(); err != nil {
@@ -92,7 +92,7 @@ func counted(ctx context.Context, table kv.LooseTable, in kv.Range, l *ledger, n
 
 var serversPart = []byte("servers")
 
-// serverRow is what one import says of a server.
+// serverRow is what one import says about a server.
 type serverRow struct {
 	Environment string           `json:"environment,omitempty"`
 	Function    string           `json:"function,omitempty"`
@@ -103,8 +103,8 @@ type serverRow struct {
 	Owner       cluster.TenantID `json:"tenant,omitempty"`
 }
 
-// serverKey is the key of what an import says of a server: its name, a zero
-// byte, which no name has, and the import.
+// serverKey is the key of what an import says about a server: its name, a zero
+// byte, which no name has, and the import's number.
 func serverKey(server cluster.ServerID, imported uint32) kv.Key {
 	return kv.Key{Part: serversPart, Row: numbered(append([]byte(server), 0), imported)}
 }
@@ -123,22 +123,22 @@ func serverNumber(row []byte) (uint32, bool) {
 	return imported, has
 }
 
-// serverRows is the range of all that is said of a server.
+// serverRows is the range of all rows of a server.
 func serverRows(server cluster.ServerID) kv.Range {
 	return kv.Range{Part: serversPart, From: []byte(server), To: append([]byte(server), 1)}
 }
 
-// Servers lists every server that has samples or stands in the inventory, in
-// the order of their names.
+// Servers lists every server that has samples or is in the inventory, in the
+// order of their names.
 func (s *Store) Servers(ctx context.Context) ([]Server, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return s.countedServers(ctx, l)
 }
 
-// countedServers puts together what the imports that count say of servers; the later goes before the earlier.
+// countedServers merges what the imports that count say about servers; a later one overrides an earlier.
 func (s *Store) countedServers(ctx context.Context, l *ledger) ([]Server, error) {
 	var all []Server
 	for record, err := range counted(ctx, s.servers, kv.Range{Part: serversPart}, l, serverNumber) {
@@ -173,7 +173,7 @@ func (s *Store) putServers(ctx context.Context, imported uint32, servers []Serve
 
 // Reimages lists the reimages by time, and by server where the time is the same.
 func (s *Store) Reimages(ctx context.Context) ([]cluster.Reimage, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return nil, err
 	}

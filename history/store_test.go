@@ -331,7 +331,7 @@ func TestGapsDoNotMoveTheAverage(t *testing.T) {
 	}
 }
 
-// TestEnd: a clock in the future is passed over and counted; servers that were
+// TestEnd: a clock in the future is ignored and counted; servers that were
 // retired long ago do not hold the window back, however many they were.
 func TestEnd(t *testing.T) {
 	ctx := context.Background()

@@ -19,7 +19,7 @@ type Summary struct {
 // Summaries tells what is held of every server, in the order of their names. It
 // reads the index, and of the samples only days that lie in several chunks.
 func (s *Store) Summaries(ctx context.Context) ([]Summary, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Window gives the average server of every tenant over w, in the order of
-// their names; see Tenants, which needs less memory.
+// their names. Tenants needs less memory.
 func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series, error) {
 	var all []cluster.Series
 	for series, err := range s.Tenants(ctx, w) {
@@ -27,12 +27,11 @@ func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series,
 
 // Tenants yields the average server of every tenant over w, in the order of
 // their names (OSDI'16 §3.2). A server's value in a slot is the mean of its
-// samples from the slot's beginning to the next's. The tenant's is the mean of
-// its servers' where all have one, and NaN when none has. Where some are missing
-// it is what the others say: a busy server that falls silent must not look like
-// load that goes. So the servers' distances from their own means are averaged,
-// and the mean of those means is added. A series counts the servers that have a
-// sample in w; it is the caller's.
+// samples there. The tenant's value is the mean of its servers' if all have one,
+// and NaN if none has. If some are missing, the others decide: when a busy server
+// stops reporting, load must not seem to drop. So the distances of the servers from
+// their own means are averaged, and the mean of those means is added. A series
+// counts the servers that have a sample in w. The caller owns it.
 func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster.Series, error] {
 	return func(yield func(cluster.Series, error) bool) {
 		owned, l, err := s.byTenant(ctx)
@@ -60,7 +59,7 @@ func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster
 }
 
 func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.ServerID, *ledger, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,12 +75,12 @@ func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.Se
 	return owned, l, nil
 }
 
-// A Usage is what one server did over a window: a value a slot, 0 to 1, NaN where nothing was recorded.
+// A Usage is the utilisation of one server over a window: one value per slot, 0 to 1, NaN if nothing was recorded.
 type Usage struct{ CPU, Mem []float32 }
 
 // Usage gives a server over w.
 func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Window) (Usage, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err == nil {
 		err = checkWindow(w)
 	}
@@ -102,7 +101,7 @@ func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Wi
 func cpuOf(p point) int32 { return p.cpu }
 func memOf(p point) int32 { return p.mem }
 
-// checkWindow refuses a grid finer than the times are kept.
+// checkWindow refuses a window that is not in whole milliseconds, as times are kept.
 func checkWindow(w cluster.Window) error {
 	if w.Step < time.Millisecond || w.Step%time.Millisecond != 0 || w.Len < 0 || w.From.Nanosecond()%1e6 != 0 {
 		return fmt.Errorf("history: window from %v of %d x %v is not in whole milliseconds", w.From, w.Len, w.Step)
@@ -110,7 +109,7 @@ func checkWindow(w cluster.Window) error {
 	return nil
 }
 
-// A grid adds up the servers of a tenant, slot by slot.
+// A grid sums up the servers of a tenant, slot by slot.
 type grid struct {
 	from, step int64     // milliseconds
 	own        []float64 // of the server being added, NaN where it has no sample
@@ -166,7 +165,7 @@ func (g *grid) means() []float32 {
 }
 
 // fill adds one server to the grid: in each slot the mean of its samples there.
-// Samples come in order of time, so one slot is open at a time.
+// Samples come in order of time, so it sums up one slot at a time.
 func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g *grid, value func(point) int32) error {
 	for i := range g.own {
 		g.own[i] = math.NaN()

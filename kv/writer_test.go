@@ -114,7 +114,7 @@ func TestWriterSettles(t *testing.T) {
 		start  kv.Version
 		do     func(*kv.Writer, kv.Table) error
 		err    error
-		stands kv.Version
+		left   kv.Version
 	}{
 		{"applied, the answer lost", []string{"applied"}, nil, none, before, set(before), nil, mine},
 		{"dropped, so tried again", []string{"dropped", "dropped"}, nil, none, before, set(before), nil, mine},
@@ -157,8 +157,8 @@ func TestWriterSettles(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, tc.err)
 			}
 			l.arriving()()
-			if r, _ := tab.Get(ctx, key); r.Version != tc.stands {
-				t.Errorf("version %v stands, want %v", r.Version, tc.stands)
+			if r, _ := tab.Get(ctx, key); r.Version != tc.left {
+				t.Errorf("version %v is left, want %v", r.Version, tc.left)
 			}
 		})
 	}

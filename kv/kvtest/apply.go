@@ -29,7 +29,7 @@ func apply(t *testing.T, s kv.Store) {
 			t.Fatalf("the part holds %v, want %d rows", keys, len(rows))
 		}
 		for _, r := range rows {
-			stands(t, tab, r)
+			hasRecord(t, tab, r)
 		}
 	}
 	row := func(name string, v kv.Version, value string) kv.Record {

@@ -145,7 +145,7 @@ func drop(t *testing.T, s kv.Store) {
 		t.Errorf("after the drop the table holds %v", keys)
 	}
 	for _, name := range []string{"ab", "b"} {
-		stands(t, table(t, s, name), kv.Record{Key: key("p", "r"), Value: []byte(name), Version: v})
+		hasRecord(t, table(t, s, name), kv.Record{Key: key("p", "r"), Value: []byte(name), Version: v})
 	}
 }
 
@@ -159,15 +159,15 @@ func compareAndSet(t *testing.T, s kv.Store) {
 	must(t, tab.CompareAndSet(ctx, k, kv.Version{}, v1, []byte("one")))
 	want(t, "set as new", tab.CompareAndSet(ctx, k, kv.Version{}, v2, nil), kv.ErrConflict)
 	want(t, "set over another", tab.CompareAndSet(ctx, k, v2, kv.Version{Writer: 3, Seq: 3}, nil), kv.ErrConflict)
-	stands(t, tab, kv.Record{Key: k, Value: []byte("one"), Version: v1})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("one"), Version: v1})
 
 	must(t, tab.CompareAndSet(ctx, k, v1, v2, nil))
-	stands(t, tab, kv.Record{Key: k, Version: v2})
+	hasRecord(t, tab, kv.Record{Key: k, Version: v2})
 	want(t, "set over the past", tab.CompareAndSet(ctx, k, v1, kv.Version{Writer: 3, Seq: 3}, nil), kv.ErrConflict)
 
 	big := kv.Version{Writer: 1<<64 - 1, Seq: 1<<64 - 1}
 	must(t, tab.CompareAndSet(ctx, k, v2, big, []byte("big")))
-	stands(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
 
 	for what, err := range map[string]error{
 		"a version twice":  tab.CompareAndSet(ctx, k, big, big, nil),
@@ -182,17 +182,17 @@ func compareAndSet(t *testing.T, s kv.Store) {
 			t.Errorf("%s: got error %v, want a refusal", what, err)
 		}
 	}
-	stands(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
 
 	long := kv.Key{Part: bytes.Repeat([]byte{0}, kv.MaxKey), Row: bytes.Repeat([]byte{255}, kv.MaxKey)}
 	must(t, tab.CompareAndSet(ctx, long, kv.Version{}, v1, []byte("long")))
-	stands(t, tab, kv.Record{Key: long, Value: []byte("long"), Version: v1})
+	hasRecord(t, tab, kv.Record{Key: long, Value: []byte("long"), Version: v1})
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// stands checks that Get, Peek and Scan give the record.
-func stands(t *testing.T, tab kv.Reader, r kv.Record) {
+// hasRecord checks that Get, Peek and Scan give the record.
+func hasRecord(t *testing.T, tab kv.Reader, r kv.Record) {
 	t.Helper()
 	got, err := tab.Get(t.Context(), r.Key)
 	must(t, err)
@@ -237,7 +237,7 @@ func compareAndDelete(t *testing.T, s kv.Store) {
 		t.Errorf("after the delete a scan gives %v", keys)
 	}
 	must(t, tab.CompareAndSet(ctx, k, kv.Version{}, v2, []byte("again")))
-	stands(t, tab, kv.Record{Key: k, Value: []byte("again"), Version: v2})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("again"), Version: v2})
 }
 
 func loose(t *testing.T, s kv.Store) {
@@ -248,12 +248,12 @@ func loose(t *testing.T, s kv.Store) {
 		kv.Record{Key: key("p", "a"), Value: []byte("1")},
 		kv.Record{Key: key("q", "b"), Value: []byte("2"), Version: kv.Version{Writer: 9, Seq: 9}},
 		kv.Record{Key: key("p", "a"), Value: []byte("3")}))
-	stands(t, tab, kv.Record{Key: key("p", "a"), Value: []byte("3")})
-	stands(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
+	hasRecord(t, tab, kv.Record{Key: key("p", "a"), Value: []byte("3")})
+	hasRecord(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
 	must(t, tab.Delete(ctx, key("p", "a"), key("p", "never")))
 	_, err := tab.Get(ctx, key("p", "a"))
 	want(t, "get of what was deleted", err, kv.ErrNotFound)
-	stands(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
+	hasRecord(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
 	if tab.Put(ctx, kv.Record{Key: key("p", "a"), Value: make([]byte, kv.MaxValue+1)}) == nil {
 		t.Error("a value too long was accepted")
 	}
