@@ -239,39 +239,40 @@ func BenchmarkLastWindow(b *testing.B) {
 			store := openStore(b, "pebble", filepath.Join(b.TempDir(), "data"))
 			defer store.Close()
 			s := importAll(b, store, newFeed(size.servers, size.rounds))
-			read := countReads(s)
+			read, before := countReads(s), cpuSeconds()
+			choosing, toChoose := 0.0, int64(0)
 			for b.Loop() {
-				if n := chosen(b, s); n != size.servers {
-					b.Fatalf("%d tenants", n)
+				cpu, bytes := cpuSeconds(), read.bytes
+				w, _, err := s.LastWindow(b.Context(), Choice{Length: Month})
+				check(b, err)
+				choosing, toChoose = choosing+cpuSeconds()-cpu, toChoose+read.bytes-bytes
+				n := 0
+				for _, err := range s.Tenants(b.Context(), w) {
+					check(b, err)
+					n++
+				}
+				if n != size.servers || w.Len != size.rounds {
+					b.Fatalf("%d tenants over %d slots", n, w.Len)
 				}
 			}
+			b.ReportMetric(choosing/float64(b.N), "cpu-s-to-choose")
+			b.ReportMetric((cpuSeconds()-before)/float64(b.N), "cpu-s")
+			b.ReportMetric(float64(toChoose)/float64(b.N)/1e6, "MB-to-choose")
 			b.ReportMetric(float64(read.bytes)/float64(b.N)/1e6, "MB-read")
-			b.ReportMetric(float64(read.records)/float64(b.N), "records-read")
 		})
 	}
 }
 
-// chosen counts the tenants of the window to learn from.
-func chosen(b *testing.B, s *Store) (n int) {
-	w, _, err := s.LastWindow(b.Context(), Choice{Length: Month})
-	check(b, err)
-	for _, err := range s.Tenants(b.Context(), w) {
-		check(b, err)
-		n++
-	}
-	return n
-}
-
 // reads counts what scans yield.
 type reads struct {
-	bytes, records int64
-	samples        int64 // chunks of samples among the records
+	bytes  int64
+	chunks int64 // of samples
 }
 
 type countedTable struct {
 	kv.LooseTable
-	reads   *reads
-	samples int64 // in a record
+	reads  *reads
+	chunks int64 // in a record
 }
 
 // countReads counts what is read of a store from now on.
@@ -287,8 +288,7 @@ func (t countedTable) Scan(ctx context.Context, in kv.Range) iter.Seq2[kv.Record
 	return func(yield func(kv.Record, error) bool) {
 		for r, err := range t.LooseTable.Scan(ctx, in) {
 			t.reads.bytes += int64(len(r.Key.Part) + len(r.Key.Row) + len(r.Value))
-			t.reads.records++
-			t.reads.samples += t.samples
+			t.reads.chunks += t.chunks
 			if !yield(r, err) {
 				return
 			}

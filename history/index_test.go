@@ -191,6 +191,24 @@ func TestOldHistory(t *testing.T) {
 	sureOf(t, s)
 }
 
+func FuzzParseIndexed(f *testing.F) {
+	c, err := newCodec()
+	if err != nil {
+		f.Fatal(err)
+	}
+	row, err := indexed(kv.Record{Value: c.encode([]point{{0, 5, absent}, {120_000, 7, absent}})})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(row.Value)
+	f.Fuzz(func(t *testing.T, value []byte) {
+		h, size, err := parseIndexed(value)
+		if err == nil && (h.count < 1 || h.count > maxPoints || h.first < 0 || h.last < h.first || h.last >= dayMilli || size < 0 || size > kv.MaxValue) {
+			t.Fatalf("%x is %+v of %d bytes", value, h, size)
+		}
+	})
+}
+
 // TestChoosingReadsNoSamples: the index tells the span of the history, so
 // choosing a window reads only the last samples of some servers, for the step.
 func TestChoosingReadsNoSamples(t *testing.T) {
@@ -209,7 +227,7 @@ func TestChoosingReadsNoSamples(t *testing.T) {
 	if held := held(t, s); window < held || window > held+held/10 {
 		t.Errorf("the window took %d bytes of %d", window, held)
 	}
-	if choosing.samples > 2*stepServers || choosing.bytes > window/3 {
-		t.Errorf("choosing it read %d chunks and %d bytes; reading it took %d", choosing.samples, choosing.bytes, window)
+	if choosing.chunks > 2*stepServers || choosing.bytes > window/3 {
+		t.Errorf("choosing it read %d chunks and %d bytes; reading it took %d", choosing.chunks, choosing.bytes, window)
 	}
 }
