@@ -44,29 +44,31 @@ func (s *Store) index(ctx context.Context, l *ledger, in kv.Range) iter.Seq2[*in
 			if !l.counts(key.imported) {
 				continue
 			}
-			if len(d.keys) > 0 && (d.day != key.day || string(d.server) != string(record.Key.Part)) {
-				if !yield(&d, nil) {
+			if string(d.server) != string(record.Key.Part) || d.day != key.day {
+				if len(d.keys) > 0 && !yield(&d, nil) {
 					return
 				}
-				d.keys = d.keys[:0]
+				d = indexDay{server: cluster.ServerID(record.Key.Part), day: key.day, keys: d.keys[:0]}
 			}
-			if string(d.server) != string(record.Key.Part) {
-				d.server = cluster.ServerID(record.Key.Part)
-			}
-			d.day, d.keys = key.day, append(d.keys, key)
-			d.sure = false
-			if len(d.keys) == 1 && len(record.Value) > 0 {
-				if d.header, d.size, err = parseIndexed(record.Value); err != nil {
-					yield(nil, fmt.Errorf("history: index of samples of %q on day %d: %w", d.server, d.day, err))
-					return
-				}
-				d.sure = true
+			if err := d.add(key, record.Value); err != nil {
+				yield(nil, fmt.Errorf("history: index of samples of %q on day %d: %w", d.server, d.day, err))
+				return
 			}
 		}
 		if len(d.keys) > 0 {
 			yield(&d, nil)
 		}
 	}
+}
+
+// add adds a row to the day.
+func (d *indexDay) add(key rowKey, value []byte) (err error) {
+	d.keys = append(d.keys, key)
+	d.sure = len(d.keys) == 1 && len(value) > 0
+	if d.sure {
+		d.header, d.size, err = parseIndexed(value)
+	}
+	return err
 }
 
 // indexed gives the row of the index for a chunk.
