@@ -16,9 +16,10 @@ const Month = 30 * 24 * time.Hour
 // A Choice says which window of the history is wanted. What is zero is chosen
 // from the samples.
 type Choice struct {
-	Length time.Duration // the longest it may be; zero is all there is
-	Step   time.Duration // of a slot; zero is what Step chooses
-	To     time.Time     // the last slot ends by then; zero is after the last sample, see lastEnd
+	Tenant cluster.TenantID // whose servers are looked at; "" is all
+	Length time.Duration    // the longest it may be; zero is all there is
+	Step   time.Duration    // of a slot; zero is what Step chooses
+	To     time.Time        // the last slot ends by then; zero is after the last sample, see lastEnd
 }
 
 // LastWindow chooses the window to learn from, at the end of the history; all
@@ -35,7 +36,9 @@ func (s *Store) LastWindow(ctx context.Context, c Choice) (w cluster.Window, lat
 	if err != nil {
 		return w, 0, err
 	}
-	all = slices.DeleteFunc(all, func(sum Summary) bool { return sum.Samples == 0 })
+	all = slices.DeleteFunc(all, func(sum Summary) bool {
+		return sum.Samples == 0 || c.Tenant != "" && c.Tenant != sum.Tenant()
+	})
 	if len(all) == 0 {
 		return w, 0, ErrEmpty
 	}

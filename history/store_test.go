@@ -365,6 +365,38 @@ func TestEnd(t *testing.T) {
 	expect(100, 1)
 }
 
+// TestWindowOfATenant: the samples of one server are few beside those that were
+// imported of others, long ago. Its own window ends with its own samples.
+func TestWindowOfATenant(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, mem.New())
+	im := begin(t, s)
+	for i := range 30 {
+		for slot := range int64(100) {
+			check(t, im.Add(ctx, Sample{Milli: slot * 300_000, Server: cluster.ServerID(fmt.Sprint("imported", i))}))
+		}
+	}
+	for slot := range int64(20) {
+		check(t, im.Add(ctx, Sample{Milli: 365*dayMilli + slot*120_000, Server: "here"}))
+	}
+	check(t, im.Commit(ctx))
+	for _, tc := range []struct {
+		tenant cluster.TenantID
+		want   cluster.Window
+	}{
+		{"", cluster.Window{From: time.UnixMilli(0), Step: 5 * time.Minute, Len: 100}},
+		{"here", cluster.Window{From: time.UnixMilli(365 * dayMilli), Step: 2 * time.Minute, Len: 20}},
+	} {
+		w, _, err := s.LastWindow(ctx, Choice{Tenant: tc.tenant, Length: Month})
+		if err != nil || !w.From.Equal(tc.want.From) || w.Step != tc.want.Step || w.Len != tc.want.Len {
+			t.Errorf("window of %q: %+v, %v, want %+v", tc.tenant, w, err, tc.want)
+		}
+	}
+	if _, _, err := s.LastWindow(ctx, Choice{Tenant: "elsewhere"}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("window of a tenant without samples: %v", err)
+	}
+}
+
 func TestReimages(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, mem.New())
