@@ -27,8 +27,12 @@ type repairer struct {
 	front  *Front
 	queue  *repair.Queue[disk.GroupID]
 	queued map[disk.GroupID]bool
+	failed []disk.GroupID               // whose rebuild failed just now
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
 }
+
+// again is when a rebuild that failed is tried again: by then it is known whether the disk is away.
+const again = 2 * beatEvery
 
 // keepUp runs until ctx ends.
 func (f *Front) keepUp(ctx context.Context) {
@@ -53,6 +57,10 @@ func (f *Front) keepUp(ctx context.Context) {
 			}
 		}
 		r.queue.Start(now, r.turn, func(id disk.GroupID, _ placement.ServerIndex) repair.Answer { return r.rebuild(ctx, id) })
+		if len(r.failed) > 0 {
+			r.queue.AddAt(now.Add(again), r.failed)
+			r.failed = nil
+		}
 	}
 }
 
@@ -101,17 +109,19 @@ func (r *repairer) turn(s placement.ServerIndex) time.Duration {
 }
 
 func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
-	delete(r.queued, id)
 	err := r.front.space.Rebuild(ctx, id)
 	switch {
 	case errors.Is(err, volume.ErrNoTarget):
+		delete(r.queued, id)
 		return repair.NoNeed // looked at again with all others
 	case err != nil:
 		if ctx.Err() == nil {
 			r.front.log.Warn("replica not rebuilt", "group", id.String(), "error", err)
 		}
-		return repair.NoNeed
+		r.failed = append(r.failed, id)
+		return repair.NoNeed // now
 	}
+	delete(r.queued, id)
 	if g, _, err := r.front.maps.Group(ctx, id); err == nil && g.State() == group.Degraded {
 		r.front.note(id) // it lacks another
 	}
