@@ -11,6 +11,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 )
 
 // A cut is what is taken from a recorded system: its calls at several scales.
@@ -78,7 +79,7 @@ func drawNoise(t *rapid.T) []recording {
 	leaves := func(paths ...string) (out []trace.Leaf) {
 		for _, p := range paths {
 			for range rapid.IntRange(0, 2).Draw(t, "elements") {
-				out = append(out, leafOf(fmt.Sprintf(p, len(out)), word.Draw(t, "value")))
+				out = append(out, minetest.Leaf(fmt.Sprintf(p, len(out)), word.Draw(t, "value")))
 			}
 		}
 		return out

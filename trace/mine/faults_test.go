@@ -11,6 +11,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/kind"
+	"gleaner/trace/mine/minetest"
 )
 
 // faults are recordings, each of which mining, checking or growing once died or
@@ -52,7 +53,7 @@ var faults = map[string]func(*tape){
 	"a list in a list, a hundred and thirty deep": func(tp *tape) {
 		deep := "l" + strings.Repeat("[0]", 130)
 		for i := range tp.n {
-			id := leafOf(deep, strconv.Itoa(7000+31*i*i))
+			id := minetest.Leaf(deep, strconv.Itoa(7000+31*i*i))
 			tp.call("client", "get", nil, []trace.Leaf{id})
 			tp.call("client", "put", []trace.Leaf{id}, nil)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/program"
 )
@@ -66,7 +67,7 @@ func TestCountsKnown(t *testing.T) {
 			_, report, check := taught(t, func(tp *tape) {
 				tp.call("client", "begin", nil, nil)
 				for i := range f(tp.n) {
-					tp.call("client", "put", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+					tp.call("client", "put", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
 				}
 				tp.call("client", "end", nil, nil)
 			})
@@ -86,7 +87,7 @@ func TestCountsKnown(t *testing.T) {
 func TestRandomInnerCounts(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 4 * tp.n {
-			tp.call("client", "open", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+			tp.call("client", "open", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
 			for range 1 + tp.chance.IntN(5) {
 				tp.call("client", "read", nil, nil)
 			}
@@ -113,8 +114,8 @@ func TestNoise(t *testing.T) {
 					}
 				}
 				for i := range 20 * tp.n {
-					file := leafOf("file", tp.id())
-					tp.call("client", "create", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, []trace.Leaf{file})
+					file := minetest.Leaf("file", tp.id())
+					tp.call("client", "create", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, []trace.Leaf{file})
 					noise()
 					tp.call("client", "write", []trace.Leaf{file}, nil)
 					noise()
@@ -137,10 +138,10 @@ func TestNoise(t *testing.T) {
 func TestRetries(t *testing.T) {
 	m, _, check := taught(t, func(tp *tape) {
 		for range 2 * tp.n {
-			file := leafOf("file", tp.id())
+			file := minetest.Leaf("file", tp.id())
 			tp.call("client", "create", nil, []trace.Leaf{file})
 			for tries := tp.chance.IntN(4); tries >= 0; tries-- {
-				tp.call("client", "complete", []trace.Leaf{file}, []trace.Leaf{leafOf("done", strconv.FormatBool(tries == 0))})
+				tp.call("client", "complete", []trace.Leaf{file}, []trace.Leaf{minetest.Leaf("done", strconv.FormatBool(tries == 0))})
 			}
 		}
 	})
@@ -193,7 +194,7 @@ func lengthsWritten(c *program.Call) map[int]bool {
 
 func mergedMessages(tp *tape) {
 	for k := range tp.n {
-		tp.call(fmt.Sprintf("node-%d", k), "register", []trace.Leaf{leafOf("host", fmt.Sprintf(`"host-%d"`, k))}, nil)
+		tp.call(fmt.Sprintf("node-%d", k), "register", []trace.Leaf{minetest.Leaf("host", fmt.Sprintf(`"host-%d"`, k))}, nil)
 	}
 	waiting := make([][]trace.Leaf, tp.n)
 	flush := func(k int) {
@@ -207,7 +208,7 @@ func mergedMessages(tp *tape) {
 		waiting[k] = nil
 	}
 	for range 5 * tp.n {
-		block := leafOf("id", tp.id())
+		block := minetest.Leaf("id", tp.id())
 		tp.call("client", "addBlock", nil, []trace.Leaf{block})
 		for _, k := range tp.chance.Perm(tp.n)[:min(5, tp.n)] {
 			waiting[k] = append(waiting[k], block)
@@ -225,9 +226,9 @@ func mergedMessages(tp *tape) {
 func TestListOfTheScale(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 3 * tp.n {
-			request := []trace.Leaf{leafOf("job", strconv.Itoa(i))}
+			request := []trace.Leaf{minetest.Leaf("job", strconv.Itoa(i))}
 			for k := range 2 * tp.n {
-				request = append(request, leafOf(fmt.Sprintf("hosts[%d].name", k), fmt.Sprintf(`"host-%d"`, k)))
+				request = append(request, minetest.Leaf(fmt.Sprintf("hosts[%d].name", k), fmt.Sprintf(`"host-%d"`, k)))
 			}
 			tp.call("client", "submit", request, nil)
 		}
