@@ -15,20 +15,12 @@ import (
 
 // TestScenarios mines small logs that show one thing each.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
-		c := corpus.New()
+	minetest.Stories(t, func(c *corpus.Corpus) func(*testing.T, *datadriven.TestData) string {
 		var check *corpus.Run
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
-			case "run", "check":
-				var scale int
-				d.ScanArgs(t, "n", &scale)
-				r := minetest.Run(t, c, scale, d.Input)
-				if d.Cmd == "check" {
-					check = r
-				} else {
-					c.Learn(r)
-				}
+			case "check":
+				check = minetest.Run(t, c, minetest.Scale(t, d), d.Input)
 				return ""
 			case "mine":
 				m, err := Learn(context.Background(), c)
@@ -44,7 +36,7 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
-		})
+		}
 	})
 }
 
