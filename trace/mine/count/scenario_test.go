@@ -69,13 +69,13 @@ func TestNature(t *testing.T) {
 			}
 			return minetest.Times(3*n+extra, "c: get(#)")
 		}, "get#1 varying, 62 at n = 20"},
-		{"one node of 33 once more than all others", func(n int) string {
-			out := minetest.Times(n, "w-#: join()\nw-#: report()")
-			if n == 6 {
+		{"two nodes of 66 once more than all others", func(n int) string {
+			out := minetest.Times(2*n, "w-#: join()\nw-#: report()")
+			if n == 6 || n == 8 {
 				out += "w-2: report()"
 			}
 			return out
-		}, "join#1 logical n; report#1 varying, 20 at n = 20"},
+		}, "join#1 logical 2*n; report#1 varying, 40 at n = 20"},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			if got := natures(learned(t, story.log)); got != story.want {

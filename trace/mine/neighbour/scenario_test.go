@@ -25,6 +25,11 @@ func TestSplit(t *testing.T) {
 		{"one order explains all calls: they stay one site", []int{3, 4, 6}, func(n int) string {
 			return minetest.Times(n, "c: stat(\"f-#\")\nc: write()") + "c: read()\n"
 		}, "stat#1 stat#1 stat#1"},
+		{"before a write it is every file, but of how many follows nothing", []int{3, 4, 6}, func(n int) string {
+			written := map[int]int{3: 7, 4: 5, 6: 16}[n]
+			return minetest.Times(written, "c: stat(\"f-#\")\nc: write()") + everyThird(6*n-written, "c: stat(\"f-#\")\nc: read()") +
+				minetest.Times(6*n-written, "c: write()") + minetest.Times(written, "c: read()")
+		}, strings.TrimSpace(strings.Repeat("stat#1 ", 18))},
 		{"two runs prove nothing", []int{3, 4}, func(int) string {
 			return minetest.Times(3, "c: stat(\"f-#\")\nc: write()") + everyThird(3, "c: stat(\"f-#\")\nc: read()")
 		}, "stat#1 stat#1 stat#1 stat#1 stat#1 stat#1"},
@@ -35,9 +40,13 @@ func TestSplit(t *testing.T) {
 			}
 			return out.String()
 		}, "stat#1 stat#1 stat#1 stat#1 stat#1 stat#1"},
-		{"a beat between them is no neighbour", []int{3, 4, 6}, func(n int) string {
-			beats := minetest.Times(7+n%4, "# c: beat()")
-			return minetest.Times(n, "c: stat(\"f-#\")\nc: write()") + beats + everyThird(n, "c: stat(\"f-#\")\nc: read()")
+		{"a call that comes by chance is no neighbour", []int{3, 4, 6}, func(n int) string {
+			first := minetest.Times(n, "c: stat(\"f-#\")\nc: write()")
+			for _, i := range map[int][]int{3: {1}, 4: {0, 1, 2}, 6: {4}}[n] {
+				line := fmt.Sprintf("c: stat(\"f-%d\")\n", i)
+				first = strings.Replace(first, line, line+"c: gc()\n", 1)
+			}
+			return first + everyThird(n, "c: stat(\"f-#\")\nc: read()")
 		}, "stat#1 stat#1 stat#1 stat#2 stat#2 stat#2"},
 		{"more contexts than a place in a program has", []int{3, 4, 6}, func(n int) string {
 			var out strings.Builder
