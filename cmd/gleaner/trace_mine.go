@@ -120,7 +120,7 @@ func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Run) error {
+func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Recording) error {
 	if m.plot == "" {
 		return nil
 	}
@@ -140,8 +140,8 @@ func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 
 // read reads one run. A bad line ends it; what came before is kept, and the
 // run is nil only when nothing did.
-func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Run, error) {
-	run := logs.Run(path)
+func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Recording, error) {
+	run := logs.Begin(path)
 	bar := newProgress(cmd, "reading "+path, 0)
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {

@@ -51,7 +51,7 @@ func countPanel(c mine.Curve) chart.Panel {
 
 // plotIntervals draws the foretold intervals of a checked run against the
 // recorded ones.
-func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Run) error {
+func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Recording) error {
 	foretold, recorded := model.Intervals(run)
 	if len(recorded) == 0 {
 		return nil

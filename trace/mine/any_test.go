@@ -76,7 +76,7 @@ func survive(runs []recording, seed int) error {
 }
 
 // reread writes a recording and reads it as a file of its own.
-func reread(logs *corpus.Corpus, r recording) (*corpus.Run, error) {
+func reread(logs *corpus.Corpus, r recording) (*corpus.Recording, error) {
 	var file bytes.Buffer
 	w := trace.NewWriter(&file)
 	for i := range r.calls {
@@ -88,7 +88,7 @@ func reread(logs *corpus.Corpus, r recording) (*corpus.Run, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("n%03d.jsonl", r.scale)
-	run, in := logs.Run(name), trace.NewReader(name, &file)
+	run, in := logs.Begin(name), trace.NewReader(name, &file)
 	for {
 		call, err := in.Next()
 		if err == io.EOF && len(run.Calls) == 0 {

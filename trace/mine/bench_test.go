@@ -34,8 +34,8 @@ func BenchmarkMine(b *testing.B) {
 	}
 }
 
-func uploads(c *corpus.Corpus, n, files int) *corpus.Run {
-	r := c.Run(fmt.Sprintf("n%03d", n))
+func uploads(c *corpus.Corpus, n, files int) *corpus.Recording {
+	r := c.Begin(fmt.Sprintf("n%03d", n))
 	chance := rand.New(rand.NewPCG(uint64(n), 0))
 	var call trace.Call
 	id := 0

@@ -75,7 +75,7 @@ func (m *Model) uneven(ct count.CallType) string {
 }
 
 // callsPerNode is how many calls of a type its nodes made at least and at most.
-func callsPerNode(r *corpus.Run, ct count.CallType) (low, high int) {
+func callsPerNode(r *corpus.Recording, ct count.CallType) (low, high int) {
 	low = -1
 	for _, s := range r.Senders {
 		if s.Kind != ct.Kind {
@@ -90,7 +90,7 @@ func callsPerNode(r *corpus.Run, ct count.CallType) (low, high int) {
 }
 
 // made is how often a sender calls something.
-func made(r *corpus.Run, s *corpus.Sender, op corpus.OpID) int {
+func made(r *corpus.Recording, s *corpus.Sender, op corpus.OpID) int {
 	n := 0
 	for _, i := range s.Calls {
 		if r.Calls[i].Op == op {
@@ -103,7 +103,7 @@ func made(r *corpus.Run, s *corpus.Sender, op corpus.OpID) int {
 // strays are the nodes that made another number of calls than all the others,
 // where those are one in twenty at most: what single nodes do once is noise, as
 // a comparison of logs of one type shows (PatternMiner §III-B2).
-func (m *Model) strays(r *corpus.Run, t *count.Total) string {
+func (m *Model) strays(r *corpus.Recording, t *count.Total) string {
 	var nodes []*corpus.Sender
 	for _, s := range r.Senders {
 		if s.Kind == t.Kind {

@@ -55,8 +55,8 @@ type TypeCheck struct {
 
 // Check holds a recorded run against what was learned. Arguments are compared
 // by value: what comes from a reply is looked up in the replies of this run.
-func (m *Model) Check(r *corpus.Run) *Check {
-	m.c.WriteLists([]*corpus.Run{r})
+func (m *Model) Check(r *corpus.Recording) *Check {
+	m.c.WriteLists([]*corpus.Recording{r})
 	r.Sort()
 	kind.Assign(m.c, r, m.types, m.rules)
 	m.sites.Sites.Place(r)
@@ -106,7 +106,7 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-func (m *Model) countRows(r *corpus.Run) map[count.CallType]*TypeCheck {
+func (m *Model) countRows(r *corpus.Recording) map[count.CallType]*TypeCheck {
 	rows := map[count.CallType]*TypeCheck{}
 	row := func(ct count.CallType) *TypeCheck {
 		if rows[ct] == nil {
@@ -132,7 +132,7 @@ func (m *Model) countRows(r *corpus.Run) map[count.CallType]*TypeCheck {
 }
 
 // explainMisses says of every count that was foretold wrong what is known of it.
-func (m *Model) explainMisses(r *corpus.Run, rows map[count.CallType]*TypeCheck) {
+func (m *Model) explainMisses(r *corpus.Recording, rows map[count.CallType]*TypeCheck) {
 	doubts := m.doubts()
 	for _, t := range m.totals {
 		w := rows[t.CallType]
@@ -182,7 +182,7 @@ func (m *Model) doubts() map[count.CallType]string {
 // checkSequences compares, for every sender, the calls foretold and the calls
 // made, as far as they follow the program. Which nodes of a type do what not all of them do is
 // chance: those that made most calls are compared with those foretold to.
-func (m *Model) checkSequences(r *corpus.Run) []Sequence {
+func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
 		st := m.shapes[snd.Kind]
@@ -253,7 +253,7 @@ func commonLength(a, b []corpus.OpID) int {
 }
 
 // checkIntervals is the share of intervals within 10% of the foretold ones.
-func (m *Model) checkIntervals(r *corpus.Run) float64 {
+func (m *Model) checkIntervals(r *corpus.Recording) float64 {
 	near, all := 0, 0
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		all++

@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			var runs []recording
 			for _, n := range []int{3, 4, 6, 8, 12, 26} {
-				tp := &tape{run: corpus.New().Run("taped"), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
+				tp := &tape{run: corpus.New().Begin("taped"), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
 				play(tp)
 				calls := recordedCalls(tp.run)
 				for i := range calls {
@@ -108,7 +108,7 @@ func TestFaults(t *testing.T) {
 // that was found.
 func TestNamesOfTypes(t *testing.T) {
 	c := corpus.New()
-	tp := &tape{run: c.Run("n001"), n: 1, now: 1e18, chance: rand.New(rand.NewPCG(1, 7))}
+	tp := &tape{run: c.Begin("n001"), n: 1, now: 1e18, chance: rand.New(rand.NewPCG(1, 7))}
 	for _, who := range []string{"x-1", "x-2", "y", "z"} {
 		tp.call(who, "by "+who, nil, nil)
 	}

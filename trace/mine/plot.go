@@ -39,7 +39,7 @@ func (m *Model) Curves() []Curve {
 
 // Intervals pairs the intervals of a checked run with the foretold ones, in
 // milliseconds.
-func (m *Model) Intervals(r *corpus.Run) (foretold, recorded []float64) {
+func (m *Model) Intervals(r *corpus.Recording) (foretold, recorded []float64) {
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		if f, ok := m.timing.Gaps[g]; ok {
 			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)

@@ -84,8 +84,8 @@ func drawScript(t *rapid.T) script {
 }
 
 // run plays the script at a scale.
-func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Run {
-	r := c.Run(fmt.Sprintf("n%03d", n))
+func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Recording {
+	r := c.Begin(fmt.Sprintf("n%03d", n))
 	now := int64(1e18)
 	for _, ty := range s.types {
 		for rank := range ty.nodes(n) {

@@ -76,7 +76,7 @@ func knownBreaks(t *testing.T, r *Report) {
 	}
 }
 
-func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Run {
+func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	run := opened(t, c, name, change)
 	if run == nil {
 		t.Skipf("no recordings at hand: %s", name)
@@ -85,7 +85,7 @@ func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Ca
 }
 
 // opened reads a recording; nil when it is not at hand.
-func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Run {
+func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	r, err := trace.Open("../../../shared/data/traces/" + name + ".jsonl.gz")
 	if input.Is(err) {
 		return nil
@@ -94,7 +94,7 @@ func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call
 		t.Fatal(err)
 	}
 	defer r.Close()
-	run := c.Run(name)
+	run := c.Begin(name)
 	for {
 		call, err := r.Next()
 		if err == io.EOF {

@@ -25,7 +25,7 @@ import (
 // A Model is what was learned from the runs of a corpus.
 type Model struct {
 	c       *corpus.Corpus
-	runs    []*corpus.Run
+	runs    []*corpus.Recording
 	rules   []kind.Rule
 	types   []*kind.Kind
 	nodes   []count.Count
@@ -41,7 +41,7 @@ type Model struct {
 // Learn mines the runs that were added to the corpus. Rules are the user's word
 // on node types; without any, behaviour alone decides.
 func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, error) {
-	m := &Model{c: c, runs: c.Runs, rules: rules}
+	m := &Model{c: c, runs: c.Recordings, rules: rules}
 	for _, step := range []func(){
 		func() {
 			c.FindLists(m.runs)
@@ -106,8 +106,8 @@ func (m *Model) Conflicts() []error {
 	return out
 }
 
-func (m *Model) differ(a, b *corpus.Run) string {
-	of := func(r *corpus.Run) ([]int, map[corpus.OpID]float64) {
+func (m *Model) differ(a, b *corpus.Recording) string {
+	of := func(r *corpus.Recording) ([]int, map[corpus.OpID]float64) {
 		nodes, all := make([]int, len(m.types)), map[corpus.OpID]float64{}
 		for _, s := range r.Senders {
 			nodes[s.Kind]++
@@ -252,7 +252,7 @@ func (m *Model) Report() *Report {
 }
 
 func (m *Model) largest() int {
-	return slices.MaxFunc(m.runs, func(a, b *corpus.Run) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
+	return slices.MaxFunc(m.runs, func(a, b *corpus.Recording) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
 }
 
 func (m *Model) typeReport(k int) TypeReport {

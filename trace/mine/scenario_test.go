@@ -16,11 +16,11 @@ import (
 // TestScenarios mines small logs that show one thing each.
 func TestScenarios(t *testing.T) {
 	minetest.Stories(t, func(c *corpus.Corpus) func(*testing.T, *datadriven.TestData) string {
-		var check *corpus.Run
+		var check *corpus.Recording
 		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "check":
-				check = minetest.Run(t, c, minetest.Scale(t, d), d.Input)
+				check = minetest.Recording(t, c, minetest.Scale(t, d), d.Input)
 				return ""
 			case "mine":
 				m, err := Learn(context.Background(), c)

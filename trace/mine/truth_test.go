@@ -19,7 +19,7 @@ import (
 
 // A tape records what a synthetic program does at one scale.
 type tape struct {
-	run    *corpus.Run
+	run    *corpus.Recording
 	n      int
 	now    int64
 	chance *rand.Rand
@@ -36,8 +36,8 @@ func (t *tape) id() string { return strconv.FormatInt(t.chance.Int64N(1e12), 10)
 func taught(t *testing.T, play func(*tape)) (*Model, *Report, *Check) {
 	t.Helper()
 	c := corpus.New()
-	at := func(n int) *corpus.Run {
-		tp := &tape{run: c.Run(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
+	at := func(n int) *corpus.Recording {
+		tp := &tape{run: c.Begin(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
 		play(tp)
 		return tp.run
 	}
@@ -360,7 +360,7 @@ func TestNamesMeanNothing(t *testing.T) {
 // renameRun records a tape again with other names.
 func renameRun(tp *tape) {
 	calls := recordedCalls(tp.run)
-	tp.run = tp.run.Corpus.Run(tp.run.File)
+	tp.run = tp.run.Corpus.Begin(tp.run.File)
 	for i := range calls {
 		rename(&calls[i])
 		tp.run.Add(&calls[i])
@@ -368,7 +368,7 @@ func renameRun(tp *tape) {
 }
 
 // recordedCalls are the calls of a run as they were recorded.
-func recordedCalls(r *corpus.Run) []trace.Call {
+func recordedCalls(r *corpus.Recording) []trace.Call {
 	leaves := func(m corpus.Message) []trace.Leaf {
 		var out []trace.Leaf
 		for k, p := range r.Corpus.Shapes.Paths[m.Shape] {

@@ -14,7 +14,7 @@ import (
 )
 
 // play fills in a call and makes it, or lets its lane wait for what is missing.
-func (r *run) play(f *filling, l *lane) {
+func (r *controller) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
 	if st.gate != nil && st.gate.hold(r, l) {
 		return
@@ -71,7 +71,7 @@ func (r *run) play(f *filling, l *lane) {
 
 // park lets a lane wait until a value comes or patience ends. The player is
 // locked, and the memory too where others are waited for.
-func (r *run) park(f *filling, l *lane, until int64) {
+func (r *controller) park(f *filling, l *lane, until int64) {
 	l.state.Store(waiting)
 	l.player.parked = append(l.player.parked, l)
 	for _, w := range f.wants {
@@ -86,7 +86,7 @@ func (r *run) park(f *filling, l *lane, until int64) {
 }
 
 // cannot gives a call up for which a value is missing.
-func (r *run) cannot(f *filling, l *lane, now int64) {
+func (r *controller) cannot(f *filling, l *lane, now int64) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.skipped++
@@ -98,7 +98,7 @@ func (r *run) cannot(f *filling, l *lane, now int64) {
 }
 
 // lacks says which value a call was not made for want of.
-func (r *run) lacks(f *filling, st *site) string {
+func (r *controller) lacks(f *filling, st *site) string {
 	if f.lost != nil {
 		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
 	}
@@ -111,9 +111,9 @@ func (r *run) lacks(f *filling, st *site) string {
 	return fmt.Sprintf("%s waited in vain for what %s gives", st.Name, from)
 }
 
-func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
+func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *run) noteMadeUp(f *filling, st *site) {
+func (r *controller) noteMadeUp(f *filling, st *site) {
 	if len(f.madeUp) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (r *run) noteMadeUp(f *filling, st *site) {
 }
 
 // send makes a call and takes its reply.
-func (r *run) send(l *lane, call *trace.Call, rec *record) {
+func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 	st, g := l.site, &r.gauges[l.site.id]
 	if !st.sent {
 		g.mu.Lock()
@@ -172,7 +172,7 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 }
 
 // answered takes the reply to a call, and goes on.
-func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
 	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
@@ -192,7 +192,7 @@ func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end 
 
 // listen waits for what the target says unasked, without a worker. It reports
 // whether the connection can do that.
-func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
 	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
 	if err != nil || !ok {
@@ -212,7 +212,7 @@ func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record
 }
 
 // hear takes what came, or gives up when nothing did.
-func (r *run) hear(l *lane) {
+func (r *controller) hear(l *lane) {
 	e, now := l.ear, r.now()
 	l.ear = nil
 	g := &r.gauges[l.site.id]
@@ -238,9 +238,9 @@ func refused(status string) bool {
 }
 
 // warm reports whether a time counts: not while everybody connects.
-func (r *run) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
+func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
-func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
+func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -260,7 +260,7 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 
 // remember keeps what later arguments are taken from, and passes it on to the
 // nodes that make calls for it.
-func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
+func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
 	if len(st.enters) == 0 && len(st.feeds) == 0 {
 		return
@@ -280,7 +280,7 @@ func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
 }
 
 // unanswered is what becomes of a call without a reply.
-func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
 	var lost *notYet
 	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
@@ -321,7 +321,7 @@ func starved(err error) bool {
 }
 
 // tryAgain makes a call again after a wait, a little different for each player.
-func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
 	if l.since == 0 {
 		l.since = now
 	}
@@ -333,7 +333,7 @@ func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait t
 }
 
 // again repeats a call that is made until its reply says enough.
-func (r *run) again(l *lane, reply Reply) bool {
+func (r *controller) again(l *lane, reply Reply) bool {
 	until := l.site.Until
 	now := r.now()
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {

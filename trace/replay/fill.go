@@ -13,7 +13,7 @@ import (
 // A filling finds the arguments of one call. Every worker has one and uses it
 // again and again.
 type filling struct {
-	r      *run
+	r      *controller
 	p      *player
 	l      *lane
 	st     *site
@@ -54,7 +54,7 @@ type take struct {
 	it   *item
 }
 
-func newFilling(r *run) *filling {
+func newFilling(r *controller) *filling {
 	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
@@ -401,7 +401,7 @@ func (f *filling) pool(s *source, post *posting) *[]*item {
 
 // grace is how long a node waits for a value of its own before it takes one
 // that another has used.
-func (r *run) grace() int64 { return int64(r.Patience) / 10 }
+func (r *controller) grace() int64 { return int64(r.Patience) / 10 }
 
 // take finds a value in a pool that nobody has used up, or at least not this
 // node: those that were used longest ago come first.

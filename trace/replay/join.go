@@ -23,7 +23,7 @@ func newGate(after *site, share float64) *gate {
 }
 
 // hold keeps a lane back while the gate is closed.
-func (g *gate) hold(r *run, l *lane) bool {
+func (g *gate) hold(r *controller, l *lane) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open {
@@ -41,7 +41,7 @@ func (g *gate) hold(r *run, l *lane) bool {
 }
 
 // release plays lanes that a gate held back.
-func (r *run) release(held []*lane) {
+func (r *controller) release(held []*lane) {
 	for _, l := range held {
 		if l.nature != inBeats {
 			r.held.Add(-1)
@@ -51,7 +51,7 @@ func (r *run) release(held []*lane) {
 }
 
 // forget gives up the lanes of a player.
-func (g *gate) forget(r *run, p *player) {
+func (g *gate) forget(r *controller, p *player) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(l *lane) bool {
@@ -84,14 +84,14 @@ func (g *gate) swing() []*lane {
 }
 
 // passed tells the gates that a player is done with a call.
-func (r *run) passed(st *site, p *player) {
+func (r *controller) passed(st *site, p *player) {
 	for _, g := range st.opens {
 		r.release(g.pass(p))
 	}
 }
 
 // openGates lets through what waited for a type that is done.
-func (r *run) openGates(k *kind) {
+func (r *controller) openGates(k *kind) {
 	for _, st := range k.sites {
 		for _, g := range st.opens {
 			g.mu.Lock()
@@ -104,7 +104,7 @@ func (r *run) openGates(k *kind) {
 
 // standstill opens all gates once every lane that has something to do has waited at
 // one for as long as patience lasts: they wait for each other.
-func (r *run) standstill(now int64) {
+func (r *controller) standstill(now int64) {
 	held := r.held.Load()
 	if held == 0 || held < r.lanes.Load() {
 		r.stands = 0

@@ -176,7 +176,7 @@ func summary(text string) string {
 }
 
 // result sums up the gauges: one row for each call type.
-func (r *run) result(ended string) *Result {
+func (r *controller) result(ended string) *Result {
 	seconds := time.Duration(r.now() - r.begun).Seconds()
 	warm := max(seconds-r.Warmup.Seconds(), 1e-9)
 	out := &Result{Scale: r.plan.scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
@@ -256,7 +256,7 @@ func (c *CallResult) measured() int64 {
 
 // behind is how many nodes of a type had not started when a run ended that was
 // too short for it.
-func (r *run) behind(k *kind) int {
+func (r *controller) behind(k *kind) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.groups[k.at].long {
@@ -309,7 +309,7 @@ func sorted(said map[string]*Said) []Said {
 }
 
 // unsent are the roles that are called and have no target.
-func (r *run) unsent() (out []string) {
+func (r *controller) unsent() (out []string) {
 	for _, st := range r.plan.sites {
 		if !st.sent && !slices.Contains(out, st.Target) {
 			out = append(out, st.Target)

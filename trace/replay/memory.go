@@ -100,7 +100,7 @@ func plainNumber(text string) string {
 // publish enters a call of a node into the indexes it belongs to: when it is
 // made, and again when it is answered. The player is locked, and the memory
 // too where others ask about the call.
-func (r *run) publish(p *player, st *site, rec *record, late bool) {
+func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 	for _, ix := range st.enters {
 		if ix.late != late {
 			continue
@@ -120,7 +120,7 @@ func (r *run) publish(p *player, st *site, rec *record, late bool) {
 	p.parked = p.parked[:0]
 }
 
-func (r *run) enter(p *player, ix *index, rec *record) {
+func (r *controller) enter(p *player, ix *index, rec *record) {
 	switch ix.by {
 	case "anyone":
 		r.enterAt(ix, "", rec)
@@ -137,7 +137,7 @@ func (r *run) enter(p *player, ix *index, rec *record) {
 	}
 }
 
-func (r *run) enterAt(ix *index, key string, rec *record) {
+func (r *controller) enterAt(ix *index, key string, rec *record) {
 	post := r.memory.at(ix, key)
 	post.add(rec, ix.all)
 	for i, s := range ix.each {

@@ -7,7 +7,7 @@ import (
 // deliver passes a reply on to the nodes that make a call because of it: as
 // many as the program says, those first that the reply names by address or by
 // name, the others by lot. The memory is locked.
-func (r *run) deliver(from *site, rec *record, leaves []trace.Leaf) {
+func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
 	for _, st := range from.feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
@@ -21,7 +21,7 @@ func (r *run) deliver(from *site, rec *record, leaves []trace.Leaf) {
 	}
 }
 
-func (r *run) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
 	for _, l := range leaves {
@@ -40,7 +40,7 @@ func (r *run) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 }
 
 // named finds the node of a type with a name or an address.
-func (r *run) named(k *kind, text string) *player {
+func (r *controller) named(k *kind, text string) *player {
 	if r.names[k.at] == nil {
 		r.names[k.at] = map[string]*player{}
 		for _, p := range r.players[k.at] {
@@ -55,7 +55,7 @@ func (r *run) named(k *kind, text string) *player {
 
 // deliverTo leaves a call to be made with a player. Several that come before it
 // is made go into one, where the call takes a list.
-func (r *run) deliverTo(p *player, st *site, d delivery) {
+func (r *controller) deliverTo(p *player, st *site, d delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.nature != byReach || l.site != st {
@@ -70,7 +70,7 @@ func (r *run) deliverTo(p *player, st *site, d delivery) {
 }
 
 // callFor makes a lane call for what was left with it. The memory is locked.
-func (r *run) callFor(l *lane) {
+func (r *controller) callFor(l *lane) {
 	l.going = true
 	r.left.Add(1)
 	r.lanes.Add(1)
@@ -78,7 +78,7 @@ func (r *run) callFor(l *lane) {
 }
 
 // beginReach makes a lane heed what is left with it, and has been.
-func (r *run) beginReach(l *lane) {
+func (r *controller) beginReach(l *lane) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	if l.begun = true; len(l.coming) > 0 {
@@ -100,14 +100,14 @@ func (l *lane) collect() {
 }
 
 // stopReach ends a lane for good. The memory is locked.
-func (r *run) stopReach(l *lane) {
+func (r *controller) stopReach(l *lane) {
 	if l.begun = false; l.going {
 		r.rest(l)
 	}
 }
 
 // nextReach makes the next call of a lane that is called for, if any.
-func (r *run) nextReach(l *lane, now int64) {
+func (r *controller) nextReach(l *lane, now int64) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	if len(l.coming) > 0 {
@@ -120,7 +120,7 @@ func (r *run) nextReach(l *lane, now int64) {
 }
 
 // rest ends the calls of a lane that was called for. The memory is locked.
-func (r *run) rest(l *lane) {
+func (r *controller) rest(l *lane) {
 	l.going = false
 	r.lanes.Add(-1)
 	r.finish(1)

@@ -82,7 +82,7 @@ const (
 
 // occurrences counts the arguments of all calls, and keeps a sample of those
 // that vary.
-func (s *Rules) occurrences(runs []*corpus.Run) {
+func (s *Rules) occurrences(runs []*corpus.Recording) {
 	s.eachArg(runs, func(a *arg, o flow.Occ) {
 		v := o.Raw()
 		if a.count == 0 {
@@ -110,7 +110,7 @@ func (s *Rules) occurrences(runs []*corpus.Run) {
 	})
 }
 
-func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, flow.Occ)) {
+func (s *Rules) eachArg(runs []*corpus.Recording, visit func(*arg, flow.Occ)) {
 	for _, r := range runs {
 		for i := range r.Calls {
 			call := &r.Calls[i]
@@ -118,7 +118,7 @@ func (s *Rules) eachArg(runs []*corpus.Run, visit func(*arg, flow.Occ)) {
 				continue
 			}
 			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
-				visit(s.of[call.Site][p.Arg], flow.Occ{Run: r, Call: int32(i), Pos: int32(pos), Star: p.Star})
+				visit(s.of[call.Site][p.Arg], flow.Occ{In: r, Call: int32(i), Pos: int32(pos), Star: p.Star})
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (a *arg) steady() bool {
 	if a.steadiness == unasked {
 		a.steadiness = yes
 		for i := 1; i < len(a.occs); i++ {
-			if a.occs[i].Run == a.occs[i-1].Run && a.occs[i].Raw() != a.occs[i-1].Raw() {
+			if a.occs[i].In == a.occs[i-1].In && a.occs[i].Raw() != a.occs[i-1].Raw() {
 				a.steadiness = no
 				break
 			}
@@ -267,7 +267,7 @@ func (a *arg) spread(n int) []flow.Occ {
 	var out []flow.Occ
 	for start := 0; start < len(a.occs); {
 		end := start
-		for end < len(a.occs) && a.occs[end].Run == a.occs[start].Run {
+		for end < len(a.occs) && a.occs[end].In == a.occs[start].In {
 			end++
 		}
 		picked := min(n, end-start)

@@ -17,7 +17,7 @@ type Rules struct {
 }
 
 // Learn finds how every argument is known.
-func Learn(in *site.Sites, runs []*corpus.Run) *Rules {
+func Learn(in *site.Sites, runs []*corpus.Recording) *Rules {
 	s := &Rules{c: in.Corpus, sites: in, of: make([][]*arg, len(in.All))}
 	for i, st := range in.All {
 		s.of[i] = make([]*arg, len(st.Args))

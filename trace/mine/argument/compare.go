@@ -8,7 +8,7 @@ import (
 
 // Compare walks through a run and visits every call with how many of its
 // arguments have the value that the rules give.
-func (s *Rules) Compare(r *corpus.Run, visit func(c *corpus.Call, matched int)) {
+func (s *Rules) Compare(r *corpus.Recording, visit func(c *corpus.Call, matched int)) {
 	e := flow.New(s.sites)
 	for _, args := range s.of {
 		for _, a := range args {
@@ -25,7 +25,7 @@ func (s *Rules) Compare(r *corpus.Run, visit func(c *corpus.Call, matched int)) 
 		call, matched := &r.Calls[i], 0
 		if call.Site != corpus.NoSite {
 			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
-				if args := s.of[call.Site]; int(p.Arg) < len(args) && args[p.Arg].foretold(e, flow.Occ{Run: r, Call: i, Pos: int32(pos), Star: p.Star}) {
+				if args := s.of[call.Site]; int(p.Arg) < len(args) && args[p.Arg].foretold(e, flow.Occ{In: r, Call: i, Pos: int32(pos), Star: p.Star}) {
 					matched++
 				}
 			}

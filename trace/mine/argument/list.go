@@ -13,13 +13,13 @@ import (
 
 // lengths are how long the lists of a site were, by run: how many lists had
 // which length.
-type lengths map[string]map[*corpus.Run]map[int]int
+type lengths map[string]map[*corpus.Recording]map[int]int
 
 // Lists are the lengths of the lists of all sites.
 type Lists map[corpus.SiteID]lengths
 
 // ListLengths measures the lists whose length varies, of all sites.
-func ListLengths(s *site.Sites, runs []*corpus.Run) Lists {
+func ListLengths(s *site.Sites, runs []*corpus.Recording) Lists {
 	type form struct {
 		site  corpus.SiteID
 		shape intern.ShapeID
@@ -44,9 +44,9 @@ func ListLengths(s *site.Sites, runs []*corpus.Run) Lists {
 	return out
 }
 
-func (l lengths) note(list string, r *corpus.Run, length, times int) {
+func (l lengths) note(list string, r *corpus.Recording, length, times int) {
 	if l[list] == nil {
-		l[list] = map[*corpus.Run]map[int]int{}
+		l[list] = map[*corpus.Recording]map[int]int{}
 	}
 	if l[list][r] == nil {
 		l[list][r] = map[int]int{}
@@ -56,7 +56,7 @@ func (l lengths) note(list string, r *corpus.Run, length, times int) {
 
 // Write says how long the lists of a site are: by a formula where all of a
 // run are as long and the scale decides, else by what was seen.
-func (l Lists) Write(st *site.Site, runs []*corpus.Run) program.Lists {
+func (l Lists) Write(st *site.Site, runs []*corpus.Recording) program.Lists {
 	found := l[st.ID]
 	var out program.Lists
 	for _, a := range st.Args {
@@ -78,7 +78,7 @@ func nextStar(name string, at int) int {
 	return at + 1 + next
 }
 
-func lengthsOf(byRun map[*corpus.Run]map[int]int, runs []*corpus.Run) []program.Formula {
+func lengthsOf(byRun map[*corpus.Recording]map[int]int, runs []*corpus.Recording) []program.Formula {
 	var points []ladder.Point
 	same := true
 	all := map[int]int{}

@@ -18,7 +18,7 @@ type Listed struct {
 }
 
 // findListed looks for arguments that a list could have given as well.
-func (s *Rules) findListed(runs []*corpus.Run) {
+func (s *Rules) findListed(runs []*corpus.Recording) {
 	var counting, listed []*slot
 	var questions []*flow.Question
 	for _, args := range s.of {

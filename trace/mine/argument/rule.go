@@ -41,7 +41,7 @@ func (r firstThen) class() class { return regular }
 type scaled struct{ f program.Formula }
 
 func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.Run.Scale)}))), true
+	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.In.Scale)}))), true
 }
 func (r scaled) class() class { return regular }
 
@@ -164,21 +164,21 @@ func (s *slot) constantRule(c *corpus.Corpus) rule {
 
 // scaleRule: one number in each run, which follows the scale.
 func (s *slot) scaleRule(c *corpus.Corpus) rule {
-	seen := map[*corpus.Run]intern.Symbol{}
+	seen := map[*corpus.Recording]intern.Symbol{}
 	var points []ladder.Point
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		before, ok := seen[o.Run]
+		before, ok := seen[o.In]
 		if ok && before != v {
 			return nil
 		}
 		if !ok {
 			n, isNumber := c.Syms.Number(v)
-			if !isNumber || o.Run.Scale == 0 || n > 1<<40 || n < -1<<40 {
+			if !isNumber || o.In.Scale == 0 || n > 1<<40 || n < -1<<40 {
 				return nil
 			}
-			seen[o.Run] = v
-			points = append(points, ladder.Point{N: o.Run.Scale, V: int(n)})
+			seen[o.In] = v
+			points = append(points, ladder.Point{N: o.In.Scale, V: int(n)})
 		}
 	}
 	if forms := ladder.Exact(points); len(forms) > 0 {

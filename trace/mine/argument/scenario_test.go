@@ -91,15 +91,15 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func learned(t *testing.T, log func(n int) string) (*Rules, []*corpus.Run) {
+func learned(t *testing.T, log func(n int) string) (*Rules, []*corpus.Recording) {
 	c := minetest.Learned(t, []int{3, 4, 6, 8}, log)
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		r.Sort()
 		for _, s := range r.Senders {
 			fmt.Sscanf(c.Syms.Text[s.Name], "w-%d", &s.Rank)
 		}
 	}
-	return Learn(site.Find(c, c.Runs), c.Runs), c.Runs
+	return Learn(site.Find(c, c.Recordings), c.Recordings), c.Recordings
 }
 
 // lastOf is how the last argument of a method's first site is known.
@@ -164,7 +164,7 @@ func TestListed(t *testing.T) {
 // TestCompare: the rules learned are held against another run, call by call.
 func TestCompare(t *testing.T) {
 	rules, _ := learned(t, func(n int) string { return minetest.Times(n, `c: put("part-#", 420)`) })
-	other := minetest.Run(t, rules.c, 10, "c: put(\"part-0\", 420)\nc: put(\"part-9\", 420)\nc: put(\"part-2\", 421)\nc: get(1)")
+	other := minetest.Recording(t, rules.c, 10, "c: put(\"part-0\", 420)\nc: put(\"part-9\", 420)\nc: put(\"part-2\", 421)\nc: get(1)")
 	other.Sort()
 	rules.sites.Place(other)
 	var got []int
@@ -188,7 +188,7 @@ func TestByPlace(t *testing.T) {
 		var occs []flow.Occ
 		for _, r := range runs {
 			for i := range r.Calls {
-				occs = append(occs, flow.Occ{Run: r, Call: int32(i), Pos: int32(k)})
+				occs = append(occs, flow.Occ{In: r, Call: int32(i), Pos: int32(k)})
 			}
 		}
 		if got := ByPlace(rules.c, args[k], occs); got != want {

@@ -120,7 +120,7 @@ func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
 			at, isTime := r.read(c.Syms.Text[v])
-			began := o.Run.Calls[0].Start - int64(time.Minute)
+			began := o.In.Calls[0].Start - int64(time.Minute)
 			if !found || !isTime || at < began || at > o.CallOf().Start+int64(near) {
 				ok = false
 				break
@@ -137,15 +137,15 @@ func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 // the commonest one. Nearly all values must come out right.
 func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, bool) {
 	t.rest, t.open, t.rows = s.commonest(c), true, map[intern.Symbol]intern.Symbol{}
-	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Run]bool{}
+	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
 		key, _ := t.key(e, o)
 		v, _ := s.value(c, o)
 		if counts[key] == nil {
-			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Run]bool{}
+			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Recording]bool{}
 		}
 		counts[key][v]++
-		runs[key][o.Run] = true
+		runs[key][o.In] = true
 	}
 	misses := 0
 	for key, seen := range counts {
@@ -170,7 +170,7 @@ func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, 
 // fits fills a table; no two flow.Occurrences may disagree, and every row must be
 // there in a third of the runs: cases that come with the scale are no table.
 func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
-	runs, all := map[intern.Symbol]map[*corpus.Run]bool{}, map[*corpus.Run]bool{}
+	runs, all := map[intern.Symbol]map[*corpus.Recording]bool{}, map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
 		key, ok := t.key(e, o)
 		v, found := s.value(c, o)
@@ -182,10 +182,10 @@ func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
 		}
 		t.rows[key] = v
 		if runs[key] == nil {
-			runs[key] = map[*corpus.Run]bool{}
+			runs[key] = map[*corpus.Recording]bool{}
 		}
-		runs[key][o.Run] = true
-		all[o.Run] = true
+		runs[key][o.In] = true
+		all[o.In] = true
 		if len(t.rows) > maxRows {
 			return false
 		}
@@ -206,7 +206,7 @@ type cycle struct {
 }
 
 func (r cycle) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	length := int64(r.length.At(o.Run.Scale))
+	length := int64(r.length.At(o.In.Scale))
 	if length == 0 {
 		return 0, false
 	}
@@ -230,8 +230,8 @@ func (s *slot) cycleRule(c *corpus.Corpus) rule {
 		if i == 0 {
 			first = n
 		}
-		if at := int64(o.CallOf().Nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.Run.Scale }) {
-			points = append(points, ladder.Point{N: o.Run.Scale, V: int(at)})
+		if at := int64(o.CallOf().Nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.In.Scale }) {
+			points = append(points, ladder.Point{N: o.In.Scale, V: int(at)})
 		}
 	}
 	forms := ladder.Exact(points)
@@ -242,7 +242,7 @@ func (s *slot) cycleRule(c *corpus.Corpus) rule {
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		n, _ := c.Syms.Number(v)
-		length := int64(r.length.At(o.Run.Scale))
+		length := int64(r.length.At(o.In.Scale))
 		if length == 0 || int64(o.CallOf().Nth)%length+first != n {
 			return nil
 		}
@@ -321,7 +321,7 @@ func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 		for _, y := range terms[:i] {
 			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
 				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
-				if r.settle(s, c, e) && s.holds(r, c, e) {
+				if r.fitTotal(s, c, e) && s.holds(r, c, e) {
 					return r
 				}
 			}
@@ -330,8 +330,8 @@ func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	return nil
 }
 
-// settle takes for the total what comes out most often in a few occurrences.
-func (r *sum) settle(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
+// fitTotal finds the total: the one that fits most of a few occurrences.
+func (r *sum) fitTotal(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
 	counts := map[int64]int{}
 	few := s.arg.spread(3)
 	varies, first := false, int64(0)

@@ -24,7 +24,7 @@ func (r taken) class() class {
 const samplesPerRun = 5
 
 // findFlows looks for the sources of the slots that are not known by place.
-func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
+func (s *Rules) findFlows(slots []*slot, runs []*corpus.Recording) {
 	questions := make([]*flow.Question, len(slots))
 	for i, sl := range slots {
 		questions[i] = sl.question(s.c)
@@ -32,7 +32,7 @@ func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
 	var open, left []*slot
 	searches := map[*slot]*flow.Search{}
 	for i, se := range flow.Find(s.sites, questions, runs) {
-		if searches[slots[i]] = se; !slots[i].settle(se.Answer()) {
+		if searches[slots[i]] = se; !slots[i].accept(se.Answer()) {
 			open = append(open, slots[i])
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
 	}
 	flow.AnyOrder(s.sites, again, runs)
 	for i, sl := range left {
-		sl.settle(again[i].Answer())
+		sl.accept(again[i].Answer())
 	}
 }
 
@@ -73,8 +73,8 @@ func (a *arg) preferWords() {
 	a.whole.rules, a.whole.solved = nil, unknown
 }
 
-// settle takes an answer, and reports whether it explains the slot.
-func (s *slot) settle(a flow.Answer) bool {
+// accept takes an answer, and reports whether it explains the slot.
+func (s *slot) accept(a flow.Answer) bool {
 	total := len(s.arg.occs)
 	if a.Hits*2 < total {
 		return false

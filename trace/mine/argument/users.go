@@ -12,7 +12,7 @@ import (
 // Users follows the values that the nodes of a site take from what others were
 // told: how many senders use each value, by run and by the site that gave it.
 // One answer for each source of such values.
-func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.SiteID][]int] {
+func (s *Rules) Users(st *site.Site, runs []*corpus.Recording) iter.Seq[[]map[corpus.SiteID][]int] {
 	return func(yield func([]map[corpus.SiteID][]int) bool) {
 		for _, a := range s.of[st.ID] {
 			for _, sl := range a.slots() {
@@ -26,7 +26,7 @@ func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.S
 	}
 }
 
-func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Run) []map[corpus.SiteID][]int {
+func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Recording) []map[corpus.SiteID][]int {
 	out := make([]map[corpus.SiteID][]int, len(runs))
 	for i, r := range runs {
 		out[i] = map[corpus.SiteID][]int{}
@@ -39,7 +39,7 @@ func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Run) []map[corpus
 }
 
 // users are the senders that gave each value of an argument.
-func (s *Rules) users(a *arg, r *corpus.Run) map[intern.Symbol]map[*corpus.Sender]bool {
+func (s *Rules) users(a *arg, r *corpus.Recording) map[intern.Symbol]map[*corpus.Sender]bool {
 	out := map[intern.Symbol]map[*corpus.Sender]bool{}
 	for i := range r.Calls {
 		c := &r.Calls[i]

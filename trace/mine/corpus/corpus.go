@@ -14,14 +14,14 @@ import (
 // A Corpus holds the runs to learn from, each text kept once. Runs are added
 // call by call, so that a trace is never held twice.
 type Corpus struct {
-	Syms   intern.Symbols
-	Paths  intern.Paths
-	Shapes intern.Shapes
-	arena  []intern.Symbol // values are cut from large pieces; millions of small ones would burden the collector
-	ops    map[op]OpID
-	OpOf   []op
-	Runs   []*Run
-	lists  map[listOf]bool
+	Syms       intern.Symbols
+	Paths      intern.Paths
+	Shapes     intern.Shapes
+	arena      []intern.Symbol // values are cut from large pieces; millions of small ones would burden the collector
+	ops        map[op]OpID
+	OpOf       []op
+	Recordings []*Recording
+	lists      map[listOf]bool
 }
 
 // New returns an empty corpus.
@@ -35,8 +35,8 @@ type op struct{ Target, Method string }
 // An OpID is an Op, kept once.
 type OpID int32
 
-// A Run is one recorded experiment.
-type Run struct {
+// A Recording is one recorded run: the calls of an experiment at one scale.
+type Recording struct {
 	File    string
 	Scale   int
 	Corpus  *Corpus
@@ -49,7 +49,7 @@ type Run struct {
 type Sender struct {
 	Name    intern.Symbol
 	Address intern.Symbol
-	Calls   []int32 // into Run.calls, by start
+	Calls   []int32 // into Recording.Calls, by start
 	Kind    int     // which node type
 	Rank    int     // among those of its type, in the order of their names
 }
@@ -74,16 +74,16 @@ type Message struct {
 	Values []intern.Symbol
 }
 
-// Run begins a run that was recorded in file.
-func (c *Corpus) Run(file string) *Run {
-	return &Run{File: file, Corpus: c, ByName: map[string]*Sender{}}
+// Begin begins a recording that was read from file.
+func (c *Corpus) Begin(file string) *Recording {
+	return &Recording{File: file, Corpus: c, ByName: map[string]*Sender{}}
 }
 
-// Learn makes a finished run part of what is learned from.
-func (c *Corpus) Learn(r *Run) { c.Runs = append(c.Runs, r) }
+// Learn makes a finished recording part of what is learned from.
+func (c *Corpus) Learn(r *Recording) { c.Recordings = append(c.Recordings, r) }
 
-// Add adds a call to the run.
-func (r *Run) Add(in *trace.Call) {
+// Add adds a call.
+func (r *Recording) Add(in *trace.Call) {
 	c := r.Corpus
 	if r.Scale == 0 {
 		r.Scale = in.Scale
@@ -129,7 +129,7 @@ func (c *Corpus) message(in []trace.Leaf) Message {
 
 // Sort brings the calls into the order in which they were made, and gives
 // each sender its log.
-func (r *Run) Sort() {
+func (r *Recording) Sort() {
 	slices.SortStableFunc(r.Calls, func(a, b Call) int { return cmp.Compare(a.Start, b.Start) })
 	for _, s := range r.Senders {
 		s.Calls = s.Calls[:0]
@@ -154,7 +154,7 @@ func (r *Run) Sort() {
 // other's sender, behind it (PatternMiner, Figure 2), and lists what each call
 // triggered. A sender's own calls keep their place: what the server says on a
 // stream comes when it comes. Without parents in the trace it does nothing.
-func (r *Run) relocate() map[int32][]int32 {
+func (r *Recording) relocate() map[int32][]int32 {
 	byID := map[intern.Symbol]int32{}
 	out := map[int32][]int32{}
 	for i := range r.Calls {

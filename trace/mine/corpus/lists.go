@@ -21,7 +21,7 @@ type side struct {
 // FindLists notes what is a list in the messages of the runs, and writes it so. A
 // form of messages that knows no lists, as protobuf's text, writes a list of one
 // as if it were none, so what is a list in any message of an op is one in all.
-func (c *Corpus) FindLists(runs []*Run) {
+func (c *Corpus) FindLists(runs []*Recording) {
 	c.lists = map[listOf]bool{}
 	forms := formsOf(runs)
 	for _, f := range forms {
@@ -36,9 +36,9 @@ func (c *Corpus) FindLists(runs []*Run) {
 }
 
 // WriteLists writes lists of one as lists, where they are known to be.
-func (c *Corpus) WriteLists(runs []*Run) { c.writeLists(runs, formsOf(runs)) }
+func (c *Corpus) WriteLists(runs []*Recording) { c.writeLists(runs, formsOf(runs)) }
 
-func (c *Corpus) writeLists(runs []*Run, forms []form) {
+func (c *Corpus) writeLists(runs []*Recording, forms []form) {
 	to := map[form]intern.ShapeID{}
 	for _, f := range forms {
 		c.Shapes.Begin()
@@ -72,7 +72,7 @@ type form struct {
 }
 
 // formsOf lists the forms of all messages, as they come.
-func formsOf(runs []*Run) []form {
+func formsOf(runs []*Recording) []form {
 	var out []form
 	seen := map[form]bool{}
 	for _, r := range runs {

@@ -17,17 +17,17 @@ func TestScenarios(t *testing.T) {
 		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "logs":
-				for _, r := range c.Runs {
+				for _, r := range c.Recordings {
 					r.Sort()
 				}
 				return logs(c)
 			case "messages":
-				c.FindLists(c.Runs)
-				return messages(c, c.Runs)
+				c.FindLists(c.Recordings)
+				return messages(c, c.Recordings)
 			case "another":
-				r := minetest.Run(t, c, minetest.Scale(t, d), d.Input)
-				c.WriteLists([]*corpus.Run{r})
-				return messages(c, []*corpus.Run{r})
+				r := minetest.Recording(t, c, minetest.Scale(t, d), d.Input)
+				c.WriteLists([]*corpus.Recording{r})
+				return messages(c, []*corpus.Recording{r})
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
@@ -37,7 +37,7 @@ func TestScenarios(t *testing.T) {
 
 func logs(c *corpus.Corpus) string {
 	var out strings.Builder
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		for _, s := range r.Senders {
 			fmt.Fprintf(&out, "n=%d %s:", r.Scale, c.Syms.Text[s.Name])
 			for _, i := range s.Calls {
@@ -49,7 +49,7 @@ func logs(c *corpus.Corpus) string {
 	return out.String()
 }
 
-func messages(c *corpus.Corpus, runs []*corpus.Run) string {
+func messages(c *corpus.Corpus, runs []*corpus.Recording) string {
 	var out strings.Builder
 	for _, r := range runs {
 		for i := range r.Calls {

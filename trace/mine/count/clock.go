@@ -73,7 +73,7 @@ func inStep(v, w []ladder.Point) (follow, bool) {
 // keepTime foretells a call that follows the clock: a node makes it again and
 // again for as long as it goes on. How long that is follows the scale, and is a
 // measure where the count itself would be rounded.
-func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
+func keepTime(st *Site, nodes Count, runs []*corpus.Recording) {
 	var n, ms []float64
 	var makers, all, repeats, total int64
 	for i, r := range runs {
@@ -103,7 +103,7 @@ type beating struct {
 	lived           int64 // the same, and on to the end of the run where only that ended it
 }
 
-func beatsOf(r *corpus.Run, st *Site) beating {
+func beatsOf(r *corpus.Recording, st *Site) beating {
 	first, last := map[*corpus.Sender]int64{}, map[*corpus.Sender]int64{}
 	var out beating
 	for k := range r.Calls {

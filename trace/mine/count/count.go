@@ -78,7 +78,7 @@ type Sites struct {
 }
 
 // Learn finds the nature of every site, and how often it is called.
-func Learn(in *site.Sites, nodes []Count, runs []*corpus.Run) *Sites {
+func Learn(in *site.Sites, nodes []Count, runs []*corpus.Recording) *Sites {
 	s := &Sites{c: in.Corpus, Sites: in}
 	for _, st := range in.All {
 		s.All = append(s.All, &Site{Site: st})
@@ -130,7 +130,7 @@ func Plain(f program.Formula) bool {
 
 // beats finds the sites that are called at regular intervals of real time, and
 // the interval in nanoseconds.
-func (s *Sites) beats(runs []*corpus.Run) map[corpus.SiteID]int64 {
+func (s *Sites) beats(runs []*corpus.Recording) map[corpus.SiteID]int64 {
 	type key struct {
 		s    *corpus.Sender
 		site corpus.SiteID
@@ -170,7 +170,7 @@ func (s *Sites) beats(runs []*corpus.Run) map[corpus.SiteID]int64 {
 // findUntil recognises a call that is repeated, with the same arguments, until
 // its reply says so (the paper's complete): a leaf that has one value in the
 // last reply of every group of equal calls and never that value before.
-func (s *Sites) findUntil(st *Site, runs []*corpus.Run) bool {
+func (s *Sites) findUntil(st *Site, runs []*corpus.Recording) bool {
 	groups := s.groups(st, runs)
 	repeated := slices.IndexFunc(groups, func(g []*corpus.Call) bool { return len(g) > 1 })
 	if repeated < 0 || !slices.ContainsFunc(groups, func(g []*corpus.Call) bool { return len(g) != len(groups[0]) }) {
@@ -181,7 +181,7 @@ func (s *Sites) findUntil(st *Site, runs []*corpus.Run) bool {
 		cond := site.Condition{Path: path, Value: final.Response.Values[pos]}
 		if s.endsAll(cond, groups) {
 			st.Until = &cond
-			perRun := map[*corpus.Run]int{}
+			perRun := map[*corpus.Recording]int{}
 			for _, g := range groups {
 				perRun[s.runOf(g[0], runs)]++
 			}
@@ -193,7 +193,7 @@ func (s *Sites) findUntil(st *Site, runs []*corpus.Run) bool {
 	return false
 }
 
-func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Run) *corpus.Run {
+func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Recording) *corpus.Recording {
 	for _, r := range runs {
 		if r.ByName[s.c.Syms.Text[c.Sender.Name]] == c.Sender {
 			return r
@@ -203,7 +203,7 @@ func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Run) *corpus.Run {
 }
 
 // groups are a site's calls with equal senders and arguments, in time.
-func (s *Sites) groups(st *Site, runs []*corpus.Run) [][]*corpus.Call {
+func (s *Sites) groups(st *Site, runs []*corpus.Recording) [][]*corpus.Call {
 	type key struct {
 		s    *corpus.Sender
 		hash uint64
@@ -256,7 +256,7 @@ type Total struct {
 
 // Totals sums sites up to call types. A call type is predicted from its sites
 // where all of them are exact, from its own count where that is.
-func (s *Sites) Totals(runs []*corpus.Run) []*Total {
+func (s *Sites) Totals(runs []*corpus.Recording) []*Total {
 	by := map[CallType]*Total{}
 	var out []*Total
 	for _, st := range s.All {
@@ -357,7 +357,7 @@ func (st *Site) Paced() bool {
 }
 
 // Nodes is how many nodes a type has as the scale changes.
-func Nodes(kind int, runs []*corpus.Run) Count {
+func Nodes(kind int, runs []*corpus.Recording) Count {
 	return Of(site.Points(runs, func(i int) int {
 		n := 0
 		for _, s := range runs[i].Senders {
@@ -370,7 +370,7 @@ func Nodes(kind int, runs []*corpus.Run) Count {
 }
 
 // fit foretells the counts that follow the clock or nothing.
-func (s *Sites) fit(nodes []Count, runs []*corpus.Run) {
+func (s *Sites) fit(nodes []Count, runs []*corpus.Recording) {
 	for _, st := range s.All {
 		switch st.Nature {
 		case Realtime:

@@ -19,7 +19,7 @@ type reach struct {
 // for, where that is exact: it foretells a call whose number follows nothing by
 // itself. users are how many senders use each value, by run and by the site that
 // gave it.
-func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Run) {
+func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Recording) {
 	points := map[corpus.SiteID][]ladder.Point{}
 	uneven := map[corpus.SiteID]bool{}
 	for i, r := range runs {

@@ -129,12 +129,12 @@ func learned(t *testing.T, log func(n int) string) *Sites {
 	return s
 }
 
-func learnedRuns(t *testing.T, log func(n int) string) ([]*corpus.Run, *Sites) {
+func learnedRuns(t *testing.T, log func(n int) string) ([]*corpus.Recording, *Sites) {
 	c := minetest.Learned(t, scales, log)
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		r.Sort()
 	}
-	return c.Runs, Learn(site.Find(c, c.Runs), []Count{Nodes(0, c.Runs)}, c.Runs)
+	return c.Recordings, Learn(site.Find(c, c.Recordings), []Count{Nodes(0, c.Recordings)}, c.Recordings)
 }
 
 func natures(s *Sites) string {

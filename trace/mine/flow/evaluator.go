@@ -16,7 +16,7 @@ import (
 type Evaluator struct {
 	Corpus  *corpus.Corpus
 	sites   *site.Sites
-	run     *corpus.Run
+	run     *corpus.Recording
 	indexes map[spec]*index
 	bySite  map[int32][]*index
 	byOp    map[int32][]*index
@@ -85,7 +85,7 @@ func (e *Evaluator) Need(s Source) {
 
 // Walk goes through a run in time; visit is called for each call as it is
 // made, when all that went before is known and itself is not.
-func (e *Evaluator) Walk(r *corpus.Run, visit func(i int32)) {
+func (e *Evaluator) Walk(r *corpus.Recording, visit func(i int32)) {
 	e.run = r
 	clear(e.spent)
 	for _, ix := range e.indexes {

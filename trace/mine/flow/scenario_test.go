@@ -95,26 +95,26 @@ func TestAnswer(t *testing.T) {
 // other, as a program says it; nothing where a value is not explained.
 func answer(t *testing.T, log func(n int) string) string {
 	c := minetest.Learned(t, []int{3, 4}, log)
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		r.Sort()
 	}
-	sites := site.Find(c, c.Runs)
+	sites := site.Find(c, c.Recordings)
 	q := &Question{Key: func(arg int32, _ bool) bool { return arg > 0 }}
 	q.Value = func(o Occ) (intern.Symbol, bool) { return c.Syms.Canonical(o.Raw()), true }
 	var put *site.Site
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		for i := range r.Calls {
 			if st := sites.All[r.Calls[i].Site]; c.OpOf[st.Op].Method == "put" {
 				put = st
-				q.Occs = append(q.Occs, Occ{Run: r, Call: int32(i)})
+				q.Occs = append(q.Occs, Occ{In: r, Call: int32(i)})
 			}
 		}
 	}
 	q.Samples = q.Occs
-	searches := Find(sites, []*Question{q}, c.Runs)
+	searches := Find(sites, []*Question{q}, c.Recordings)
 	a := searches[0].Answer()
 	if a.Hits < len(q.Occs) && searches[0].SeldomTwice() {
-		AnyOrder(sites, searches, c.Runs)
+		AnyOrder(sites, searches, c.Recordings)
 		a = searches[0].Answer()
 	}
 	if a.Hits < len(q.Occs) {

@@ -68,7 +68,7 @@ type finder struct {
 }
 
 // Find looks for the sources of values.
-func Find(sites *site.Sites, questions []*Question, runs []*corpus.Run) []*Search {
+func Find(sites *site.Sites, questions []*Question, runs []*corpus.Recording) []*Search {
 	searches := make([]*Search, len(questions))
 	for i, q := range questions {
 		searches[i] = &Search{Question: q, votes: map[Source]vote{}}
@@ -81,7 +81,7 @@ func Find(sites *site.Sites, questions []*Question, runs []*corpus.Run) []*Searc
 
 // AnyOrder tries again, for every source that was tried, whether any of its
 // calls may be meant: in which order they are taken is nobody's choice.
-func AnyOrder(sites *site.Sites, searches []*Search, runs []*corpus.Run) {
+func AnyOrder(sites *site.Sites, searches []*Search, runs []*corpus.Recording) {
 	for _, se := range searches {
 		se.unordered()
 	}
@@ -97,12 +97,12 @@ type entry struct {
 }
 
 // propose gathers candidates.
-func (s *finder) propose(searches []*Search, runs []*corpus.Run) {
-	samples := map[*corpus.Run][]*sample{}
+func (s *finder) propose(searches []*Search, runs []*corpus.Recording) {
+	samples := map[*corpus.Recording][]*sample{}
 	for _, se := range searches {
 		for _, o := range se.Samples {
 			if v, ok := se.Value(o); ok {
-				samples[o.Run] = append(samples[o.Run], &sample{se, o, v})
+				samples[o.In] = append(samples[o.In], &sample{se, o, v})
 			}
 		}
 	}
@@ -131,7 +131,7 @@ type sample struct {
 }
 
 // index lists where the needed values occur in a run.
-func (s *finder) index(r *corpus.Run, needed map[intern.Symbol][]entry) {
+func (s *finder) index(r *corpus.Recording, needed map[intern.Symbol][]entry) {
 	add := func(v intern.Symbol, e entry) {
 		v = s.c.Syms.Canonical(v)
 		if list, ok := needed[v]; ok {
@@ -176,7 +176,7 @@ func (s *finder) candidates(sm *sample, entries []entry) {
 		taken := 0
 		for i := end - 1; i >= max(0, end-entriesSeen) && taken < entriesUsed; i-- {
 			en := entries[i]
-			from := &sm.occ.Run.Calls[en.call]
+			from := &sm.occ.In.Calls[en.call]
 			place := entry{int32(from.Site), en.pos, en.part, en.word}
 			late := en.part == corpus.Response && (from.End == 0 || from.End > call.Start)
 			if late || (from.Sender == call.Sender) != own || used[place] >= 2 {
@@ -372,7 +372,7 @@ type probeOcc struct {
 }
 
 // verify holds every candidate against every occurrence.
-func (s *finder) verify(searches []*Search, runs []*corpus.Run) {
+func (s *finder) verify(searches []*Search, runs []*corpus.Recording) {
 	e := New(s.sites)
 	for _, se := range searches {
 		for _, c := range se.cands {
@@ -383,7 +383,7 @@ func (s *finder) verify(searches []*Search, runs []*corpus.Run) {
 		var todo []probeOcc
 		for _, se := range searches {
 			for i, o := range se.Occs {
-				if o.Run == r {
+				if o.In == r {
 					todo = append(todo, probeOcc{se, o.Call, i})
 				}
 			}

@@ -282,20 +282,20 @@ func (s Source) own(e *Evaluator, o Occ) (intern.Symbol, bool) {
 
 // An Occ is one occurrence of an argument in a run.
 type Occ struct {
-	Run  *corpus.Run
+	In   *corpus.Recording
 	Call int32
 	Pos  int32 // of the leaf in the request
 	Star int32
 }
 
 // CallOf is the call it is an argument of.
-func (o Occ) CallOf() *corpus.Call { return &o.Run.Calls[o.Call] }
+func (o Occ) CallOf() *corpus.Call { return &o.In.Calls[o.Call] }
 
 // Raw is the value that was given.
-func (o Occ) Raw() intern.Symbol { return o.Run.Calls[o.Call].Request.Values[o.Pos] }
+func (o Occ) Raw() intern.Symbol { return o.In.Calls[o.Call].Request.Values[o.Pos] }
 
 // Produced are the values a source gives in a run, by the site that gave them.
-func (s Source) Produced(r *corpus.Run, c *corpus.Corpus) map[intern.Symbol]corpus.SiteID {
+func (s Source) Produced(r *corpus.Recording, c *corpus.Corpus) map[intern.Symbol]corpus.SiteID {
 	out := map[intern.Symbol]corpus.SiteID{}
 	for i := range r.Calls {
 		call := &r.Calls[i]

@@ -66,11 +66,11 @@ type folder struct {
 	loops *Loops
 }
 
-// pass folds all runs of one period, and reports whether there were any.
+// pass folds all repetitions of one period, and reports whether there were any.
 func (f *folder) pass(p int) bool {
 	any := false
 	for i, seq := range f.seqs {
-		if folded, ok := f.runs(seq, p); ok {
+		if folded, ok := f.repetitions(seq, p); ok {
 			f.seqs[i] = folded
 			any = true
 		}
@@ -78,8 +78,8 @@ func (f *folder) pass(p int) bool {
 	return any
 }
 
-// runs folds the runs of period p in one sequence.
-func (f *folder) runs(seq []Item, p int) ([]Item, bool) {
+// repetitions folds the repetitions of period p in one sequence.
+func (f *folder) repetitions(seq []Item, p int) ([]Item, bool) {
 	if len(seq) < 2*p {
 		return seq, false
 	}

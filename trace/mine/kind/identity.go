@@ -10,7 +10,7 @@ import (
 )
 
 // Identity is the pattern of the names or addresses of a type's nodes.
-func Identity(c *corpus.Corpus, runs []*corpus.Run, k int, name string, of func(*corpus.Sender) intern.Symbol) program.Template {
+func Identity(c *corpus.Corpus, runs []*corpus.Recording, k int, name string, of func(*corpus.Sender) intern.Symbol) program.Template {
 	var members []*corpus.Sender
 	for _, r := range runs {
 		for _, s := range r.Senders {

@@ -34,11 +34,11 @@ type crowd struct {
 	ops     []corpus.OpID
 	sum     map[corpus.OpID]float64
 	members []*corpus.Sender
-	runs    map[*corpus.Run]bool // that have some of them
+	runs    map[*corpus.Recording]bool // that have some of them
 }
 
 // Find sorts the senders of all runs into types, by behaviour alone.
-func Find(c *corpus.Corpus, runs []*corpus.Run, rules []Rule) []*Kind {
+func Find(c *corpus.Corpus, runs []*corpus.Recording, rules []Rule) []*Kind {
 	crowds := gather(runs)
 	parent := make([]int, len(crowds))
 	for i := range parent {
@@ -85,12 +85,12 @@ func Find(c *corpus.Corpus, runs []*corpus.Run, rules []Rule) []*Kind {
 // takeTurns joins types of which no run has both, where one does nothing that
 // the other does not: at small scales a node may have little to do.
 func takeTurns(crowds []*crowd, parent []int, find func(int) int) {
-	ops, runs := map[int]map[corpus.OpID]bool{}, map[int]map[*corpus.Run]bool{}
+	ops, runs := map[int]map[corpus.OpID]bool{}, map[int]map[*corpus.Recording]bool{}
 	var roots []int
 	for i, cr := range crowds {
 		root := find(i)
 		if ops[root] == nil {
-			ops[root], runs[root] = map[corpus.OpID]bool{}, map[*corpus.Run]bool{}
+			ops[root], runs[root] = map[corpus.OpID]bool{}, map[*corpus.Recording]bool{}
 			roots = append(roots, root)
 		}
 		for _, op := range cr.ops {
@@ -138,7 +138,7 @@ type Rule struct {
 
 // override puts senders into the types the user named, and drops types that
 // have nobody left.
-func override(c *corpus.Corpus, types []*Kind, runs []*corpus.Run, rules []Rule) []*Kind {
+func override(c *corpus.Corpus, types []*Kind, runs []*corpus.Recording, rules []Rule) []*Kind {
 	for i := range rules {
 		types = append(types, &Kind{Name: rules[i].Name, profile: map[corpus.OpID]float64{}})
 	}
@@ -186,7 +186,7 @@ func ruled(c *corpus.Corpus, s *corpus.Sender, rules []Rule) (int, bool) {
 // gather puts senders that call the same set of things together, the largest
 // first, so that what follows is quadratic in the ways to behave and not in
 // the number of nodes.
-func gather(runs []*corpus.Run) []*crowd {
+func gather(runs []*corpus.Recording) []*crowd {
 	byKey := map[string]*crowd{}
 	for _, r := range runs {
 		for _, s := range r.Senders {
@@ -198,7 +198,7 @@ func gather(runs []*corpus.Run) []*crowd {
 			slices.Sort(ops)
 			key := fmt.Sprint(ops)
 			if byKey[key] == nil {
-				byKey[key] = &crowd{ops: ops, sum: map[corpus.OpID]float64{}, runs: map[*corpus.Run]bool{}}
+				byKey[key] = &crowd{ops: ops, sum: map[corpus.OpID]float64{}, runs: map[*corpus.Recording]bool{}}
 			}
 			cr := byKey[key]
 			cr.runs[r] = true
@@ -219,7 +219,7 @@ func gather(runs []*corpus.Run) []*crowd {
 }
 
 // Profile is how often a sender calls what, as roots.
-func Profile(r *corpus.Run, s *corpus.Sender) map[corpus.OpID]float64 {
+func Profile(r *corpus.Recording, s *corpus.Sender) map[corpus.OpID]float64 {
 	out := map[corpus.OpID]float64{}
 	for _, i := range s.Calls {
 		out[r.Calls[i].Op]++
@@ -251,7 +251,7 @@ func norm(v map[corpus.OpID]float64) float64 {
 }
 
 // Assign gives every sender of a run the learned type it is most like.
-func Assign(c *corpus.Corpus, r *corpus.Run, types []*Kind, rules []Rule) {
+func Assign(c *corpus.Corpus, r *corpus.Recording, types []*Kind, rules []Rule) {
 	for _, s := range r.Senders {
 		calls, best := Profile(r, s), -1.0
 		rule, ruled := ruled(c, s, rules)
@@ -270,7 +270,7 @@ func Assign(c *corpus.Corpus, r *corpus.Run, types []*Kind, rules []Rule) {
 
 // rank numbers the senders of each type: by the numbers in their names where
 // the names differ in nothing else, by the order in which they began where not.
-func rank(c *corpus.Corpus, r *corpus.Run, types int) {
+func rank(c *corpus.Corpus, r *corpus.Recording, types int) {
 	byType := make([][]*corpus.Sender, types)
 	for _, s := range r.Senders {
 		byType[s.Kind] = append(byType[s.Kind], s)
@@ -296,7 +296,7 @@ func numbered(c *corpus.Corpus, group []*corpus.Sender) bool {
 
 // began is when a sender made its first call; one whose calls all belong to
 // others never did.
-func began(r *corpus.Run, s *corpus.Sender) int64 {
+func began(r *corpus.Recording, s *corpus.Sender) int64 {
 	if len(s.Calls) == 0 {
 		return math.MaxInt64
 	}
@@ -304,7 +304,7 @@ func began(r *corpus.Run, s *corpus.Sender) int64 {
 }
 
 // nameTypes calls each type what its senders' names have in common.
-func nameTypes(c *corpus.Corpus, types []*Kind, runs []*corpus.Run) {
+func nameTypes(c *corpus.Corpus, types []*Kind, runs []*corpus.Recording) {
 	names := make([][]string, len(types))
 	for _, r := range runs {
 		for _, s := range r.Senders {

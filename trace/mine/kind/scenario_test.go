@@ -22,23 +22,23 @@ func TestScenarios(t *testing.T) {
 		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "types":
-				for _, r := range c.Runs {
+				for _, r := range c.Recordings {
 					r.Sort()
 				}
-				types = Find(c, c.Runs, rules(d))
-				return members(c, types, c.Runs)
+				types = Find(c, c.Recordings, rules(d))
+				return members(c, types, c.Recordings)
 			case "names":
 				var out strings.Builder
 				for k, ty := range types {
 					of := func(s *corpus.Sender) intern.Symbol { return s.Name }
-					fmt.Fprintf(&out, "%s: %s\n", ty.Name, Identity(c, c.Runs, k, ty.Name, of))
+					fmt.Fprintf(&out, "%s: %s\n", ty.Name, Identity(c, c.Recordings, k, ty.Name, of))
 				}
 				return out.String()
 			case "assign":
-				r := minetest.Run(t, c, minetest.Scale(t, d), d.Input)
+				r := minetest.Recording(t, c, minetest.Scale(t, d), d.Input)
 				r.Sort()
 				Assign(c, r, types, rules(d))
-				return members(c, types, []*corpus.Run{r})
+				return members(c, types, []*corpus.Recording{r})
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
@@ -58,7 +58,7 @@ func rules(d *datadriven.TestData) []Rule {
 }
 
 // members lists the senders of each type by rank.
-func members(c *corpus.Corpus, types []*Kind, runs []*corpus.Run) string {
+func members(c *corpus.Corpus, types []*Kind, runs []*corpus.Recording) string {
 	var out strings.Builder
 	for _, r := range runs {
 		for k, ty := range types {

@@ -19,10 +19,10 @@ import (
 	"gleaner/trace/mine/corpus"
 )
 
-// Run reads the log of one run. It is not learned from yet.
-func Run(t testing.TB, c *corpus.Corpus, scale int, log string) *corpus.Run {
+// Recording reads the log of one run. It is not learned from yet.
+func Recording(t testing.TB, c *corpus.Corpus, scale int, log string) *corpus.Recording {
 	t.Helper()
-	r := c.Run(fmt.Sprintf("n%03d", scale))
+	r := c.Begin(fmt.Sprintf("n%03d", scale))
 	now := 1000.0
 	for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
 		call, at := parse(t, line, now+0.01)

@@ -21,7 +21,7 @@ func Stories(t *testing.T, teller func(c *corpus.Corpus) func(t *testing.T, d *d
 			if d.Cmd != "run" {
 				return tell(t, d)
 			}
-			c.Learn(Run(t, c, Scale(t, d), d.Input))
+			c.Learn(Recording(t, c, Scale(t, d), d.Input))
 			return ""
 		})
 	})
@@ -39,7 +39,7 @@ func Learned(t testing.TB, scales []int, log func(n int) string) *corpus.Corpus 
 	t.Helper()
 	c := corpus.New()
 	for _, n := range scales {
-		c.Learn(Run(t, c, n, log(n)))
+		c.Learn(Recording(t, c, n, log(n)))
 	}
 	return c
 }

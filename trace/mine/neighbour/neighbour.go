@@ -36,7 +36,7 @@ type group struct {
 
 // Split tells the calls of sites apart, and reports whether there were any to be:
 // then all that was learned of sites is void.
-func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Run) bool {
+func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Recording) bool {
 	spots := map[corpus.SiteID]*spot{}
 	for _, st := range s.All {
 		if open := args.Loose(st.Site); standing(st) != site.Nowhere && len(open) > 0 {
@@ -94,7 +94,7 @@ func (sp *spot) note(run int, call int32, at site.Context, runs int) {
 
 // divide finds the fewest groups whose places explain an argument that the
 // whole site's do not.
-func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Run) bool {
+func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Recording) bool {
 	if len(sp.groups) < 2 || len(sp.groups) > maxContexts {
 		return false
 	}
@@ -132,7 +132,7 @@ func union(a, b *group) *group {
 
 // explains reports whether the scale gives the number of a group's calls, and
 // their places the values of the arguments.
-func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ...*site.Arg) bool {
+func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Recording, args ...*site.Arg) bool {
 	occs := make([][]flow.Occ, len(args))
 	points := site.Points(runs, func(k int) int {
 		n := sp.number(runs[k], g.calls[k])
@@ -140,7 +140,7 @@ func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ..
 			for pos, p := range sp.Plan(c, runs[k].Calls[i].Request.Shape) {
 				for j, a := range args {
 					if int(p.Arg) == a.Index {
-						occs[j] = append(occs[j], flow.Occ{Run: runs[k], Call: i, Pos: int32(pos)})
+						occs[j] = append(occs[j], flow.Occ{In: runs[k], Call: i, Pos: int32(pos)})
 					}
 				}
 			}
@@ -160,7 +160,7 @@ func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ..
 
 // number numbers each sender's calls in a group, all tries of one as one, and
 // says how many there are.
-func (sp *spot) number(r *corpus.Run, calls []int32) int {
+func (sp *spot) number(r *corpus.Recording, calls []int32) int {
 	type try struct {
 		by   *corpus.Sender
 		hash uint64

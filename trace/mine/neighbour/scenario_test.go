@@ -78,14 +78,14 @@ func everyThird(n int, line string) string {
 // sitesOfStat are the sites that the calls of stat have in the first run.
 func sitesOfStat(t *testing.T, scales []int, log func(n int) string) string {
 	c := minetest.Learned(t, scales, log)
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		r.Sort()
 	}
-	s := count.Learn(site.Find(c, c.Runs), []count.Count{count.Nodes(0, c.Runs)}, c.Runs)
-	Split(s, argument.Learn(s.Sites, c.Runs), c.Runs)
+	s := count.Learn(site.Find(c, c.Recordings), []count.Count{count.Nodes(0, c.Recordings)}, c.Recordings)
+	Split(s, argument.Learn(s.Sites, c.Recordings), c.Recordings)
 	var out []string
-	for i := range c.Runs[0].Calls {
-		if st := s.Sites.All[c.Runs[0].Calls[i].Site]; c.OpOf[st.Op].Method == "stat" {
+	for i := range c.Recordings[0].Calls {
+		if st := s.Sites.All[c.Recordings[0].Calls[i].Site]; c.OpOf[st.Op].Method == "stat" {
 			out = append(out, st.Label)
 		}
 	}

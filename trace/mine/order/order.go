@@ -45,7 +45,7 @@ type Step struct {
 }
 
 type tally struct {
-	run *corpus.Run
+	run *corpus.Recording
 	n   int
 }
 
@@ -54,7 +54,7 @@ const maxSteps = 1500
 
 // Find folds the logs of all types. Chained says of two sites whether calls of
 // the first take something from the sender's last call of the second.
-func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Run, chained func(a, b corpus.SiteID) bool) []*Structure {
+func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Recording, chained func(a, b corpus.SiteID) bool) []*Structure {
 	out := make([]*Structure, len(nodes))
 	for k := range nodes {
 		out[k] = structureOf(s, k, nodes[k], runs, findThreads(s, k, runs, chained))
@@ -65,7 +65,7 @@ func Find(s *count.Sites, nodes []count.Count, runs []*corpus.Run, chained func(
 // structureOf folds the logs of one type. Calls whose total follows no formula
 // are folded along at first: a loop within a loop may explain them. Those that
 // stay unexplained are noise and are left out of a second attempt.
-func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run, t *threads) *Structure {
+func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Recording, t *threads) *Structure {
 	steps, ok := foldLogs(s, kind, runs, t, count.Varying)
 	if ok {
 		explain(steps, nodes)
@@ -89,7 +89,7 @@ func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Run
 
 // firm sets the sites aside that are in loops without an exact count, if all
 // else is certain then and their own numbers are known.
-func (st *Structure) firm(s *count.Sites, runs []*corpus.Run) {
+func (st *Structure) firm(s *count.Sites, runs []*corpus.Recording) {
 	var unsure []*count.Site
 	EachLoop(st.Steps, func(loop *Step) {
 		if !loop.Repeat.Exact {
@@ -108,9 +108,9 @@ func (st *Structure) firm(s *count.Sites, runs []*corpus.Run) {
 
 // foldLogs folds the logs of one type, with the calls that vary by themselves
 // (worst varying) or without, and without some sites.
-func foldLogs(s *count.Sites, kind int, runs []*corpus.Run, t *threads, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
+func foldLogs(s *count.Sites, kind int, runs []*corpus.Recording, t *threads, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
 	var logs [][]fold.Symbol
-	var owners []*corpus.Run
+	var owners []*corpus.Recording
 	for _, r := range runs {
 		for _, snd := range r.Senders {
 			if snd.Kind == kind {
@@ -154,7 +154,7 @@ func explain(steps []*Step, nodes count.Count) {
 }
 
 // Log is a sender's calls as far as they follow the structure.
-func (st *Structure) Log(s *count.Sites, r *corpus.Run, snd *corpus.Sender) []corpus.SiteID {
+func (st *Structure) Log(s *count.Sites, r *corpus.Recording, snd *corpus.Sender) []corpus.SiteID {
 	var out []corpus.SiteID
 	for _, sym := range st.threads.tidy(log(s, r, snd, count.Logical)) {
 		out = append(out, corpus.SiteID(sym))
@@ -164,7 +164,7 @@ func (st *Structure) Log(s *count.Sites, r *corpus.Run, snd *corpus.Sender) []co
 
 // log is a sender's calls without what follows the clock or nothing at all,
 // and with repeated calls taken as one.
-func log(s *count.Sites, r *corpus.Run, snd *corpus.Sender, worst count.Nature) []fold.Symbol {
+func log(s *count.Sites, r *corpus.Recording, snd *corpus.Sender, worst count.Nature) []fold.Symbol {
 	var out []fold.Symbol
 	asked := map[uint64]bool{}
 	for _, i := range snd.Calls {
@@ -190,7 +190,7 @@ func log(s *count.Sites, r *corpus.Run, snd *corpus.Sender, worst count.Nature) 
 
 // merge brings the logs of all nodes of a type together: the commonest first,
 // then the others aligned to it. Not ok when they have no order in common.
-func merge(s *count.Sites, logs [][]fold.Item, owners []*corpus.Run, loops *fold.Loops) ([]*Step, bool) {
+func merge(s *count.Sites, logs [][]fold.Item, owners []*corpus.Recording, loops *fold.Loops) ([]*Step, bool) {
 	type variant struct {
 		tokens []fold.Symbol
 		logs   []int
@@ -232,12 +232,12 @@ func merge(s *count.Sites, logs [][]fold.Item, owners []*corpus.Run, loops *fold
 			}
 		}
 	}
-	total := map[*corpus.Run]int{}
+	total := map[*corpus.Recording]int{}
 	for _, r := range owners {
 		total[r]++
 	}
 	for _, st := range merged {
-		st.settle(total)
+		st.fitLoops(total)
 	}
 	return unroll(merged), true
 }
@@ -302,7 +302,7 @@ func unroll(steps []*Step) []*Step {
 }
 
 // note counts one sender's (or iteration's) pass through a step.
-func (st *Step) note(r *corpus.Run, it fold.Item) {
+func (st *Step) note(r *corpus.Recording, it fold.Item) {
 	st.Made++
 	if st.Site != nil {
 		return
@@ -315,8 +315,8 @@ func (st *Step) note(r *corpus.Run, it fold.Item) {
 	}
 }
 
-// settle finds how the iterations of loops follow the scale.
-func (st *Step) settle(senders map[*corpus.Run]int) {
+// fitLoops finds how the iterations of loops follow the scale.
+func (st *Step) fitLoops(senders map[*corpus.Recording]int) {
 	for _, n := range senders {
 		st.Of += n
 	}
@@ -325,14 +325,14 @@ func (st *Step) settle(senders map[*corpus.Run]int) {
 	}
 	st.Repeat = iterations(st.counts)
 	for _, b := range st.Body {
-		b.settle(senders)
+		b.fitLoops(senders)
 		b.Of = b.Made
 	}
 }
 
 // iterations is exact when all loops of a run have the same count.
 func iterations(counts []tally) count.Count {
-	byRun := map[*corpus.Run]int{}
+	byRun := map[*corpus.Recording]int{}
 	same := true
 	var points []ladder.Point
 	sums, times := map[int]float64{}, map[int]float64{}

@@ -161,12 +161,12 @@ func nobody(a, b corpus.SiteID) bool { return false }
 
 func found(t *testing.T, log func(n int) string, chained func(a, b corpus.SiteID) bool) (*count.Sites, *Structure) {
 	c := minetest.Learned(t, scales, log)
-	for _, r := range c.Runs {
+	for _, r := range c.Recordings {
 		r.Sort()
 	}
-	nodes := []count.Count{count.Nodes(0, c.Runs)}
-	s := count.Learn(site.Find(c, c.Runs), nodes, c.Runs)
-	return s, Find(s, nodes, c.Runs, chained)[0]
+	nodes := []count.Count{count.Nodes(0, c.Recordings)}
+	s := count.Learn(site.Find(c, c.Recordings), nodes, c.Recordings)
+	return s, Find(s, nodes, c.Recordings, chained)[0]
 }
 
 func method(s *count.Sites, st *count.Site) string { return s.Sites.Corpus.OpOf[st.Op].Method }

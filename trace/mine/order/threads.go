@@ -29,7 +29,7 @@ const maxOpen = 64
 // now in that: nobody waits for the other. Sites that call the same things go
 // together. Where the calls of one site take something from the last call of
 // another, the two have an order after all.
-func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b corpus.SiteID) bool) *threads {
+func findThreads(s *count.Sites, kind int, runs []*corpus.Recording, chained func(a, b corpus.SiteID) bool) *threads {
 	overlap := map[pair]bool{}
 	var logs [][]fold.Symbol
 	for _, r := range runs {
@@ -51,7 +51,7 @@ func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b
 }
 
 // underWay notes which calls of a sender were made while others were under way.
-func underWay(s *count.Sites, r *corpus.Run, snd *corpus.Sender, overlap map[pair]bool) {
+func underWay(s *count.Sites, r *corpus.Recording, snd *corpus.Sender, overlap map[pair]bool) {
 	var open []*corpus.Call
 	for _, i := range snd.Calls {
 		c := &r.Calls[i]

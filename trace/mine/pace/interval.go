@@ -105,7 +105,7 @@ type Share struct{ Part, Of int }
 // Repeat is how many intervals of a run are within 10% of the usual one before
 // the same call in another run. With the run itself for the other, it is the
 // most that one interval for each call can foretell.
-func Repeat(s *count.Sites, run, other *corpus.Run) Share {
+func Repeat(s *count.Sites, run, other *corpus.Recording) Share {
 	want, got := byGap(s, other), byGap(s, run)
 	var out Share
 	for g, ms := range got {
@@ -117,7 +117,7 @@ func Repeat(s *count.Sites, run, other *corpus.Run) Share {
 	return out
 }
 
-func byGap(s *count.Sites, r *corpus.Run) map[Gap][]float64 {
+func byGap(s *count.Sites, r *corpus.Recording) map[Gap][]float64 {
 	out := map[Gap][]float64{}
 	EachGap(s, r, func(g Gap, ms float64) { out[g] = append(out[g], ms) })
 	for _, ms := range out {

@@ -39,7 +39,7 @@ type Start struct {
 }
 
 // Learn finds both.
-func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
+func Learn(s *count.Sites, runs []*corpus.Recording, types int) *Timing {
 	t := &Timing{Gaps: map[Gap]program.Formula{}, Limits: map[Gap]Limit{}}
 	byScale := map[Gap]map[int][]float64{}
 	for _, r := range runs {
@@ -64,7 +64,7 @@ func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 			t.Limits[g] = l
 		}
 	}
-	confirm(s, t, slices.MaxFunc(runs, func(a, b *corpus.Run) int { return a.Scale - b.Scale }).Scale)
+	confirm(s, t, slices.MaxFunc(runs, func(a, b *corpus.Recording) int { return a.Scale - b.Scale }).Scale)
 	for kind := range types {
 		t.Starts = append(t.Starts, findStart(s, kind, runs))
 		t.Leaves = append(t.Leaves, leaves(s, kind, runs))
@@ -140,7 +140,7 @@ func findLimit(scales map[int][]float64) (Limit, bool) {
 
 // EachGap visits the intervals of a run in milliseconds: between the beats of
 // a real-time call, and between the other calls of a sender.
-func EachGap(s *count.Sites, r *corpus.Run, visit func(g Gap, ms float64)) {
+func EachGap(s *count.Sites, r *corpus.Recording, visit func(g Gap, ms float64)) {
 	for _, snd := range r.Senders {
 		var before *corpus.Call
 		beat := map[corpus.SiteID]int64{}
@@ -167,7 +167,7 @@ func EachGap(s *count.Sites, r *corpus.Run, visit func(g Gap, ms float64)) {
 
 // leaves reports whether a type's nodes end with a call that is no beat, as
 // one that signs off does: nearly all of those that beat.
-func leaves(s *count.Sites, kind int, runs []*corpus.Run) bool {
+func leaves(s *count.Sites, kind int, runs []*corpus.Recording) bool {
 	left, all := 0, 0
 	for _, r := range runs {
 		for _, snd := range r.Senders {
@@ -194,7 +194,7 @@ var shares = []float64{0, 0.05, 0.25, 0.5, 0.75, 1}
 // comes before it in every run, with the steadiest time between. Where that was
 // always after all nodes of the other type, all are waited for, and for the last
 // thing that all had done: that less would do is not to be seen.
-func findStart(s *count.Sites, kind int, runs []*corpus.Run) *Start {
+func findStart(s *count.Sites, kind int, runs []*corpus.Recording) *Start {
 	firsts := make([]map[corpus.SiteID][]int64, len(runs)) // when each sender first called a site
 	begin, n := make([]int64, len(runs)), make([]float64, len(runs))
 	for i, r := range runs {
@@ -245,7 +245,7 @@ func several(site corpus.SiteID, firsts []map[corpus.SiteID][]int64) bool {
 	return slices.ContainsFunc(firsts, func(times map[corpus.SiteID][]int64) bool { return len(times[site]) > 1 })
 }
 
-func firstCalls(r *corpus.Run) map[corpus.SiteID][]int64 {
+func firstCalls(r *corpus.Recording) map[corpus.SiteID][]int64 {
 	out := map[corpus.SiteID][]int64{}
 	for i := range r.Calls {
 		if c := &r.Calls[i]; c.Nth == 0 && c.Site != corpus.NoSite {
@@ -255,7 +255,7 @@ func firstCalls(r *corpus.Run) map[corpus.SiteID][]int64 {
 	return out
 }
 
-func beginOf(r *corpus.Run, kind int) int64 {
+func beginOf(r *corpus.Recording, kind int) int64 {
 	for i := range r.Calls {
 		if r.Calls[i].Sender.Kind == kind {
 			return r.Calls[i].Start

@@ -19,7 +19,7 @@ const (
 )
 
 // Contexts visits the calls of a run that have their place in a log.
-func (s *Sites) Contexts(r *corpus.Run, visit func(call int32, at Context)) {
+func (s *Sites) Contexts(r *corpus.Recording, visit func(call int32, at Context)) {
 	for _, snd := range r.Senders {
 		var log []int32              // the first try of each call
 		tries := map[int32][]int32{} // and those after it
@@ -75,7 +75,7 @@ type partKey struct {
 
 // TellApart makes several sites of one: for each part of its calls, parts has the
 // contexts they are in. What was learned of sites is void.
-func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Run) {
+func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Recording) {
 	old := s.All
 	s.All, s.parts = nil, map[partKey]*Site{}
 	add := func(st *Site) *Site {
@@ -113,7 +113,7 @@ func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Ru
 }
 
 // tellApart moves the calls of a run to the sites that their contexts say.
-func (s *Sites) tellApart(r *corpus.Run) {
+func (s *Sites) tellApart(r *corpus.Recording) {
 	if len(s.parts) == 0 {
 		return
 	}

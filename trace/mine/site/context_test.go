@@ -71,11 +71,11 @@ func TestTellApart(t *testing.T) {
 			}
 		}
 	})
-	s.TellApart(map[corpus.SiteID][][]Context{1: {after, before}}, []*corpus.Run{r})
+	s.TellApart(map[corpus.SiteID][][]Context{1: {after, before}}, []*corpus.Recording{r})
 	if got := labels(s, r); got != "open#1 stat#2 read#1 stat#1 shut#1 open#1 stat#2 read#1" {
 		t.Errorf("sites %s", got)
 	}
-	other := minetest.Run(t, s.Corpus, 5, "c: read()\nc: stat()\nc: shut()\nc: stat()\nc: open()")
+	other := minetest.Recording(t, s.Corpus, 5, "c: read()\nc: stat()\nc: shut()\nc: stat()\nc: open()")
 	other.Sort()
 	s.Place(other)
 	if got := labels(s, other); got != "read#1 stat#1 shut#1 stat#2 open#1" {
@@ -83,10 +83,10 @@ func TestTellApart(t *testing.T) {
 	}
 }
 
-func found(t *testing.T, log string) (*Sites, *corpus.Run) {
+func found(t *testing.T, log string) (*Sites, *corpus.Recording) {
 	c := minetest.Learned(t, []int{3}, func(int) string { return log })
-	c.Runs[0].Sort()
-	return Find(c, c.Runs), c.Runs[0]
+	c.Recordings[0].Sort()
+	return Find(c, c.Recordings), c.Recordings[0]
 }
 
 func name(s *Sites, key siteKey) string {
@@ -96,7 +96,7 @@ func name(s *Sites, key siteKey) string {
 	return "-"
 }
 
-func labels(s *Sites, r *corpus.Run) string {
+func labels(s *Sites, r *corpus.Recording) string {
 	var out []string
 	for i := range r.Calls {
 		out = append(out, s.All[r.Calls[i].Site].Label)
@@ -104,7 +104,7 @@ func labels(s *Sites, r *corpus.Run) string {
 	return strings.Join(out, " ")
 }
 
-func numbers(s *Sites, r *corpus.Run, method string) string {
+func numbers(s *Sites, r *corpus.Recording, method string) string {
 	var out []int32
 	for i := range r.Calls {
 		if s.Corpus.OpOf[r.Calls[i].Op].Method == method {

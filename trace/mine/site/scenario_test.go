@@ -19,16 +19,16 @@ func TestScenarios(t *testing.T) {
 		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "sites":
-				for _, r := range c.Runs {
+				for _, r := range c.Recordings {
 					r.Sort()
 				}
-				sites = Find(c, c.Runs)
-				return show(sites, c.Runs)
+				sites = Find(c, c.Recordings)
+				return show(sites, c.Recordings)
 			case "place":
-				r := minetest.Run(t, c, minetest.Scale(t, d), d.Input)
+				r := minetest.Recording(t, c, minetest.Scale(t, d), d.Input)
 				r.Sort()
 				sites.Place(r)
-				return show(sites, []*corpus.Run{r})
+				return show(sites, []*corpus.Recording{r})
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
@@ -38,7 +38,7 @@ func TestScenarios(t *testing.T) {
 
 // show lists the calls of every site, each by its run, its sender, its number
 // among the sender's calls of the site, and its arguments.
-func show(s *Sites, runs []*corpus.Run) string {
+func show(s *Sites, runs []*corpus.Recording) string {
 	var out strings.Builder
 	list := func(id corpus.SiteID) {
 		for _, r := range runs {

@@ -84,7 +84,7 @@ type form struct {
 }
 
 // Find sorts the calls of all runs into sites.
-func Find(c *corpus.Corpus, runs []*corpus.Run) *Sites {
+func Find(c *corpus.Corpus, runs []*corpus.Recording) *Sites {
 	s := &Sites{Corpus: c, byKey: map[siteKey]*Site{}, vocab: vocabulary(c, runs), masks: map[intern.Symbol]intern.Symbol{}}
 	s.known = s.forms(runs)
 	s.split = s.tellingShapes(runs)
@@ -113,7 +113,7 @@ func Find(c *corpus.Corpus, runs []*corpus.Run) *Sites {
 
 // Place finds the sites of a run that was not learned from; a call of a form
 // never seen goes to the site of its type and op that most calls came from.
-func (s *Sites) Place(r *corpus.Run) {
+func (s *Sites) Place(r *corpus.Recording) {
 	fallback := map[siteKey]*Site{}
 	for _, st := range s.All {
 		key := siteKey{kind: st.Kind, op: st.Op}
@@ -138,7 +138,7 @@ func (s *Sites) Place(r *corpus.Run) {
 
 // Number counts each sender's calls of each site. Where a call is repeated
 // until its reply is the one waited for, all tries are one call.
-func (s *Sites) Number(r *corpus.Run) {
+func (s *Sites) Number(r *corpus.Recording) {
 	type key struct {
 		s    *corpus.Sender
 		site corpus.SiteID
@@ -156,7 +156,7 @@ func (s *Sites) Number(r *corpus.Run) {
 
 // vocabulary is the words without digits that occur in the requests of every
 // run: names the program knows, as against names somebody made up.
-func vocabulary(c *corpus.Corpus, runs []*corpus.Run) map[intern.Symbol]bool {
+func vocabulary(c *corpus.Corpus, runs []*corpus.Recording) map[intern.Symbol]bool {
 	seen := map[intern.Symbol]int{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -184,7 +184,7 @@ func vocabulary(c *corpus.Corpus, runs []*corpus.Run) map[intern.Symbol]bool {
 
 // forms are those that more than one run has; a form of a single run is data,
 // not a name.
-func (s *Sites) forms(runs []*corpus.Run) map[form]bool {
+func (s *Sites) forms(runs []*corpus.Recording) map[form]bool {
 	first, out := map[form]int{}, map[form]bool{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -238,7 +238,7 @@ func (s *Sites) key(call *corpus.Call) siteKey {
 // run knows, and as often as the scale says: their lists are written out in the
 // program. Where chance decides what goes into one message, the list is one
 // whose length varies.
-func (s *Sites) tellingShapes(runs []*corpus.Run) map[siteKey]bool {
+func (s *Sites) tellingShapes(runs []*corpus.Recording) map[siteKey]bool {
 	seen := map[siteKey]map[intern.ShapeID][]int{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -427,7 +427,7 @@ func (s *Sites) Met(cond Condition, c *corpus.Call) bool {
 }
 
 // Points is a number of every run against its scale.
-func Points(runs []*corpus.Run, count func(i int) int) []ladder.Point {
+func Points(runs []*corpus.Recording, count func(i int) int) []ladder.Point {
 	points := make([]ladder.Point, len(runs))
 	for i, r := range runs {
 		points[i] = ladder.Point{N: r.Scale, V: count(i)}

@@ -21,8 +21,8 @@ import (
 	"gleaner/trace/value"
 )
 
-// A run is one play at one scale: the controller.
-type run struct {
+// A controller plays a program once, at one scale (PatternMiner §III-C).
+type controller struct {
 	Options
 	plan   *plan
 	memory *memory
@@ -75,7 +75,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
+	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
@@ -105,7 +105,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 
 // dead asks the targets which nodes they have given up, those that can tell. One
 // that cannot say so now is left out: it may be what was killed.
-func (r *run) dead(ctx context.Context) (out []string) {
+func (r *controller) dead(ctx context.Context) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	for _, role := range slices.Sorted(maps.Keys(r.Targets)) {
@@ -156,9 +156,9 @@ func (pl *plan) beatsOnly() time.Duration {
 	return max(3*time.Duration(longest), time.Second)
 }
 
-func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
+func (r *controller) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
-func (r *run) makePlayers() {
+func (r *controller) makePlayers() {
 	for i, k := range r.plan.kinds {
 		for rank := r.Part; rank < k.count; rank += max(r.Parts, 1) {
 			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.scale, r.Seed))
@@ -168,7 +168,7 @@ func (r *run) makePlayers() {
 
 // probe connects the first node that calls each role: a target that is not
 // there, or that lets nobody in, is better known before sixty thousand try.
-func (r *run) probe() error {
+func (r *controller) probe() error {
 	seen := map[string]bool{}
 	for _, k := range r.plan.kinds {
 		if len(r.players[k.at]) == 0 {
@@ -192,7 +192,7 @@ func (r *run) probe() error {
 }
 
 // populate starts the types that wait for nobody.
-func (r *run) populate() {
+func (r *controller) populate() {
 	total := int64(1) // until everybody is here
 	for i, k := range r.plan.kinds {
 		n := len(r.players[k.at])
@@ -217,7 +217,7 @@ func (r *run) populate() {
 }
 
 // launch starts the nodes of a type, from a time on.
-func (r *run) launch(k *kind, at int64) {
+func (r *controller) launch(k *kind, at int64) {
 	ramp := r.rampOf(k)
 	r.mu.Lock()
 	g := &r.groups[k.at]
@@ -236,7 +236,7 @@ func (r *run) launch(k *kind, at int64) {
 }
 
 // rampOf is how long it takes to start all nodes of a type.
-func (r *run) rampOf(k *kind) int64 {
+func (r *controller) rampOf(k *kind) int64 {
 	ramp := int64(max(r.Ramp, 0))
 	switch {
 	case !k.sent:
@@ -250,7 +250,7 @@ func (r *run) rampOf(k *kind) int64 {
 }
 
 // turn turns the wheel until the run ends, and says why it did.
-func (r *run) turn(ctx context.Context) string {
+func (r *controller) turn(ctx context.Context) string {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	var limit <-chan time.Time
@@ -293,7 +293,7 @@ func (r *run) turn(ctx context.Context) string {
 }
 
 // schedule sets when a lane is played next.
-func (r *run) schedule(l *lane, due int64) {
+func (r *controller) schedule(l *lane, due int64) {
 	if l.player.open.Load() < 0 || l.still.Load() {
 		return // it was taken out of the run
 	}
@@ -311,7 +311,7 @@ func (r *run) schedule(l *lane, due int64) {
 
 // push has a lane played. Calls that are not sent have workers of their own, and
 // few: a thousand at once, whom nobody sees, would make others late.
-func (r *run) push(l *lane) {
+func (r *controller) push(l *lane) {
 	sends := l.player.kind.sent
 	if l.site != nil { // it does not only begin
 		sends = l.site.sent
@@ -324,7 +324,7 @@ func (r *run) push(l *lane) {
 }
 
 // wake plays a lane that waited for a value.
-func (r *run) wake(l *lane) {
+func (r *controller) wake(l *lane) {
 	if !l.state.CompareAndSwap(waiting, playing) {
 		return
 	}
@@ -336,14 +336,14 @@ func (r *run) wake(l *lane) {
 }
 
 // finish counts things that were left to do.
-func (r *run) finish(n int64) {
+func (r *controller) finish(n int64) {
 	if r.left.Add(-n) == 0 {
 		r.once.Do(func() { close(r.done) })
 	}
 }
 
 // work is what a worker does.
-func (r *run) work(next func() *lane) {
+func (r *controller) work(next func() *lane) {
 	f := newFilling(r)
 	for l := next(); l != nil; l = next() {
 		switch {
@@ -360,7 +360,7 @@ func (r *run) work(next func() *lane) {
 }
 
 // begin connects a player and sets its lanes going.
-func (r *run) begin(p *player) {
+func (r *controller) begin(p *player) {
 	r.connect(p)
 	r.began[p.kind.at].Add(1)
 	now, scale := r.now(), r.plan.scale
@@ -401,13 +401,13 @@ func later(at, wait int64, times int) int64 {
 	return at + int64(min(float64(wait)*float64(times), float64(never-min(at, never))))
 }
 
-func (r *run) wait(st *site) int64 {
+func (r *controller) wait(st *site) int64 {
 	return int64(float64(value.Millis(st.Wait.Formula, r.plan.scale, 0)) / r.Compress)
 }
 
 // goOn moves a lane to its next call. began and ended are those of the call
 // before: the next is due its wait after the first, and not before the second.
-func (r *run) goOn(l *lane, began, ended int64) {
+func (r *controller) goOn(l *lane, began, ended int64) {
 	was := l.site
 	if l.nature != inAside {
 		r.passed(was, l.player)
@@ -441,7 +441,7 @@ func (r *run) goOn(l *lane, began, ended int64) {
 }
 
 // stopBeats ends the beats of a player that is about to leave.
-func (r *run) stopBeats(p *player) {
+func (r *controller) stopBeats(p *player) {
 	r.clock.Lock()
 	defer r.clock.Unlock()
 	for i := range p.lanes {
@@ -453,7 +453,7 @@ func (r *run) stopBeats(p *player) {
 }
 
 // nextBeat keeps to the clock. Beats that have passed by then are not made up for.
-func (r *run) nextBeat(l *lane, now int64) {
+func (r *controller) nextBeat(l *lane, now int64) {
 	if !l.site.sent {
 		return // once is enough for those who wait for it
 	}
@@ -470,7 +470,7 @@ func (r *run) nextBeat(l *lane, now int64) {
 }
 
 // closed counts a lane of a player as done; without any left, so is the player.
-func (r *run) closed(p *player) {
+func (r *controller) closed(p *player) {
 	open := p.open.Add(-1)
 	if open >= 0 {
 		r.lanes.Add(-1)
@@ -480,7 +480,7 @@ func (r *run) closed(p *player) {
 	}
 }
 
-func (r *run) playerDone(p *player) {
+func (r *controller) playerDone(p *player) {
 	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
 		p.hangUp() // it has nothing more to say, and nobody else says it there
 	}
@@ -495,7 +495,7 @@ func (r *run) playerDone(p *player) {
 }
 
 // endPlayer takes a player out of the run.
-func (r *run) endPlayer(p *player) {
+func (r *controller) endPlayer(p *player) {
 	if open := p.open.Swap(math.MinInt32 / 2); open > 0 {
 		r.lanes.Add(-int64(open))
 		r.playerDone(p)
@@ -517,7 +517,7 @@ func (r *run) endPlayer(p *player) {
 
 // closeGroup gives up the types that waited for one that is done and never
 // came to the call. The run is locked.
-func (r *run) closeGroup(k *kind) {
+func (r *controller) closeGroup(k *kind) {
 	r.openGates(k)
 	for _, w := range k.starts {
 		g := &r.groups[w.at]
@@ -537,7 +537,7 @@ func (r *run) closeGroup(k *kind) {
 
 // reached counts a node that made a call for the first time, and starts the
 // types that waited for that: after the first, or after a share of all.
-func (r *run) reached(st *site, p *player) {
+func (r *controller) reached(st *site, p *player) {
 	if len(st.starts) == 0 {
 		return
 	}
