@@ -17,7 +17,7 @@ import (
 // A Check is how well a run that was not learned from was predicted.
 type Check struct {
 	CallsExpected  int         `json:"calls_expected"`  // recorded
-	CallsPredicted int         `json:"calls_predicted"` // foretold
+	CallsPredicted int         `json:"calls_predicted"` // predicted
 	SequenceMatch  float64     `json:"sequence_match"`
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
@@ -27,7 +27,7 @@ type Check struct {
 }
 
 // A Sequence is how far the nodes of a type made their calls in the order that
-// was foretold: what both have in common, in the same order.
+// was predicted: what both have in common, in the same order.
 type Sequence struct {
 	NodeType  string `json:"node_type"`
 	Nodes     int    `json:"nodes"`
@@ -48,7 +48,7 @@ type TypeCheck struct {
 	Arguments        int    `json:"arguments"`
 	ArgumentsMatched int    `json:"arguments_matched"`
 	Nature           string `json:"count_is"`      // logical, until, realtime or varying
-	Why              string `json:"why,omitempty"` // a count was not foretold, where that is known
+	Why              string `json:"why,omitempty"` // a count was not predicted, where that is known
 
 	named bool // among the ambiguous
 }
@@ -85,7 +85,7 @@ func (m *Model) Check(r *corpus.Recording) *Check {
 }
 
 // Exact reports whether every count that the scale decides, and not the clock,
-// a reply or chance, was foretold exactly or named as ambiguous.
+// a reply or chance, was predicted exactly or named as ambiguous.
 func (c *Check) Exact() bool {
 	return !slices.ContainsFunc(c.ByType, func(t TypeCheck) bool {
 		return t.Expected != t.Predicted && t.Nature == count.Logical.String() && !t.named
@@ -131,7 +131,7 @@ func (m *Model) countRows(r *corpus.Recording) map[count.CallType]*TypeCheck {
 	return rows
 }
 
-// explainMisses says of every count that was foretold wrong what is known of it.
+// explainMisses says of every count that was predicted wrong what is known of it.
 func (m *Model) explainMisses(r *corpus.Recording, rows map[count.CallType]*TypeCheck) {
 	doubts := m.doubts()
 	for _, t := range m.totals {
@@ -179,9 +179,9 @@ func (m *Model) doubts() map[count.CallType]string {
 	return out
 }
 
-// checkSequences compares, for every sender, the calls foretold and the calls
+// checkSequences compares, for every sender, the calls predicted and the calls
 // made, as far as they follow the program. Which nodes of a type do what not all of them do is
-// chance: those that made most calls are compared with those foretold to.
+// chance: those that made most calls are compared with those predicted to.
 func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
@@ -194,15 +194,15 @@ func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	for k, logs := range made {
 		slices.SortStableFunc(logs, func(a, b []corpus.OpID) int { return cmp.Compare(len(b), len(a)) })
 		q := Sequence{NodeType: m.types[k].Name, Nodes: len(logs)}
-		foretold := map[int][]corpus.OpID{} // by how many of the steps a node makes
+		predicted := map[int][]corpus.OpID{} // by how many of the steps a node makes
 		for i, log := range logs {
 			share := (float64(i) + 0.5) / float64(len(logs))
 			steps := m.shapes[k].Reached(share)
-			if foretold[steps] == nil {
-				foretold[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
+			if predicted[steps] == nil {
+				predicted[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
 			}
-			q.Common += commonLength(foretold[steps], log)
-			q.Predicted += len(foretold[steps])
+			q.Common += commonLength(predicted[steps], log)
+			q.Predicted += len(predicted[steps])
 			q.Expected += len(log)
 		}
 		if len(logs) > 0 {
@@ -213,7 +213,7 @@ func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	return out
 }
 
-// match is the share of the calls foretold and made that they have in common.
+// match is the share of the calls predicted and made that they have in common.
 func match(all []Sequence) float64 {
 	both, sum := 0, 0
 	for _, q := range all {
@@ -252,7 +252,7 @@ func commonLength(a, b []corpus.OpID) int {
 	return n
 }
 
-// checkIntervals is the share of intervals within 10% of the foretold ones.
+// checkIntervals is the share of intervals within 10% of the predicted ones.
 func (m *Model) checkIntervals(r *corpus.Recording) float64 {
 	near, all := 0, 0
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {

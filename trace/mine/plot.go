@@ -37,15 +37,15 @@ func (m *Model) Curves() []Curve {
 	return out
 }
 
-// Intervals pairs the intervals of a checked run with the foretold ones, in
+// Intervals pairs the intervals of a checked run with the predicted ones, in
 // milliseconds.
-func (m *Model) Intervals(r *corpus.Recording) (foretold, recorded []float64) {
+func (m *Model) Intervals(r *corpus.Recording) (predicted, recorded []float64) {
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		if f, ok := m.timing.Gaps[g]; ok {
-			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
+			predicted, recorded = append(predicted, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
 		}
 	})
-	return foretold, recorded
+	return predicted, recorded
 }
 
 // Diagram gives the program as a diagram in the DOT language: node types, what

@@ -14,7 +14,7 @@ import (
 )
 
 // A script is a random program with known truth: it is run at five scales, and
-// what is mined must foretell the sixth.
+// what is mined must predict the sixth.
 type script struct {
 	types []scriptType
 }
@@ -119,7 +119,7 @@ func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Recordin
 	return r
 }
 
-// TestRandomPrograms: what is learned at five scales foretells the sixth, or
+// TestRandomPrograms: what is learned at five scales predicts the sixth, or
 // the tool has named the count it was not sure of.
 func TestRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -196,7 +196,7 @@ type Throttled struct {
 	From     int     `json:"from_scale"`
 }
 
-// Repeated is how well one run of a scale foretells another of the same scale: a
+// Repeated is how well one run of a scale predicts another of the same scale: a
 // measure of what mining can hope for.
 type Repeated struct {
 	Files     [2]string `json:"files"`

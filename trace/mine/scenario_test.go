@@ -30,7 +30,7 @@ func TestScenarios(t *testing.T) {
 				out := describe(m)
 				if check != nil {
 					got := m.Check(check)
-					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
+					out += fmt.Sprintf("check: %d calls, %d predicted, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
 				}
 				return out
 			}

@@ -73,7 +73,7 @@ func TestCountsKnown(t *testing.T) {
 			})
 			exact := check.CallsExpected == check.CallsPredicted
 			if !exact && len(report.Ambiguous) == 0 || !check.Exact() || len(report.Varying) > 0 {
-				t.Errorf("%d calls, %d foretold; ambiguous %+v, varying %+v", check.CallsExpected, check.CallsPredicted, report.Ambiguous, report.Varying)
+				t.Errorf("%d calls, %d predicted; ambiguous %+v, varying %+v", check.CallsExpected, check.CallsPredicted, report.Ambiguous, report.Varying)
 			}
 			if check.ArgumentsMatch != 1 {
 				t.Errorf("arguments %.3f", check.ArgumentsMatch)
@@ -282,7 +282,7 @@ func TestThrottle(t *testing.T) {
 }
 
 // TestThreads: what threads of one sender call at the same time has no order, and
-// is foretold all the same; what is called one after the other has.
+// is predicted all the same; what is called one after the other has.
 func TestThreads(t *testing.T) {
 	watches := []string{"watch pods", "watch nodes", "watch jobs", "watch leases", "watch events", "watch secrets"}
 	m, _, check := taught(t, func(tp *tape) {

@@ -70,7 +70,7 @@ func inStep(v, w []ladder.Point) (follow, bool) {
 	return f, f.times > 0 && f.plus >= 0
 }
 
-// keepTime foretells a call that follows the clock: a node makes it again and
+// keepTime predicts a call that follows the clock: a node makes it again and
 // again for as long as it goes on. How long that is follows the scale, and is a
 // measure where the count itself would be rounded.
 func keepTime(st *Site, nodes Count, runs []*corpus.Recording) {

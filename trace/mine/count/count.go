@@ -369,7 +369,7 @@ func Nodes(kind int, runs []*corpus.Recording) Count {
 	}))
 }
 
-// fit foretells the counts that follow the clock or nothing.
+// fit predicts the counts that follow the clock or nothing.
 func (s *Sites) fit(nodes []Count, runs []*corpus.Recording) {
 	for _, st := range s.All {
 		switch st.Nature {

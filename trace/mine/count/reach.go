@@ -16,7 +16,7 @@ type reach struct {
 }
 
 // FindReach finds how many nodes call a site for each call of those it is made
-// for, where that is exact: it foretells a call whose number follows nothing by
+// for, where that is exact: it predicts a call whose number follows nothing by
 // itself. users are how many senders use each value, by run and by the site that
 // gave it.
 func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Recording) {

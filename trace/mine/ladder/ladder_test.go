@@ -132,7 +132,7 @@ func TestSmoothFollowsALine(t *testing.T) {
 	}
 }
 
-// Times that grow faster than the line through nothing would foretell less than
+// Times that grow faster than the line through nothing would predict less than
 // nothing for fewer nodes.
 func TestSmoothIsNeverNegative(t *testing.T) {
 	f := Smooth([]float64{6, 8, 12, 26}, []float64{20, 31, 60, 142})

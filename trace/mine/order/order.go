@@ -402,7 +402,7 @@ func Common[T comparable](a, b []T) [][2]int {
 	return out
 }
 
-// longest is how many calls of a node are foretold one by one: a formula may give
+// longest is how many calls of a node are predicted one by one: a formula may give
 // any number of them at a scale far from those seen.
 const longest = 1e6
 
@@ -475,7 +475,7 @@ func (st *Structure) Reached(share float64) int {
 }
 
 // few is the share of nodes below which what they do is one of the ways in which
-// nodes differ, and not foretold of any.
+// nodes differ, and not predicted of any.
 const few = 0.2
 
 func (s *Step) reached(share float64) bool { return float64(s.Made) >= max(few, share)*float64(s.Of) }

@@ -54,9 +54,9 @@ func growing(seen []intervals) program.Formula {
 	return f
 }
 
-// foretell takes the model that foretold the two largest scales best from the
+// predict takes the model that predicted the two largest scales best from the
 // smaller ones: growth that a busy machine feigned at one scale is not gone by.
-func foretell(seen []intervals) program.Formula {
+func predict(seen []intervals) program.Formula {
 	best, most := models[0], -1
 	for _, model := range models {
 		hits := 0
@@ -87,10 +87,10 @@ func usual(sorted []float64) float64 {
 	return middle(best)
 }
 
-// near is how many intervals a foretold one is within 10% of.
-func near(sorted []float64, foretold float64) int {
-	from, _ := slices.BinarySearch(sorted, foretold/1.1)
-	to, _ := slices.BinarySearchFunc(sorted, foretold/0.9, func(ms, limit float64) int {
+// near is how many intervals a predicted one is within 10% of.
+func near(sorted []float64, predicted float64) int {
+	from, _ := slices.BinarySearch(sorted, predicted/1.1)
+	to, _ := slices.BinarySearchFunc(sorted, predicted/0.9, func(ms, limit float64) int {
 		if ms <= limit {
 			return -1
 		}
@@ -104,7 +104,7 @@ type Share struct{ Part, Of int }
 
 // Repeat is how many intervals of a run are within 10% of the usual one before
 // the same call in another run. With the run itself for the other, it is the
-// most that one interval for each call can foretell.
+// most that one interval for each call can predict.
 func Repeat(s *count.Sites, run, other *corpus.Recording) Share {
 	want, got := byGap(s, other), byGap(s, run)
 	var out Share

@@ -56,7 +56,7 @@ func Learn(s *count.Sites, runs []*corpus.Recording, types int) *Timing {
 			slices.Sort(scales[n])
 			seen = append(seen, intervals{n, scales[n]})
 		}
-		t.Gaps[g] = foretell(seen)
+		t.Gaps[g] = predict(seen)
 		if l, ok := findLimit(scales); ok {
 			largest := seen[len(seen)-1]
 			usual := max(middle(largest.ms), 0)
