@@ -6,8 +6,8 @@ import (
 	"gleaner/trace/mine/intern"
 )
 
-// Compare walks through a run and visits every call with how many of its
-// arguments have the value that the rules give.
+// Compare goes through a run and visits every call with the number of its
+// arguments whose value the rules give.
 func (s *Rules) Compare(r *corpus.Recording, visit func(c *corpus.Call, matched int)) {
 	e := flow.New(s.sites)
 	for _, args := range s.of {

@@ -54,8 +54,8 @@ func (l lengths) note(list string, r *corpus.Recording, length, times int) {
 	l[list][r][length] += times
 }
 
-// Write says how long the lists of a site are: by a formula where all of a
-// run are as long and the scale decides, else by what was seen.
+// Write gives the lengths of a site's lists: a formula if all lists of a run have
+// one length that follows the scale, otherwise lengths that were seen.
 func (l Lists) Write(st *site.Site, runs []*corpus.Recording) program.Lists {
 	found := l[st.ID]
 	var out program.Lists
@@ -95,8 +95,9 @@ func lengthsOf(byRun map[*corpus.Recording]map[int]int, runs []*corpus.Recording
 	return spreadLengths(all)
 }
 
-// spreadLengths picks ten lengths that stand for as many parts of what was
-// seen, or one where they are the same.
+// spreadLengths picks lengths at even steps through those that were seen: the 5th,
+// 15th and so on to the 95th percentile. Ten are enough for a median and a tail,
+// and few enough to be read in a program. One, if all are the same.
 func spreadLengths(all map[int]int) []program.Formula {
 	var sorted []int
 	total := 0

@@ -10,8 +10,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// A ring counts nodes and calls together, and behind the last from the start
-// again: of four, node 2 takes 2, 3, 0, 1.
+// A ring counts nodes and calls together and starts again after the last number:
+// in a ring of four, node 2 takes 2, 3, 0, 1.
 type ring struct {
 	shift, low int64
 	length     program.Formula
@@ -43,8 +43,9 @@ func (r ring) formula() program.Formula {
 	return program.MustFormula("%s", f)
 }
 
-// ringRule: numbers that rise with the node and with the call, as far as the
-// scale says. In more than one run some must start again.
+// ringRule finds numbers that rise with the node and with the call, in a ring whose
+// length follows the scale. They must start again in more than one run. Numbers
+// above 2^30 are identifiers, and no length of a ring.
 func (s *slot) ringRule(c *corpus.Corpus) rule {
 	low, high := map[*corpus.Recording]int64{}, map[*corpus.Recording]int64{}
 	values := make([]int64, len(s.arg.occs))
@@ -65,7 +66,7 @@ func (s *slot) ringRule(c *corpus.Corpus) rule {
 	var points []ladder.Point
 	for run := range low {
 		if low[run] < r.low {
-			return nil // a ring has the same start at every scale, and so a length of one at least
+			return nil // a ring starts at the same number at every scale
 		}
 		points = append(points, ladder.Point{N: run.Scale, V: int(high[run] - r.low + 1)})
 	}

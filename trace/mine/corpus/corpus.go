@@ -17,7 +17,7 @@ type Corpus struct {
 	Syms       intern.Symbols
 	Paths      intern.Paths
 	Shapes     intern.Shapes
-	arena      []intern.Symbol // values are cut from large pieces; millions of small ones would burden the collector
+	arena      []intern.Symbol // values are cut from large pieces: millions of small ones would slow the garbage collector
 	ops        map[op]OpID
 	OpOf       []op
 	Recordings []*Recording
@@ -32,7 +32,7 @@ func New() *Corpus {
 // An op is what is called: PatternMiner's RPC type.
 type op struct{ Target, Method string }
 
-// An OpID is an Op, kept once.
+// An OpID is the number of an op.
 type OpID int32
 
 // A Recording is one recorded run: the calls of an experiment at one scale.
@@ -54,13 +54,13 @@ type Sender struct {
 	Rank    int     // among those of its type, in the order of their names
 }
 
-// A Call is one call of a run. Its site is found later.
+// A Call is one call. Its site is found later.
 type Call struct {
 	Start, End        int64
 	Sender            *Sender
 	Op                OpID
 	Site              SiteID
-	Nth               int32 // how many calls of the same site its sender made before; tries of one call are one
+	Nth               int32 // how many calls of the same site its sender made before; all tries of a call count as one
 	status            intern.Symbol
 	id, parent        intern.Symbol
 	moved             bool // into the log of the sender that triggered it
@@ -114,7 +114,8 @@ func (c *Corpus) message(in []trace.Leaf) Message {
 		return Message{}
 	}
 	if len(c.arena) < len(in) {
-		c.arena = make([]intern.Symbol, max(1<<18, len(in)))
+		const piece = 1 << 18 // a megabyte: little to waste at the end, and few pieces for a gigabyte
+		c.arena = make([]intern.Symbol, max(piece, len(in)))
 	}
 	m := Message{Values: c.arena[:len(in):len(in)]}
 	c.arena = c.arena[len(in):]
@@ -127,8 +128,7 @@ func (c *Corpus) message(in []trace.Leaf) Message {
 	return m
 }
 
-// Sort brings the calls into the order in which they were made, and gives
-// each sender its log.
+// Sort puts the calls in the order of their start, and gives each sender its log.
 func (r *Recording) Sort() {
 	slices.SortStableFunc(r.Calls, func(a, b Call) int { return cmp.Compare(a.Start, b.Start) })
 	for _, s := range r.Senders {
@@ -150,10 +150,10 @@ func (r *Recording) Sort() {
 	}
 }
 
-// relocate puts every call that another call triggered into the log of that
-// other's sender, behind it (PatternMiner, Figure 2), and lists what each call
-// triggered. A sender's own calls keep their place: what the server says on a
-// stream comes when it comes. Without parents in the trace it does nothing.
+// relocate moves every call that another call triggered into the log of the sender
+// of that call, behind it (PatternMiner, Figure 2), and lists the calls that each
+// call triggered. A sender's own calls stay where they are: messages of a server on
+// a stream may come at any time. Without parents in the trace it does nothing.
 func (r *Recording) relocate() map[int32][]int32 {
 	byID := map[intern.Symbol]int32{}
 	out := map[int32][]int32{}
@@ -199,5 +199,5 @@ func (c *Call) Message(p Part) *Message {
 // A SiteID is the call site that a call was found to be made at.
 type SiteID int32
 
-// NoSite is of a call that was not placed.
+// NoSite is the site of a call that has none.
 const NoSite SiteID = -1
