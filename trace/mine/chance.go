@@ -120,7 +120,7 @@ func (m *Model) strays(r *corpus.Recording, t *count.Total) string {
 			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.Syms.Text[s.Name]))
 		}
 	}
-	if len(odd) == 0 || len(odd)*20 > len(nodes) {
+	if len(odd) == 0 || len(odd)*count.OneIn > len(nodes) {
 		return ""
 	}
 	return fmt.Sprintf("%d by each, but %s", expect/len(nodes), strings.Join(odd, ", "))

@@ -170,7 +170,7 @@ func (r *Recording) relocate() map[int32][]int32 {
 	return out
 }
 
-// Hash is the same for equal messages.
+// Hash is the same for equal messages: FNV-1a over whole numbers in place of bytes.
 func (m *Message) Hash() uint64 {
 	h := uint64(14695981039346656037)
 	h = (h ^ uint64(m.Shape)) * 1099511628211
