@@ -16,18 +16,18 @@ import (
 
 // A Check is how well a run that was not learned from was predicted.
 type Check struct {
-	CallsExpected  int         `json:"calls_expected"`  // recorded
-	CallsPredicted int         `json:"calls_predicted"` // predicted
+	CallsExpected  int         `json:"calls_expected"` // recorded
+	CallsPredicted int         `json:"calls_predicted"`
 	SequenceMatch  float64     `json:"sequence_match"`
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
-	AtBest         float64     `json:"intervals_at_best"` // if every call came at the one interval that suits the run best
+	AtBest         float64     `json:"intervals_at_best"` // with the best interval for each call, taken from the checked run itself
 	Sequences      []Sequence  `json:"sequences"`         // by node type, worst first
 	ByType         []TypeCheck `json:"by_type"`
 }
 
-// A Sequence is how far the nodes of a type made their calls in the order that
-// was predicted: what both have in common, in the same order.
+// A Sequence compares the calls that the nodes of a type made with those predicted:
+// Common is the length of their longest common subsequences.
 type Sequence struct {
 	NodeType  string `json:"node_type"`
 	Nodes     int    `json:"nodes"`
@@ -48,13 +48,13 @@ type TypeCheck struct {
 	Arguments        int    `json:"arguments"`
 	ArgumentsMatched int    `json:"arguments_matched"`
 	Nature           string `json:"count_is"`      // logical, until, realtime or varying
-	Why              string `json:"why,omitempty"` // a count was not predicted, where that is known
+	Why              string `json:"why,omitempty"` // the prediction is wrong, if known
 
 	named bool // among the ambiguous
 }
 
-// Check holds a recorded run against what was learned. Arguments are compared
-// by value: what comes from a reply is looked up in the replies of this run.
+// Check compares a recorded run with what was learned. Arguments are compared by
+// value: a value from a reply is looked up in the replies of this run.
 func (m *Model) Check(r *corpus.Recording) *Check {
 	m.c.WriteLists([]*corpus.Recording{r})
 	r.Sort()
@@ -131,7 +131,7 @@ func (m *Model) countRows(r *corpus.Recording) map[count.CallType]*TypeCheck {
 	return rows
 }
 
-// explainMisses says of every count that was predicted wrong what is known of it.
+// explainMisses adds to every count that was predicted wrong what is known about it.
 func (m *Model) explainMisses(r *corpus.Recording, rows map[count.CallType]*TypeCheck) {
 	doubts := m.doubts()
 	for _, t := range m.totals {
@@ -151,8 +151,8 @@ func (m *Model) explainMisses(r *corpus.Recording, rows map[count.CallType]*Type
 	}
 }
 
-// doubts says of every call type why its count is not sure, if it is not: by
-// itself, by a loop it is in, or by the number of nodes.
+// doubts gives the reason why the count of a call type is not certain, if so: the
+// count itself, a loop it is in, or the number of nodes.
 func (m *Model) doubts() map[count.CallType]string {
 	out := map[count.CallType]string{}
 	for k := range m.types {
@@ -179,9 +179,10 @@ func (m *Model) doubts() map[count.CallType]string {
 	return out
 }
 
-// checkSequences compares, for every sender, the calls predicted and the calls
-// made, as far as they follow the program. Which nodes of a type do what not all of them do is
-// chance: those that made most calls are compared with those predicted to.
+// checkSequences compares the calls that each sender made with those predicted, as far
+// as the program decides them. Which nodes of a type make a step that not all make is
+// chance, so the nodes that made most calls are compared with those predicted to make
+// most.
 func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
@@ -213,7 +214,7 @@ func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	return out
 }
 
-// match is the share of the calls predicted and made that they have in common.
+// match is the share of calls, both predicted and made, that are common to the two.
 func match(all []Sequence) float64 {
 	both, sum := 0, 0
 	for _, q := range all {
@@ -223,7 +224,7 @@ func match(all []Sequence) float64 {
 	return share(both, sum)
 }
 
-// ops is what the calls of sites call.
+// ops gives what each site calls.
 func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
 	out := make([]corpus.OpID, len(sites))
 	for i, site := range sites {
@@ -232,10 +233,14 @@ func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
 	return out
 }
 
-// commonLength is the length of the longest common subsequence; of very long
-// sequences, how much their counts have in common.
+// longestTable bounds the table for a longest common subsequence: 160 MB. Sequences of
+// 6,000 calls each stay below.
+const longestTable = 4e7
+
+// commonLength is the length of the longest common subsequence; for very long
+// sequences, the number of calls that both have in any order.
 func commonLength(a, b []corpus.OpID) int {
-	if len(a)*len(b) < 4e7 {
+	if len(a)*len(b) < longestTable {
 		return len(order.Common(a, b))
 	}
 	counts := map[corpus.OpID]int{}

@@ -51,7 +51,7 @@ type tally struct {
 
 // When logs have no order in common. Merging takes the product of the lengths of two
 // logs, so maxSteps bounds the time as well. Half or twice of each changes nothing in
-// the recorded systems: there a type either has an order or is far beyond these.
+// the recorded systems.
 const (
 	maxSteps     = 1500 // in a merged log
 	stepsPerSite = 4    // on average: with more, each log has an order of its own
