@@ -13,7 +13,7 @@ import (
 	"gleaner/trace/value"
 )
 
-// play fills in a call and makes it, or lets its lane wait for what is missing.
+// play fills in a call and makes it, or lets its lane wait for a missing value.
 func (r *controller) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
 	if st.gate != nil && st.gate.hold(r, l) {
@@ -38,7 +38,7 @@ func (r *controller) play(f *filling, l *lane) {
 		}
 		patience := r.Patience
 		if !st.sent {
-			patience = min(patience, r.Timeout) // nobody but a player would notice
+			patience = min(patience, r.Timeout) // no target waits for it
 		}
 		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
 			if f.soon && !f.spare {
@@ -69,8 +69,8 @@ func (r *controller) play(f *filling, l *lane) {
 	r.send(l, call, rec)
 }
 
-// park lets a lane wait until a value comes or patience ends. The player is
-// locked, and the memory too where others are waited for.
+// park lets a lane wait until a value comes or patience ends. The player is locked,
+// and the memory too if the value comes from others.
 func (r *controller) park(f *filling, l *lane, until int64) {
 	l.state.Store(waiting)
 	l.player.parked = append(l.player.parked, l)
@@ -85,7 +85,7 @@ func (r *controller) park(f *filling, l *lane, until int64) {
 	r.clock.Unlock()
 }
 
-// cannot gives a call up for which a value is missing.
+// cannot skips a call for which a value is missing.
 func (r *controller) cannot(f *filling, l *lane, now int64) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
@@ -97,7 +97,7 @@ func (r *controller) cannot(f *filling, l *lane, now int64) {
 	r.goOn(l, now, now)
 }
 
-// lacks says which value a call was not made for want of.
+// lacks tells which value of a call is missing.
 func (r *controller) lacks(f *filling, st *site) string {
 	if f.lost != nil {
 		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
@@ -153,7 +153,7 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 		call.Start = began
 	}
 	if r.ctx.Err() != nil && err != nil {
-		return // the run is over, and nobody knows what the target would have said
+		return // the run is over: this is no error of the target
 	}
 	var unsent *notSent
 	if !errors.As(err, &unsent) {
@@ -190,8 +190,8 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 	r.goOn(l, call.Start, end)
 }
 
-// listen waits for what the target says unasked, without a worker. It reports
-// whether the connection can do that.
+// listen waits for a push of the target, without a worker. It reports whether the
+// connection can do that.
 func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
 	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
@@ -211,7 +211,7 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 	return true
 }
 
-// hear takes what came, or gives up when nothing did.
+// hear takes the push that came, or goes on if none did.
 func (r *controller) hear(l *lane) {
 	e, now := l.ear, r.now()
 	l.ear = nil
@@ -231,13 +231,13 @@ func (r *controller) hear(l *lane) {
 	r.goOn(l, now, now)
 }
 
-// refused reports whether a reply is a refusal: by the words of gRPC, or by the
-// numbers of HTTP, which recordings of Hadoop have too.
+// refused reports whether a reply is a refusal, by its gRPC code or its HTTP status
+// (which recordings of Hadoop have too).
 func refused(status string) bool {
 	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
 
-// warm reports whether a time counts: not while everybody connects.
+// warm reports whether a time is after the warm-up.
 func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
 func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
@@ -258,8 +258,8 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 	}
 }
 
-// remember keeps what later arguments are taken from, and passes it on to the
-// nodes that make calls for it.
+// remember keeps the leaves that later arguments come from, and delivers the reply to
+// the nodes that make calls for it.
 func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
 	if len(st.enters) == 0 && len(st.feeds) == 0 {
@@ -279,7 +279,7 @@ func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p.mu.Unlock()
 }
 
-// unanswered is what becomes of a call without a reply.
+// unanswered handles a call without a reply, by the policy.
 func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
 	var lost *notYet
 	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
@@ -314,13 +314,14 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err erro
 	}
 }
 
-// starved reports an error of this machine, and not of the target: no more
-// files may be opened, or no port is left to call from.
+// starved reports whether an error is this machine's and not the target's: no more
+// files may be opened, or no local port is left.
 func starved(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// tryAgain makes a call again after a wait, a little different for each player.
+// tryAgain makes a call again after a wait. A random part keeps players from retrying
+// all at once.
 func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
 	if l.since == 0 {
 		l.since = now
@@ -332,7 +333,8 @@ func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64,
 	r.schedule(l, now+int64(wait))
 }
 
-// again repeats a call that is made until its reply says enough.
+// again repeats a call until its reply meets the condition, and reports whether it
+// does.
 func (r *controller) again(l *lane, reply Reply) bool {
 	until := l.site.Until
 	now := r.now()

@@ -26,8 +26,8 @@ type controller struct {
 	Options
 	plan   *plan
 	memory *memory
-	queue  *queue  // of calls that are sent
-	quiet  *queue  // and of those that are not
+	queue  *queue  // lanes whose call is sent
+	quiet  *queue  // lanes whose call is not sent
 	gauges []gauge // by site
 	ctx    context.Context
 	start  time.Time
@@ -38,13 +38,13 @@ type controller struct {
 	wheel *wheel.Wheel[lane]
 
 	players [][]*player          // by kind
-	began   []atomic.Int64       // how many of them have, by kind
-	lots    *rand.Rand           // these two are guarded by the memory
-	names   []map[string]*player // by kind; made when asked for
+	began   []atomic.Int64       // how many of them have begun, by kind
+	lots    *rand.Rand           // chooses nodes at random; this and names are guarded by the memory
+	names   []map[string]*player // by kind; nil until needed
 	left    atomic.Int64
-	lanes   atomic.Int64  // that have something to do, or are about to begin
+	lanes   atomic.Int64  // lanes that have something to do, or are about to begin
 	held    atomic.Int64  // those of them that wait at a gate
-	stands  int64         // since when all of them do; 0: they do not
+	stands  int64         // since when all of them wait at a gate; 0 if they do not
 	done    chan struct{} // closed when nothing is left to do
 	once    sync.Once
 
@@ -54,16 +54,16 @@ type controller struct {
 	dials     *hdr.Histogram
 }
 
-// A group is the nodes of a type on their way through the run.
+// A group is the state of a type's nodes in the run.
 type group struct {
 	started bool
-	long    bool // to start all takes longer than the run
+	long    bool // starting all of them takes longer than the run
 	undone  int
-	reached map[*site]map[*player]bool // who has made a call that others wait for
+	reached map[*site]map[*player]bool // the players that made a call that other types wait for
 }
 
-// Play plays a program once. When the context ends, so does the run, and what
-// was measured until then is returned.
+// Play plays a program once. If the context ends, the run ends, and what was measured
+// until then is returned.
 func Play(ctx context.Context, o Options) (*Result, error) {
 	if err := FewEnough(o.Program, o.Setting); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	ended := r.turn(ctx)
 	dead := r.dead(context.WithoutCancel(ctx))
 	cancel()
-	r.hangUp() // lets calls go that are still under way
+	r.hangUp() // ends calls that are still under way
 	r.queue.close()
 	r.quiet.close()
 	out := r.result(ended)
@@ -103,8 +103,8 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	return out, nil
 }
 
-// dead asks the targets which nodes they have given up, those that can tell. One
-// that cannot say so now is left out: it may be what was killed.
+// dead asks the targets which nodes they have declared dead, those that can tell. A
+// target that does not answer is left out: it may be down itself.
 func (r *controller) dead(ctx context.Context) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -118,7 +118,8 @@ func (r *controller) dead(ctx context.Context) (out []string) {
 	return out
 }
 
-// playable reports a program that calls nobody, or what its target does not have.
+// playable is an error for a program of which no call has a target, or that calls a
+// method that its target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
 	sent := false
@@ -166,8 +167,8 @@ func (r *controller) makePlayers() {
 	}
 }
 
-// probe connects the first node that calls each role: a target that is not
-// there, or that lets nobody in, is better known before sixty thousand try.
+// probe connects the first node that calls each role, so that a target that cannot
+// be reached is reported before sixty thousand nodes try.
 func (r *controller) probe() error {
 	seen := map[string]bool{}
 	for _, k := range r.plan.kinds {
@@ -193,7 +194,7 @@ func (r *controller) probe() error {
 
 // populate starts the types that wait for nobody.
 func (r *controller) populate() {
-	total := int64(1) // until everybody is here
+	total := int64(1) // for this function, so that the run does not end before all are counted
 	for i, k := range r.plan.kinds {
 		n := len(r.players[k.at])
 		total += int64(n)
@@ -216,7 +217,7 @@ func (r *controller) populate() {
 	r.finish(1)
 }
 
-// launch starts the nodes of a type, from a time on.
+// launch starts the nodes of a type, the first at a time and the others over the ramp.
 func (r *controller) launch(k *kind, at int64) {
 	ramp := r.rampOf(k)
 	r.mu.Lock()
@@ -240,7 +241,7 @@ func (r *controller) rampOf(k *kind) int64 {
 	ramp := int64(max(r.Ramp, 0))
 	switch {
 	case !k.sent:
-		return 0 // nobody is there to mind
+		return 0 // no target has to cope with them
 	case r.Ramp == 0:
 		for _, b := range k.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
@@ -249,7 +250,7 @@ func (r *controller) rampOf(k *kind) int64 {
 	return ramp
 }
 
-// turn turns the wheel until the run ends, and says why it did.
+// turn turns the wheel until the run ends, and gives the reason.
 func (r *controller) turn(ctx context.Context) string {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -298,7 +299,7 @@ func (r *controller) schedule(l *lane, due int64) {
 		return // it was taken out of the run
 	}
 	l.due = due
-	if due <= r.now() { // it need not wait for the wheel to turn
+	if due <= r.now() { // no need to wait for the wheel
 		l.state.Store(playing)
 		r.push(l)
 		return
@@ -309,11 +310,11 @@ func (r *controller) schedule(l *lane, due int64) {
 	r.clock.Unlock()
 }
 
-// push has a lane played. Calls that are not sent have workers of their own, and
-// few: a thousand at once, whom nobody sees, would make others late.
+// push queues a lane to be played. Calls that are not sent have a few workers of their
+// own: a thousand of them at once would delay those that are sent.
 func (r *controller) push(l *lane) {
 	sends := l.player.kind.sent
-	if l.site != nil { // it does not only begin
+	if l.site != nil { // it has begun
 		sends = l.site.sent
 	}
 	if sends {
@@ -335,14 +336,14 @@ func (r *controller) wake(l *lane) {
 	r.push(l)
 }
 
-// finish counts things that were left to do.
+// finish counts things that are done, and ends the run after the last.
 func (r *controller) finish(n int64) {
 	if r.left.Add(-n) == 0 {
 		r.once.Do(func() { close(r.done) })
 	}
 }
 
-// work is what a worker does.
+// work plays lanes until there are no more.
 func (r *controller) work(next func() *lane) {
 	f := newFilling(r)
 	for l := next(); l != nil; l = next() {
@@ -359,7 +360,7 @@ func (r *controller) work(next func() *lane) {
 	}
 }
 
-// begin connects a player and sets its lanes going.
+// begin connects a player and starts its lanes.
 func (r *controller) begin(p *player) {
 	r.connect(p)
 	r.began[p.kind.at].Add(1)
@@ -385,7 +386,7 @@ func (r *controller) begin(p *player) {
 				continue
 			}
 			due := now
-			if l.nature == inAside { // one after another, as if a thread of its own made them
+			if l.nature == inAside { // one after another, like calls of one thread
 				due = at
 				at = later(at, r.wait(l.site), 1+l.cursor[0].left)
 			}
@@ -395,7 +396,7 @@ func (r *controller) begin(p *player) {
 	r.closed(p)
 }
 
-// later is some waits after a time, or so late that it does not matter.
+// later is a time plus a number of waits; never, if that overflows.
 func later(at, wait int64, times int) int64 {
 	const never = math.MaxInt64 / 2
 	return at + int64(min(float64(wait)*float64(times), float64(never-min(at, never))))
@@ -405,8 +406,8 @@ func (r *controller) wait(st *site) int64 {
 	return int64(float64(value.Millis(st.Wait.Formula, r.plan.scale, 0)) / r.Compress)
 }
 
-// goOn moves a lane to its next call. began and ended are those of the call
-// before: the next is due its wait after the first, and not before the second.
+// goOn moves a lane to its next call. The call before began and ended at the times
+// given: the next one is due its wait after began, and not before ended.
 func (r *controller) goOn(l *lane, began, ended int64) {
 	was := l.site
 	if l.nature != inAside {
@@ -424,7 +425,7 @@ func (r *controller) goOn(l *lane, began, ended int64) {
 	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
 	p.mu.Unlock()
-	if l.nature == inAside && l.site != was { // made for the last time
+	if l.nature == inAside && l.site != was { // that was its last time
 		r.passed(was, p)
 	}
 	switch {
@@ -440,7 +441,7 @@ func (r *controller) goOn(l *lane, began, ended int64) {
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
 }
 
-// stopBeats ends the beats of a player that is about to leave.
+// stopBeats ends the beats of a player before its last step.
 func (r *controller) stopBeats(p *player) {
 	r.clock.Lock()
 	defer r.clock.Unlock()
@@ -452,10 +453,11 @@ func (r *controller) stopBeats(p *player) {
 	}
 }
 
-// nextBeat keeps to the clock. Beats that have passed by then are not made up for.
+// nextBeat schedules the next beat by the clock. Beats that were missed are counted
+// and not made.
 func (r *controller) nextBeat(l *lane, now int64) {
 	if !l.site.sent {
-		return // once is enough for those who wait for it
+		return // once is enough for the types that wait for it
 	}
 	due := l.due + l.every
 	if late := now - due; late > l.every {
@@ -469,7 +471,7 @@ func (r *controller) nextBeat(l *lane, now int64) {
 	r.schedule(l, due)
 }
 
-// closed counts a lane of a player as done; without any left, so is the player.
+// closed counts a lane of a player as done, and after the last the player.
 func (r *controller) closed(p *player) {
 	open := p.open.Add(-1)
 	if open >= 0 {
@@ -482,7 +484,7 @@ func (r *controller) closed(p *player) {
 
 func (r *controller) playerDone(p *player) {
 	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
-		p.hangUp() // it has nothing more to say, and nobody else says it there
+		p.hangUp() // it has no more calls, and shares its connections with nobody
 	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]
@@ -515,8 +517,8 @@ func (r *controller) endPlayer(p *player) {
 	}
 }
 
-// closeGroup gives up the types that waited for one that is done and never
-// came to the call. The run is locked.
+// closeGroup is for a type whose nodes are all done: types that still wait for one of
+// its calls will never start. The controller is locked.
 func (r *controller) closeGroup(k *kind) {
 	r.openGates(k)
 	for _, w := range k.starts {
@@ -535,8 +537,8 @@ func (r *controller) closeGroup(k *kind) {
 	}
 }
 
-// reached counts a node that made a call for the first time, and starts the
-// types that waited for that: after the first, or after a share of all.
+// reached counts a node that made a call for the first time, and starts the types
+// that waited for it: after the first node, or after a share of all.
 func (r *controller) reached(st *site, p *player) {
 	if len(st.starts) == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// connect makes the player's connections; one that cannot be made is tried
-// again when it is needed.
+// connect makes the player's connections. If one fails, it is tried again with the
+// first call.
 func (r *controller) connect(p *player) {
 	for _, role := range p.kind.roles {
 		if r.target(role) == nil {
@@ -48,8 +48,8 @@ func (r *controller) newLinkOf(p *player, role string) *link {
 	return links[at]
 }
 
-// from is where a player's calls come from: its own address, or where
-// connections begin that are bound to none.
+// from is the address that a player's calls come from: its own, or the loopback address
+// of shared connections.
 func (r *controller) from(p *player) string {
 	if r.Share > 0 && p.address != "" {
 		return "127.0.0.1"

@@ -4,9 +4,9 @@ import (
 	"gleaner/trace"
 )
 
-// deliver passes a reply on to the nodes that make a call because of it: as
-// many as the program says, those first that the reply names by address or by
-// name, the others by lot. The memory is locked.
+// deliver delivers a reply to the nodes that make a call for it: as many as the program
+// says, first those that the reply names by address or name, then others at random.
+// The memory is locked.
 func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
 	for _, st := range from.feeds {
 		for _, reach := range st.Reach {
@@ -53,8 +53,8 @@ func (r *controller) named(k *kind, text string) *player {
 	return r.names[k.at][text]
 }
 
-// deliverTo leaves a call to be made with a player. Several that come before it
-// is made go into one, where the call takes a list.
+// deliverTo adds a delivery for a player's call. Several deliveries before the call is
+// made go into one call, if it has a list.
 func (r *controller) deliverTo(p *player, st *site, d delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -69,7 +69,7 @@ func (r *controller) deliverTo(p *player, st *site, d delivery) {
 	}
 }
 
-// callFor makes a lane call for what was left with it. The memory is locked.
+// callFor schedules a call for a lane's deliveries. The memory is locked.
 func (r *controller) callFor(l *lane) {
 	l.going = true
 	r.left.Add(1)
@@ -77,7 +77,7 @@ func (r *controller) callFor(l *lane) {
 	r.schedule(l, r.now())
 }
 
-// beginReach makes a lane heed what is left with it, and has been.
+// beginReach starts a lane, with the deliveries that came before.
 func (r *controller) beginReach(l *lane) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -86,8 +86,8 @@ func (r *controller) beginReach(l *lane) {
 	}
 }
 
-// collect takes what a lane is to call for: all of it where the call takes a
-// list, and one otherwise. The memory is locked.
+// collect takes the deliveries for a lane's next call: all of them if the call has a
+// list, otherwise one. The memory is locked.
 func (l *lane) collect() {
 	if l.nature != byReach || len(l.inbox) > 0 {
 		return
@@ -106,7 +106,7 @@ func (r *controller) stopReach(l *lane) {
 	}
 }
 
-// nextReach makes the next call of a lane that is called for, if any.
+// nextReach schedules the next call of a lane, if there are deliveries for one.
 func (r *controller) nextReach(l *lane, now int64) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *controller) nextReach(l *lane, now int64) {
 	}
 }
 
-// rest ends the calls of a lane that was called for. The memory is locked.
+// rest counts a lane as without calls to make. The memory is locked.
 func (r *controller) rest(l *lane) {
 	l.going = false
 	r.lanes.Add(-1)

@@ -157,8 +157,9 @@ func meets(f program.Formula, points []Point) bool {
 const rounding = 1e-6
 
 // bases are the forms besides n that a count may follow, times a whole number plus
-// another. Divisors go to 10, because a division by d shows only at scales above d:
-// BASES
+// another. Divisors go to 10: a division by d shows only at scales above d, and few
+// record more than tens of nodes. In the recorded systems divisors to 4 or to 20 give
+// the same counts; with 4, forms that fit as well are not named (scenario ambiguous).
 func bases() []string {
 	var out []string
 	for d := 2; d <= 4; d++ {
@@ -408,7 +409,9 @@ func Constant(v float64) program.Formula { return program.MustFormula("%s", numb
 
 // smoothForms are n^i*log2(n)^j, with the factor by which the error must be smaller
 // than that of the best form before. Steep forms need a much smaller error: at ten
-// times the largest scale they are wrong by orders of magnitude. EARN
+// times the largest scale they are wrong by orders of magnitude. Without these factors
+// Hadoop's 9,008 calls are predicted as 28,620, with half of them as 4,811; as they are,
+// as 10,963.
 var smoothForms = []struct{ i, j, earn float64 }{
 	{1, 0, 0.95}, {0, 1, 0.85}, {0.5, 0, 0.85}, {0.5, 1, 0.85}, {1, 1, 0.6}, {1.5, 0, 0.3}, {1.5, 1, 0.3}, {2, 0, 0.3}, {2, 1, 0.3},
 }

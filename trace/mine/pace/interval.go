@@ -54,7 +54,8 @@ func growing(seen []intervals) program.Formula {
 }
 
 // testScales is how many of the largest scales a model must predict. With one, a busy
-// machine at that scale decides; FORETELL
+// machine at that scale decides: 0.7% of Kubernetes' intervals are lost. With four, 0.2%
+// of Hadoop's are gained and 0.2% of Kubernetes' are lost.
 const testScales = 2
 
 // predict takes the model that predicts the largest scales best from the smaller ones.
