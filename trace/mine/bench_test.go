@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkMine mines the traffic of uploading workers at five scales: files of
-// one block with three reports each, in all about as many calls as the name says.
+// one block with three reports each, in all about the number of calls in the name.
 func BenchmarkMine(b *testing.B) {
 	for _, calls := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("%dcalls", calls), func(b *testing.B) {

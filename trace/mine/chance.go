@@ -165,7 +165,7 @@ func (m *Model) doubtful() []Ambiguous {
 		i := slices.IndexFunc(t.Sites, (*count.Site).Paced)
 		if t.Nature == count.Logical && i >= 0 {
 			a := m.doubt(t)
-			a.Why = fmt.Sprintf("the calls keep time, %.1f s apart: it may be the clock that decides, and not the scale", float64(t.Sites[i].Period)/1e9)
+			a.Why = fmt.Sprintf("the calls are %.1f s apart: the clock may decide their number, and not the scale", float64(t.Sites[i].Period)/1e9)
 			out = append(out, a)
 		}
 	}

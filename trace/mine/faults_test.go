@@ -14,8 +14,8 @@ import (
 	"gleaner/trace/mine/minetest"
 )
 
-// faults are recordings, each of which mining, checking or growing once died or
-// hung of, or made a program of that could not be read.
+// faults are recordings that once made mining, checking or growing panic or hang, or
+// gave a program that could not be read.
 var faults = map[string]func(*tape){
 	"beats that are minutes apart": func(tp *tape) {
 		for k := range tp.n {

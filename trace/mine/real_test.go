@@ -82,12 +82,12 @@ func knownBreaks(t *testing.T, r *Report) {
 func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	run := opened(t, c, name, change)
 	if run == nil {
-		t.Skipf("no recordings at hand: %s", name)
+		t.Skipf("no recording %s", name)
 	}
 	return run
 }
 
-// opened reads a recording; nil when it is not at hand.
+// opened reads a recording; nil if it is not there.
 func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	r, err := trace.Open("../../../shared/data/traces/" + name + ".jsonl.gz")
 	if input.Is(err) {

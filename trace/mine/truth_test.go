@@ -82,8 +82,8 @@ func TestCountsKnown(t *testing.T) {
 	}
 }
 
-// TestRandomInnerCounts: a loop whose inner loop runs as often as chance will
-// is still a loop, and what is called in it is listed as varying.
+// TestRandomInnerCounts: a loop with an inner loop of random length is still a loop, and
+// the calls of the inner one are listed as varying.
 func TestRandomInnerCounts(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 4 * tp.n {
@@ -102,8 +102,7 @@ func TestRandomInnerCounts(t *testing.T) {
 	}
 }
 
-// TestNoise: calls that come by chance neither break the loop they fall into
-// nor hide what it does.
+// TestNoise: calls at random do not break the loop that they fall into.
 func TestNoise(t *testing.T) {
 	for _, share := range []float64{0.01, 0.05} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
@@ -133,8 +132,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestRetries: a call that is repeated until its reply says so, by chance once
-// to four times.
+// TestRetries: a call that is repeated until its reply is the right one, at random one to
+// four times.
 func TestRetries(t *testing.T) {
 	m, _, check := taught(t, func(tp *tape) {
 		for range 2 * tp.n {
@@ -155,9 +154,8 @@ func TestRetries(t *testing.T) {
 }
 
 // TestMergedMessages: every block is reported by min(5, n) of the nodes, but a
-// node may put two into one message. How many nodes report a block is found all
-// the same, and where its number comes from; the number of messages is listed
-// as varying.
+// node may put two into one message. It is found how many nodes report a block, and
+// where its number comes from; the number of messages is listed as varying.
 func TestMergedMessages(t *testing.T) {
 	m, report, check := taught(t, mergedMessages)
 	var received *program.Call
@@ -222,7 +220,7 @@ func mergedMessages(tp *tape) {
 	}
 }
 
-// TestListOfTheScale: a list that is as long as the scale says.
+// TestListOfTheScale: a list whose length follows the scale.
 func TestListOfTheScale(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 3 * tp.n {
@@ -242,8 +240,8 @@ func TestListOfTheScale(t *testing.T) {
 	}
 }
 
-// TestStray: one node of many calls once more than all others. That is no
-// mistake of the program, and is said to be none.
+// TestStray: one node of many makes one call more than all others. The check does not
+// count that as a wrong prediction, and says why.
 func TestStray(t *testing.T) {
 	_, _, check := taught(t, func(tp *tape) {
 		for k := range tp.n {
@@ -281,8 +279,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestThreads: what threads of one sender call at the same time has no order, and
-// is predicted all the same; what is called one after the other has.
+// TestThreads: calls of several threads at the same time have no order, and are
+// predicted nevertheless; calls one after the other have an order.
 func TestThreads(t *testing.T) {
 	watches := []string{"watch pods", "watch nodes", "watch jobs", "watch leases", "watch events", "watch secrets"}
 	m, _, check := taught(t, func(tp *tape) {
@@ -302,8 +300,8 @@ func TestThreads(t *testing.T) {
 }
 
 // TestThreadsThatDepend: the next file is opened while one is read, so that the
-// two overlap either way; but what is read is what the last reply said, and so
-// they stay in their order.
+// two overlap in either order; but a read takes its argument from the last open, so
+// they keep their order.
 func TestThreadsThatDepend(t *testing.T) {
 	m, _, check := taught(t, func(tp *tape) {
 		id := ""
@@ -344,8 +342,7 @@ func TestSameRunsSameProgram(t *testing.T) {
 	}
 }
 
-// TestNamesMeanNothing: methods, targets and fields that are called something
-// else change no figure.
+// TestNamesMeanNothing: other names of methods, targets and fields change no figure.
 func TestNamesMeanNothing(t *testing.T) {
 	_, plain, plainCheck := taught(t, mergedMessages)
 	_, other, otherCheck := taught(t, func(tp *tape) {
@@ -386,8 +383,8 @@ func recordedCalls(r *corpus.Recording) []trace.Call {
 	return out
 }
 
-// rename gives a call's sender, method, target and fields names that sort otherwise and
-// say nothing.
+// rename gives a call's sender, method, target and fields names that sort in another
+// order and mean nothing.
 func rename(c *trace.Call) {
 	c.Sender, c.Method, c.Target = disguise(c.Sender), disguise(c.Method), disguise(c.Target)
 	for _, leaves := range [][]trace.Leaf{c.Request, c.Response} {
@@ -410,7 +407,7 @@ func disguise(s string) string {
 	}, s)
 }
 
-// figures are what a report and a check say, but for names.
+// figures are the numbers of a report and a check, without names.
 func figures(r *Report, c *Check) string {
 	var rows []string
 	for _, row := range c.ByType {

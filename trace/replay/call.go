@@ -108,7 +108,7 @@ func (r *controller) lacks(f *filling, st *site) string {
 	} else if s.method != "" {
 		from = s.method
 	}
-	return fmt.Sprintf("%s waited in vain for what %s gives", st.Name, from)
+	return fmt.Sprintf("%s waited for a value from %s that did not come", st.Name, from)
 }
 
 func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }

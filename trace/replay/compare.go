@@ -89,9 +89,9 @@ func (c *Counter) Compare(r *Result) Comparison {
 		case inBeats.String():
 			w.Aside = "by the clock"
 		case "until":
-			w.Aside = "until a reply says so"
+			w.Aside = "until the reply meets a condition"
 		case byReach.String():
-			w.Aside = "merged as they come"
+			w.Aside = "several may be merged into one"
 		}
 	}
 	out := Comparison{Equal: true, Rows: []CountRow{}}

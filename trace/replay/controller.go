@@ -192,7 +192,7 @@ func (r *controller) probe() error {
 	return nil
 }
 
-// populate starts the types that wait for nobody.
+// populate starts the types that wait for no other.
 func (r *controller) populate() {
 	total := int64(1) // for this function, so that the run does not end before all are counted
 	for i, k := range r.plan.kinds {
@@ -484,7 +484,7 @@ func (r *controller) closed(p *player) {
 
 func (r *controller) playerDone(p *player) {
 	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
-		p.hangUp() // it has no more calls, and shares its connections with nobody
+		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]

@@ -126,7 +126,7 @@ func (r *controller) standstill(now int64) {
 		g := &r.gauges[st.id]
 		g.mu.Lock()
 		for range held {
-			note(&g.missing, fmt.Sprintf("%s waited in vain for others to make %s", st.Name, st.Join.After), r.into(now))
+			note(&g.missing, fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, st.Join.After), r.into(now))
 		}
 		g.mu.Unlock()
 		r.release(held)

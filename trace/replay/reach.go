@@ -99,7 +99,7 @@ func (l *lane) collect() {
 	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
 }
 
-// stopReach ends a lane for good. The memory is locked.
+// stopReach ends a lane. The memory is locked.
 func (r *controller) stopReach(l *lane) {
 	if l.begun = false; l.going {
 		r.rest(l)

@@ -78,8 +78,8 @@ func TestRules(t *testing.T) {
 		{"two in three are as the first: a guess, which explains nothing", puts(func(n, i int) string {
 			return map[bool]string{true: "7", false: "8"}[chance(n, i)%3 == 0]
 		}), `unknown ={request "put#1" "args0" first | "8"}`},
-		{"nobody knows, but it is a port", puts(func(n, i int) string { return fmt.Sprint(chance(n, i) + 20000) }), "unknown ={unknown port}"},
-		{"nobody knows, but there are three ports", puts(func(n, i int) string { return fmt.Sprint(50000 + chance(n, i)%3) }),
+		{"no rule, but it looks like a port", puts(func(n, i int) string { return fmt.Sprint(chance(n, i) + 20000) }), "unknown ={unknown port}"},
+		{"no rule, but there are only three ports", puts(func(n, i int) string { return fmt.Sprint(50000 + chance(n, i)%3) }),
 			`unknown ={draw "50000" "50002" "50001"}`},
 	} {
 		t.Run(story.name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestAnswer(t *testing.T) {
 				return fmt.Sprintf("w-%d: put(0)\nw-%d: %d = make()\nw-%d: put(%d)", i, i, id(n, i), i, id(n, i))
 			})
 		}, `{reply "make#1" "return" | "0"}`},
-		{"nobody said it", func(n int) string {
+		{"no earlier call has it", func(n int) string {
 			return each(n, func(i int) string { return fmt.Sprintf("c: %d = make()\nc: put(%d)", i, id(n, i)) })
 		}, "nothing"},
 	} {

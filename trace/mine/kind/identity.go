@@ -10,8 +10,7 @@ import (
 )
 
 // maxNames is how many different words of names are kept to draw from. It bounds
-// the size of a program: a type of a million nodes with random names is none the
-// clearer for a longer list.
+// the size of a program; more names of a type with random ones would explain nothing.
 const maxNames = 20
 
 // Identity is the pattern of the names or addresses of a type's nodes.

@@ -174,7 +174,8 @@ func bases() []string {
 
 // Separating is the smallest scale above largest, and not above limit, at which all
 // formulas differ from each other, or else the smallest at which two differ; 0 for
-// none. It looks no further than 16 times the largest scale: nobody records more.
+// none. It looks no further than 16 times the largest scale, which is more
+// than anyone would record next.
 func Separating(formulas []program.Formula, largest, limit int) int {
 	some := 0
 	for n := range program.Scales(largest, min(limit, 16*largest)) {

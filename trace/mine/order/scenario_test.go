@@ -43,7 +43,7 @@ func TestSteps(t *testing.T) {
 		{"what is a loop later is none where it is made once", func(n int) string {
 			return "c: make()\nc: put()\nc: list()\n" + minetest.Times(n, "c: make()\nc: put()")
 		}, "make put list (make put)*n"},
-		{"inner loops as long as chance will: counted aside", nested(func(n, i int) int { return 1 + (i*i+odd[n])%3 }),
+		{"inner loops of random length: their calls are loose", nested(func(n, i int) int { return 1 + (i*i+odd[n])%3 }),
 			"(open shut)*2*n; loose read"},
 		{"an inner loop that grows with the outer one: its calls are counted aside", nested(func(_, i int) int { return i + 1 }),
 			"(open (read)*0.5+1*n shut)*2*n; firm (open shut)*2*n; aside read"},
@@ -62,7 +62,7 @@ func TestSteps(t *testing.T) {
 			}
 			return out.String()
 		}, "loose c e d a b"},
-		{"a beat keeps time and has no place", func(n int) string {
+		{"a beat has no place in the order", func(n int) string {
 			return "c: join()\n" + minetest.Times(odd[n], "# c: beat()") + "c: leave()"
 		}, "join leave; beats beat"},
 		{"threads: what overlaps in either order has none", func(n int) string {

@@ -8,8 +8,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// seenAt gives forty intervals at each scale, 2% around what of says, one in four
-// of them held up for up to three times as long.
+// seenAt gives forty intervals at each scale, 2% around the value of the function of,
+// with one in four delayed to up to three times as long.
 func seenAt(of func(n int) float64, scales ...int) []intervals {
 	chance := rand.New(rand.NewPCG(1, 2))
 	var out []intervals
@@ -28,8 +28,8 @@ func seenAt(of func(n int) float64, scales ...int) []intervals {
 	return out
 }
 
-// TestPredict: growth is predicted where there is growth, a step where it stays,
-// and what a busy machine did at one scale is taken for neither.
+// TestPredict: growth is predicted if there is growth, and a step if it lasts; a delay by
+// a busy machine at one scale is neither.
 func TestPredict(t *testing.T) {
 	for _, tc := range []struct {
 		name string

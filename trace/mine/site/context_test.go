@@ -21,8 +21,8 @@ c: open(8)
 c: true = complete(8)
 c: shut(8)`
 
-// TestTriesAreOneCall: where a call is repeated until its reply says so, all tries
-// have one number.
+// TestTriesAreOneCall: all tries of a call that is repeated until its reply meets a
+// condition have one number.
 func TestTriesAreOneCall(t *testing.T) {
 	s, r := found(t, asked)
 	if got := numbers(s, r, "complete"); got != "[0 1 2]" {
@@ -37,8 +37,8 @@ func TestTriesAreOneCall(t *testing.T) {
 	}
 }
 
-// TestContexts: a call that comes when it comes is no neighbour of any, and all
-// tries of a call have the neighbours of the first.
+// TestContexts: a call without a fixed place is no neighbour of others, and all tries of
+// a call have the neighbours of the first.
 func TestContexts(t *testing.T) {
 	s, r := found(t, asked)
 	s.Stand(func(st *Site) Standing {
@@ -56,8 +56,8 @@ func TestContexts(t *testing.T) {
 }
 
 // TestTellApart: the first stat, before the read, and the second, after it, become
-// two sites; in another run, a stat in a context that is new goes to the site that
-// has most calls.
+// two sites; in another run, a stat in a new context goes to the site that has most
+// calls.
 func TestTellApart(t *testing.T) {
 	s, r := found(t, "c: open()\nc: stat()\nc: read()\nc: stat()\nc: shut()\nc: open()\nc: stat()\nc: read()")
 	s.Stand(func(*Site) Standing { return InOrder })
