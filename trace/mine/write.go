@@ -104,7 +104,7 @@ func (m *Model) writeSteps(steps []*order.Step) []program.Step {
 			w = program.Step{Repeat: &repeat, Also: m.others(s.Repeat), Steps: m.writeSteps(s.Body)}
 		}
 		if s.Made < s.Of {
-			w.Share = float64(s.Made*1000/s.Of) / 1000
+			w.Share = float64(s.Made*1000/s.Of) / 1000 // three digits: for people to read
 		}
 		out = append(out, w)
 	}

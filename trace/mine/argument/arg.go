@@ -147,15 +147,14 @@ func (s *slot) value(c *corpus.Corpus, o flow.Occ) (intern.Symbol, bool) {
 }
 
 // split makes a slot of each word, if the values of an argument differ in their
-// words only. It leaves long texts alone: they are data (four times site.MaxText,
-// because a list of names may be longer than one).
+// words only, and are no data.
 func (a *arg) split(c *corpus.Corpus) {
 	if a.Kind != trace.String {
 		return
 	}
 	pattern := intern.Separators(c.Syms.Text[a.value])
 	count := len(c.Syms.Words(a.value))
-	if count == 0 || count > flow.MaxWords || len(c.Syms.Text[a.value]) > 4*site.MaxText {
+	if count == 0 || count > flow.MaxWords || len(c.Syms.Text[a.value]) > flow.MaxLength {
 		return
 	}
 	for _, o := range a.occs {

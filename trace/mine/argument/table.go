@@ -57,7 +57,7 @@ func (t table) key(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 // What a table takes to be no chance. Half or twice of each changes nothing in the
 // recorded systems, where tables are small and clear.
 const (
-	maxRows       = 24 // cases; a program with more of them is not read any more
+	maxRows       = 24 // cases; a program with more of them is too long to read
 	maxExceptions = 4  // cases beside the common one
 	callsPerRow   = 3  // on average: a table of single calls explains nothing
 	fewCalls      = 20 // below that, one miss in twenty cannot be told from a wrong rule

@@ -174,7 +174,7 @@ func (r affine) formula() program.Formula {
 // What an unknown value is drawn from. Neither number changes the recorded systems'
 // figures: they decide only what a program offers for values that are unknown.
 const (
-	drawnFrom = 12 // different values at most, each seen twice or more, to be a set of choices
+	drawnFrom = 12 // different values at most, each seen more than twice on average, to be a set of choices
 	drawnMax  = 20 // choices written to a program, the most frequent first
 )
 

@@ -90,6 +90,7 @@ func keepTime(st *Site, nodes Count, runs []*corpus.Recording) {
 		st.Count = perNode(st.Count, nodes)
 		return
 	}
+	// The first call comes at the start, and half an interval is in the time already.
 	each := fmt.Sprintf("0.5+(%s)/%s", ladder.Smooth(n, ms), ladder.Constant(float64(total)/float64(repeats)/1e6))
 	if makers < all {
 		each = fmt.Sprintf("(%s)*%.3f", each, float64(makers)/float64(all))
@@ -150,7 +151,7 @@ func perNode(c Count, nodes Count) Count {
 		each = ladder.Constant(mean(v)) // the scales differ no more than runs of one scale do
 	}
 	f := product(each.String(), nodes.Formula)
-	if math.IsNaN(f.Eval(program.Vars{"n": 10})) {
+	if math.IsNaN(f.Eval(program.Vars{"n": 10})) { // or at any other scale
 		return Of(c.Points)
 	}
 	c.Formula = f

@@ -345,8 +345,8 @@ func (st *Site) expect(n int) float64 {
 
 // OneIn is how many nodes there are for each that may make another number of calls
 // than all others and be noise (PatternMiner §III-B2, nondeterministic calls by
-// comparing logs of one type). Half or twice changes no figure of the recorded
-// systems, and one count in the program of Hadoop.
+// comparing logs of one type). Half or twice changes the program of Hadoop, but
+// no figure of the check.
 const OneIn = 20
 
 // strayed finds a call that all nodes make equally often but for a few: then the

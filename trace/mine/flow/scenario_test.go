@@ -70,6 +70,13 @@ func TestAnswer(t *testing.T) {
 		{"the own name", func(n int) string {
 			return each(n, func(i int) string { return fmt.Sprintf("worker-%d: put(\"worker-%d\")", i, i) })
 		}, "{sender}"},
+		{"the own address", func(n int) string {
+			return each(n, func(i int) string { return fmt.Sprintf("worker-%d@10.0.0.%d: put(\"10.0.0.%d\")", i, i, i) })
+		}, "{address}"},
+		{"what another sender at the same address was told", func(n int) string {
+			return each(n, func(i int) string { return fmt.Sprintf("agent-%d@10.0.0.%d: %d = make()", i, i, id(n, i)) }) +
+				each(n, func(i int) string { return fmt.Sprintf("worker-%d@10.0.0.%d: put(%d)", i, i, id(n, i)) })
+		}, `{reply "make#1" "return" by address}`},
 		{"any of those there are, once each", func(n int) string {
 			return each(n, func(i int) string { return fmt.Sprintf("m: %d = make()", id(n, i)) }) +
 				each(n, func(i int) string { return fmt.Sprintf("c: put(%d)", id(n, (i*5+3)%(2*n))) })

@@ -52,7 +52,7 @@ const (
 )
 
 // What is looked at to propose candidates. On the recorded systems half of each
-// loses up to 0.05% of the arguments, and twice of each gains nothing.
+// loses up to 0.15% of the arguments, and twice of each gains nothing.
 const (
 	entriesSeen   = 400 // places before a sample that hold its value, the latest first
 	entriesUsed   = 16  // of these, how many are voted for; as many again of other senders
@@ -60,10 +60,14 @@ const (
 	maxKeys       = 12  // arguments of the own call by which an earlier one may be found; half loses a rule of Hadoop's
 )
 
-// MaxWords is how many words a text may have for each to be looked for alone: 24
-// is a path of a dozen folders. With half, nine arguments of Hadoop are unknown;
-// with twice, none more is known.
-const MaxWords = 24
+// Texts whose words are looked for one by one. Longer ones are data.
+const (
+	// MaxWords: 24 is a path of a dozen folders. With half, nine more arguments of
+	// Hadoop are unknown; with twice, none more is known.
+	MaxWords = 24
+	// MaxLength is that of a few names in one text.
+	MaxLength = 4 * site.MaxText
+)
 
 // tried is how many candidates of each kind are tried on all occurrences. A
 // number for each kind, because votes alone favour sources that hold many
@@ -153,7 +157,7 @@ func (s *finder) index(r *corpus.Recording, needed map[intern.Symbol][]entry) {
 			m := r.Calls[i].Message(part)
 			for pos, v := range m.Values {
 				add(v, entry{int32(i), int32(pos), part, -1})
-				if s.c.Paths.Kind[s.c.Shapes.Paths[m.Shape][pos]] != trace.String || len(s.c.Syms.Text[v]) > 4*site.MaxText {
+				if s.c.Paths.Kind[s.c.Shapes.Paths[m.Shape][pos]] != trace.String || len(s.c.Syms.Text[v]) > MaxLength {
 					continue
 				}
 				if words := s.c.Syms.Words(v); len(words) > 1 && len(words) <= MaxWords {
@@ -438,9 +442,9 @@ func (se *Search) try(e *Evaluator, at int) {
 	}
 }
 
-// hopeless is how many misses a candidate may have while it has fewer hits: then
-// it is not tried any more. With half, a rule is lost that is wrong only in the
-// first calls of a run (scenario triangle); twice changes nothing but the time.
+// hopeless is how many misses a candidate with fewer hits may have: with more, it is not
+// tried any more. With half, scenario triangle loses a rule; twice changes nothing but
+// the time.
 const hopeless = 40
 
 // An Answer is the sources that explain a value, each used where those before it

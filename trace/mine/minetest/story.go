@@ -10,16 +10,16 @@ import (
 	"gleaner/trace/mine/corpus"
 )
 
-// Stories walks through the files of testdata/scenarios. What "run n=3" has below
-// it is the log of a run to learn from; all other commands are for the one who
-// tells the story, who is asked for anew with each file.
-func Stories(t *testing.T, teller func(c *corpus.Corpus) func(t *testing.T, d *datadriven.TestData) string) {
+// Stories walks through the files of testdata/scenarios. The command "run n=3" has
+// below it the log of a run to learn from. begin is called once for each file, with its
+// corpus, and returns the function that answers all other commands.
+func Stories(t *testing.T, begin func(c *corpus.Corpus) func(t *testing.T, d *datadriven.TestData) string) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		c := corpus.New()
-		tell := teller(c)
+		answer := begin(c)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "run" {
-				return tell(t, d)
+				return answer(t, d)
 			}
 			c.Learn(Recording(t, c, Scale(t, d), d.Input))
 			return ""

@@ -100,10 +100,9 @@ type Limit struct {
 	beyond program.Formula // the interval, up to the largest scale and beyond
 }
 
-// What makes a rate limit. They were chosen on the recorded systems: Hadoop has no
-// rate limit, and the clients of Kubernetes have one that six calls show. A stricter
-// value loses some of the six and up to 1% of the intervals; a laxer one finds limits
-// in Hadoop.
+// What makes a rate limit. They were chosen on the recorded systems: Hadoop shows no
+// rate limit, and the clients of Kubernetes show one in six calls. Stricter values lose
+// some of the six and up to 1% of the intervals; most laxer ones find limits in Hadoop.
 const (
 	leastIntervals = 3    // that are equal; 2, with 5 ms below, finds three in Hadoop; 6, with 20 ms, loses three
 	shortestLimit  = 10   // milliseconds; below that, calls are as fast as the target answers
