@@ -291,11 +291,11 @@ func (f nodeFlags) entry(address string, disks []*lent) registry.Server {
 
 func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Registry, disks []*lent) error {
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	var open []*disk.Disk
+	var open []*dataserver.LocalDisk
 	for _, d := range disks {
 		usage := d.disk.Usage()
 		log.Info("disk", "id", d.disk.Identity().Disk, "tier", d.tier, "path", d.path, "quota", usage.Quota, "used", usage.Used, "groups", usage.Groups)
-		open = append(open, d.disk)
+		open = append(open, dataserver.Local(d.disk))
 	}
 	log.Info("node is up", "server", f.server, "cluster", where.ID, "listening", dataserver.Address(l))
 	err := dataserver.Serve(cmd.Context(), l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Log: log})

@@ -54,7 +54,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Cleanup(func() { d.Close() })
 	s := &server{options: Options{Busy: func() bool { return false }}}
-	served := &served{local: newLocal(d), room: semaphore.NewWeighted(mostInHand)}
+	served := &served{LocalDisk: Local(d), room: semaphore.NewWeighted(mostInHand)}
 	served.look()
 
 	request := func(h head, payload string) []byte {

@@ -3,6 +3,7 @@ package dataserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func newLink(ctx context.Context, address string, cluster Cluster, name string) 
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
 	l := &link{address: address, conn: c, window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
 	if err := l.shakeHands(ctx, cluster, name); err != nil {
-		c.Close()
+		hangUp(c)
 		return nil, err
 	}
 	go l.receive()
@@ -86,8 +87,16 @@ func (l *link) breaks(why error) {
 	defer l.mu.Unlock()
 	if l.broken == nil {
 		l.broken = why
-		l.conn.Close()
+		hangUp(l.conn)
 	}
+}
+
+// hangUp closes a connection without a goodbye of TLS's, which would wait for who is not there any more.
+func hangUp(c net.Conn) {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	c.Close()
 }
 
 func (l *link) whole() bool {
@@ -143,7 +152,7 @@ func (l *link) send(ctx context.Context, h head, payload []byte, c *call) error 
 	if l.broken != nil {
 		l.mu.Unlock()
 		l.window.Release(c.cost)
-		return fmt.Errorf("%w: %w", ErrUnreachable, l.broken)
+		return fmt.Errorf("data server %s: %w: %w", l.address, ErrUnreachable, l.broken)
 	}
 	l.last++
 	h.number = l.last
