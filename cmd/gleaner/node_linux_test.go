@@ -8,18 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"gleaner/fabric/dataserver"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/registry"
+	"gleaner/local/proc"
 )
 
 // startNode starts a data server with one disk, and gives how to kill it.
-func startNode(t *testing.T, data, name, listen string) (kill func()) {
+func startNode(t *testing.T, data, name, listen string, flags ...string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command("gleaner", "node", "--data", data, "--server", name, "--disk", "ssd:"+filepath.Join(data, name)+":64MiB", "--listen", listen)
+	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + filepath.Join(data, name) + ":64MiB", "--listen", listen}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -123,4 +125,48 @@ func tryNodes(t *testing.T, data string) ([]dataserver.Disk, error) {
 		disks = append(disks, c.Disk(s.Disks[0].ID))
 	}
 	return disks, nil
+}
+
+// TestNodeDenies: while others use the machine, a data server denies reads and goes on with the rest.
+func TestNodeDenies(t *testing.T) {
+	data := t.TempDir()
+	startNode(t, data, "s1", "127.0.0.1:0", "--busy-above", "1")
+	startNode(t, data, "s2", "127.0.0.1:0")
+	disks := reachNodes(t, data)
+	var ended atomic.Bool
+	defer ended.Store(true)
+	go func() { // somebody who uses the machine
+		for !ended.Load() {
+		}
+	}()
+	var denied error
+	for begun := time.Now(); denied == nil && time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		if err := disks[0].Read(t.Context(), 1, 1, 0, make([]byte, 1)); errors.Is(err, dataserver.ErrBusy) {
+			denied = err
+		}
+	}
+	if denied == nil {
+		t.Fatal("nothing is denied")
+	}
+	for i, d := range disks {
+		if err := d.Create(t.Context(), 1, 1, 1); err != nil {
+			t.Errorf("disk %d: %v", i, err)
+		}
+	}
+	if err := disks[1].Read(t.Context(), 1, 1, 0, make([]byte, 1)); err != nil {
+		t.Errorf("without --busy-above: %v", err)
+	}
+}
+
+// TestOthersUse: what this process uses itself is not the primary's.
+func TestOthersUse(t *testing.T) {
+	before := use{proc.CPU{Used: 1000, Stolen: 50, Idle: 5000}, time.Second}
+	now := use{proc.CPU{Used: 1100, Stolen: 50, Idle: 5100}, time.Second + 50*proc.Tick}
+	if got := now.others(before); got != 0.25 {
+		t.Errorf("others use %v", got)
+	}
+	now.own = time.Hour // clocks differ a little
+	if got := now.others(before); got != 0 {
+		t.Errorf("others use %v", got)
+	}
 }
