@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -98,6 +99,7 @@ func openDisk(fsys FS, dir string, o Options) (_ *Disk, err error) {
 	if d.id, err = readIdentity(fsys, dir); err != nil { // again: the quota may have changed before the lock
 		return nil, err
 	}
+	d.id.Opened = rand.Uint64()
 	if d.fences, err = readFences(fsys, dir); err != nil {
 		return nil, err
 	}
