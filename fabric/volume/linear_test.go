@@ -25,8 +25,9 @@ import (
 // A flaky disk goes away and comes back, and now and then does a request and says that it failed.
 type flaky struct {
 	plug
-	away *atomic.Bool
-	rng  *lockedRand
+	away  *atomic.Bool
+	storm *atomic.Bool // of all disks: every write comes late
+	rng   *lockedRand
 }
 
 type lockedRand struct {
@@ -56,19 +57,19 @@ func (d flaky) Write(ctx context.Context, id disk.GroupID, generation, token uin
 	if d.rng.n(10) == 0 {
 		time.Sleep(time.Duration(d.rng.n(300)) * time.Microsecond)
 	}
-	err := d.plug.Write(ctx, id, generation, token, offset, data, sync)
-	switch d.rng.n(40) {
-	case 0:
-		return errFlaky // it was done
-	case 1: // a copy of the request comes late
+	switch n := d.rng.n(40); {
+	case n == 0: // it was done, and the answer is lost
+		_ = d.plug.Write(ctx, id, generation, token, offset, data, sync)
+		return errFlaky
+	case n == 1 || d.storm.Load(): // it comes late
 		late := append([]byte(nil), data...)
 		go func() {
-			time.Sleep(time.Duration(d.rng.n(2000)) * time.Microsecond)
+			time.Sleep(time.Duration(d.rng.n(30)) * time.Millisecond)
 			_ = d.plug.Write(ctx, id, generation, token, offset, late, sync)
 		}()
 		return errFlaky
 	}
-	return err
+	return d.plug.Write(ctx, id, generation, token, offset, data, sync)
 }
 
 type flakyPool struct {
@@ -149,7 +150,7 @@ func TestLinear(t *testing.T) {
 func linear(seed uint64) error {
 	ctx := context.Background()
 	rng := &lockedRand{rng: rand.New(rand.NewPCG(seed, 3))}
-	pool := &flakyPool{disks: map[cluster.DiskID]flaky{}}
+	pool, storm := &flakyPool{disks: map[cluster.DiskID]flaky{}}, new(atomic.Bool)
 	for i := range 4 {
 		id := cluster.DiskID(fmt.Sprint("d", i))
 		fs := disktest.New(1<<30, "d")
@@ -162,7 +163,7 @@ func linear(seed uint64) error {
 		}
 		defer d.Close()
 		pool.order = append(pool.order, id)
-		pool.disks[id] = flaky{plug{d, &fuse{}}, new(atomic.Bool), rng}
+		pool.disks[id] = flaky{plug{d, &fuse{}}, new(atomic.Bool), storm, rng}
 	}
 	m, err := maps.Open(ctx, mem.New(), kv.NewWriter(1))
 	if err != nil {
@@ -212,6 +213,11 @@ func linear(seed uint64) error {
 			d.away.Store(true)
 			time.Sleep(time.Duration(rng.n(3000)) * time.Microsecond)
 			d.away.Store(false)
+			if rng.n(4) == 0 {
+				storm.Store(true)
+				time.Sleep(time.Duration(rng.n(90)) * time.Millisecond)
+				storm.Store(false)
+			}
 			for g, err := range m.Groups(ctx) {
 				if err == nil {
 					_ = s.Rebuild(ctx, g.ID) // it may fail, and is tried again
