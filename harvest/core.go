@@ -257,7 +257,7 @@ func (c *Core) finished(j *job, i int) {
 	j.finished(i)
 	c.promise(j)
 	if j.done() {
-		c.memory.remember(j.spec.Name, Run{Took: c.at.Sub(j.Started), Work: j.Work})
+		c.memory.remember(j.spec.Name, JobRun{Took: c.at.Sub(j.Started), Work: j.Work})
 		if c.memory.finished%enoughRuns == 0 {
 			c.rethink()
 		}

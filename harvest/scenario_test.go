@@ -183,7 +183,7 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 			id := taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1]))
 			p.Stages = append(p.Stages, cluster.PastStage{Name: id.Stage, Finished: cluster.IndicesOf([]int32{id.Index})})
 		default:
-			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
+			run := cluster.PastRun{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
 			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {
 				t.Fatal(err)
 			}

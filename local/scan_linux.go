@@ -113,7 +113,7 @@ func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 		if name == sharedDir {
 			return nil // what is in there is the tasks' own
 		}
-		var r run
+		var r runSpec
 		found, err := readFile(filepath.Join(dir, name, runFile), &r)
 		if spoilt(err) || found && filepath.Base(runPath("", r.Task)) != name {
 			if !errors.Is(err, unix.ENOTDIR) {
@@ -175,7 +175,7 @@ type stageSeen struct {
 
 // lastSeen is the last run of a task, of those seen.
 type lastSeen struct {
-	cluster.Run
+	cluster.PastRun
 	failed int32 // the attempt that Reason is of
 }
 
@@ -211,13 +211,13 @@ func (s *runsSeen) tell() {
 		}
 		s.past.Stages = append(s.past.Stages, cluster.PastStage{Name: name, Finished: cluster.IndicesOf(st.finished), Failures: st.failures})
 		for _, index := range slices.Sorted(maps.Keys(st.last)) {
-			s.past.Runs = append(s.past.Runs, st.last[index].Run)
+			s.past.Runs = append(s.past.Runs, st.last[index].PastRun)
 		}
 	}
 }
 
 // scanRun sees one run. It gives the task if it still runs.
-func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
+func (w *World) scanRun(r *runSpec, seen *runsSeen) (*task, error) {
 	p, st := seen.past, seen.stage(r.Task.Stage)
 	if p.Started.IsZero() || r.At.Before(p.Started) {
 		p.Started = r.At
@@ -240,10 +240,10 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 		return t, nil
 	}
 	if err == nil && (!over || !how.ok()) {
-		how, killed, err = settle(dir, r)
+		how, killed, err = findOutcome(dir, r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
+		return nil, fmt.Errorf("find out how %s ended: %w", r.Task, err)
 	}
 	if !over {
 		w.tidy(dir, r)

@@ -18,7 +18,7 @@ func leave(t testing.TB, dir string, id cluster.TaskID, how exit) {
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := run{Task: id, Job: "j", At: how.At.Add(-time.Second), Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.MB}, Command: []string{"true"}}
+	r := runSpec{Task: id, Job: "j", At: how.At.Add(-time.Second), Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.MB}, Command: []string{"true"}}
 	for name, v := range map[string]any{runFile: r, exitFile: how} {
 		if err := noteFile(filepath.Join(at, name), v); err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestScanTellsWhatMatters(t *testing.T) {
 	if want := []cluster.PastStage{{Name: "a-b.c", Finished: cluster.Indices{{First: 0, Last: 1}, {First: 3, Last: 3}}, Failures: 3}}; !reflect.DeepEqual(p.Stages, want) {
 		t.Errorf("stages %+v, want %+v", p.Stages, want)
 	}
-	want := []cluster.Run{{Task: cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4, Attempt: 2}, On: "here", State: cluster.Stopped, Since: at.Add(-time.Second), Failures: 2, Reason: "exit code 2"}}
+	want := []cluster.PastRun{{Task: cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4, Attempt: 2}, On: "here", State: cluster.Stopped, Since: at.Add(-time.Second), Failures: 2, Reason: "exit code 2"}}
 	if !reflect.DeepEqual(p.Runs, want) {
 		t.Errorf("runs %+v, want %+v", p.Runs, want)
 	}

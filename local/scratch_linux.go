@@ -23,7 +23,7 @@ const (
 )
 
 // tidy removes what a run leaves behind whose processes are gone.
-func (w *World) tidy(dir string, r *run) {
+func (w *World) tidy(dir string, r *runSpec) {
 	err := removeTree(filepath.Join(dir, scratchDir))
 	if r.Group != nil {
 		err = errors.Join(err, r.Group.Remove())

@@ -18,8 +18,8 @@ import (
 	"gleaner/local/cgroup"
 )
 
-// A run is what runFile holds: all that a supervisor needs to know.
-type run struct {
+// A runSpec is the content of runFile: all that a supervisor needs.
+type runSpec struct {
 	Task      cluster.TaskID    `json:"task"`
 	Job       string            `json:"job"` // its name
 	At        time.Time         `json:"at"`
@@ -37,11 +37,12 @@ type run struct {
 // lockFD is the descriptor at which a supervisor finds the lock of its run.
 const lockFD = 3
 
-// lowest is the least pressing that a process can be.
+// lowest is the nice value of the lowest priority.
 const lowest = 19
 
-// onlyIdleDisk is the priority of one that gets the disk when nobody else wants
-// it (IOPRIO_CLASS_IDLE), where the disk's scheduler knows priorities.
+// onlyIdleDisk is the priority that gets the disk only while it is otherwise
+// idle (IOPRIO_CLASS_IDLE), if the disk's scheduler has priorities.
+
 const (
 	onlyIdleDisk     = 3 << 13
 	ioprioWhoProcess = 1
@@ -55,7 +56,7 @@ func Supervise(dir string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("local: adopt orphans: %w", err)
 	}
-	var r run
+	var r runSpec
 	if found, err := readFile(filepath.Join(dir, runFile), &r); err != nil || !found {
 		return fmt.Errorf("local: no run in %s: %w", dir, err)
 	}
@@ -78,7 +79,7 @@ func Supervise(dir string) error {
 }
 
 // supervise starts the command, waits for it, and ends what it has left behind.
-func (r *run) supervise(dir string) exit {
+func (r *runSpec) supervise(dir string) exit {
 	if !r.Equal {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
 		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, 0, onlyIdleDisk)
@@ -118,7 +119,7 @@ func (r *run) supervise(dir string) exit {
 }
 
 // unstarted is the end of a run that could not begin, or not where it should.
-func (r *run) unstarted(dir string, err error) exit {
+func (r *runSpec) unstarted(dir string, err error) exit {
 	_ = r.killAll(os.Getpid(), dir)
 	r.tidy(dir)
 	return exit{Failed: err.Error(), Lacks: lack(err)}
@@ -126,7 +127,7 @@ func (r *run) unstarted(dir string, err error) exit {
 
 // tidy removes what the run leaves behind. What cannot be removed is left to
 // gleaner, which says so.
-func (r *run) tidy(dir string) {
+func (r *runSpec) tidy(dir string) {
 	_ = removeTree(filepath.Join(dir, scratchDir))
 	if r.Group == nil {
 		return
@@ -140,7 +141,7 @@ func (r *run) tidy(dir string) {
 	}
 }
 
-func (r *run) start(dir string, out *output) (pid int, err error) {
+func (r *runSpec) start(dir string, out *output) (pid int, err error) {
 	scratch, shared := filepath.Join(dir, scratchDir), filepath.Join(filepath.Dir(dir), sharedDir)
 	for _, private := range []string{scratch, shared} {
 		if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -226,7 +227,7 @@ const patience = 30 * time.Second
 
 // killAll ends all processes of the run but its supervisor, which is known by
 // its number, or 0 when it is gone.
-func (r *run) killAll(supervisor int, dir string) error {
+func (r *runSpec) killAll(supervisor int, dir string) error {
 	switch {
 	case r.Group != nil:
 		return r.Group.Kill(patience)

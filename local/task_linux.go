@@ -26,7 +26,7 @@ const mostProcesses = 1024
 // A task is one run that has not ended.
 type task struct {
 	dir  string
-	run  run
+	run  runSpec
 	done chan struct{} // closed when it is over
 	how  exit          // good then
 
@@ -35,7 +35,7 @@ type task struct {
 	reason string // why it is to die; empty while it may live
 }
 
-func newTask(dir string, r run) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
+func newTask(dir string, r runSpec) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
 
 // supervisor is the number of the task's supervisor, 0 if there is none.
 func (t *task) supervisor() int {
@@ -212,7 +212,7 @@ func (w *World) over(t *task, failed error) {
 	var killed *kill
 	if !Lacks(failed) { // else nothing was started and nothing is written
 		failed = errors.Join(failed, patiently(func() (err error) {
-			how, killed, err = settle(t.dir, &t.run)
+			how, killed, err = findOutcome(t.dir, &t.run)
 			return err
 		}))
 	}
@@ -272,13 +272,13 @@ func (w *World) forgives(id cluster.TaskID) bool {
 }
 
 // work is the CPU that a finished run was given, in core-seconds.
-func work(r *run, how *exit) float64 {
+func work(r *runSpec, how *exit) float64 {
 	return how.At.Sub(r.At).Seconds() * float64(r.Request.CPU) / float64(cluster.Core)
 }
 
-// settle finds out how a run ended whose supervisor is gone. When nobody
-// knows, it makes sure that nothing of it is alive and calls it lost.
-func settle(dir string, r *run) (how exit, killed *kill, err error) {
+// findOutcome finds out how a run ended whose supervisor is gone. If there is
+// no record, it kills what is left of the run and calls it lost.
+func findOutcome(dir string, r *runSpec) (how exit, killed *kill, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return exit{At: time.Now(), Failed: "the directory of its run is gone"}, nil, r.killAll(0, dir)
 	}

@@ -413,7 +413,7 @@ func (w *World) start(a cluster.Action) {
 	}
 	st := &j.Stages[slices.IndexFunc(j.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
 	now := time.Now()
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+	t := newTask(runPath(w.Dir, a.Task), runSpec{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
 		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()

@@ -174,7 +174,7 @@ func (inv *Inventory) add(s ServerIndex, n int64) {
 		inv.room.steady += n
 	}
 	if full != (inv.free[s] == 0) {
-		inv.settle(s)
+		inv.updateOpen(s)
 	}
 }
 
@@ -197,7 +197,7 @@ func (n *numbering) of(name string) int32 {
 // replicas from Grid.
 func (inv *Inventory) SetBusy(s ServerIndex, busy bool) {
 	inv.busy[s] = busy
-	inv.settle(s)
+	inv.updateOpen(s)
 }
 
 // Free tells how many blocks still fit on a server.
@@ -209,8 +209,9 @@ func (inv *Inventory) Room() (tenants int) { return inv.openTenants }
 // isOpen tells whether s can take a replica; Nowhere cannot.
 func (inv *Inventory) isOpen(s ServerIndex) bool { return s >= 0 && inv.at[s] >= 0 }
 
-// settle puts s on its tenant's open list or takes it off, as it should be.
-func (inv *Inventory) settle(s ServerIndex) {
+// updateOpen puts s on its tenant's open list if s can take a replica, and
+// takes it off if not.
+func (inv *Inventory) updateOpen(s ServerIndex) {
 	t := inv.owner[s]
 	should := inv.free[s] > 0 && !inv.busy[s]
 	switch {

@@ -147,7 +147,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	job, err := jobfile.Read(name, r.Body, a.Most)
 	if err == nil {
-		settleIn(dir, job)
+		resolveDirs(dir, job)
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -233,8 +233,9 @@ func badDir(dir string) string {
 	return ""
 }
 
-// settleIn makes dir the one that stages run in that name none, or a relative one.
-func settleIn(dir string, job *cluster.Job) {
+// resolveDirs makes the directory of every stage absolute: relative ones, and
+// the empty one, start at dir.
+func resolveDirs(dir string, job *cluster.Job) {
 	for i := range job.Stages {
 		if st := &job.Stages[i]; dir != "" && !filepath.IsAbs(st.Dir) {
 			st.Dir = filepath.Join(dir, st.Dir)

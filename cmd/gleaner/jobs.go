@@ -100,7 +100,7 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	return errors.Join(printRunning(out, j.Running), printDelayed(out, j.Delayed))
 }
 
-func printRunning(out io.Writer, running []board.Run) error {
+func printRunning(out io.Writer, running []board.RunningTask) error {
 	if len(running) == 0 {
 		return nil
 	}

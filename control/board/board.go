@@ -126,7 +126,7 @@ func (j *Job) end(at time.Time, reason string, cancelled bool) {
 }
 
 func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
-	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, Running: []Run{}}
+	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, Running: []RunningTask{}}
 	for _, s := range spec.Stages {
 		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks, Loading: s.Loading})
 	}
@@ -204,12 +204,12 @@ func (b *Board) started(ev cluster.Event) {
 		j.Started = ev.At
 	}
 	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
-	j.Running = append(j.Running, Run{Task: ev.Task, On: ev.On, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
+	j.Running = append(j.Running, RunningTask{Task: ev.Task, On: ev.On, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 }
 
 // run is the place of a task among those that run; -1 when it does not.
 func (j *Job) run(task cluster.TaskID) int {
-	return slices.IndexFunc(j.Running, func(r Run) bool { return r.Task == task })
+	return slices.IndexFunc(j.Running, func(r RunningTask) bool { return r.Task == task })
 }
 
 func (b *Board) stopped(ev cluster.Event) {
@@ -243,7 +243,7 @@ func (b *Board) stopped(ev cluster.Event) {
 func (b *Board) left(id cluster.ServerID) {
 	delete(b.servers, id)
 	for _, j := range b.jobs {
-		j.Running = slices.DeleteFunc(j.Running, func(r Run) bool { return r.On == id })
+		j.Running = slices.DeleteFunc(j.Running, func(r RunningTask) bool { return r.On == id })
 	}
 }
 
@@ -309,7 +309,7 @@ func (b *Board) Status() Status {
 
 // usages tells of every server, in the order of their names.
 func (b *Board) usages() []Usage {
-	running := map[cluster.ServerID][]Run{}
+	running := map[cluster.ServerID][]RunningTask{}
 	for _, j := range b.jobs {
 		for _, r := range j.Running {
 			running[r.On] = append(running[r.On], r)

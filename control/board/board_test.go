@@ -92,7 +92,7 @@ func TestBoardAfterARestart(t *testing.T) {
 			{Job: job(1), Submitted: at, Account: cluster.Account{Started: at}, Ended: at},
 			{Job: job(3), Submitted: at, Account: cluster.Account{Started: at}, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
 			{Job: job(2), Submitted: at, Account: cluster.Account{Started: at}, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
-				Runs: []cluster.Run{{Task: adopted, On: "s", State: cluster.Running, Failures: 1}}},
+				Runs: []cluster.PastRun{{Task: adopted, On: "s", State: cluster.Running, Failures: 1}}},
 		}},
 		{At: at, Kind: cluster.TaskStarted, Task: adopted, On: "s", Request: request},
 	} {

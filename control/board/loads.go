@@ -38,7 +38,7 @@ func (b *Board) loads() loads {
 
 // of gives the load of the server that a task runs on and the task's own, which
 // is nil when it is not known.
-func (all loads) of(j *Job, r Run) (on *load, own dilation.Vector) {
+func (all loads) of(j *Job, r RunningTask) (on *load, own dilation.Vector) {
 	on, st := all[r.On], j.stage(r.Task.Stage)
 	if on == nil || st == nil || len(st.Loading) != len(on.machine) {
 		return on, nil
@@ -47,7 +47,7 @@ func (all loads) of(j *Job, r Run) (on *load, own dilation.Vector) {
 }
 
 // factor is by how much a task is slowed down; 0 when its loading is not known.
-func (all loads) factor(j *Job, r Run) float64 {
+func (all loads) factor(j *Job, r RunningTask) float64 {
 	on, own := all.of(j, r)
 	if own == nil {
 		return 0

@@ -31,7 +31,7 @@ type Job struct {
 	Reason    string        `json:"reason,omitempty"` // why it did not run to its end
 	Kills     int           `json:"kills"`            // of its tasks
 	Stages    []Stage       `json:"stages"`
-	Running   []Run         `json:"running"` // the oldest first
+	Running   []RunningTask `json:"running"` // the oldest first
 	Delayed   []Delay       `json:"delayed,omitempty"`
 }
 
@@ -59,8 +59,8 @@ type Stage struct {
 	Loading []float64 `json:"loading,omitempty"`
 }
 
-// A Run is a task that runs.
-type Run struct {
+// A RunningTask is a task that runs.
+type RunningTask struct {
 	Task    cluster.TaskID    `json:"-"`
 	On      cluster.ServerID  `json:"-"`
 	Name    string            `json:"task"`

@@ -23,13 +23,13 @@ type learner struct {
 type endedTask struct {
 	task  cluster.TaskID
 	stage string
-	run   dilation.Run
+	run   dilation.ObservedRun
 }
 
 // newLearner knows what the history knows.
 func newLearner(ctx context.Context, world World, machine dilation.Machine, store *history.Store) (*learner, error) {
 	l := &learner{loads.New(machine), world, store, make(chan endedTask, 1000)}
-	l.Finished = func(task cluster.TaskID, stage string, run dilation.Run) {
+	l.Finished = func(task cluster.TaskID, stage string, run dilation.ObservedRun) {
 		select {
 		case l.ended <- endedTask{task, stage, run}:
 		default: // others of the stage will do
@@ -37,7 +37,7 @@ func newLearner(ctx context.Context, world World, machine dilation.Machine, stor
 	}
 	past, err := store.TaskRuns(ctx)
 	for _, r := range past {
-		l.Learn(r.Stage, dilation.Run{Took: r.Took, Used: r.Used, Beside: r.Beside})
+		l.Learn(r.Stage, dilation.ObservedRun{Took: r.Took, Used: r.Used, Beside: r.Beside})
 	}
 	return l, err
 }

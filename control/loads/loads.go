@@ -17,12 +17,12 @@ import (
 type Book struct {
 	// Finished is told of every task that ran to its end, from the loop: it
 	// may not wait. The run lacks what the kernel says of it.
-	Finished func(task cluster.TaskID, stage string, run dilation.Run)
+	Finished func(task cluster.TaskID, stage string, run dilation.ObservedRun)
 
 	machine dilation.Machine
 
 	mu      sync.Mutex
-	runs    map[string][]dilation.Run
+	runs    map[string][]dilation.ObservedRun
 	learned map[string]dilation.Vector
 	names   map[cluster.JobID]string
 	running map[cluster.TaskID]*task
@@ -40,7 +40,7 @@ type task struct {
 
 // New gives an empty book of a machine whose first resource is its cores.
 func New(m dilation.Machine) *Book {
-	return &Book{machine: m, runs: map[string][]dilation.Run{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
+	return &Book{machine: m, runs: map[string][]dilation.ObservedRun{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
 		running: map[cluster.TaskID]*task{}, primary: make(dilation.Vector, len(m))}
 }
 
@@ -49,7 +49,7 @@ func Stage(job, stage string) string { return job + "/" + stage }
 
 // Learn takes in a run of a stage. As many of the last ones are learned from as the
 // history keeps.
-func (b *Book) Learn(stage string, run dilation.Run) {
+func (b *Book) Learn(stage string, run dilation.ObservedRun) {
 	if len(run.Used) != len(b.machine) || len(run.Beside) != len(b.machine) {
 		return // of another machine
 	}
@@ -159,7 +159,7 @@ func (b *Book) stopped(ev cluster.Event) {
 	if took <= 0 {
 		return
 	}
-	run := dilation.Run{Took: took, Beside: t.area}
+	run := dilation.ObservedRun{Took: took, Beside: t.area}
 	for i := range run.Beside {
 		run.Beside[i] /= took.Seconds()
 	}

@@ -12,8 +12,8 @@ import (
 	"gleaner/cluster"
 )
 
-// settle is how long the machine is left in peace between days.
-const settle = time.Second
+// rest is how long the machine is left idle between days.
+const rest = time.Second
 
 // measure plays the day in every setting, all settings in turn and then in the
 // opposite order, so that a machine that grows faster or slower favours none.
@@ -55,7 +55,7 @@ func measure(ctx context.Context, size size, settings []setting, shapes []shape,
 func (m *measurement) play(ctx context.Context, b *bench, r *result, jobs []arrival) error {
 	for {
 		unix.Sync() // what others have written is not this day's to write out
-		time.Sleep(settle)
+		time.Sleep(rest)
 		o, err := b.play(ctx, r.setting, jobs)
 		if err != nil {
 			return err

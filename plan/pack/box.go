@@ -130,7 +130,7 @@ func (b *box) solve() bool {
 		b.begin()
 	}
 	b.price()
-	b.settle()
+	b.computeLevels()
 	clear(b.dual) // the bound holds for any duals
 	return true
 }
@@ -141,7 +141,7 @@ func (b *box) solve() bool {
 func (b *box) run() int {
 	b.slacks()
 	b.price()
-	b.settle()
+	b.computeLevels()
 	for k := range boxPivots {
 		if k == boxPatience {
 			b.begin()
@@ -149,7 +149,7 @@ func (b *box) run() int {
 		if k >= boxPatience && (k-boxPatience)%boxRenew == 0 {
 			b.renew()
 			b.price()
-			b.settle()
+			b.computeLevels()
 		}
 		r, up := b.leaving(k >= boxPatience)
 		if r < 0 {
@@ -241,8 +241,8 @@ func (b *box) sits(j int) float64 {
 	return b.lo[j]
 }
 
-// settle computes the levels of the basic columns.
-func (b *box) settle() {
+// computeLevels computes the levels of the basic columns.
+func (b *box) computeLevels() {
 	w := b.n + b.m
 	for r := range b.m {
 		row := b.table[r*w : (r+1)*w]

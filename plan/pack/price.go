@@ -188,7 +188,7 @@ func (s *search) branch(at []float64, bound, hope float64, undecided *limit) {
 		s.halve(c, at[c])
 		return
 	}
-	if c < 0 && s.settle(at, bound-hope) {
+	if c < 0 && s.tryWhole(at, bound-hope) {
 		if undecided == nil {
 			return
 		}
@@ -203,9 +203,9 @@ func (s *search) branch(at []float64, bound, hope float64, undecided *limit) {
 	s.halve(s.loads+undecided.purchase, float64(undecided.k)-0.5)
 }
 
-// settle makes a filling of a relaxation whose purchases are whole, and says
-// whether that is worth what the relaxation is.
-func (s *search) settle(at []float64, bound float64) bool {
+// tryWhole makes a filling of a relaxation whose purchases are whole, and
+// reports whether it is worth as much as the relaxation.
+func (s *search) tryWhole(at []float64, bound float64) bool {
 	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
 	for c := s.loads; c < s.len(); c++ {
 		n := math.Round(at[c])

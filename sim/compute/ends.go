@@ -8,13 +8,13 @@ type ends []end
 
 type end struct {
 	at      time.Duration
-	run     int32
+	task    int32
 	version int32 // another than the run's: it was killed, or goes at another speed now
 }
 
 // before breaks ties by the run, so that the order never depends on the heap.
 func (e end) before(o end) bool {
-	return e.at < o.at || e.at == o.at && (e.run < o.run || e.run == o.run && e.version < o.version)
+	return e.at < o.at || e.at == o.at && (e.task < o.task || e.task == o.task && e.version < o.version)
 }
 
 func (h ends) first() time.Duration {

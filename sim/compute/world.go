@@ -45,7 +45,7 @@ type World struct {
 	arrival int           // the next
 	servers []simServer
 	byID    map[cluster.ServerID]int32
-	runs    []run
+	tasks   []simTask
 	idle    []int32 // places in runs that are free
 	ends    ends
 	soon    []cluster.Event // at this very moment, in order
@@ -60,10 +60,11 @@ type simServer struct {
 	held    cluster.MilliCPU
 	size    cluster.MilliCPU
 	over    time.Duration // since when it is overloaded; -1: it is not
-	runs    []int32
+	tasks   []int32
 }
 
-type run struct {
+// A simTask is a running task, or a free place for one.
+type simTask struct {
 	id      cluster.TaskID
 	server  int32
 	request cluster.MilliCPU
@@ -105,9 +106,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		end := w.ends.first()
 		switch tick, arrives := w.tick(), w.arrives(); {
 		case end <= tick && end <= arrives && end <= w.length():
-			if e := w.ends.pop(); w.runs[e.run].version == e.version {
+			if e := w.ends.pop(); w.tasks[e.task].version == e.version {
 				w.now = e.at
-				return w.finish(e.run), nil
+				return w.finish(e.task), nil
 			}
 		case tick <= arrives && tick < w.length():
 			w.now = tick
@@ -181,18 +182,18 @@ func (w *World) start(a cluster.Action) {
 		return
 	}
 	work, loading := w.Arrivals[arrival].task(a.Task)
-	r := run{id: a.Task, server: on, request: a.Request.CPU, loading: loading, started: w.now, since: w.now,
+	r := simTask{id: a.Task, server: on, request: a.Request.CPU, loading: loading, started: w.now, since: w.now,
 		work: float64(work), left: float64(work), factor: 1}
-	place := int32(len(w.runs))
+	place := int32(len(w.tasks))
 	if n := len(w.idle); n > 0 {
 		place, w.idle = w.idle[n-1], w.idle[:n-1]
-		r.version = w.runs[place].version + 1
-		w.runs[place] = r
+		r.version = w.tasks[place].version + 1
+		w.tasks[place] = r
 	} else {
-		w.runs = append(w.runs, r)
+		w.tasks = append(w.tasks, r)
 	}
 	s := &w.servers[on]
-	s.runs = append(s.runs, place)
+	s.tasks = append(s.tasks, place)
 	w.hold(s, a.Request.CPU)
 	w.meter.started++
 	if w.Slow == nil {
@@ -208,10 +209,10 @@ func (w *World) kill(a cluster.Action) {
 	if !there {
 		return
 	}
-	for _, place := range w.servers[on].runs {
-		if w.runs[place].id == a.Task {
+	for _, place := range w.servers[on].tasks {
+		if w.tasks[place].id == a.Task {
 			w.meter.killed++
-			w.meter.wasted += (w.now - w.runs[place].started).Seconds() * float64(w.runs[place].request) / float64(cluster.Core)
+			w.meter.wasted += (w.now - w.tasks[place].started).Seconds() * float64(w.tasks[place].request) / float64(cluster.Core)
 			w.stop(place)
 			w.soon = append(w.soon, cluster.Event{At: w.at(), Kind: cluster.TaskKilled, Task: a.Task, On: a.On, Reason: a.Reason})
 			return
@@ -220,7 +221,7 @@ func (w *World) kill(a cluster.Action) {
 }
 
 func (w *World) finish(place int32) cluster.Event {
-	r := &w.runs[place]
+	r := &w.tasks[place]
 	ev := cluster.Event{At: w.at(), Kind: cluster.TaskFinished, Task: r.id, On: w.Servers[r.server].ID}
 	w.meter.stretch(w.now-r.started, r.work)
 	w.stop(place)
@@ -229,11 +230,11 @@ func (w *World) finish(place int32) cluster.Event {
 
 // stop takes a task off its server.
 func (w *World) stop(place int32) {
-	r := &w.runs[place]
+	r := &w.tasks[place]
 	s := &w.servers[r.server]
-	for k, p := range s.runs {
+	for k, p := range s.tasks {
 		if p == place {
-			s.runs = append(s.runs[:k], s.runs[k+1:]...)
+			s.tasks = append(s.tasks[:k], s.tasks[k+1:]...)
 			break
 		}
 	}
@@ -266,14 +267,14 @@ func (w *World) watch(s *simServer) {
 
 // slow works out anew how fast each task on s goes.
 func (w *World) slow(s *simServer) {
-	loadings := make([][]float64, len(s.runs))
-	for k, place := range s.runs {
-		loadings[k] = w.runs[place].loading
+	loadings := make([][]float64, len(s.tasks))
+	for k, place := range s.tasks {
+		loadings[k] = w.tasks[place].loading
 	}
-	factors := make([]float64, len(s.runs))
+	factors := make([]float64, len(s.tasks))
 	w.Slow(cluster.Resources{CPU: s.size}, loadings, factors)
-	for k, place := range s.runs {
-		r := &w.runs[place]
+	for k, place := range s.tasks {
+		r := &w.tasks[place]
 		r.left -= float64(w.now-r.since) / r.factor
 		r.since, r.factor = w.now, factors[k]
 		r.version++

@@ -155,35 +155,35 @@ func pick(r *rand.Rand, from []*environment) *environment {
 	}
 }
 
-// servers hands out racks: runs of neighbours to each tenant, the runs shuffled.
+// servers fills the racks: each tenant gets blocks of neighbouring servers, in shuffled order.
 func (g *generator) servers() {
-	type run struct{ tenant, servers int }
-	var runs []run
+	type block struct{ tenant, servers int }
+	var blocks []block
 	total := 0
 	for i, t := range g.d.Tenants {
 		for left := len(t.Servers); left > 0; left -= g.RunServers {
-			runs = append(runs, run{i, min(left, g.RunServers)})
+			blocks = append(blocks, block{i, min(left, g.RunServers)})
 		}
 		total += len(t.Servers)
 		g.d.Tenants[i].Servers = make([]int32, 0, len(t.Servers))
 	}
 	r := g.chance("servers", 0)
-	r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+	r.Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
 	disk := make([]cluster.Bytes, len(g.d.Tenants))
 	for i := range disk {
 		disk[i] = cluster.Bytes(g.DiskGB[r.IntN(len(g.DiskGB))]) * 1e9
 	}
-	for _, run := range runs {
-		t := &g.d.Tenants[run.tenant]
-		for range run.servers {
+	for _, block := range blocks {
+		t := &g.d.Tenants[block.tenant]
+		for range block.servers {
 			i := len(g.d.Servers)
 			g.d.Servers = append(g.d.Servers, cluster.Server{
 				ID:          cluster.ServerID(fmt.Sprintf("s%05d", i+1)),
 				Environment: t.Environment, Function: t.Function,
 				Rack: fmt.Sprintf("r%03d", i/g.RackServers+1),
-				CPU:  cluster.MilliCPU(g.Cores) * 1000, Memory: cluster.Bytes(g.MemoryGB) << 30, Disk: disk[run.tenant],
+				CPU:  cluster.MilliCPU(g.Cores) * 1000, Memory: cluster.Bytes(g.MemoryGB) << 30, Disk: disk[block.tenant],
 			})
-			g.d.Owner = append(g.d.Owner, int32(run.tenant))
+			g.d.Owner = append(g.d.Owner, int32(block.tenant))
 			t.Servers = append(t.Servers, int32(i))
 		}
 	}
