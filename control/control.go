@@ -42,7 +42,7 @@ type Brain struct {
 	Core   *harvest.Core
 }
 
-// NewBrain gives a brain without servers, whose guards keep the reserve that
+// NewBrain returns a brain without servers, whose guards keep the reserve that
 // its core counts on.
 func NewBrain(o harvest.Options) *Brain {
 	b := &Brain{Core: harvest.New(o)}

@@ -70,7 +70,7 @@ func (m Machine) Factor(p, total Vector) float64 {
 	return 1 + m.dot(p, total) - m.dot(p, p)
 }
 
-// Factors gives each job's λ when all of them run on m together.
+// Factors returns each job's λ when all of them run on m together.
 func (m Machine) Factors(jobs []Vector) []float64 {
 	total := m.Sum(jobs...)
 	factors := make([]float64, len(jobs))
@@ -95,7 +95,7 @@ func (m Machine) Total(jobs []Vector) float64 {
 // taken together (Definition 2).
 func (m Machine) Harm(p, total Vector) float64 { return m.dot(p, total) }
 
-// Least gives the index of the machine on which a job of load p does the least
+// Least returns the index of the machine on which a job of load p does the least
 // harm (Definition 2), the first of several; -1 when there are none. Machine i
 // is machines[i], and its jobs add up to totals[i].
 func Least(p Vector, machines []Machine, totals []Vector) int {

@@ -11,7 +11,7 @@ type Estimate struct {
 	N               int
 }
 
-// Estimated gives the mean of measurements and its bounds, by Student's t.
+// Estimated returns the mean of measurements and its bounds, by Student's t.
 // One measurement alone has no bounds.
 func Estimated(xs []float64) Estimate {
 	n := float64(len(xs))

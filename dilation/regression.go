@@ -77,7 +77,7 @@ func (f *fit) error() float64 {
 	return sum
 }
 
-// normal gives JᵀJ and Jᵀr, where J is how the residuals r change with the unknowns.
+// normal returns JᵀJ and Jᵀr, where J is how the residuals r change with the unknowns.
 func (f *fit) normal() (*mat.SymDense, *mat.VecDense) {
 	square, right := mat.NewSymDense(f.unknowns, nil), mat.NewVecDense(f.unknowns, nil)
 	for _, o := range f.observations {

@@ -65,7 +65,7 @@ func checkVictims(t *rapid.T, live []guarded, killed map[cluster.TaskID]bool, le
 		}
 	}
 	enough := func(held cluster.Resources) bool {
-		over := held.Sub(left) // what cannot be had from nobody is not short of anything a kill gives back
+		over := held.Sub(left) // only what tasks hold can be freed by kills
 		return (over.CPU <= 0 || held.CPU == 0) && (over.Memory <= 0 || held.Memory == 0)
 	}
 	if !enough(held) {

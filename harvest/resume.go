@@ -7,9 +7,9 @@ import (
 	"gleaner/cluster"
 )
 
-// resume takes in what happened before this core was there. All jobs are
-// known, with what they hold, before any of them starts something new: what is
-// free now would otherwise be given away twice.
+// resume takes in what happened before this core existed. It restores all jobs,
+// with what they hold, before any of them starts a task: otherwise room would be
+// given away twice.
 func (c *Core) resume(past []cluster.PastJob) {
 	type restored struct {
 		*job
@@ -39,7 +39,7 @@ func (c *Core) resume(past []cluster.PastJob) {
 	}
 }
 
-// restore gives a job the way it was left.
+// restore rebuilds a job as it was left.
 func (c *Core) restore(p *cluster.PastJob) *job {
 	c.number++
 	j := newJob(p.Job, p.Submitted)
@@ -65,8 +65,8 @@ func (c *Core) restore(p *cluster.PastJob) *job {
 	return j
 }
 
-// restoreStage gives an open stage's tasks the way they were left. Those that
-// do not run wait to be run again, also the ones before the last that never did.
+// restoreStage rebuilds an open stage's tasks as they were left. Those that do
+// not run wait to be run, also those before the last that never ran.
 func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []cluster.PastRun) {
 	st := &j.stages[i]
 	st.next = min(finished.End(), int32(st.spec.Tasks))
@@ -108,8 +108,8 @@ func (c *Core) restoreTask(j *job, st *stage, r *cluster.PastRun) {
 	}
 }
 
-// exhausted finds a task that has failed too often, which its last core did
-// not live to hear.
+// exhausted finds a task that has failed too often before its core could end
+// the job.
 func (j *job) exhausted(runs []cluster.PastRun) *cluster.PastRun {
 	for i := range runs {
 		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.spec.MaxFailures() {

@@ -20,10 +20,10 @@ type Error struct {
 	Err   error  // what caused it, for a caller to ask about; may be nil
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error gives the mistake as "where:line: message".
+// Error returns the mistake as "where:line: message".
 func (e *Error) Error() string {
 	switch {
 	case e.Field != "":
@@ -54,7 +54,7 @@ func Linef(file string, line int, format string, args ...any) error {
 // Errors are several mistakes, reported all at once in the order found.
 type Errors []*Error
 
-// Error gives one mistake a line.
+// Error returns one mistake a line.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {

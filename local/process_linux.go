@@ -97,7 +97,7 @@ func (f family) below(pid int) []int {
 	return all
 }
 
-// used gives the CPU time that a supervisor and all below it have used, and
+// used returns the CPU time that a supervisor and all below it have used, and
 // the memory they hold now, without what is shared with a file.
 func (f family) used(pid int) (cpu time.Duration, memory int64) {
 	for _, pid := range append([]int{pid}, f.below(pid)...) {

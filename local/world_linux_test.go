@@ -411,7 +411,7 @@ func TestASupervisorIsHastened(t *testing.T) {
 	}
 }
 
-// pressing gives the priorities of a process: the kernel counts 20 less niceness.
+// pressing returns the priorities of a process: the kernel counts 20 less niceness.
 func pressing(t *testing.T, pid int) (cpu, disk int) {
 	t.Helper()
 	cpu, err := unix.Getpriority(unix.PRIO_PROCESS, pid)

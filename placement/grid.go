@@ -93,20 +93,20 @@ func (g *Grid) divide() {
 	}
 }
 
-// stale tells whether the cells are to be made anew.
+// stale reports whether the cells are to be made anew.
 func (g *Grid) stale() bool {
 	return len(g.cell) < len(g.tenants) || g.much(g.shift-g.since, g.of.all) ||
 		g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady))
 }
 
-// shifted tells whether space has changed by much.
+// shifted reports whether space has changed by much.
 func (g *Grid) shifted(from, to int64) bool { return g.much(max(from-to, to-from), from) }
 
 // much is more than an eighth of the space, and more than a block a server: to make
 // cells takes a look at each.
 func (g *Grid) much(change, of int64) bool { return change > max(of/8, int64(len(g.owner))) }
 
-// seldom gives the space of the tenants that the rule Seldom keeps to, of all in
+// seldom returns the space of the tenants that the rule Seldom keeps to, of all in
 // order of their reimages: the first that have half of the space, and a third of
 // the steady space, for one replica of three is to be there.
 func seldom(order []TenantIndex, space, steady []int64) (nine int64) {
@@ -419,7 +419,7 @@ func (s *search) canHold(t TenantIndex, have []ServerIndex) bool {
 	return s.tenantFits(t, have) && slices.ContainsFunc(s.g.open[t], func(server ServerIndex) bool { return s.serverFits(server, have) })
 }
 
-// tenantFits tells whether t has room and is apart from the tenants in have.
+// tenantFits reports whether t has room and is apart from the tenants in have.
 func (s *search) tenantFits(t TenantIndex, have []ServerIndex) bool {
 	if len(s.g.open[t]) == 0 || s.only && s.g.openSteady[t] == 0 {
 		return false
@@ -437,7 +437,7 @@ func (s *search) tenantFits(t TenantIndex, have []ServerIndex) bool {
 	return true
 }
 
-// serverFits tells whether a server is none of those in have, nor in one of their
+// serverFits reports whether a server is none of those in have, nor in one of their
 // racks, and steady where it must be.
 func (s *search) serverFits(server ServerIndex, have []ServerIndex) bool {
 	if s.only && !s.g.steady[server] {

@@ -206,7 +206,7 @@ func (inv *Inventory) Free(s ServerIndex) int { return int(inv.free[s]) }
 // Room tells how many tenants have a server that can take a replica.
 func (inv *Inventory) Room() (tenants int) { return inv.openTenants }
 
-// isOpen tells whether s can take a replica; Nowhere cannot.
+// isOpen reports whether s can take a replica; Nowhere cannot.
 func (inv *Inventory) isOpen(s ServerIndex) bool { return s >= 0 && inv.at[s] >= 0 }
 
 // updateOpen puts s on its tenant's open list if s can take a replica, and
@@ -238,7 +238,7 @@ func (inv *Inventory) updateOpen(s ServerIndex) {
 	}
 }
 
-// space gives the blocks that fit on each tenant's servers, busy ones included,
+// space returns the blocks that fit on each tenant's servers, busy ones included,
 // and on those of them that are steady.
 func (inv *Inventory) space() (all, steady []int64) {
 	all, steady = make([]int64, len(inv.tenants)), make([]int64, len(inv.tenants))

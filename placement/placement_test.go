@@ -317,7 +317,7 @@ func drawCluster(t *rapid.T, least int) *Inventory {
 	return inv
 }
 
-// keeps tells whether replicas placed one after another keep the rules, read off
+// keeps reports whether replicas placed one after another keep the rules, read off
 // the paper: rows and columns are forgotten after every third replica.
 func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
 	for i, s := range replicas {
@@ -341,11 +341,11 @@ func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
 	return true
 }
 
-// beyond tells whether the paper's rounds do not say it all: where there are four
+// beyond reports whether the paper's rounds do not say it all: where there are four
 // columns, or a steady server may share a row.
 func beyond(g *Grid, rules RuleSet) bool { return g.all != nineCells || rules&Steady != 0 }
 
-// crowds tells whether s makes more than a third, rounded up, of one column or, if
+// crowds reports whether s makes more than a third, rounded up, of one column or, if
 // it is not steady where one is to be, of one row.
 func crowds(g *Grid, others []ServerIndex, s ServerIndex, rules RuleSet) bool {
 	row, column := g.Cell(s)
@@ -385,7 +385,7 @@ func isSeldom(g *Grid, s ServerIndex) bool {
 	return column < side
 }
 
-// wished tells whether n replicas can keep the rules when some are placed already
+// wished reports whether n replicas can keep the rules when some are placed already
 // and, by Steady, none of those or the next one is steady. Rows are kept apart.
 func wished(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	apart := rules &^ Steady

@@ -257,5 +257,5 @@ func (p Plan) Bill(in Input) []Line {
 	return out
 }
 
-// Sorted gives the keys of a count in order.
+// Sorted returns the keys of a count in order.
 func Sorted(counts map[string]int) []string { return slices.Sorted(maps.Keys(counts)) }

@@ -63,7 +63,7 @@ type sized struct {
 	least float64
 }
 
-// asGood says whether choice a does for a dataset all that b does.
+// asGood reports whether choice a does for a dataset all that b does.
 func (d dominance) asGood(dataset int, a, b Choice) bool {
 	ca, cb := a.copies(dataset), b.copies(dataset)
 	if len(ca) != len(cb) {

@@ -336,7 +336,7 @@ func (b *builder) common() {
 	}
 }
 
-// demanded says whether anything asks for a resource that is by phase.
+// demanded reports whether anything asks for a resource that is by phase.
 func (b *builder) demanded(what string) bool {
 	asks := func(v vector, sign float64) bool {
 		for p := range b.needs.Phases {
@@ -366,7 +366,7 @@ func (in Input) dimms() []spec.Unit {
 	return out
 }
 
-// asMemory says whether w is memory that does all that u does, at no higher price.
+// asMemory reports whether w is memory that does all that u does, at no higher price.
 func asMemory(w, u spec.Unit) bool {
 	return w.Volatile && w.Bus == u.Bus && w.Capacity >= u.Capacity && w.Cost() <= u.Cost()
 }

@@ -134,7 +134,7 @@ type priced struct {
 
 func (p priced) cost(price float64) float64 { return p.fixed + price*p.units }
 
-// cheapestByPrice gives plans of which one is the cheapest at every price of a
+// cheapestByPrice returns plans of which one is the cheapest at every price of a
 // unit up to today's. What the cheapest plan costs is the least of all plans'
 // lines: so where two lines meet, either nothing is cheaper and no other plan
 // is cheapest between, or another line is found.
@@ -190,7 +190,7 @@ func cheapestAt(plans []priced, price float64) priced {
 	return best
 }
 
-// Energy gives the input with all energy costs times k.
+// Energy returns the input with all energy costs times k.
 func (in Input) Energy(k float64) Input {
 	out := in.clone()
 	out.HW.CPU.Energy *= k
@@ -235,7 +235,7 @@ func (in Input) clone() Input {
 	return out
 }
 
-// Priced gives the input with another price of one storage unit.
+// Priced returns the input with another price of one storage unit.
 func (in Input) Priced(unit int, price float64) Input {
 	out := in.clone()
 	out.HW.Units[unit].Price.Price = price

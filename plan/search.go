@@ -189,7 +189,7 @@ func (s *search) offer(needs Needs, got hosted) error {
 	return nil
 }
 
-// sameInstances says whether the roles whose instances matter have as many in
+// sameInstances reports whether the roles whose instances matter have as many in
 // both.
 func sameInstances(a, b Needs) bool {
 	for i, r := range a.Roles {
@@ -200,7 +200,7 @@ func sameInstances(a, b Needs) bool {
 	return true
 }
 
-// counts says whether it matters how many instances a role has.
+// counts reports whether it matters how many instances a role has.
 func (r Role) counts() bool {
 	return slices.Max(r.Held) > 0 || slices.ContainsFunc(r.Locals, func(l Local) bool { return l.Each > 0 })
 }

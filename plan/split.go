@@ -133,7 +133,7 @@ func (s *search) candidates(r region, arch Architecture) [][]float64 {
 	return out
 }
 
-// holds says whether a split is within the region.
+// holds reports whether a split is within the region.
 func (r region) holds(seconds []float64) bool {
 	for i, t := range seconds {
 		if t < r.least[i] || t > r.most[i] || t <= 0 {

@@ -76,7 +76,7 @@ func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, err
 	return nil, input.Fieldf("placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
 }
 
-// steady tells whether a server is expected never to be busy: whether its peak,
+// steady reports whether a server is expected never to be busy: whether its peak,
 // and on top of it twice what its daily peaks differ by, stays below what makes it
 // busy. That is little more than the peak for a constant tenant, and far more for
 // an unpredictable one. Nothing is known of a server without a past.
@@ -130,7 +130,7 @@ func (k Known) columns(store *storage.Store, blocks int) (c Columns) {
 	return c
 }
 
-// String gives the shares of the columns.
+// String returns the shares of the columns.
 func (c Columns) String() string {
 	all := float64(max(c[0]+c[1]+c[2], 1)) / 100
 	return fmt.Sprintf("%.0f%% %.0f%% %.0f%%", float64(c[0])/all, float64(c[1])/all, float64(c[2])/all)

@@ -74,7 +74,7 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 	})
 }
 
-// judge gives the reason to refuse r, which brings the token or does not; 0
+// judge returns the reason to refuse r, which brings the token or does not; 0
 // when there is none.
 func (g *Guard) judge(r *http.Request, known bool) (code int, why string) {
 	switch {

@@ -29,7 +29,7 @@ func socketPath(dir string) string { return filepath.Join(dir, "local", "gleaner
 // longestSocket is how long the name of a socket may be on every system.
 const longestSocket = 100
 
-// socketAddress gives an address for the socket that is short enough, however
+// socketAddress returns an address for the socket that is short enough, however
 // deep the data directory lies. It is good until release is called.
 func socketAddress(dir string) (address string, release func(), err error) {
 	path := socketPath(dir)

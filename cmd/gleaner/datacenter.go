@@ -53,7 +53,7 @@ func (f *datacenterFlags) generate(o datacenter.Options) (*datacenter.Datacenter
 	return datacenter.Generate(p, o), nil
 }
 
-// scaled gives the datacenter as busy as it should be.
+// scaled returns the datacenter as busy as it should be.
 func (f *datacenterFlags) scaled(d *datacenter.Datacenter) (*datacenter.Datacenter, error) {
 	if f.utilisation == 0 {
 		return d, nil

@@ -226,7 +226,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// sameFile tells whether two names are of one file.
+// sameFile reports whether two names are of one file.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {

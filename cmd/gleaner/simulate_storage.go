@@ -207,7 +207,7 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
 }
 
-// learns tells whether the placement looks at what lies before the simulated days.
+// learns reports whether the placement looks at what lies before the simulated days.
 func (f *storageFlags) learns() bool {
 	return f.run.Placement == "history" || f.run.Placement == "paper"
 }

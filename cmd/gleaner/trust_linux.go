@@ -56,7 +56,7 @@ func trustData(dir string) (string, error) {
 	return dir, nil
 }
 
-// realPath gives the name of a file without symbolic links, and how far it is there.
+// realPath returns the name of a file without symbolic links, and how far it is there.
 func realPath(name string) (there, real string, err error) {
 	name, err = filepath.Abs(name)
 	if err != nil {

@@ -42,7 +42,7 @@ type server struct {
 	primary, counted cluster.Resources
 }
 
-// New gives an empty board.
+// New returns an empty board.
 func New(reserve harvest.Reserve) *Board {
 	resumed := make(chan struct{})
 	return &Board{Reserve: reserve, resumed: resumed, known: sync.OnceFunc(func() { close(resumed) }),

@@ -36,7 +36,7 @@ func (b *Board) loads() loads {
 	return all
 }
 
-// of gives the load of the server that a task runs on and the task's own, which
+// of returns the load of the server that a task runs on and the task's own, which
 // is nil when it is not known.
 func (all loads) of(j *Job, r RunningTask) (on *load, own dilation.Vector) {
 	on, st := all[r.On], j.stage(r.Task.Stage)

@@ -54,7 +54,7 @@ type Harvester struct {
 	learner *learner
 }
 
-// New gives one that knows what the history knows. Board has not been told of any event.
+// New returns one that knows what the history knows. Board has not been told of any event.
 func New(ctx context.Context, o Options) (*Harvester, error) {
 	o.Board.Reserve, o.Board.Machine = o.Reserve, coresAndDisk
 	l, err := newLearner(ctx, o.World, coresAndDisk(o.Server.Size()), o.History)

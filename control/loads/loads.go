@@ -38,7 +38,7 @@ type task struct {
 	area  dilation.Vector // what ran beside it, times the seconds it did
 }
 
-// New gives an empty book of a machine whose first resource is its cores.
+// New returns an empty book of a machine whose first resource is its cores.
 func New(m dilation.Machine) *Book {
 	return &Book{machine: m, runs: map[string][]dilation.ObservedRun{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
 		running: map[cluster.TaskID]*task{}, primary: make(dilation.Vector, len(m))}

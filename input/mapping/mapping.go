@@ -129,7 +129,7 @@ func (f File) Fields(n *yaml.Node, what string, needed []string, take func(field
 	return nil
 }
 
-// List gives the items of a list.
+// List returns the items of a list.
 func (f File) List(n *yaml.Node, what string) ([]*yaml.Node, error) {
 	if n.Kind != yaml.SequenceNode {
 		return nil, f.Wrong(n, "%s must be a list", what)

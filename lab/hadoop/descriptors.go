@@ -116,7 +116,7 @@ const (
 // constantSize is how many bytes follow the tag of each constant but UTF8's.
 var constantSize = map[byte]int{3: 4, 4: 4, 5: 8, 6: 8, 7: 2, tagString: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 
-// stringConstants gives the string constants of a class in the order of its
+// stringConstants returns the string constants of a class in the order of its
 // pool, each character as the byte it stands for; nothing for what is no class.
 func stringConstants(class []byte) [][]byte {
 	if len(class) < 10 || binary.BigEndian.Uint32(class) != 0xcafebabe {

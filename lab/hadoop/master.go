@@ -98,7 +98,7 @@ func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, e
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePorts gives n ports in a row, from first on if that is not 0, and one
+// freePorts returns n ports in a row, from first on if that is not 0, and one
 // more. They are chosen below those that the system gives to callers, of which
 // players take many.
 func freePorts(first, n int) ([]int, error) {

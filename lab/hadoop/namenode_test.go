@@ -13,7 +13,7 @@ import (
 	"gleaner/trace/replay/hadooprpc"
 )
 
-// jars gives Hadoop's jars, or skips.
+// jars returns Hadoop's jars, or skips.
 func jars(t *testing.T) hadoop.Jars {
 	t.Helper()
 	if os.Getenv("GLEANER_LONG") == "" {

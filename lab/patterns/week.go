@@ -40,7 +40,7 @@ func hourOfWeek(t time.Time) int {
 	return (int(t.Weekday())+6)%7*24 + t.Hour()
 }
 
-// quantile gives the utilisation that a share q of the hour's samples stays under.
+// quantile returns the utilisation that a share q of the hour's samples stays under.
 func (y *weekly) quantile(hour int, q float64) float64 {
 	if y.n[hour] == 0 {
 		return math.NaN()

@@ -252,7 +252,7 @@ func (b *bench) table2() error {
 	return nil
 }
 
-// counted gives the uploads a second up to which each class of architectures
+// counted returns the uploads a second up to which each class of architectures
 // is the cheapest by its bound.
 func (b *bench) counted(in plan.Input) (map[string]float64, error) {
 	steps := 150

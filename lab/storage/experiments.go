@@ -98,7 +98,7 @@ func spread(values []float64) Spread {
 	return s
 }
 
-// share gives a part of a whole as a percentage; nothing is 0, however fine the rest.
+// share returns a part of a whole as a percentage; nothing is 0, however fine the rest.
 func share(part, whole float64) string {
 	if part == 0 {
 		return "0"

@@ -54,7 +54,7 @@ func Fig15(ctx context.Context, size Size) (Losses, error) {
 	return out, nil
 }
 
-// Table gives the losses, the paper's beside ours.
+// Table returns the losses, the paper's beside ours.
 func (all Losses) Table() lab.Table {
 	t := lab.Table{Name: "fig15", Title: "Blocks lost in a year of reimages (OSDI'16, Figure 15)",
 		Columns: []string{"datacenter", "replicas", "placement", "lost (min)", "lost (mean)", "lost (max)", "share (mean)", "rebuilt (mean)", "rebuilt TB (mean)", "of stock's", "paper"},

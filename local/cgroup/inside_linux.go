@@ -118,7 +118,7 @@ func (g Group) OutOfMemory() bool {
 	return false
 }
 
-// Used gives CPU and the memory that tasks hold now.
+// Used returns CPU and the memory that tasks hold now.
 func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
 	if cpu, err = p.CPU(); err == nil {
 		memory, err = p.memory()
@@ -126,7 +126,7 @@ func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
 	return cpu, memory, err
 }
 
-// CPU gives the CPU time that all tasks together have used since the parent
+// CPU returns the CPU time that all tasks together have used since the parent
 // was made, ended ones too. It may be asked many times a second: its file stays
 // open, and nothing is allocated.
 func (p *Parent) CPU() (time.Duration, error) {

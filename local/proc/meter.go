@@ -29,7 +29,7 @@ func open(proc fs.FS) (*Meter, error) {
 	return m, err
 }
 
-// Read gives the share of the CPU in use since it was last called, and that of
+// Read returns the share of the CPU in use since it was last called, and that of
 // memory in use now. Time the hypervisor gave to others counts as in use, as
 // nobody here can have it.
 func (m *Meter) Read() (cpu, mem float32, err error) {
@@ -54,7 +54,7 @@ func (m *Meter) Read() (cpu, mem float32, err error) {
 	return cpu, memory.used(), nil
 }
 
-// since gives the share of the ticks since before that were not idle. The
+// since returns the share of the ticks since before that were not idle. The
 // kernel's idle counters can step back a little; the share stays within 0 and 1.
 func (c CPU) since(before CPU) float32 {
 	total := float64(c.Total()) - float64(before.Total())

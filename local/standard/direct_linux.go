@@ -21,7 +21,7 @@ func openDirect(name string) (*os.File, error) {
 // huge is the size of a large page.
 const huge = 2 << 20
 
-// aligned gives memory that a disk can be read into directly, in large pages
+// aligned returns memory that a disk can be read into directly, in large pages
 // where the kernel has them: with small ones the kernel spends as much time on
 // pages as the disk does on data.
 func aligned(size int) ([]byte, error) {

@@ -48,7 +48,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Find gives the kind of a name.
+// Find returns the kind of a name.
 func Find(name string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.Name == name {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisk gives a directory whose files can be read past the page cache.
+// onDisk returns a directory whose files can be read past the page cache.
 func onDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -60,7 +60,7 @@ type sender[B comparable] struct {
 	turn    time.Time // when it may send again
 }
 
-// New gives an empty queue. holders tells the servers that hold a good replica of a
+// New returns an empty queue. holders tells the servers that hold a good replica of a
 // block now; a block that has none is lost, and is forgotten.
 func New[B comparable](holders func(B) []placement.ServerIndex) *Queue[B] {
 	return &Queue[B]{holders: holders}

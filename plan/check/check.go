@@ -37,7 +37,7 @@ type Busy struct {
 	Share   float64
 }
 
-// Meets tells whether the SLA is met.
+// Meets reports whether the SLA is met.
 func (r Result) Meets() bool { return r.Share >= Enough && len(r.Shortages) == 0 }
 
 // Run simulates a configuration. One that lacks something outright is not run.
@@ -72,7 +72,7 @@ func (sim *simulation) stuck() []string {
 	return out
 }
 
-// computes tells whether a CPU has anything to do.
+// computes reports whether a CPU has anything to do.
 func (sim *simulation) computes(cpu *station) bool {
 	for _, p := range sim.pools {
 		for _, inst := range p.instances {

@@ -206,7 +206,7 @@ func (s Server) memory(u spec.Unit) int {
 	return n
 }
 
-// shared says whether any server gives its share of something.
+// shared reports whether any server gives its share of something.
 func (c Config) shared(name string) bool {
 	return slices.ContainsFunc(c.Servers, func(s Server) bool { return s.Shares[name] > 0 })
 }

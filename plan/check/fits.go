@@ -195,7 +195,7 @@ func instancesOn(in plan.Input, s Server, dataset int) int {
 	return most
 }
 
-// touches tells whether a task reads or writes a dataset, itself or through
+// touches reports whether a task reads or writes a dataset, itself or through
 // tasks that run inside it.
 func touches(in plan.Input, task, dataset int) bool {
 	for _, op := range in.App.Tasks[task].Path {

@@ -25,7 +25,7 @@ type meter struct {
 	hits float64 // part of a hit that is still owed
 }
 
-// draw gives a whole number whose mean is x, by owing the rest: chance decides
+// draw returns a whole number whose mean is x, by owing the rest: chance decides
 // when requests come, not how much they ask for in all.
 func draw(owed *float64, x float64) int {
 	*owed += x

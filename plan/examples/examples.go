@@ -22,7 +22,7 @@ func Names() []string {
 	return names
 }
 
-// Read gives the text of a file.
+// Read returns the text of a file.
 func Read(name string) ([]byte, error) { return files.ReadFile(name) }
 
 // Load reads three of the files into what a plan is made from.

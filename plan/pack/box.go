@@ -164,7 +164,7 @@ func (b *box) run() int {
 	return -1 // the bound holds for any duals
 }
 
-// sound says whether all numbers are numbers.
+// sound reports whether all numbers are numbers.
 func (b *box) sound() bool {
 	sum := 0.0
 	for _, x := range b.level {
@@ -176,7 +176,7 @@ func (b *box) sound() bool {
 	return sum-sum == 0
 }
 
-// impossible says whether a row of the tableau, which is a sum of the rows as
+// impossible reports whether a row of the tableau, which is a sum of the rows as
 // given, shows that there is no solution.
 func (b *box) impossible(row int) bool {
 	w := b.n + b.m

@@ -44,7 +44,7 @@ func (t *tree) costly() []rule {
 	return out
 }
 
-// fractional gives cuts for those of the sums that are not whole.
+// fractional returns cuts for those of the sums that are not whole.
 func (t *tree) fractional(at terms, rel relaxation) []cut {
 	var out []cut
 	for _, r := range t.costly() {
@@ -62,7 +62,7 @@ func (t *tree) fractional(at terms, rel relaxation) []cut {
 	return out
 }
 
-// undecided gives cuts for choices of which several options are taken in
+// undecided returns cuts for choices of which several options are taken in
 // part: the one that is taken most, or any other.
 func (t *tree) undecided(at terms, rel relaxation) []cut {
 	var out []cut

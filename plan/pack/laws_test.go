@@ -13,7 +13,7 @@ import (
 	"gleaner/plan/pack/packtest"
 )
 
-// draw gives a problem that has a solution, and the cheapest one.
+// draw returns a problem that has a solution, and the cheapest one.
 func draw(t *rapid.T) (pack.Problem, pack.Solution) {
 	p := packtest.Random(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2)), 2, 3)
 	s, err := pack.Solve(p, pack.Options{NodeLimit: 40})

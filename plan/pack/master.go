@@ -364,7 +364,7 @@ func (m *master) reduced(c column, t terms, dual []float64) float64 {
 	return cost
 }
 
-// holdsOnly says whether a filling holds nothing but what is wanted.
+// holdsOnly reports whether a filling holds nothing but what is wanted.
 func (m *master) holdsOnly(c column, wanted []bool) bool {
 	for i, y := range c.y {
 		if y > 0 && !wanted[i] {
@@ -374,7 +374,7 @@ func (m *master) holdsOnly(c column, wanted []bool) bool {
 	return true
 }
 
-// row gives the coefficients of a filling.
+// row returns the coefficients of a filling.
 func (g *program) row(c column) []float64 {
 	out := make([]float64, g.simplex.m)
 	for r, i := range g.loads {
@@ -434,7 +434,7 @@ func (m *master) price(i int) float64 {
 	return m.dear[i]
 }
 
-// prove gives a lower bound of the linear program over all fillings, known or
+// prove returns a lower bound of the linear program over all fillings, known or
 // not: duals price what is to be covered, and no filling is worth much more
 // than it costs at them. Fillings that are, it finds. The bound
 // holds for any duals, even if rounding errors led the simplex astray.

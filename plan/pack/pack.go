@@ -55,7 +55,7 @@ type Load struct {
 	Demand []float64 // of an amount of 1; negative is what it gives
 }
 
-// serves says whether a load gives something to others. Of those that are of
+// serves reports whether a load gives something to others. Of those that are of
 // an option there is no more than their amount: none unless it is taken.
 func (l Load) serves() bool { return slices.Min(append([]float64{0}, l.Demand...)) < 0 }
 

@@ -25,7 +25,7 @@ const (
 	fillingsWithin
 )
 
-// same says whether two rules speak of the same sum from the same side.
+// same reports whether two rules speak of the same sum from the same side.
 func (r rule) same(q rule) bool {
 	return r.limits == nil && q.limits == nil && r.what == q.what && r.shape == q.shape && r.index == q.index && r.least == q.least
 }

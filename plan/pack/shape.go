@@ -323,7 +323,7 @@ func (s *shape) build(wanted []bool) {
 	s.lp.begin()
 }
 
-// live says whether a component is of any use to the loads that are wanted.
+// live reports whether a component is of any use to the loads that are wanted.
 func (s *shape) live(c int) bool {
 	if c < s.loads {
 		return s.wanted[c]
@@ -347,7 +347,7 @@ func (s *shape) costOf(v []int) float64 {
 	return sum
 }
 
-// holds says whether no resource of the server is exceeded, in the measure of
+// holds reports whether no resource of the server is exceeded, in the measure of
 // all that moves there.
 func (s *shape) holds(f filling) bool {
 	taken, moved := make([]float64, len(s.room)), make([]float64, len(s.room))

@@ -84,7 +84,7 @@ func (lp *simplex) reset() {
 	lp.age = 0
 }
 
-// sound says whether the basis still is a solution: rounding errors may have
+// sound reports whether the basis still is a solution: rounding errors may have
 // led far away from one.
 func (lp *simplex) sound() bool {
 	left := slices.Clone(lp.right)
@@ -183,7 +183,7 @@ func (lp *simplex) values() []float64 {
 	return x
 }
 
-// lacking gives by how much each row falls short.
+// lacking returns by how much each row falls short.
 func (lp *simplex) lacking() []float64 {
 	y := make([]float64, lp.m)
 	for r, j := range lp.basis {

@@ -169,7 +169,7 @@ func (t *tree) rootBound(root terms) (terms, float64) {
 	}
 }
 
-// closed says whether a bound leaves nothing to gain.
+// closed reports whether a bound leaves nothing to gain.
 func (t *tree) closed(bound float64) bool {
 	return !math.IsInf(t.cost, 1) && t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
 }
@@ -201,7 +201,7 @@ func (t *tree) offer(stocks []stock, taken []int) bool {
 	return true
 }
 
-// covers says whether a solution hosts all that the options it takes ask for:
+// covers reports whether a solution hosts all that the options it takes ask for:
 // of what a relaxation rounds to, some may be on options that are not taken.
 func (t *tree) covers(stocks []stock, taken []int) bool {
 	for i, w := range t.hosts(taken) {

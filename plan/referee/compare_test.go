@@ -41,7 +41,7 @@ func planned(in plan.Input, colocate bool, limit time.Duration) (p plan.Plan, er
 	return plan.Solve(in, plan.Options{Colocate: colocate, Stop: func() bool { return time.Since(began) > limit }})
 }
 
-// proven says whether a plan claims to be the cheapest.
+// proven reports whether a plan claims to be the cheapest.
 func proven(p plan.Plan) bool { return p.LowerBound >= p.Cost*(1-tolerance) }
 
 // The planner and the model agree on what the cheapest cluster costs, and its

@@ -35,7 +35,7 @@ type stored struct {
 	system        string
 }
 
-// counted says whether the number of instances on a server matters.
+// counted reports whether the number of instances on a server matters.
 func (l load) counted() bool {
 	return slices.Max(append([]float64{0}, l.held...)) > 0 || slices.ContainsFunc(l.copies, func(c stored) bool { return c.perInstance > 0 })
 }

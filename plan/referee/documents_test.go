@@ -159,7 +159,7 @@ func (e *element) text(yaml bool) string {
 	return b.String()
 }
 
-// files gives names and texts, application first.
+// files returns names and texts, application first.
 func (d documents) files() [3][2]string {
 	var out [3][2]string
 	for i, e := range []*element{d.app, d.hw, d.sla} {

@@ -269,7 +269,7 @@ func (s *stock) free(p partial, cpus, memory float64) []float64 {
 	return out
 }
 
-// useful says whether every load that was given units can be served at all.
+// useful reports whether every load that was given units can be served at all.
 func (s *stock) useful(f filling) bool {
 	for j := range s.loads {
 		for r, use := range s.use[j] {
@@ -325,7 +325,7 @@ func (s *stock) cheapest(all []memory, need float64) []memory {
 	return out
 }
 
-// fewer says whether units a leave as many slots free as units b on every bus.
+// fewer reports whether units a leave as many slots free as units b on every bus.
 func (s *stock) fewer(a, b []int) bool {
 	used := map[string]int{}
 	for u := range a {

@@ -247,7 +247,7 @@ func (r *applicationReader) cycles() {
 	}
 }
 
-// Task gives the index of a task by its name.
+// Task returns the index of a task by its name.
 func (a Application) Task(name string) (int, error) {
 	var known []string
 	for i, t := range a.Tasks {

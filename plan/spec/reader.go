@@ -19,7 +19,7 @@ func (r *reader) mistake(line int, format string, args ...any) {
 	r.mistakes = append(r.mistakes, &input.Error{Where: r.file, Line: line, Msg: fmt.Sprintf(format, args...)})
 }
 
-// err gives the mistakes in the order of their lines.
+// err returns the mistakes in the order of their lines.
 func (r *reader) err() error {
 	if len(r.mistakes) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func outermost(file string, data []byte, wrap, loose string) (*node, error) {
 	return nil, input.Linef(file, roots[0].line, "<%s> is not <%s>; are the files swapped?", roots[0].name, wrap)
 }
 
-// take gives an attribute's value and line and marks it as known.
+// take returns an attribute's value and line and marks it as known.
 func (r *reader) take(n *node, name string) (value string, line int, ok bool) {
 	if n.taken == nil {
 		n.taken = map[string]bool{}

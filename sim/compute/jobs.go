@@ -24,7 +24,7 @@ type Arrival struct {
 	Takes []time.Duration // one task of each stage, on average
 }
 
-// task gives how long a task takes and what it loads. Tasks of a stage differ
+// task returns how long a task takes and what it loads. Tasks of a stage differ
 // by up to a fifth either way, each the same in every run of it, under every policy.
 func (a *Arrival) task(id cluster.TaskID) (time.Duration, []float64) {
 	for i := range a.Job.Stages {

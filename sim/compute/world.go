@@ -77,7 +77,7 @@ type simTask struct {
 	work    float64       // of the task alone, in nanoseconds
 }
 
-// New gives a world at the beginning of its window.
+// New returns a world at the beginning of its window.
 func New(cfg Config) *World {
 	w := &World{Config: cfg, servers: make([]simServer, len(cfg.Servers)), byID: make(map[cluster.ServerID]int32, len(cfg.Servers)),
 		jobs: map[cluster.JobID]int{}}

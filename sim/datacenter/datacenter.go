@@ -81,7 +81,7 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// CPU gives a server's utilisation by its primary tenant in a slot of the
+// CPU returns a server's utilisation by its primary tenant in a slot of the
 // window, 0 to 1, scaled if the datacenter is (see Scaled).
 func (d *Datacenter) CPU(server, slot int) float32 {
 	u := float32(d.series[d.Owner[server]][slot]) * (1.0 / math.MaxUint16) * d.share[server]
@@ -94,12 +94,12 @@ func (d *Datacenter) CPU(server, slot int) float32 {
 	return min(u, 1)
 }
 
-// SlotAt gives the slot that holds t; it may lie outside the window.
+// SlotAt returns the slot that holds t; it may lie outside the window.
 func (d *Datacenter) SlotAt(t time.Time) int {
 	return int(math.Floor(float64(t.Sub(d.Window.From)) / float64(d.Window.Step)))
 }
 
-// Series gives what was recorded of every tenant between two slots: the
+// Series returns what was recorded of every tenant between two slots: the
 // utilisation of its average server (OSDI'16 §3.2).
 func (d *Datacenter) Series(from, to int) []cluster.Series {
 	out := make([]cluster.Series, len(d.Tenants))
@@ -123,7 +123,7 @@ func (d *Datacenter) averageServer(tenant, from, to int) []float32 {
 	return cpu
 }
 
-// Peaks gives the highest utilisation of every tenant's average server between
+// Peaks returns the highest utilisation of every tenant's average server between
 // two slots; 0 where there are none.
 func (d *Datacenter) Peaks(from, to int) []float64 {
 	peaks := make([]float64, len(d.Tenants))
@@ -135,7 +135,7 @@ func (d *Datacenter) Peaks(from, to int) []float64 {
 	return peaks
 }
 
-// ReimageRates gives the reimages per server and month of every tenant between
+// ReimageRates returns the reimages per server and month of every tenant between
 // two times, counting from the tenant's birth.
 func (d *Datacenter) ReimageRates(from, to time.Time) []float64 {
 	rates := make([]float64, len(d.Tenants))

@@ -81,7 +81,7 @@ const (
 
 var useNames = [...]string{"prod", "dev", "test"}
 
-// chance gives a generator of its own to each purpose and item, so that no draw
+// chance returns a generator of its own to each purpose and item, so that no draw
 // depends on how many were made elsewhere.
 func (g *generator) chance(purpose string, item int) *rand.Rand {
 	h := fnv.New64a()

@@ -98,7 +98,7 @@ type Reimaging struct {
 //go:embed profiles.yaml
 var profilesYAML []byte
 
-// Profiles gives the profiles of DC-0 to DC-9, in order.
+// Profiles returns the profiles of DC-0 to DC-9, in order.
 func Profiles() []Profile {
 	var file struct {
 		Common      Common    `yaml:"common"`
@@ -115,7 +115,7 @@ func Profiles() []Profile {
 	return file.Datacenters
 }
 
-// Find gives the profile of a datacenter by its name. An unknown name is an input.Error.
+// Find returns the profile of a datacenter by its name. An unknown name is an input.Error.
 func Find(name string) (Profile, error) {
 	var names []string
 	for _, p := range Profiles() {

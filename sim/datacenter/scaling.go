@@ -37,7 +37,7 @@ func newScaling(method string, factor float64) *Scaling {
 	return s
 }
 
-// Scaled gives the same datacenter with its utilisation scaled to a target
+// Scaled returns the same datacenter with its utilisation scaled to a target
 // average, from 0 to 1, over all servers and the whole window. It shares
 // everything else with d. An unknown method or a target that cannot be met is an
 // input.Error.
@@ -93,7 +93,7 @@ func (d *Datacenter) histogram() []float64 {
 	return counts
 }
 
-// MeanCPU gives the average utilisation of all servers over the window, of a
+// MeanCPU returns the average utilisation of all servers over the window, of a
 // slot in every 31.
 func (d *Datacenter) MeanCPU() float64 {
 	sum, n := 0.0, 0.0

@@ -393,7 +393,7 @@ func TestTenantsReimageAlikeAcrossDatacenters(t *testing.T) {
 	}
 }
 
-// monthly gives every tenant's reimages per server in each month.
+// monthly returns every tenant's reimages per server in each month.
 func monthly(d *Datacenter) [][]float64 {
 	out := make([][]float64, pastMonths+futureMonths)
 	for m := range out {

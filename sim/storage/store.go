@@ -72,7 +72,7 @@ func (s *Store) add(b uint32, server placement.ServerIndex) {
 	s.on[server] = append(s.on[server], b)
 }
 
-// Replicas gives the servers that hold block b; the slice is the store's own.
+// Replicas returns the servers that hold block b; the slice is the store's own.
 func (s *Store) Replicas(b int) []placement.ServerIndex { return s.where[b*s.replicas:][:s.count[b]] }
 
 // drop forgets that a server holds block b.
