@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Runs that the model itself made, of which the kernel knows the truth, are
+// From runs that the model itself made, with true kernel figures, the vector is
 // learned exactly.
 func TestLearnRecoversAVector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,7 +21,7 @@ func TestLearnRecoversAVector(t *testing.T) {
 	})
 }
 
-// Where the kernel is wrong about a share, the times pull it towards the truth.
+// If the kernel is wrong about a share, the times correct it towards the truth.
 func TestTimesCorrectTheKernel(t *testing.T) {
 	m, truth, told := Machine{1, 1}, Vector{0.2, 0.7}, Vector{0.2, 0.1}
 	var runs []ObservedRun

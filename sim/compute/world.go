@@ -1,9 +1,9 @@
 // Package compute is a world in virtual time: the servers of a datacenter,
 // primary tenants that use them as a history says, and batch jobs that arrive
-// and run on what is left. It decides nothing; what it is told to start runs
-// at full speed until it ends or is killed.
+// and run on what is left. It decides nothing; a task that was started runs at
+// full speed until it ends or is killed.
 //
-// One configuration gives one run, to the last event, on any machine.
+// The same configuration gives the same events on any machine.
 package compute
 
 import (
@@ -14,7 +14,7 @@ import (
 	"gleaner/cluster"
 )
 
-// Primaries tell what the owners of servers use: the share of a server's CPU,
+// Primaries are what the owners of servers use: the share of a server's CPU,
 // 0 to 1, in a slot.
 type Primaries interface {
 	CPU(server, slot int) float32
@@ -28,13 +28,13 @@ type Config struct {
 	Slot      int            // of Primaries in which the window begins
 	Classes   []cluster.Class
 	Arrivals  []Arrival // in order of time
-	// Slow gives, for tasks that run together on a server of that size, by how
-	// much each takes longer than alone. Nil: they do not disturb each other.
+	// Slow computes, for tasks that run together on a server of that size, the
+	// factor by which each takes longer than alone. Nil: always 1.
 	Slow func(size cluster.Resources, loadings [][]float64, factors []float64)
 }
 
-// every server is reported when its rounded use has changed, and at least
-// once in this many slots.
+// A server is reported when its rounded use has changed, and at least once in
+// reportEvery slots.
 const reportEvery = 15
 
 // A World is a datacenter in virtual time.
@@ -46,10 +46,10 @@ type World struct {
 	servers []simServer
 	byID    map[cluster.ServerID]int32
 	tasks   []simTask
-	idle    []int32 // places in runs that are free
+	idle    []int32 // indices of tasks that are free
 	ends    ends
-	soon    []cluster.Event // at this very moment, in order
-	told    int             // of soon
+	soon    []cluster.Event // of the present moment, in order
+	told    int             // how many of soon were returned
 	use     []cluster.Use
 	jobs    map[cluster.JobID]int // arrival of each that has not ended
 	meter   meter
@@ -70,9 +70,9 @@ type simTask struct {
 	request cluster.MilliCPU
 	loading []float64
 	started time.Duration
-	since   time.Duration // when left and factor were right
+	since   time.Duration // when left and factor last changed
 	left    float64       // of the task alone, in nanoseconds
-	factor  float64       // by how much it takes longer
+	factor  float64       // by which it takes longer
 	version int32         // of its end in ends
 	work    float64       // of the task alone, in nanoseconds
 }
@@ -95,7 +95,7 @@ func New(cfg Config) *World {
 	return w
 }
 
-// Next is what happens next; io.EOF when the window is over.
+// Next returns the next event; io.EOF when the window is over.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	if w.told < len(w.soon) {
 		w.told++
@@ -139,7 +139,7 @@ func (w *World) arrives() time.Duration {
 	return w.Arrivals[w.arrival].At
 }
 
-// report begins a slot and tells of the servers whose use has changed by a core.
+// report begins a slot and reports the servers whose use has changed by a core.
 func (w *World) report() cluster.Event {
 	w.use = w.use[:0]
 	sum := 0.0
@@ -252,8 +252,8 @@ func (w *World) hold(s *simServer, amount cluster.MilliCPU) {
 	w.watch(s)
 }
 
-// watch keeps the time for which a primary, rounded up, and the tasks on its
-// server together want more than the server has.
+// watch measures the time for which a primary, rounded up, and the tasks on its
+// server together need more than the server has.
 func (w *World) watch(s *simServer) {
 	over := s.held > 0 && s.primary+s.held > s.size
 	switch {
@@ -265,7 +265,7 @@ func (w *World) watch(s *simServer) {
 	}
 }
 
-// slow works out anew how fast each task on s goes.
+// slow recomputes the speed of each task on s.
 func (w *World) slow(s *simServer) {
 	loadings := make([][]float64, len(s.tasks))
 	for k, place := range s.tasks {

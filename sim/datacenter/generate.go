@@ -26,11 +26,11 @@ const (
 	MostServers   = 200_000
 )
 
-// now is where a generated past ends. It is a Monday, so that weeks begin alike.
+// now is when a generated past ends. It is a Monday, so that weeks align.
 var now = time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 
 // Reimages are generated for three years (OSDI'16 §3.3): two to learn from, and
-// the one that is simulated.
+// one that is simulated.
 const (
 	pastMonths   = 24
 	futureMonths = 12
@@ -52,7 +52,7 @@ func Generate(p Profile, o Options) *Datacenter {
 }
 
 // shrunk is the profile with this many servers, and tenants and environments in
-// proportion, but enough of them to be told apart.
+// proportion, but never too few of them to differ.
 func (p Profile) shrunk(servers int) Profile {
 	if servers == 0 || servers == p.Servers {
 		return p
@@ -81,15 +81,15 @@ const (
 
 var useNames = [...]string{"prod", "dev", "test"}
 
-// chance returns a generator of its own to each purpose and item, so that no draw
-// depends on how many were made elsewhere.
+// chance returns a separate generator for each purpose and item, so that no draw
+// depends on the number of others.
 func (g *generator) chance(purpose string, item int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%s/%d", g.Name, purpose, item)
 	return rand.New(rand.NewPCG(g.seed, h.Sum64()))
 }
 
-// tenants decides who there is: patterns, environments and sizes.
+// tenants draws the tenants: their patterns, environments and sizes.
 func (g *generator) tenants() {
 	counts := apportion(g.Tenants, []float64{g.TenantsByPattern.Periodic, g.TenantsByPattern.Constant, g.TenantsByPattern.Unpredictable}, 1, g.Tenants)
 	servers := apportion(g.Servers, []float64{g.ServersByPattern.Periodic, g.ServersByPattern.Constant, g.ServersByPattern.Unpredictable}, 1, g.Servers)
@@ -112,7 +112,7 @@ type environment struct {
 	functions []int // not taken yet
 }
 
-// functions are what machines do; a pair of environment and function is a tenant.
+// functions are machine functions; a pair of environment and function is a tenant.
 var functions = []string{
 	"frontend", "ranking", "index", "cache", "crawler", "scrubber", "answers", "ads", "images", "maps", "news", "speech",
 	"profile", "session", "logs", "metrics", "queue", "builder", "deploy", "gateway", "mail", "search", "store", "video",

@@ -12,8 +12,8 @@ import (
 	"gleaner/input"
 )
 
-// A Profile describes a datacenter well enough to generate one like it. The
-// values and the sentences they follow stand in profiles.yaml.
+// A Profile describes a datacenter well enough to generate one like it.
+// profiles.yaml has the values and the sentences of the paper they follow.
 type Profile struct {
 	Name             string  `yaml:"name"`
 	Servers          int     `yaml:"servers"`
@@ -28,7 +28,7 @@ type Profile struct {
 	Common `yaml:"-"`
 }
 
-// Shares gives each pattern a number: a share, a mean, a spread.
+// Shares are one number for each pattern: a share, a mean, a spread.
 type Shares struct {
 	Periodic      float64 `yaml:"periodic"`
 	Constant      float64 `yaml:"constant"`
