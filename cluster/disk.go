@@ -51,7 +51,7 @@ func checkData(data []DataUse) error {
 	for _, use := range data {
 		for _, d := range use.Disks {
 			if d.Free < 0 || d.Errors < 0 {
-				return errors.New("a disk has less than nothing free, or fewer than no errors")
+				return errors.New("a disk has a negative free space or number of errors")
 			}
 		}
 	}

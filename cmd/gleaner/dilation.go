@@ -67,7 +67,7 @@ of 256 MB in --dir, which is made at the first run and stays.`,
 			case !found:
 				return input.Errorf("", "there is no standard job %q; there are %s", args[0], strings.Join(names, ", "))
 			case size < 0:
-				return input.Errorf("--size", "%d is less than nothing", size)
+				return input.Errorf("--size", "%d is negative", size)
 			}
 			return runStd(cmd, standard.Job{Kind: kind, Size: size, Dir: dir})
 		},

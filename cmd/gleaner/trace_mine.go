@@ -52,7 +52,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if m.rows < 0 {
-		return input.Errorf("--rows", "%d is less than nothing", m.rows)
+		return input.Errorf("--rows", "%d is negative", m.rows)
 	}
 	overrides, err := m.readOverrides()
 	if err != nil {

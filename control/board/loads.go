@@ -5,7 +5,7 @@ import (
 	"gleaner/dilation"
 )
 
-// loads are what servers carry.
+// loads are the loads of servers.
 type loads map[cluster.ServerID]*load
 
 type load struct {
@@ -37,7 +37,7 @@ func (b *Board) loads() loads {
 }
 
 // of returns the load of the server that a task runs on and the task's own, which
-// is nil when it is not known.
+// is nil if not known.
 func (all loads) of(j *Job, r RunningTask) (on *load, own dilation.Vector) {
 	on, st := all[r.On], j.stage(r.Task.Stage)
 	if on == nil || st == nil || len(st.Loading) != len(on.machine) {
@@ -46,7 +46,7 @@ func (all loads) of(j *Job, r RunningTask) (on *load, own dilation.Vector) {
 	return on, st.Loading
 }
 
-// factor is by how much a task is slowed down; 0 when its loading is not known.
+// factor is by how much a task is slowed down; 0 if its loading is not known.
 func (all loads) factor(j *Job, r RunningTask) float64 {
 	on, own := all.of(j, r)
 	if own == nil {

@@ -31,11 +31,11 @@ func (h *Harvester) upkeep(ctx context.Context) error {
 	}
 }
 
-// classifyWindow is how much history tells a pattern (OSDI'16 §3.2: a month).
+// classifyWindow is how much history a pattern is found from (OSDI'16 §3.2: a month).
 const classifyWindow = 30 * 24 * time.Hour
 
-// classify tells the core what class this machine is in, once there is enough
-// history to say.
+// classify publishes the class of this machine to the core, once there is enough
+// history.
 func (h *Harvester) classify(ctx context.Context) error {
 	step, err := h.History.Step(ctx)
 	if errors.Is(err, history.ErrEmpty) {

@@ -111,7 +111,7 @@ func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 			j.Profile, err = f.Filled(value, field)
 		case "alone":
 			if j.Alone, err = f.length(value, field); err == nil && j.Alone == 0 {
-				err = f.Wrong(value, "alone must be more than nothing")
+				err = f.Wrong(value, "alone must be more than 0")
 			}
 		case "start":
 			j.Start, err = f.length(value, field)

@@ -59,7 +59,7 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 		return s, input.Fieldf("scale", "%d is not between 1 and %d", s.Scale, trace.MaxScale)
 	}
 	if s.Beats < 0 {
-		return s, input.Fieldf("beats", "%v is less than nothing", s.Beats)
+		return s, input.Fieldf("beats", "%v is negative", s.Beats)
 	}
 	if s.Scale == 0 {
 		return s, input.Fieldf("scale", "the scale follows from none of the nodes given; give it")
