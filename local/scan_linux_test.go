@@ -11,7 +11,7 @@ import (
 	"gleaner/cluster"
 )
 
-// leave writes a run into a world's directory, as one that ended so.
+// leave writes a run with the given end into a world's directory.
 func leave(t testing.TB, dir string, id cluster.TaskID, how exit) {
 	t.Helper()
 	at := runPath(dir, id)
@@ -41,8 +41,8 @@ func leaveJob(t testing.TB, dir string, tasks int) *cluster.Job {
 	return job
 }
 
-// Runs come in no order, and of a task only what matters is told: that it has
-// finished, or how its last run ended.
+// Runs come in no order. Of a task, the past has only that it has finished, or how
+// its last run ended.
 func TestScanTellsWhatMatters(t *testing.T) {
 	dir, at := t.TempDir(), time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	leaveJob(t, dir, 9)

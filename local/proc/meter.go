@@ -15,7 +15,7 @@ type Meter struct {
 	last CPU
 }
 
-// Open starts a meter: what is read first is since now. It needs Linux.
+// Open starts a meter: the first Read is since now. It needs Linux.
 func Open() (*Meter, error) {
 	if runtime.GOOS != "linux" {
 		return nil, input.Errorf("", "this machine runs %s: its utilisation is read from /proc, which only Linux has", runtime.GOOS)
@@ -29,9 +29,9 @@ func open(proc fs.FS) (*Meter, error) {
 	return m, err
 }
 
-// Read returns the share of the CPU in use since it was last called, and that of
-// memory in use now. Time the hypervisor gave to others counts as in use, as
-// nobody here can have it.
+// Read returns the share of the CPU in use since its last call, and that of memory
+// in use now. Time that the hypervisor gave to others counts as in use, because it
+// is not available here.
 func (m *Meter) Read() (cpu, mem float32, err error) {
 	stat, err := fs.ReadFile(m.proc, "stat")
 	if err != nil {
