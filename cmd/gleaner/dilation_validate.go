@@ -19,7 +19,7 @@ func newDilationValidate() *cobra.Command {
 	o := lab.Options{}
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Run real jobs side by side and compare with what was foreseen",
+		Short: "Run real jobs side by side and compare with the prediction",
 		Long: `Validate runs mixes of real jobs on this machine: standard jobs, a compression of
 files, a workload that mostly reads files and one that mostly writes them, and one
 of fio where that is installed. It prints how long each job took, and how long the

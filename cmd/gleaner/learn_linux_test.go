@@ -42,7 +42,7 @@ func TestLoadsAreLearnedAndKept(t *testing.T) {
 		t.Fatalf("after a restart: one that computes loads %v, one that sleeps %v", spin, rest)
 	}
 	if !u.soon(time.Minute, func(s web.Status) bool { return s.Running == 6 && s.Dilation > 1 }) {
-		t.Errorf("no slow-down is foreseen: %+v", u.status())
+		t.Errorf("no slow-down is predicted: %+v", u.status())
 	}
 	if text := string(u.gleaner("jobs", j.ID.String())); !strings.Contains(text, "slowed down") || !strings.Contains(text, "x\n") {
 		t.Errorf("the slow-down is not told:\n%s", text)

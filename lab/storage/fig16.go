@@ -138,7 +138,7 @@ func (all Availabilities) Table() lab.Table {
 	return t
 }
 
-// paper is what OSDI'16 §6.4 says of this point.
+// paper is what OSDI'16 §6.4 says about this point.
 func (a Availability) paper() string {
 	none := 0.401
 	if a.Scaling == "root" {
