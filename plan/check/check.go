@@ -8,24 +8,24 @@ import (
 	"gleaner/plan"
 )
 
-// Offered is the load that is put on a cluster, as a multiple of the SLA's
-// rates: somewhat more, so that what is sustained is told from what was asked.
+// Offered is the load of a cluster, as a multiple of the SLA's rates: somewhat more,
+// so that the sustained rate is distinct from the requested one.
 const Offered = 1.1
 
-// Enough is the share of the SLA that counts as met; the rest is the
-// simulation's own edge: the start and the end of a run.
+// Enough is the share of the SLA that counts as met; the rest is an effect of the
+// start and the end of the simulation.
 const Enough = 0.998
 
 // A Result is how a cluster did.
 type Result struct {
-	Share     float64      // of the SLA, the worst task's; 1 when all of it
+	Share     float64      // of the SLA that the worst task meets; 1 for all of it
 	Tasks     []TaskResult // of request rates
 	Seconds   float64      // of a batch job
 	Busiest   []Busy       // the five busiest stations
-	Shortages []string     // what is missing whatever the load
+	Shortages []string     // what is missing at any load
 }
 
-// A TaskResult is a rate that was asked for, and the one sustained.
+// A TaskResult is the requested rate and the sustained one.
 type TaskResult struct {
 	Task                string
 	Required, Sustained float64
@@ -40,7 +40,7 @@ type Busy struct {
 // Meets reports whether the SLA is met.
 func (r Result) Meets() bool { return r.Share >= Enough && len(r.Shortages) == 0 }
 
-// Run simulates a configuration. One that lacks something outright is not run.
+// Run simulates a configuration, unless it lacks something at any load.
 func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	if short := Shortages(in, c); len(short) > 0 {
 		return Result{Shortages: short}
@@ -61,7 +61,7 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	return out
 }
 
-// stuck names servers that would wait for ever: work for a CPU, and no core.
+// stuck names servers that would wait forever: they have work for a CPU, and no core.
 func (sim *simulation) stuck() []string {
 	var out []string
 	for _, s := range sim.stations {
@@ -92,15 +92,15 @@ func (sim *simulation) computes(cpu *station) bool {
 	return false
 }
 
-// Length of a run: executions of the rarest task, and how much of it warms up.
+// Length of a simulation: executions of the rarest task, and the share for warm-up.
 const (
 	enoughExecutions = 2000
 	warmUp           = 0.2
 	mostExecutions   = 400_000
 )
 
-// requests offers Poisson arrivals and counts what comes back, step by step:
-// a task is sustained as far as the step that comes back least.
+// requests offers Poisson arrivals and counts completed steps: the sustained rate of
+// a task is that of its step with the fewest completions.
 func (sim *simulation) requests() Result {
 	rarest, all := math.Inf(1), 0.0
 	for _, s := range sim.in.SLA.Rates {
@@ -121,8 +121,8 @@ func (sim *simulation) requests() Result {
 	return out
 }
 
-// sustained is the least share of what is wanted that any step of a task, or
-// of those it calls, got done.
+// sustained is the least share of its wanted rate that any step of a task, or of
+// those it calls, completed.
 func (sim *simulation) sustained(task int, seconds float64) float64 {
 	share := Offered
 	for i, op := range sim.in.App.Tasks[task].Path {
@@ -136,8 +136,8 @@ func (sim *simulation) sustained(task int, seconds float64) float64 {
 	return share
 }
 
-// arrivals are a Poisson process, given that each tenth of the run has as many
-// as it should: chance decides when they come, not how many.
+// arrivals are a Poisson process with a fixed number in each tenth of the
+// simulation: only their times are random, not their number.
 func (sim *simulation) arrivals(rate, end float64, arrive func()) {
 	const parts = 10
 	part, left := -1, 0

@@ -14,10 +14,10 @@ type simulation struct {
 	*cluster
 	rng    *rand.Rand
 	meters [][]meter // by task and step
-	warm   float64   // meters count from then on
+	warm   float64   // end of the warm-up: meters count from then on
 }
 
-// A meter counts what comes back of one step of a task.
+// A meter counts the completions of one step of a task.
 type meter struct {
 	want float64 // a second: records, or computations
 	got  float64
@@ -25,8 +25,8 @@ type meter struct {
 	hits float64 // part of a hit that is still owed
 }
 
-// draw returns a whole number whose mean is x, by owing the rest: chance decides
-// when requests come, not how much they ask for in all.
+// draw returns a whole number whose mean is x, by carrying over the rest: only the
+// times of requests are random, not how much they ask for in total.
 func draw(owed *float64, x float64) int {
 	*owed += x
 	n := math.Floor(*owed + 1e-9)
@@ -40,8 +40,8 @@ func (sim *simulation) count(m *meter, n float64) {
 	}
 }
 
-// newMeters works out how often each step is wanted, callers before those
-// they call, and where each begins to count parts.
+// newMeters computes the wanted rate of each step, callers before those they call,
+// and draws the parts that are carried over first.
 func (sim *simulation) newMeters() {
 	app := sim.in.App
 	freq := make([]float64, len(app.Tasks))
@@ -65,11 +65,11 @@ func (sim *simulation) newMeters() {
 	}
 }
 
-// A step is something an execution does; it calls done when it is over.
+// A step is a part of an execution; it calls done when it is over.
 type step func(inst *instance, done func())
 
-// steps are those of one execution: those that wait for each other, and those
-// that overlap. Tasks that run inside are taken apart into them.
+// steps are those of one execution: those that wait for each other, and those that
+// overlap. They include the steps of tasks that run inside.
 func (sim *simulation) steps(task int) (blocking, overlapped []step) {
 	put := func(blocks bool, s step) {
 		if blocks {
@@ -178,10 +178,9 @@ func together(steps []step) step {
 	}
 }
 
-// execute runs a task's path once on an instance of its own. A request does
-// what overlaps first and what blocks with what came of it. A batch task goes
-// on to its next execution while the I/O of this one is still under way, one
-// execution ahead at most.
+// execute runs a task's path once on an instance. A request does its overlapping
+// steps first, and then the blocking ones. A batch task goes on to its next execution
+// while the I/O of this one is still under way, but at most one execution ahead.
 func (sim *simulation) execute(task int, message float64, done func()) {
 	p := sim.pools[task]
 	p.take(func(inst *instance) {
@@ -228,9 +227,9 @@ func (sim *simulation) pipelined(p *pool, inst *instance, blocking, overlapped [
 	})
 }
 
-// Sizes of what is asked of a station at a time: small records go in groups
-// that take about a hundredth of a second, large ones in pieces that others'
-// can come between. Neither changes what is asked for in all.
+// Sizes of a request to a station: small records are grouped so that they take about
+// a hundredth of a second, large ones are cut so that other requests can come in
+// between. Neither changes the total.
 const (
 	groupSeconds = 0.01
 	pieceBytes   = 2e6
@@ -284,7 +283,7 @@ func (sim *simulation) records(op *spec.IO, from copyOf, n int, m *meter) step {
 		}
 		units := inst.local[from.place]
 		u := units[at%len(units)]
-		// The host's CPU works beside the task, which does not wait for it.
+		// The host's CPU works in parallel to the task, which does not wait for it.
 		both := 2
 		came := func() {
 			if both--; both == 0 {
@@ -305,8 +304,8 @@ func (sim *simulation) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	return sim.stream(part, parts, ahead, pace)
 }
 
-// cut decides in how many parts n records are asked for, and how many of the
-// parts may be under way at once.
+// cut decides in how many parts n records are requested, and how many parts may be
+// under way at once.
 func (sim *simulation) cut(op *spec.IO, n int, each float64) (parts, ahead int) {
 	switch {
 	case op.Parallel:
@@ -320,8 +319,8 @@ func (sim *simulation) cut(op *spec.IO, n int, each float64) (parts, ahead int) 
 	return int(min(mostGroups, math.Ceil(float64(n)/group))), 1
 }
 
-// stream does a part so many times, some ahead of the first that is not back,
-// and none before its time where a stream has a pace.
+// stream runs part that many times, at most ahead of them at once, and none before
+// its time if the stream has a pace.
 func (sim *simulation) stream(part step, parts, ahead int, pace float64) step {
 	return func(inst *instance, done func()) {
 		if parts == 0 {
@@ -354,10 +353,10 @@ func (sim *simulation) stream(part step, parts, ahead int, pace float64) step {
 	}
 }
 
-// A request is what a part asks of the stations on its way.
+// A request is what a part takes of the stations on its way.
 type request struct{ cpu, device, bytes float64 }
 
-// ask sends a request the whole way: the host's CPU, the unit, its bus, and
+// ask sends a request through all stations: the host's CPU, the unit, its bus, and
 // for remote data both networks.
 func (sim *simulation) ask(inst *instance, u *unit, remote bool, q request, done func()) {
 	u.host.cpu.use(q.cpu, func() {
