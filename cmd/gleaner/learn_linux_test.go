@@ -12,9 +12,9 @@ import (
 	"gleaner/web"
 )
 
-// TestLoadsAreLearnedAndKept runs a stage that computes and one that sleeps,
-// for real. What was learned of them survives a crash, comes with the next job
-// of that name, and foresees how much its tasks slow each other down.
+// TestLoadsAreLearnedAndKept runs a stage that computes and one that sleeps, for
+// real. What was learned survives a crash, comes with the next job of that name, and
+// predicts how much its tasks slow each other down.
 func TestLoadsAreLearnedAndKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestLoadsAreLearnedAndKept(t *testing.T) {
 	}
 }
 
-// submit takes a job in and gives its number.
+// submit submits a job and returns its number.
 func (u *up) submit(file string) string {
 	u.t.Helper()
 	var taken web.Accepted

@@ -1,6 +1,6 @@
 // Package extrapolate runs all of PatternMiner with a real system: its traffic is
 // recorded at small scales, learned, checked against a larger one, played back at a
-// recorded scale, and then at larger scales until the system is overloaded (§V,
+// recorded scale, and then at larger scales until the system gives in (§V,
 // Figures 5 to 10).
 package extrapolate
 
@@ -45,7 +45,7 @@ type Target struct {
 	Trace func(ctx context.Context, dir string, scale int) (string, error)
 	// Start starts the system afresh, with its data below dir.
 	Start func(ctx context.Context, dir string) (*System, error)
-	// Sweep are the scales to play, until the system is overloaded.
+	// Sweep are the scales to play, until the system gives in.
 	Sweep []int
 	// Time is how long each is played; 0: until all nodes are done.
 	Time time.Duration
@@ -53,7 +53,7 @@ type Target struct {
 	// part of Time, and only what follows is measured. 0: all start within a third
 	// of Time.
 	Pace   time.Duration
-	Limits replay.Limits // beyond which the system is overloaded
+	Limits replay.Limits // beyond which the system has given in
 	// Above Own nodes, all share Share connections, because a process may not
 	// have one for each. 0: each node has its own at any scale.
 	Own, Share int
@@ -270,7 +270,7 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 	}
 	if err == nil && system.Says != nil {
 		if x.says, err = system.Says(ctx); err != nil {
-			x.says, err = err.Error(), nil // the system may be overloaded
+			x.says, err = err.Error(), nil // the system may have given in
 		}
 	}
 	e.extra[scale] = x
