@@ -11,6 +11,7 @@ type Fleet struct {
 	byTenant map[cluster.TenantID]TenantIndex
 	byServer map[cluster.ServerID]member
 	byDisk   map[cluster.DiskID]DiskIndex
+	names    map[DiskIndex]cluster.DiskID
 }
 
 type member struct {
@@ -24,7 +25,7 @@ type member struct {
 // make a new Fleet.
 func NewFleet(block cluster.Bytes, tier cluster.Tier, known func(cluster.Server) (owner Tenant, steady bool)) *Fleet {
 	return &Fleet{Inventory: NewInventory(block), tier: tier, known: known,
-		byTenant: map[cluster.TenantID]TenantIndex{}, byServer: map[cluster.ServerID]member{}, byDisk: map[cluster.DiskID]DiskIndex{}}
+		byTenant: map[cluster.TenantID]TenantIndex{}, byServer: map[cluster.ServerID]member{}, byDisk: map[cluster.DiskID]DiskIndex{}, names: map[DiskIndex]cluster.DiskID{}}
 }
 
 // Step updates the inventory by an event.
@@ -37,7 +38,8 @@ func (f *Fleet) Step(ev cluster.Event) {
 	case cluster.DiskJoined:
 		if m, known := f.byServer[ev.On]; known && ev.Disk.Tier == f.tier {
 			f.remove(ev.Disk.ID) // it may have been moved
-			f.byDisk[ev.Disk.ID] = f.AddDisk(m.index, ev.Disk.Free)
+			d := f.AddDisk(m.index, ev.Disk.Free)
+			f.byDisk[ev.Disk.ID], f.names[d] = d, ev.Disk.ID
 		}
 	case cluster.DiskLeft:
 		f.remove(ev.Disk.ID)
@@ -83,6 +85,7 @@ func (f *Fleet) remove(id cluster.DiskID) {
 	if d, known := f.byDisk[id]; known {
 		f.RemoveDisk(d)
 		delete(f.byDisk, id)
+		delete(f.names, d)
 	}
 }
 
@@ -104,3 +107,6 @@ func (f *Fleet) Server(id cluster.ServerID) (ServerIndex, bool) {
 	m, known := f.byServer[id]
 	return m.index, known
 }
+
+// Disk tells the name of a disk that Take gave.
+func (f *Fleet) Disk(d DiskIndex) cluster.DiskID { return f.names[d] }

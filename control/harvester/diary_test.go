@@ -17,7 +17,7 @@ import (
 // of two minutes each, as shares of the machine. The additional report of a
 // primary that has risen adds nothing.
 func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
-	store, err := history.Open(t.Context(), mem.New())
+	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (s *staged) Stop(string) []cluster.TaskID {
 // The first part to end ends the rest: requests are no longer served when tasks are
 // ended.
 func TestAHarvesterLearnsAndEndsInOrder(t *testing.T) {
-	store, err := history.Open(t.Context(), mem.New())
+	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ type Disk struct {
 	draining sync.Mutex
 	flushes  flight
 	failure  atomic.Pointer[error]
+	rotten   atomic.Int64  // slices read so
 	wake     chan struct{} // the drainer has work
 	stop     chan struct{}
 	drainer  sync.WaitGroup
@@ -97,6 +99,7 @@ func openDisk(fsys FS, dir string, o Options) (_ *Disk, err error) {
 	if d.id, err = readIdentity(fsys, dir); err != nil { // again: the quota may have changed before the lock
 		return nil, err
 	}
+	d.id.Opened = rand.Uint64()
 	if d.fences, err = readFences(fsys, dir); err != nil {
 		return nil, err
 	}
@@ -218,14 +221,21 @@ type Usage struct {
 	Quota, Used int64 // bytes; the log and what groups have allocated count as used
 	Groups      int
 	InLog       int64 // bytes of the log that are not drained
+	Rotten      int64 // how often a rotten slice was read since Open
 }
 
 func (d *Disk) Usage() Usage {
 	inLog, _ := d.log.used()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return Usage{d.id.Quota, d.used, d.groups, int64(inLog)}
+	return Usage{d.id.Quota, d.used, d.groups, int64(inLog), d.rotten.Load()}
 }
+
+// Free is the space that the file system has left, in bytes.
+func (d *Disk) Free() (int64, error) { return d.fsys.Free(d.dir) }
+
+// Failure says why the disk takes no writes; nil if it does.
+func (d *Disk) Failure() error { return d.usable() }
 
 // charge takes bytes of the quota.
 func (d *Disk) charge(n int64) error {

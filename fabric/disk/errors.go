@@ -29,6 +29,8 @@ var (
 	ErrNotFound = errors.New("no such group")
 	ErrExists   = errors.New("group exists")
 	ErrSealed   = errors.New("group is sealed")
+	// ErrUnfinished is returned for a group that is being copied here, or was when a crash came.
+	ErrUnfinished = errors.New("group is an unfinished copy")
 	// ErrRange is returned for a part that does not lie in a group.
 	ErrRange = errors.New("outside the group")
 )

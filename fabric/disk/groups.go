@@ -216,10 +216,29 @@ func (d *Disk) Seal(id GroupID, generation, token uint64) error {
 	})
 }
 
+// Unfinished is the generation of a group that is being copied here. It can be written and
+// sealed, but not read: nobody can take it for a replica until Finish.
+const Unfinished = 0
+
+// Finish gives an Unfinished group, which was synced before, its generation, for good.
+func (d *Disk) Finish(id GroupID, generation uint64) error {
+	return d.change(id, func(g *group) (header, error) {
+		if g.header.generation != Unfinished || generation == Unfinished {
+			return header{}, &GenerationError{id, g.header.generation, generation}
+		}
+		h := g.header
+		h.generation = generation
+		return h, nil
+	})
+}
+
 // Raise gives a group a higher generation, for good: whoever knows only a lower
 // one is stale.
 func (d *Disk) Raise(id GroupID, generation uint64) error {
 	return d.change(id, func(g *group) (header, error) {
+		if g.header.generation == Unfinished {
+			return header{}, fmt.Errorf("disk: raise group %s: %w", id, ErrUnfinished)
+		}
 		if generation < g.header.generation {
 			return header{}, &GenerationError{id, g.header.generation, generation}
 		}

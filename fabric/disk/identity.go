@@ -31,6 +31,9 @@ type Identity struct {
 	// Salt begins every record of the log, so that no data of a client passes for
 	// one. The caller draws it at random; it may not be 0.
 	Salt uint64 `json:"salt,string"`
+	// Opened is drawn at random by each Open, and is not kept: a disk with another one
+	// may have lost what was not synced.
+	Opened uint64 `json:"opened,string,omitempty"`
 }
 
 // DefaultLog is the size of the log of a disk with that quota.
@@ -67,6 +70,7 @@ const (
 const identityMagic = "gleaner disk format 1\n"
 
 func (id Identity) encode() []byte {
+	id.Opened = 0
 	text, err := json.Marshal(id)
 	if err != nil {
 		panic(err) // strings and numbers

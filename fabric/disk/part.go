@@ -9,7 +9,7 @@ import (
 
 // Read fills buf with a part of a group. The caller must be of the group's generation.
 func (d *Disk) Read(id GroupID, generation uint64, offset int64, buf []byte) error {
-	if err := inside(offset, len(buf)); err != nil {
+	if err := Inside(offset, len(buf)); err != nil {
 		return err
 	}
 	return d.reading(id, generation, func(g *group) error { return d.readPart(g, offset, buf) })
@@ -27,10 +27,14 @@ func (d *Disk) reading(id GroupID, generation uint64, do func(*group) error) err
 	if err := g.allows(generation); err != nil {
 		return err
 	}
+	if generation == Unfinished {
+		return fmt.Errorf("disk: group %s: %w", id, ErrUnfinished)
+	}
 	return do(g)
 }
 
-func inside(offset int64, n int) error {
+// Inside says whether a part of n bytes lies in a group; ErrRange if not.
+func Inside(offset int64, n int) error {
 	if n == 0 || offset < 0 || offset > GroupSize || int64(n) > GroupSize-offset {
 		return fmt.Errorf("disk: %d bytes at %d: %w", n, offset, ErrRange)
 	}
@@ -101,7 +105,7 @@ func (d *Disk) readRun(g *group, versions map[int]version, first int, buf []byte
 	case torn:
 		return &SliceError{g.id, first, Torn}
 	case rotten:
-		return &SliceError{g.id, first, Rotten}
+		return d.foundRotten(g, first)
 	}
 	file, offset := g.file, sliceOffset(first)
 	if from.logged {
@@ -112,10 +116,15 @@ func (d *Disk) readRun(g *group, versions map[int]version, first int, buf []byte
 	}
 	for i := range len(buf) / SliceSize {
 		if checksum(buf[i*SliceSize:][:SliceSize]) != current(g, versions, first+i).sum {
-			return &SliceError{g.id, first + i, Rotten}
+			return d.foundRotten(g, first+i)
 		}
 	}
 	return nil
+}
+
+func (d *Disk) foundRotten(g *group, slice int) error {
+	d.rotten.Add(1)
+	return &SliceError{g.id, slice, Rotten}
 }
 
 // readFull reads; what a file that was cut short lacks is zeros, which no checksum takes for data.
@@ -134,7 +143,7 @@ func readFull(f File, buf []byte, offset int64) error {
 // a write of the whole slice heals it. With sync set the write is on stable
 // storage when it returns, else it is outside this process.
 func (d *Disk) Write(id GroupID, generation, token uint64, offset int64, data []byte, sync bool) error {
-	if err := inside(offset, len(data)); err != nil {
+	if err := Inside(offset, len(data)); err != nil {
 		return err
 	}
 	if err := d.usable(); err != nil {

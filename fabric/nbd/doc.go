@@ -22,29 +22,11 @@
 // every client must start it, wherever it comes from, and tls.Config.ClientAuth
 // says whether it must have a certificate.
 //
-// # Who executes a request
-//
-// A connection has one leader: the goroutine that reads its requests. Which
-// goroutine executes them depends on how long the device takes:
-//
-//   - At first the leader executes each request itself. Its replies wait until it
-//     would have to wait for input, and go out in one write. Nothing is handed
-//     from goroutine to goroutine, which costs as much as a small request does.
-//   - When requests of a kind take longer than handOver on average, each gets a
-//     goroutine of its own. Such a device gains more from being asked several
-//     things at once than a wake-up costs.
-//   - A request that the leader executes and that takes longer than patience
-//     loses it the lead: a new goroutine reads on.
-//
-// So a device that is fast costs no switch, one that is slow is asked in
-// parallel, and one request that never ends holds up no other. The protocol allows replies
-// in any order.
-//
 // # What a client can cost
 //
 // A connection has at most maxInFlight requests with maxInFlightBytes of payload under way,
 // and is not read while it has that many; nor is one whose client does not take
-// its replies. Neither affects another connection. A handshake
-// may last handshakeTime; of more than maxHandshakes the oldest is cut. At most
-// Options.Clients connections may have an export open.
+// its replies. Neither affects another connection. At most Options.Clients connections
+// may have an export open. Package conn says what handshakes may cost, and which
+// goroutine executes a request.
 package nbd

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"gleaner/fabric/conn"
 )
 
 const (
@@ -32,7 +34,7 @@ type handshake struct {
 	tlsConfig *tls.Config // not nil: the client must start TLS first
 	conn      net.Conn
 	in        *bufio.Reader
-	out       *replies
+	out       *conn.Replies
 
 	noZeroes   bool // leave out the zeroes that end the answer to EXPORT_NAME
 	structured bool
@@ -54,9 +56,9 @@ func newHandshake(conn net.Conn) *handshake {
 }
 
 // speakOver goes on over another connection, with nothing agreed upon.
-func (h *handshake) speakOver(conn net.Conn) {
-	h.conn = conn
-	h.out = &replies{conn: conn}
+func (h *handshake) speakOver(c net.Conn) {
+	h.conn = c
+	h.out = conn.NewReplies(c)
 	h.in = bufio.NewReaderSize(h.out, readAhead)
 	h.structured, h.contextFor = false, nil
 }
@@ -71,7 +73,7 @@ type option struct {
 func (h *handshake) negotiate(ctx context.Context) (*session, error) {
 	greeting := binary.BigEndian.AppendUint64(nil, magicGreeting)
 	greeting = binary.BigEndian.AppendUint64(greeting, magicOption)
-	h.out.add(binary.BigEndian.AppendUint16(greeting, flagFixedNewstyle|flagNoZeroes), nil)
+	h.out.Add(binary.BigEndian.AppendUint16(greeting, flagFixedNewstyle|flagNoZeroes), nil)
 	var flags [4]byte
 	if _, err := io.ReadFull(h.in, flags[:]); err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func (h *handshake) answer(ctx context.Context, o option) (*session, error) {
 	switch {
 	case o.kind == optAbort:
 		h.reply(o, repAck)
-		h.out.flush() // it may be gone already, which is allowed
+		h.out.Flush() // it may be gone already, which is allowed
 		return nil, errLeft
 	case o.kind == optStartTLS:
 		return nil, h.startTLS(ctx, o)
@@ -170,7 +172,7 @@ func (h *handshake) startTLS(ctx context.Context, o option) error {
 		return errors.New("the client spoke on before TLS was started")
 	}
 	h.reply(o, repAck)
-	if err := h.out.flush(); err != nil {
+	if err := h.out.Flush(); err != nil {
 		return err
 	}
 	secure := tls.Server(h.conn, h.tlsConfig)
@@ -218,7 +220,7 @@ func (h *handshake) exportName(ctx context.Context, o option) (*session, error) 
 	if !h.noZeroes {
 		head = append(head, make([]byte, unusedByNames)...)
 	}
-	h.out.add(head, nil)
+	h.out.Add(head, nil)
 	return s, nil
 }
 
@@ -367,7 +369,7 @@ func (h *handshake) reply(o option, kind uint32, parts ...[]byte) {
 	head = binary.BigEndian.AppendUint32(head, o.kind)
 	head = binary.BigEndian.AppendUint32(head, kind)
 	head = binary.BigEndian.AppendUint32(head, uint32(len(data)))
-	h.out.add(head, data)
+	h.out.Add(head, data)
 }
 
 // clip cuts a text to what the protocol allows of one.

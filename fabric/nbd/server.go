@@ -8,20 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"sync"
-	"time"
+
+	"gleaner/fabric/conn"
 )
 
-const (
-	handshakeTime  = 30 * time.Second
-	maxHandshakes  = 64
-	defaultClients = 128
-
-	// farewell is how long requests under way may take once the server is to
-	// end, and how long their clients have to take the replies.
-	farewell = 5 * time.Second
-)
+const defaultClients = 128
 
 // Options are what a server may be told beside its exports.
 type Options struct {
@@ -36,17 +28,16 @@ type server struct {
 	options Options
 	log     *slog.Logger
 
-	mu         sync.Mutex
-	handshakes []net.Conn // those under way, oldest first
-	clients    int
-	devices    map[string]*opened
+	mu      sync.Mutex
+	clients int
+	devices map[string]*opened
 }
 
 // Serve answers clients until ctx ends, and then until the requests under way
 // are done. It closes the listener. Its error is that of the listener.
 func Serve(ctx context.Context, l net.Listener, exports Exports, options Options) error {
-	defer l.Close()
-	if options.TLS == nil && !withinMachine(l.Addr()) {
+	if options.TLS == nil && !conn.WithinMachine(l.Addr()) {
+		l.Close()
 		return fmt.Errorf("nbd: %s can be reached from other machines, which needs TLS", l.Addr())
 	}
 	if options.Clients == 0 {
@@ -56,55 +47,16 @@ func Serve(ctx context.Context, l net.Listener, exports Exports, options Options
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	var connections sync.WaitGroup
-	defer connections.Wait()
-	serving, end := context.WithCancel(ctx)
-	defer end() // a server that cannot accept clients sends away those it has
-	context.AfterFunc(serving, func() { l.Close() })
-	for {
-		conn, err := accept(serving, l)
-		if ctx.Err() != nil {
-			if err == nil {
-				conn.Close()
-			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("nbd: accept a client: %w", err)
-		}
-		s.enlist(conn) // here, so that they stand in the order in which they came
-		connections.Go(func() { s.serve(serving, conn) })
+	if err := conn.Serve(ctx, l, s.serve); err != nil {
+		return fmt.Errorf("nbd: %w", err)
 	}
-}
-
-// accept waits for a client. A process that has no file descriptor to spare
-// gets one when a client leaves.
-func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
-	for {
-		conn, err := l.Accept()
-		if err == nil || !isShortage(err) {
-			return conn, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return nil
 }
 
 // serve speaks with one client from its first byte to its last.
-func (s *server) serve(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
-	device, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	defer context.AfterFunc(ctx, func() {
-		hurry(conn)
-		time.AfterFunc(farewell, stop)
-	})()
-
-	log := s.log.With("client", conn.RemoteAddr().String())
-	h, session, err := s.shakeHands(ctx, conn)
+func (s *server) serve(c *conn.Client) {
+	log := s.log.With("client", c.RemoteAddr().String())
+	h, session, err := s.shakeHands(c)
 	if err != nil {
 		if err != errLeft {
 			log.Info("nbd: handshake failed", "err", err)
@@ -115,56 +67,22 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 	defer session.leave()
 	log = log.With("export", session.export.Name)
 	log.Info("nbd: client came")
-	err = transmit(device, session, h.in, h.out)
+	err = transmit(c.Working, session, h.in, h.out)
 	log.Info("nbd: client left", "err", err)
 }
 
-// shakeHands leads a client to an export, within handshakeTime.
-func (s *server) shakeHands(ctx context.Context, conn net.Conn) (*handshake, *session, error) {
-	defer s.delist(conn)
-	allow(ctx, conn, time.Now().Add(handshakeTime))
-	h := newHandshake(conn)
+// shakeHands leads a client to an export.
+func (s *server) shakeHands(c *conn.Client) (*handshake, *session, error) {
+	h := newHandshake(c.Conn)
 	h.exports, h.open, h.tlsConfig = s.exports, s.open, s.options.TLS
-	within, cancel := context.WithTimeout(ctx, handshakeTime)
+	ctx, cancel := c.Handshaking()
 	defer cancel()
-	session, err := h.negotiate(within)
+	session, err := h.negotiate(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	allow(ctx, conn, time.Time{})
+	c.Welcome()
 	return h, session, nil
-}
-
-// allow gives a connection until a time, or hurries it if the server is to end.
-func allow(ctx context.Context, conn net.Conn, until time.Time) {
-	conn.SetDeadline(until)
-	if ctx.Err() != nil {
-		hurry(conn)
-	}
-}
-
-// hurry ends the reading of a connection; replies may still be sent for a while.
-func hurry(conn net.Conn) {
-	conn.SetReadDeadline(time.Now())
-	conn.SetWriteDeadline(time.Now().Add(farewell))
-}
-
-// enlist counts a handshake, and cuts the oldest when there are too many: a client
-// that connects and is silent keeps nobody out.
-func (s *server) enlist(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.handshakes) == maxHandshakes {
-		s.handshakes[0].Close()
-		s.handshakes = s.handshakes[1:]
-	}
-	s.handshakes = append(s.handshakes, conn)
-}
-
-func (s *server) delist(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handshakes = slices.DeleteFunc(s.handshakes, func(c net.Conn) bool { return c == conn })
 }
 
 // An opened is a device with clients, or one that is being opened or closed.

@@ -6,12 +6,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"gleaner/fabric/conn"
 )
 
 const (
@@ -26,7 +25,7 @@ type request struct {
 	cookie      uint64
 	offset      uint64
 	length      uint32
-	payload     *buffer // what to write, or room for what is read; nil for other commands
+	payload     *conn.Buffer // what to write, or room for what is read; nil for other commands
 	refused     *refusal
 }
 
@@ -40,83 +39,38 @@ type refusal struct {
 type transmission struct {
 	*session
 	in  *bufio.Reader
-	out *replies
+	out *conn.Replies
 
 	ctx    context.Context // of all calls of the device
 	cancel context.CancelFunc
 	room   *semaphore.Weighted // bytes of payloads
-	busy   sync.WaitGroup      // the lead, and each request under way
-	aside  atomic.Int32        // requests that are executed by others than the leader
-	watch  watch
-	pace   pace
-	ended  error // why the lead ended
+	lead   *conn.Lead[request]
 }
 
 // transmit serves a session until its client leaves, and all that it asked for is done.
-func transmit(ctx context.Context, s *session, in *bufio.Reader, out *replies) error {
+func transmit(ctx context.Context, s *session, in *bufio.Reader, out *conn.Replies) error {
 	t := &transmission{session: s, in: in, out: out, room: semaphore.NewWeighted(maxInFlightBytes)}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	defer t.cancel()
-	t.watch.timer = time.AfterFunc(math.MaxInt64, t.tick)
-	defer t.watch.timer.Stop()
-	t.busy.Add(1)
-	t.lead()
-	t.busy.Wait()
-	if err := t.out.flush(); t.ended == errLeft {
+	t.lead = conn.NewLead(t, cmdBlockStatus+1, maxInFlight)
+	ended := t.lead.Run()
+	if err := t.Flush(); ended == errLeft {
 		return err
 	}
-	return t.ended
+	return ended
 }
 
-// lead reads requests and sees to their execution until the client leaves or another leads.
-func (t *transmission) lead() {
-	for {
-		r, err := t.next()
-		if err != nil {
-			t.end(err)
-			return
-		}
-		t.busy.Add(1)
-		if t.pace.slow(r.kind) && t.stepAside() {
-			go func() {
-				t.execute(r)
-				t.finishAside()
-			}()
-			continue
-		}
-		turn := t.watch.begin()
-		t.execute(r)
-		if !t.watch.end(turn) {
-			t.finishAside()
-			return
-		}
-		t.busy.Done()
-	}
-}
+// Kind and Flush are what a lead asks of requests, with Next and Execute.
+func (t *transmission) Kind(r request) int { return int(r.kind) }
+func (t *transmission) Flush() error       { return t.out.Flush() }
 
-// end gives up the lead for good. Requests of a client that is gone are of no use to anyone.
-func (t *transmission) end(err error) {
-	t.ended = err
-	if err != errLeft && !isTimeout(err) {
+// Next reads a request. Those of a client that is gone are of no use to anyone.
+func (t *transmission) Next() (request, error) {
+	r, err := t.next()
+	if err != nil && err != errLeft && !isTimeout(err) {
 		t.cancel()
 	}
-	t.busy.Done()
-}
-
-// stepAside counts a request that the leader does not wait for, if there may be another.
-func (t *transmission) stepAside() bool {
-	if t.aside.Add(1) < maxInFlight {
-		return true
-	}
-	t.aside.Add(-1)
-	return false
-}
-
-// finishAside ends such a request. Nobody else may be there to send its reply.
-func (t *transmission) finishAside() {
-	t.out.flush()
-	t.aside.Add(-1)
-	t.busy.Done()
+	return r, err
 }
 
 // next reads a request, and finds room for its payload.
@@ -159,16 +113,16 @@ func (t *transmission) takePayload(r *request) error {
 		return nil
 	}
 	if !t.room.TryAcquire(int64(r.length)) {
-		if err := t.out.flush(); err != nil {
+		if err := t.out.Flush(); err != nil {
 			return err
 		}
 		if err := t.room.Acquire(t.ctx, int64(r.length)); err != nil {
 			return err
 		}
 	}
-	r.payload = takeBuffer(int(r.length))
+	r.payload = conn.TakeBuffer(int(r.length))
 	if r.kind == cmdWrite {
-		if _, err := io.ReadFull(t.in, r.payload.data); err != nil {
+		if _, err := io.ReadFull(t.in, r.payload.Data); err != nil {
 			t.freePayload(r)
 			return err
 		}
@@ -183,7 +137,7 @@ func (t *transmission) passOver(n int64) error {
 
 func (t *transmission) freePayload(r *request) {
 	if r.payload != nil {
-		r.payload.free()
+		r.payload.Free()
 		t.room.Release(int64(r.length))
 	}
 }
@@ -230,8 +184,8 @@ func (t *transmission) judge(r request) *refusal {
 	return nil
 }
 
-// execute carries out a request and answers it.
-func (t *transmission) execute(r request) {
+// Execute carries out a request and answers it.
+func (t *transmission) Execute(r request) {
 	defer t.freePayload(&r)
 	if r.refused != nil {
 		t.fail(r, r.refused.code, r.refused.why)
@@ -239,7 +193,7 @@ func (t *transmission) execute(r request) {
 	}
 	begun := time.Now()
 	blocks, err := t.ask(r)
-	t.pace.took(r.kind, time.Since(begun))
+	t.lead.Took(int(r.kind), time.Since(begun))
 	switch {
 	case err != nil:
 		t.fail(r, codeOf(err), err.Error())
@@ -248,7 +202,7 @@ func (t *transmission) execute(r request) {
 	case r.kind == cmdBlockStatus:
 		t.answerStatus(r, blocks)
 	default:
-		t.out.add(simple(r, 0), nil)
+		t.out.Add(simple(r, 0), nil)
 	}
 }
 
@@ -257,9 +211,9 @@ func (t *transmission) ask(r request) ([]BlockStatus, error) {
 	offset, length, fua := int64(r.offset), int64(r.length), r.flags&flagFUA != 0
 	switch r.kind {
 	case cmdRead:
-		return nil, t.device.ReadAt(t.ctx, r.payload.data, offset)
+		return nil, t.device.ReadAt(t.ctx, r.payload.Data, offset)
 	case cmdWrite:
-		return nil, t.device.WriteAt(t.ctx, r.payload.data, offset, fua)
+		return nil, t.device.WriteAt(t.ctx, r.payload.Data, offset, fua)
 	case cmdFlush:
 		return nil, t.device.Flush(t.ctx)
 	case cmdTrim:
@@ -277,11 +231,11 @@ func (t *transmission) ask(r request) ([]BlockStatus, error) {
 
 func (t *transmission) answerRead(r request) {
 	if !t.structured {
-		t.out.add(simple(r, 0), r.payload.data)
+		t.out.Add(simple(r, 0), r.payload.Data)
 		return
 	}
-	head := chunk(r, chunkData, 8+len(r.payload.data))
-	t.out.add(binary.BigEndian.AppendUint64(head, r.offset), r.payload.data)
+	head := chunk(r, chunkData, 8+len(r.payload.Data))
+	t.out.Add(binary.BigEndian.AppendUint64(head, r.offset), r.payload.Data)
 }
 
 // answerStatus sends blocks, cut to the range that was asked for.
@@ -308,20 +262,20 @@ func (t *transmission) answerStatus(r request, blocks []BlockStatus) {
 		t.fail(r, codeEIO, "the device does not know")
 		return
 	}
-	t.out.add(chunk(r, chunkStatus, len(data)), data)
+	t.out.Add(chunk(r, chunkStatus, len(data)), data)
 }
 
 // fail answers a request with an error, with its reason if the client can take one.
 func (t *transmission) fail(r request, code uint32, why string) {
 	if !t.structured {
-		t.out.add(simple(r, code), nil)
+		t.out.Add(simple(r, code), nil)
 		return
 	}
 	why = clip(why)
 	head := chunk(r, chunkError, 6+len(why))
 	head = binary.BigEndian.AppendUint32(head, code)
 	head = binary.BigEndian.AppendUint16(head, uint16(len(why)))
-	t.out.add(head, []byte(why))
+	t.out.Add(head, []byte(why))
 }
 
 // simple is the head of a simple reply. Those without payload are allowed to

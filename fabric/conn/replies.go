@@ -1,4 +1,4 @@
-package nbd
+package conn
 
 import (
 	"net"
@@ -11,17 +11,20 @@ const (
 	holdUpTo = 64 << 10
 )
 
-// replies collects what goes to a client, so that several replies leave by one write.
-type replies struct {
+// Replies collect what goes to a client, so that several leave by one write.
+type Replies struct {
 	mu      sync.Mutex
 	conn    net.Conn
 	waiting []byte
 	err     error // of the first write that failed; nothing is sent after it
 }
 
-// add appends a reply, whose head and payload stay together. A long payload is sent at once
+// NewReplies collects what goes to a connection.
+func NewReplies(conn net.Conn) *Replies { return &Replies{conn: conn} }
+
+// Add appends a reply, whose head and payload stay together. A long payload is sent at once
 // with all that waits, so that it need not be copied.
-func (r *replies) add(head, payload []byte) {
+func (r *Replies) Add(head, payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = append(r.waiting, head...)
@@ -35,15 +38,15 @@ func (r *replies) add(head, payload []byte) {
 	}
 }
 
-// flush sends all that waits.
-func (r *replies) flush() error {
+// Flush sends all that waits.
+func (r *Replies) Flush() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.send(nil)
 	return r.err
 }
 
-func (r *replies) send(payload []byte) {
+func (r *Replies) send(payload []byte) {
 	if r.err == nil && len(r.waiting) > 0 {
 		if payload == nil {
 			_, r.err = r.conn.Write(r.waiting)
@@ -59,8 +62,8 @@ func (r *replies) send(payload []byte) {
 
 // Read reads from the client after all replies have been sent: a client
 // may wait for them before it goes on.
-func (r *replies) Read(p []byte) (int, error) {
-	if err := r.flush(); err != nil {
+func (r *Replies) Read(p []byte) (int, error) {
+	if err := r.Flush(); err != nil {
 		return 0, err
 	}
 	return r.conn.Read(p)

@@ -1,0 +1,177 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
+)
+
+// A Report is what Check found.
+type Report struct {
+	Blocks   int      `json:"blocks"`
+	Groups   int      `json:"groups"`
+	Replicas int      `json:"replicas"` // good ones
+	Missing  int      `json:"missing"`  // replicas that groups lack, or that cannot be reached
+	Corrupt  int      `json:"corrupt"`  // slices whose bytes are not those that were written
+	Orphans  int      `json:"orphans"`  // extents, groups and replicas that nothing refers to
+	Errors   []string `json:"errors"`   // what must never be: records that lead nowhere
+}
+
+// Check looks at every record and every checksum. It changes nothing. What changes meanwhile may be
+// reported wrongly. progress is told of the groups done, and of how many there are.
+func (f *Front) Check(ctx context.Context, progress func(done, of int)) (Report, error) {
+	c := check{front: f, Report: Report{Errors: []string{}}, extents: map[maps.ExtentID]disk.GroupID{}, groups: map[disk.GroupID]group.Group{},
+		used: map[maps.ExtentID]bool{}, holds: map[disk.GroupID]bool{}}
+	for _, step := range []func(context.Context) error{c.readMaps, c.readBlocks, c.countOrphans} {
+		if err := step(ctx); err != nil {
+			return c.Report, err
+		}
+	}
+	done := 0
+	for id, g := range c.groups {
+		if err := c.readGroup(ctx, id, g); err != nil {
+			return c.Report, err
+		}
+		done++
+		progress(done, len(c.groups))
+	}
+	return c.Report, c.readDisks(ctx)
+}
+
+type check struct {
+	Report
+	front   *Front
+	extents map[maps.ExtentID]disk.GroupID
+	groups  map[disk.GroupID]group.Group
+	used    map[maps.ExtentID]bool // by a block
+	holds   map[disk.GroupID]bool  // an extent
+}
+
+func (c *check) wrong(format string, args ...any) {
+	c.Errors = append(c.Errors, fmt.Sprintf(format, args...))
+}
+
+func (c *check) readMaps(ctx context.Context) error {
+	for g, err := range c.front.maps.Groups(ctx) {
+		if err != nil {
+			return err
+		}
+		c.groups[g.ID] = g.Group
+	}
+	return c.front.maps.EachExtent(ctx, func(e maps.ExtentID, at maps.Extent) error {
+		c.extents[e] = at.Group
+		return nil
+	})
+}
+
+// readBlocks follows every block down to its groups.
+func (c *check) readBlocks(ctx context.Context) error {
+	vdisks := map[disk.VDiskID]maps.VDisk{}
+	for v, err := range c.front.maps.VDisks(ctx) {
+		if err != nil {
+			return err
+		}
+		vdisks[v.ID] = v
+	}
+	for id, v := range vdisks {
+		if _, ok := vdisks[v.Parent]; v.Parent != 0 && !ok {
+			c.wrong("vDisk %d has the parent %d, which is not there", id, v.Parent)
+		}
+	}
+	return c.front.maps.EachBlock(ctx, func(id disk.VDiskID, block int64, b maps.Block) error {
+		c.Blocks++
+		if _, ok := vdisks[id]; !ok {
+			c.wrong("block %d is of vDisk %d, which is not there", block, id)
+		}
+		for _, e := range b.Pile {
+			at, ok := c.extents[e]
+			if !ok {
+				c.wrong("block %d of vDisk %d refers to extent %s, which is not there", block, id, e)
+				continue
+			}
+			if _, ok := c.groups[at]; !ok {
+				c.wrong("extent %s is in group %s, which is not there", e, at)
+			}
+			c.used[e], c.holds[at] = true, true
+		}
+		return nil
+	})
+}
+
+func (c *check) countOrphans(context.Context) error {
+	c.Groups = len(c.groups)
+	for e := range c.extents {
+		if !c.used[e] {
+			c.Orphans++
+		}
+	}
+	for id := range c.groups {
+		if !c.holds[id] {
+			c.Orphans++
+		}
+	}
+	return nil
+}
+
+// readGroup reads every replica of a group.
+func (c *check) readGroup(ctx context.Context, id disk.GroupID, g group.Group) error {
+	if g.Dead {
+		return nil
+	}
+	c.Missing += max(0, g.Wanted-len(g.Good))
+	for _, on := range g.Good {
+		bad, err := c.front.verify(ctx, on, id)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			c.Missing++
+			c.wrong("group %s on disk %s: %v", id, on, err)
+		default:
+			c.Replicas++
+			c.Corrupt += len(bad)
+		}
+	}
+	return nil
+}
+
+func (f *Front) verify(ctx context.Context, on cluster.DiskID, id disk.GroupID) ([]*disk.SliceError, error) {
+	f.pool.mu.Lock()
+	d, ok := f.pool.disks[on]
+	f.pool.mu.Unlock()
+	if !ok {
+		return nil, errAway
+	}
+	return d.Verify(ctx, id)
+}
+
+// readDisks counts replicas on disks that no group has.
+func (c *check) readDisks(ctx context.Context) error {
+	c.front.pool.mu.Lock()
+	disks := map[cluster.DiskID]pooled{}
+	for id, d := range c.front.pool.disks {
+		disks[id] = d
+	}
+	c.front.pool.mu.Unlock()
+	for id, d := range disks {
+		err := d.List(ctx, func(found disk.GroupID) error {
+			g, ok := c.groups[found]
+			known := ok && g.Building == id
+			for _, on := range g.Good {
+				known = known || on == id
+			}
+			if !known {
+				c.Orphans++
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("fabric: list groups of disk %s: %w", id, err)
+		}
+	}
+	return nil
+}

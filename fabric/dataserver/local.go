@@ -1,0 +1,143 @@
+package dataserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"gleaner/fabric/disk"
+)
+
+// local is a disk of this process.
+type local struct {
+	disk *disk.Disk
+
+	mu      sync.Mutex
+	copying map[disk.GroupID]bool
+}
+
+// Local gives a disk of this process. All copies to it go through one Local.
+func Local(d *disk.Disk) Disk { return newLocal(d) }
+
+func newLocal(d *disk.Disk) *local { return &local{disk: d, copying: map[disk.GroupID]bool{}} }
+
+func (l *local) Identity(ctx context.Context) (disk.Identity, error) {
+	id := l.disk.Identity()
+	id.Salt = 0
+	return id, ctx.Err()
+}
+
+func (l *local) Read(ctx context.Context, group disk.GroupID, generation uint64, offset int64, buf []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Read(group, generation, offset, buf)
+}
+
+func (l *local) Write(ctx context.Context, group disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Write(group, generation, token, offset, data, sync)
+}
+
+func (l *local) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Sync()
+}
+
+func (l *local) Salvage(ctx context.Context, group disk.GroupID, generation uint64, slice int, buf []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Salvage(group, generation, slice, buf)
+}
+
+func (l *local) Create(ctx context.Context, group disk.GroupID, vdisk disk.VDiskID, generation uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Create(group, vdisk, generation)
+}
+
+func (l *local) Seal(ctx context.Context, group disk.GroupID, generation, token uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Seal(group, generation, token)
+}
+
+func (l *local) Raise(ctx context.Context, group disk.GroupID, generation uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Raise(group, generation)
+}
+
+func (l *local) Remove(ctx context.Context, group disk.GroupID, generation uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Remove(group, generation)
+}
+
+func (l *local) Fence(ctx context.Context, vdisk disk.VDiskID, token uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Fence(vdisk, token)
+}
+
+func (l *local) Stat(ctx context.Context, group disk.GroupID) (disk.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return disk.Info{}, err
+	}
+	return l.disk.Stat(group)
+}
+
+func (l *local) Written(ctx context.Context, group disk.GroupID, generation uint64) (disk.Mask, error) {
+	if err := ctx.Err(); err != nil {
+		return disk.Mask{}, err
+	}
+	return l.disk.Written(group, generation)
+}
+
+func (l *local) Sums(ctx context.Context, group disk.GroupID, generation uint64) ([]disk.Sum, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return l.disk.Sums(group, generation)
+}
+
+func (l *local) Verify(ctx context.Context, group disk.GroupID) ([]*disk.SliceError, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return l.disk.Verify(group)
+}
+
+func (l *local) List(ctx context.Context, visit func(disk.GroupID) error) error {
+	return l.disk.List(func(group disk.GroupID) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return visit(group)
+	})
+}
+
+func (l *local) Copy(ctx context.Context, group disk.GroupID, generation, token uint64, from Disk) error {
+	r, buf, err := fetch(ctx, from, group, generation)
+	if err != nil {
+		return fmt.Errorf("copy group %s: %w: %w", group, ErrSource, err)
+	}
+	defer buf.Free()
+	if err := l.put(r, token); err != nil {
+		return fmt.Errorf("copy group %s: %w", group, err)
+	}
+	return nil
+}
+
+func isNotFound(err error) bool { return errors.Is(err, disk.ErrNotFound) }

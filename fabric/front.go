@@ -1,0 +1,249 @@
+package fabric
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/dataserver"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/maps"
+	"gleaner/fabric/volume"
+	"gleaner/input"
+	"gleaner/kv"
+)
+
+// Options say what a Front is made of.
+type Options struct {
+	Store      kv.Store      // where the maps are; stays the caller's to close
+	SyncAlways bool          // every write is on stable storage when it is answered
+	Grace      time.Duration // how long a disk may be away before it counts as lost; 0 means Grace
+	Log        *slog.Logger  // nil says nothing
+}
+
+// A Front knows all vDisks of a cluster.
+type Front struct {
+	o     Options
+	maps  *maps.Maps
+	pool  *pool
+	space *volume.Space
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	opened map[string]*shared // volumes in use, by name
+
+	degraded chan disk.GroupID
+	stop     context.CancelFunc
+	upkeep   sync.WaitGroup
+}
+
+// A shared volume is open as long as somebody uses it.
+type shared struct {
+	volume *volume.Volume
+	users  int
+}
+
+// Open starts a front. Its disks are added afterwards.
+func Open(ctx context.Context, o Options) (*Front, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Grace == 0 {
+		o.Grace = Grace
+	}
+	var seed [8]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, err
+	}
+	m, err := maps.Open(ctx, o.Store, kv.NewWriter(binary.LittleEndian.Uint64(seed[:])))
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, degraded: make(chan disk.GroupID, 1<<16)}
+	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Degraded: f.note})
+	run, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	f.upkeep.Go(func() { f.keepUp(run) })
+	return f, nil
+}
+
+// Join takes a server into the cluster: where it stands decides where replicas go.
+func (f *Front) Join(s cluster.Server) {
+	f.pool.tell(cluster.Event{Kind: cluster.ServerJoined, On: s.ID, Server: &s})
+}
+
+// Add takes in a disk that this process has open, on a server that has joined.
+func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
+	id := d.Identity()
+	use := d.Usage()
+	tier := cluster.Tier(id.Tier)
+	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
+		pooled{dataserver.Local(d), on, tier, d})
+}
+
+// note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
+func (f *Front) note(id disk.GroupID) {
+	select {
+	case f.degraded <- id:
+	default:
+	}
+}
+
+// Tidy removes the data of removed vDisks.
+func (f *Front) Tidy(ctx context.Context) error { return f.space.Reap(ctx) }
+
+// Close closes all volumes. Nobody may use the front any more.
+func (f *Front) Close() error {
+	f.stop()
+	f.upkeep.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for name, s := range f.opened {
+		errs = append(errs, s.volume.Close())
+		delete(f.opened, name)
+	}
+	return errors.Join(errs...)
+}
+
+// Create makes an empty vDisk. With no replicas given it gets as many as there are servers, up to three.
+func (f *Front) Create(ctx context.Context, name string, size int64, replicas int) (maps.VDisk, error) {
+	if err := errors.Join(checkName("name", name), checkSize(size)); err != nil {
+		return maps.VDisk{}, err
+	}
+	if replicas < 1 || replicas > MaxReplicas {
+		return maps.VDisk{}, input.Fieldf("replicas", "%d is not a number from 1 to %d", replicas, MaxReplicas)
+	}
+	v, err := f.space.Create(ctx, name, size, replicas, time.Now().UTC().Truncate(time.Second))
+	return v, named(err, "name", name)
+}
+
+// MaxReplicas is how many replicas a vDisk may have.
+const MaxReplicas = 5
+
+const maxName = 100
+
+// checkName allows names that are safe in a path, in a URI and on a command line.
+func checkName(field, name string) error {
+	good := name != "" && len(name) <= maxName && name[0] != '.' && name[0] != '-'
+	for _, c := range []byte(name) {
+		good = good && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_')
+	}
+	if !good {
+		return input.Fieldf(field, "%q: a name has 1 to %d letters, digits, dots, dashes and underscores, and begins with a letter, digit or underscore", name, maxName)
+	}
+	return nil
+}
+
+const sector = 512
+
+func checkSize(size int64) error {
+	if size <= 0 || size > volume.MaxSize || size%sector != 0 {
+		return input.Fieldf("size", "%d bytes: a size is a multiple of %d from %d to 64 TiB", size, sector, sector)
+	}
+	return nil
+}
+
+// named makes what the user can mend an error of the field.
+func named(err error, field, name string) error {
+	for cause, says := range map[error]string{maps.ErrExists: "is taken", maps.ErrNotFound: "there is no such vDisk", volume.ErrInUse: "is in use",
+		volume.ErrNoSnapshot: "is not a snapshot", volume.ErrReadOnly: "is a snapshot, which cannot be changed"} {
+		if errors.Is(err, cause) {
+			return &input.Error{Field: field, Msg: fmt.Sprintf("%s: %s", name, says), Err: err}
+		}
+	}
+	return err
+}
+
+// Remove takes a vDisk or a snapshot away, unless it is in use.
+func (f *Front) Remove(ctx context.Context, name string) error {
+	return named(f.space.Remove(ctx, name), "name", name)
+}
+
+// Clone makes a vDisk that begins as a snapshot is.
+func (f *Front) Clone(ctx context.Context, snapshot, name string) error {
+	if err := checkName("name", name); err != nil {
+		return err
+	}
+	if v, err := f.maps.Find(ctx, snapshot); err != nil || !v.Snapshot {
+		return named(errors.Join(err, unless(err != nil || v.Snapshot, volume.ErrNoSnapshot)), "snapshot", snapshot)
+	}
+	_, err := f.space.Clone(ctx, snapshot, name, time.Now().UTC().Truncate(time.Second))
+	return named(err, "name", name)
+}
+
+func unless(fine bool, err error) error {
+	if fine {
+		return nil
+	}
+	return err
+}
+
+// Snapshot keeps a vDisk as it is now, under a name of its own.
+func (f *Front) Snapshot(ctx context.Context, name, snapshot string) error {
+	if err := checkName("snapshot", snapshot); err != nil {
+		return err
+	}
+	if _, err := f.maps.Find(ctx, snapshot); !errors.Is(err, maps.ErrNotFound) {
+		return named(errors.Join(err, unless(err != nil, maps.ErrExists)), "snapshot", snapshot)
+	}
+	return f.with(ctx, name, func(v *volume.Volume) error { return v.Snapshot(ctx, snapshot, time.Now().UTC().Truncate(time.Second)) })
+}
+
+// Resize changes the size of a vDisk.
+func (f *Front) Resize(ctx context.Context, name string, size int64) error {
+	if err := checkSize(size); err != nil {
+		return err
+	}
+	return f.with(ctx, name, func(v *volume.Volume) error { return v.Resize(ctx, size) })
+}
+
+// with calls do with a volume that stays open meanwhile.
+func (f *Front) with(ctx context.Context, name string, do func(*volume.Volume) error) (err error) {
+	v, err := f.use(ctx, name)
+	if err != nil {
+		return named(err, "name", name)
+	}
+	defer func() { err = errors.Join(err, f.leave(name)) }()
+	return named(do(v), "name", name)
+}
+
+// use opens a volume, or joins those who have it open. Each use is followed by a leave.
+func (f *Front) use(ctx context.Context, name string) (*volume.Volume, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s, ok := f.opened[name]; ok {
+		s.users++
+		return s.volume, nil
+	}
+	vdisk, err := f.maps.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := f.space.Open(ctx, vdisk.ID)
+	if err != nil {
+		return nil, err
+	}
+	f.opened[name] = &shared{v, 1}
+	return v, nil
+}
+
+func (f *Front) leave(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.opened[name]
+	if !ok {
+		return nil // the front is closed
+	}
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	delete(f.opened, name)
+	return s.volume.Close()
+}

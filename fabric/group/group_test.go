@@ -1,0 +1,116 @@
+package group_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gleaner/cluster"
+	"gleaner/fabric/group"
+)
+
+// A group loses a disk, is rebuilt on another, and dies.
+func TestLife(t *testing.T) {
+	g := group.New(7, 3, []cluster.DiskID{"a", "b", "c"})
+	step := func(next group.Group, err error, want group.State, generation uint64) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g = next; g.State() != want || g.Generation != generation {
+			t.Fatalf("%s of generation %d, want %s of %d", g.State(), g.Generation, want, generation)
+		}
+	}
+	step(g, nil, group.Whole, 1)
+	next, err := g.Drop("b")
+	step(next, err, group.Degraded, 2)
+	next, err = g.Rebuild("d")
+	step(next, err, group.Repairing, 2)
+	next, err = g.GiveUp()
+	step(next, err, group.Degraded, 2)
+	next, err = g.Rebuild("b") // it came back, stale
+	step(next, err, group.Repairing, 2)
+	next, err = g.Built()
+	step(next, err, group.Whole, 3)
+	if !slices.Equal(g.Good, []cluster.DiskID{"a", "c", "b"}) {
+		t.Errorf("replicas on %v", g.Good)
+	}
+	next, err = g.Renew()
+	step(next, err, group.Whole, 4)
+	next, err = g.Kill()
+	step(next, err, group.Dead, 4)
+	for name, err := range map[string]error{
+		"drop":    second(g.Drop("a")),
+		"rebuild": second(g.Rebuild("e")),
+		"built":   second(g.Built()),
+	} {
+		if err == nil {
+			t.Errorf("%s of a dead group", name)
+		}
+	}
+	for _, d := range []cluster.DiskID{"a", "b", "c"} {
+		next, err = g.Forget(d)
+		step(next, err, group.Dead, 4)
+	}
+	if len(g.Good) != 0 {
+		t.Errorf("replicas on %v", g.Good)
+	}
+}
+
+func TestTheLastReplicaStays(t *testing.T) {
+	g := group.New(7, 3, []cluster.DiskID{"a"})
+	if _, err := g.Drop("a"); !errors.Is(err, group.ErrLast) {
+		t.Error(err)
+	}
+	if _, err := g.Rebuild("a"); !errors.Is(err, group.ErrMember) {
+		t.Error(err)
+	}
+	if _, err := g.Drop("z"); !errors.Is(err, group.ErrAbsent) {
+		t.Error(err)
+	}
+	if _, err := g.Forget("a"); !errors.Is(err, group.ErrState) {
+		t.Error(err)
+	}
+}
+
+// Whatever happens: a good replica stays, none is there twice, the generation changes
+// whenever the good ones do and never falls, and what was returned before is not changed.
+func TestLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		disks := []cluster.DiskID{"a", "b", "c", "d", "e"}
+		g := group.New(1, 3, disks[:rapid.IntRange(1, 3).Draw(t, "replicas")])
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			d := rapid.SampledFrom(disks).Draw(t, "disk")
+			was, wasGood := g, slices.Clone(g.Good)
+			next, err := g, error(nil)
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				next, err = g.Drop(d)
+			case 1:
+				next, err = g.Rebuild(d)
+			case 2:
+				next, err = g.Built()
+			case 3:
+				next, err = g.GiveUp()
+			}
+			if !slices.Equal(was.Good, wasGood) {
+				t.Fatal("the group before was changed")
+			}
+			if err != nil {
+				continue
+			}
+			g = next
+			sorted := slices.Sorted(slices.Values(g.Good))
+			switch {
+			case len(g.Good) == 0 || len(slices.Compact(sorted)) != len(g.Good):
+				t.Fatalf("replicas on %v", g.Good)
+			case slices.Equal(g.Good, wasGood) != (g.Generation == was.Generation) || g.Generation < was.Generation:
+				t.Fatalf("%v at %d, then %v at %d", wasGood, was.Generation, g.Good, g.Generation)
+			}
+		}
+	})
+}
+
+func second(_ group.Group, err error) error { return err }

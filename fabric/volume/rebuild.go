@@ -1,0 +1,257 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	gomaps "maps"
+	"slices"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
+)
+
+// ErrNoTarget is returned by Rebuild when no disk can take the replica now.
+var ErrNoTarget = errors.New("no disk for another replica")
+
+// Rebuild makes one replica that a group lacks, on a disk that the pool chooses. It does nothing for a group that lacks none.
+// Requests to the group wait meanwhile.
+func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
+	g := s.pin(id)
+	defer s.unpin(g)
+	if err := g.prepare(ctx, nil); err != nil {
+		if errors.Is(err, maps.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if state := g.rec.State(); !g.loaded || g.unsure || state == group.Whole || state == group.Dead {
+		return nil
+	}
+	chosen := s.pool.Place(g.rec.Good, 1)
+	if len(chosen) == 0 {
+		return fmt.Errorf("fabric: group %s: %w", id, ErrNoTarget)
+	}
+	token, done, err := s.authority(ctx, g.rec.VDisk)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := g.finishOthers(ctx, token); err != nil {
+		return err
+	}
+	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(chosen[0]) }); err != nil {
+		return err
+	}
+	g.raise(ctx) // who changed the list may have died before it did
+	next := group.Group.Built
+	failed := g.copyTo(ctx, chosen[0], token)
+	if failed == nil && g.marked {
+		failed = s.remark(ctx, g, chosen[0])
+	}
+	if failed != nil {
+		next = group.Group.GiveUp
+	}
+	if err := g.change(ctx, next); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed != nil {
+		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], failed)
+	}
+	g.raise(ctx)
+	return nil
+}
+
+// remark adds a disk to the mark of a group.
+func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) error {
+	opened := gomaps.Clone(g.opened)
+	gomaps.Copy(opened, g.identify(ctx, []cluster.DiskID{more}))
+	if err := s.maps.SetMark(ctx, g.rec.VDisk, maps.Mark{Group: g.id, Opened: opened}); err != nil {
+		return err
+	}
+	g.opened = opened
+	return nil
+}
+
+// finishOthers ends what others have left: a rebuild, and writes that may have reached some replicas only. The group is
+// locked, and the lease is ours.
+func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
+	if g.rec.Building != "" {
+		if err := g.change(ctx, group.Group.GiveUp); err != nil {
+			return err
+		}
+	}
+	if g.marked {
+		return nil // by a volume of this process
+	}
+	mark, marked, err := g.space.maps.Marked(ctx, g.rec.VDisk, g.id)
+	if err != nil || !marked {
+		return err
+	}
+	g.unsure, g.token, g.opened = true, token, mark.Opened
+	if err := g.reconcile(ctx); err != nil {
+		return err
+	}
+	return g.space.maps.Unmark(ctx, g.rec.VDisk, g.id)
+}
+
+// authority gives a token to write to a vDisk's groups with: that of the volume which this process has open, or one of a lease
+// taken for the time until done is called.
+func (s *Space) authority(ctx context.Context, id disk.VDiskID) (token uint64, done func(), err error) {
+	s.mu.Lock()
+	v := s.open[id]
+	s.mu.Unlock()
+	if v != nil {
+		return v.token, func() {}, nil
+	}
+	lease, err := s.maps.Leases.Acquire(ctx, maps.LeaseName(id), s.o.Holder, time.Now(), s.o.Lease)
+	if err != nil {
+		return 0, nil, err
+	}
+	return lease.Token, func() { _ = s.maps.Leases.Release(context.WithoutCancel(ctx), lease) }, nil // else it runs out
+}
+
+// copyTo makes a replica on a disk, of the generation that the list gets with it. The group is locked.
+func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uint64) error {
+	d, err := g.space.pool.Disk(target)
+	if err != nil {
+		return err
+	}
+	next := g.rec.Generation + 1
+	if err := d.Remove(ctx, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
+		return err
+	}
+	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {
+		return err
+	}
+	var mask disk.Mask
+	for _, from := range g.rec.Good {
+		err = g.askOne(ctx, from, func(ctx context.Context, source Disk, generation uint64) (err error) {
+			mask, err = source.Written(ctx, g.id, generation)
+			return err
+		})
+		if err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for first := 0; first < disk.SlicesPerGroup; {
+		n := run(&mask, first)
+		if n == 0 {
+			first++
+			continue
+		}
+		buf := make([]byte, n*disk.SliceSize)
+		if err := g.readAny(ctx, int64(first)*disk.SliceSize, buf); err != nil {
+			return err
+		}
+		if err := d.Write(ctx, g.id, next, token, int64(first)*disk.SliceSize, buf, false); err != nil {
+			return err
+		}
+		first += n
+	}
+	return d.Sync(ctx)
+}
+
+// run is how many slices from first on were written, up to a block.
+func run(mask *disk.Mask, first int) int {
+	n := 0
+	for n < disk.BlockSize/disk.SliceSize && first+n < disk.SlicesPerGroup && mask.Has(first+n) {
+		n++
+	}
+	return n
+}
+
+// readAny fills buf, slice by slice from whichever replica has it where none has all. The group is locked.
+func (g *liveGroup) readAny(ctx context.Context, offset int64, buf []byte) error {
+	var errs []error
+	for _, id := range g.rec.Good {
+		err := g.askOne(ctx, id, func(ctx context.Context, d Disk, generation uint64) error {
+			return d.Read(ctx, g.id, generation, offset, buf)
+		})
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	if len(buf) == disk.SliceSize {
+		return errors.Join(errs...)
+	}
+	for at := 0; at < len(buf); at += disk.SliceSize {
+		if err := g.readAny(ctx, offset+int64(at), buf[at:at+disk.SliceSize]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reopened says that a disk was opened again and may lack what was not synced. It is called
+// before the pool gives that disk out: its replicas with unsynced writes are dropped, and the other groups that have one there are
+// marked anew before they are written.
+func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
+	s.mu.Lock()
+	volumes := slices.Collect(gomaps.Values(s.open))
+	s.mu.Unlock()
+	var errs []error
+	for _, v := range volumes {
+		v.mu.Lock()
+		marked, dirty := gomaps.Clone(v.marked), gomaps.Clone(v.dirty)
+		v.mu.Unlock()
+		for _, g := range dirty {
+			errs = append(errs, g.dropUnlessLast(ctx, id))
+		}
+		for _, g := range marked {
+			g.mu.Lock()
+			g.marked = g.marked && !slices.Contains(g.rec.Good, id)
+			g.mu.Unlock()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g *liveGroup) dropUnlessLast(ctx context.Context, id cluster.DiskID) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.load(ctx)
+	if err == nil && g.rec.Dead {
+		err = g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Forget(id) })
+	} else if err == nil {
+		err = g.dropLocked(ctx, id)
+	}
+	if errors.Is(err, group.ErrLast) || errors.Is(err, maps.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Lost says that a disk is lost for good: its replicas are dropped from all groups, except where it has the last.
+func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (last []disk.GroupID, err error) {
+	for g, err := range s.maps.Groups(ctx) {
+		if err != nil {
+			return last, err
+		}
+		for _, d := range g.Good {
+			if d != id {
+				continue
+			}
+			if len(g.Good) == 1 && !g.Dead {
+				last = append(last, g.ID)
+				continue
+			}
+			live := s.pin(g.ID)
+			err := live.dropUnlessLast(ctx, id)
+			s.unpin(live)
+			if err != nil {
+				return last, err
+			}
+		}
+	}
+	return last, nil
+}

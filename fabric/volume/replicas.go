@@ -1,0 +1,387 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
+	"gleaner/kv"
+)
+
+// A liveGroup is a group as this process knows it.
+type liveGroup struct {
+	id    disk.GroupID
+	space *Space
+	pins  int // of the space's lock
+
+	mu      sync.RWMutex // held for reading by requests, for writing by changes of the replicas
+	loaded  bool
+	rec     group.Group
+	version kv.Version
+	// unsure: replicas may differ, so none may be read before reconcile. token is the writer's who is to do that.
+	unsure bool
+	token  uint64
+	marked bool                      // in the maps, so it may be written
+	opened map[cluster.DiskID]uint64 // as the mark says
+
+	written sync.Mutex
+	mask    *disk.Mask // slices that were ever written; nil if not known
+}
+
+// lockReady takes the group's lock for reading, with the record loaded and the replicas equal, and marked if a volume
+// is to write to it.
+func (g *liveGroup) lockReady(ctx context.Context, writer *Volume) error {
+	for {
+		g.mu.RLock()
+		if g.loaded && !g.unsure && (g.marked || writer == nil) {
+			return nil
+		}
+		g.mu.RUnlock()
+		if err := g.prepare(ctx, writer); err != nil {
+			return err
+		}
+	}
+}
+
+func (g *liveGroup) prepare(ctx context.Context, writer *Volume) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.loaded {
+		if err := g.load(ctx); err != nil {
+			return err
+		}
+	}
+	if g.unsure {
+		if err := g.reconcile(ctx); err != nil { // by what the mark says that is there
+			return err
+		}
+	}
+	if writer != nil && !g.marked {
+		return writer.mark(ctx, g, g.rec.Good)
+	}
+	return nil
+}
+
+// load reads the record. The group is locked.
+func (g *liveGroup) load(ctx context.Context) error {
+	rec, version, err := g.space.maps.Group(ctx, g.id)
+	if err != nil {
+		return err
+	}
+	g.rec, g.version, g.loaded = rec, version, true
+	return nil
+}
+
+// change writes what decide makes of the record, and reads it again where another changed it. The group is locked.
+func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.Group, error)) error {
+	for {
+		next, err := decide(g.rec)
+		if err != nil {
+			return err
+		}
+		version, err := g.space.maps.SetGroup(ctx, g.id, next, g.version)
+		if errors.Is(err, maps.ErrChanged) {
+			if err := g.load(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			g.loaded = false // what stands there is not known
+			return err
+		}
+		g.rec, g.version = next, version
+		return nil
+	}
+}
+
+// each calls do for every disk at once and gives the errors in their order.
+func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
+	defer cancel()
+	errs := make([]error, len(disks))
+	if len(disks) == 0 {
+		return errs
+	}
+	one := func(i int) {
+		d, err := g.space.pool.Disk(disks[i])
+		if err == nil {
+			err = do(ctx, d)
+		}
+		errs[i] = err
+	}
+	var others sync.WaitGroup
+	for i := 1; i < len(disks); i++ {
+		others.Go(func() { one(i) })
+	}
+	one(0)
+	others.Wait()
+	return errs
+}
+
+// write sends data to all replicas. The caller has the slices for itself.
+func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, data []byte, sync bool) error {
+	pause := newBackoff(g.space.o.Patience)
+	for {
+		if err := g.lockReady(ctx, writer); err != nil {
+			return err
+		}
+		rec := g.rec
+		errs := g.each(ctx, rec.Good, func(ctx context.Context, d Disk) error {
+			return d.Write(ctx, g.id, rec.Generation, writer.token, offset, data, sync)
+		})
+		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+			g.note(offset, len(data))
+			writer.soil(g)
+			g.mu.RUnlock()
+			return nil
+		}
+		g.mu.RUnlock()
+		if err := g.failed(ctx, rec, writer.token, errs, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// failed decides what becomes of a write that some replicas did not take. It returns nil if the write is to be tried again.
+func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, errs []error, pause *backoff) error {
+	g.forgetMask()
+	stale, full, bad := 0, 0, []cluster.DiskID(nil)
+	for i, err := range errs {
+		var fence *disk.FenceError
+		var generation *disk.GenerationError
+		var quota *disk.QuotaError
+		switch {
+		case err == nil:
+			continue
+		case errors.As(err, &fence):
+			return fmt.Errorf("%w: %w", ErrFenced, err)
+		case errors.As(err, &generation):
+			stale++
+			continue
+		case errors.As(err, &quota):
+			full++
+		}
+		bad = append(bad, rec.Good[i])
+	}
+	switch {
+	case full == len(errs):
+		return ErrNoSpace
+	case stale > 0:
+		return g.align(ctx)
+	case len(bad) < len(errs):
+		if err := g.drop(ctx, rec.Generation, bad...); !errors.Is(err, group.ErrLast) {
+			return err
+		}
+	}
+	if !pause.wait(ctx) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.unsure, g.token = true, token
+		return fmt.Errorf("fabric: write to group %s: no replica can be reached: %w", g.id, errors.Join(errs...))
+	}
+	return g.renew(ctx, rec.Generation)
+}
+
+// renew refuses what is still on its way to the replicas of a generation, before the same is tried again: it could
+// arrive after a later write.
+func (g *liveGroup) renew(ctx context.Context, generation uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.loaded || g.rec.Generation != generation {
+		return nil
+	}
+	if err := g.change(ctx, group.Group.Renew); err != nil {
+		return err
+	}
+	g.raise(ctx)
+	return nil
+}
+
+// align reads the record again and raises the replicas of its list to its generation.
+func (g *liveGroup) align(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forgetMask()
+	if err := g.load(ctx); err != nil {
+		return err
+	}
+	g.raise(ctx)
+	return nil
+}
+
+// raise brings the replicas to the record's generation. One that cannot be reached now says so at the next request.
+func (g *liveGroup) raise(ctx context.Context) {
+	g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return d.Raise(ctx, g.id, g.rec.Generation) })
+}
+
+// drop takes disks off the list that failed under a generation, unless the list has changed since or the group is gone.
+func (g *liveGroup) drop(ctx context.Context, generation uint64, disks ...cluster.DiskID) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.loaded && g.rec.Generation != generation {
+		return nil
+	}
+	err := g.dropLocked(ctx, disks...)
+	if errors.Is(err, maps.ErrNotFound) || errors.Is(err, group.ErrDead) {
+		return nil
+	}
+	return err
+}
+
+func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) error {
+	if !g.loaded {
+		if err := g.load(ctx); err != nil {
+			return err
+		}
+	}
+	err := g.change(ctx, func(rec group.Group) (group.Group, error) {
+		for _, d := range disks {
+			if !slices.Contains(rec.Good, d) {
+				continue
+			}
+			var err error
+			if rec, err = rec.Drop(d); err != nil {
+				return rec, err
+			}
+		}
+		return rec, nil
+	})
+	if err != nil {
+		return fmt.Errorf("fabric: group %s: %w", g.id, err)
+	}
+	g.raise(ctx)
+	g.space.o.Degraded(g.id)
+	return nil
+}
+
+// read fills buf from the first replica that can give it.
+func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
+	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64) error {
+		return d.Read(ctx, g.id, generation, offset, buf)
+	})
+}
+
+// ask calls do for one replica after the other until one succeeds.
+func (g *liveGroup) ask(ctx context.Context, what string, do func(context.Context, Disk, uint64) error) error {
+	pause := newBackoff(g.space.o.Patience)
+	for {
+		if err := g.lockReady(ctx, nil); err != nil {
+			return err
+		}
+		stale, errs := false, []error(nil)
+		for _, id := range g.rec.Good {
+			err := g.askOne(ctx, id, do)
+			if err == nil {
+				g.mu.RUnlock()
+				return nil
+			}
+			var generation *disk.GenerationError
+			stale = stale || errors.As(err, &generation)
+			errs = append(errs, fmt.Errorf("disk %s: %w", id, err))
+		}
+		g.mu.RUnlock()
+		if stale {
+			if err := g.align(ctx); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(errs...); !pause.wait(ctx) || rotten(errs) {
+			return fmt.Errorf("fabric: %s group %s: %w", what, g.id, err)
+		}
+	}
+}
+
+// rotten says that waiting will not help: every replica was reached and cannot be trusted.
+func rotten(errs []error) bool {
+	for _, err := range errs {
+		var slice *disk.SliceError
+		if !errors.As(err, &slice) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *liveGroup) askOne(ctx context.Context, id cluster.DiskID, do func(context.Context, Disk, uint64) error) error {
+	d, err := g.space.pool.Disk(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer)
+	defer cancel()
+	return do(ctx, d, g.rec.Generation)
+}
+
+// has gives which slices of the group were ever written.
+func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
+	g.written.Lock()
+	if g.mask != nil {
+		defer g.written.Unlock()
+		return *g.mask, nil
+	}
+	g.written.Unlock()
+	var mask disk.Mask
+	err := g.ask(ctx, "ask about", func(ctx context.Context, d Disk, generation uint64) (err error) {
+		mask, err = d.Written(ctx, g.id, generation)
+		return err
+	})
+	if err != nil {
+		return mask, err
+	}
+	g.written.Lock()
+	defer g.written.Unlock()
+	if g.mask == nil {
+		g.mask = &mask
+	}
+	return *g.mask, nil
+}
+
+// note remembers that slices were written.
+func (g *liveGroup) note(offset int64, n int) {
+	g.written.Lock()
+	defer g.written.Unlock()
+	if g.mask == nil {
+		return
+	}
+	for slice := offset / disk.SliceSize; slice*disk.SliceSize < offset+int64(n); slice++ {
+		g.mask.Add(int(slice))
+	}
+}
+
+func (g *liveGroup) forgetMask() {
+	g.written.Lock()
+	defer g.written.Unlock()
+	g.mask = nil
+}
+
+// A backoff waits longer each time, until its patience is over.
+type backoff struct {
+	next time.Duration
+	end  time.Time
+}
+
+func newBackoff(patience time.Duration) *backoff {
+	return &backoff{next: 5 * time.Millisecond, end: time.Now().Add(patience)}
+}
+
+// wait says whether to try again.
+func (b *backoff) wait(ctx context.Context) bool {
+	if time.Now().Add(b.next).After(b.end) {
+		return false
+	}
+	select {
+	case <-time.After(b.next):
+		b.next = min(2*b.next, 200*time.Millisecond)
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

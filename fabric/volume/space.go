@@ -1,0 +1,162 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/maps"
+)
+
+// A Disk is one disk of the fabric, in this process or at a data server. Its methods do what
+// those of disk.Disk do. One that cannot be reached returns an error by the end of ctx.
+type Disk interface {
+	Identity(ctx context.Context) (disk.Identity, error)
+	Read(ctx context.Context, id disk.GroupID, generation uint64, offset int64, buf []byte) error
+	Write(ctx context.Context, id disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) error
+	Written(ctx context.Context, id disk.GroupID, generation uint64) (disk.Mask, error)
+	Sums(ctx context.Context, id disk.GroupID, generation uint64) ([]disk.Sum, error)
+	Salvage(ctx context.Context, id disk.GroupID, generation uint64, slice int, buf []byte) error
+	Create(ctx context.Context, id disk.GroupID, vdisk disk.VDiskID, generation uint64) error
+	Raise(ctx context.Context, id disk.GroupID, generation uint64) error
+	Remove(ctx context.Context, id disk.GroupID, generation uint64) error
+	Fence(ctx context.Context, vdisk disk.VDiskID, token uint64) error
+	Sync(ctx context.Context) error
+}
+
+// A Pool is the disks that there are.
+type Pool interface {
+	// Disk gives a disk, or says why it cannot be had now. One that was opened again may lack what it had
+	// not synced: what was given for it before fails from then on, and Space.Reopened is called before it is given anew.
+	Disk(id cluster.DiskID) (Disk, error)
+	// Place chooses disks for n replicas of a group beside those it has. It gives fewer where there are not enough.
+	Place(have []cluster.DiskID, n int) []cluster.DiskID
+}
+
+// Errors a caller acts on.
+var (
+	// ErrFenced is returned when another has taken over the vDisk.
+	ErrFenced = errors.New("another has taken over the vDisk")
+	// ErrNoSpace is returned when no disk has room for a write. Nothing was changed.
+	ErrNoSpace = fmt.Errorf("no disk of the fabric has room: %w", syscall.ENOSPC)
+	// ErrReadOnly is returned for a write to a snapshot.
+	ErrReadOnly = fmt.Errorf("snapshots cannot be written: %w", syscall.EPERM)
+	// ErrInUse is returned by Open for a vDisk that another has open.
+	ErrInUse = errors.New("in use")
+	// ErrClosed is returned for a volume that is closed.
+	ErrClosed = errors.New("volume is closed")
+	// ErrRange is returned for bytes that do not lie in the vDisk.
+	ErrRange = fmt.Errorf("outside the vDisk: %w", syscall.EINVAL)
+)
+
+// Options say how patient a Space is. The zero Options have defaults.
+type Options struct {
+	// Answer is how long a replica may take to answer before it counts as unreachable; 2s.
+	Answer time.Duration
+	// Patience is how long a request waits for a group of which no replica can be
+	// reached, and how long a disk may be missing before the others of a marked group go on without it; 10s.
+	Patience time.Duration
+	// Lease is how long a writer's lease lasts without being renewed; 10s.
+	Lease time.Duration
+	// Holder is who holds the leases. The next of the same name takes them over at once.
+	Holder string
+	// SyncAlways makes every write a flushed one.
+	SyncAlways bool
+	// Degraded is told of groups that have lost a replica; nil if nobody is.
+	Degraded func(disk.GroupID)
+}
+
+// A Space is all vDisks of a cluster, as one process sees them.
+type Space struct {
+	maps *maps.Maps
+	pool Pool
+	o    Options
+
+	mu      sync.Mutex
+	groups  map[disk.GroupID]*liveGroup
+	open    map[disk.VDiskID]*Volume
+	readers map[disk.VDiskID]int         // of snapshots
+	absent  map[cluster.DiskID]time.Time // since when a disk was found missing
+	ids     struct{ next, end uint64 }   // drawn group ids
+}
+
+// NewSpace gives a space over maps and disks.
+func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
+	o.Answer = orDefault(o.Answer, 2*time.Second)
+	o.Patience = orDefault(o.Patience, 10*time.Second)
+	o.Lease = orDefault(o.Lease, 10*time.Second)
+	if o.Holder == "" {
+		o.Holder = "front"
+	}
+	if o.Degraded == nil {
+		o.Degraded = func(disk.GroupID) {}
+	}
+	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, absent: map[cluster.DiskID]time.Time{}}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// idBatch is how many group ids are drawn at once, so that a new group costs no write for its id.
+const idBatch = 64
+
+func (s *Space) newGroupID(ctx context.Context) (disk.GroupID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ids.next == s.ids.end {
+		first, err := s.maps.Draw(ctx, maps.GroupIDs, idBatch)
+		if err != nil {
+			return 0, err
+		}
+		s.ids.next, s.ids.end = first, first+idBatch
+	}
+	s.ids.next++
+	return disk.GroupID(s.ids.next - 1), nil
+}
+
+// maxGroups is how many groups are remembered: 256 GiB of data in about 16 MiB of memory.
+const maxGroups = 64 << 10
+
+// pin gives the live group of an id, which stays until it is unpinned.
+func (s *Space) pin(id disk.GroupID) *liveGroup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, ok := s.groups[id]
+	if !ok {
+		if len(s.groups) >= maxGroups {
+			s.forget()
+		}
+		g = &liveGroup{id: id, space: s}
+		s.groups[id] = g
+	}
+	g.pins++
+	return g
+}
+
+func (s *Space) unpin(g *liveGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.pins--
+}
+
+// forget drops some groups that nobody uses. The map's order is as good as any.
+func (s *Space) forget() {
+	n := 0
+	for id, g := range s.groups {
+		if g.pins == 0 {
+			delete(s.groups, id)
+			if n++; n == maxGroups/16 {
+				return
+			}
+		}
+	}
+}
