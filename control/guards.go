@@ -6,7 +6,7 @@ import (
 )
 
 // Guards keep the reserve of some servers, each independently. They run beside the
-// tasks, and do not need the core: whoever started a task, it is killed when the
+// tasks, and do not need the core: any task, however started, is killed when the
 // primary needs its room.
 type Guards struct {
 	reserve harvest.Reserve

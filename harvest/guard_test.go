@@ -78,8 +78,8 @@ func checkVictims(t *rapid.T, live []guarded, killed map[cluster.TaskID]bool, le
 		if enough(held.Add(victim.request)) {
 			t.Fatalf("%s was killed for nothing", victim.id)
 		}
-		// A younger task is spared only if killing it as well would save nobody:
-		// it must not do in the place of an older victim.
+		// A younger task is spared only if killing it as well would save no other
+		// task: it must not suffice in place of an older victim.
 		for _, younger := range live[i+1:] {
 			if !killed[younger.id] && enough(held.Add(victim.request).Sub(younger.request)) && younger.request == victim.request {
 				t.Fatalf("%s was killed before the younger %s", victim.id, younger.id)

@@ -13,7 +13,7 @@ import (
 	"gleaner/cluster"
 )
 
-// A scenario file tells what happened and, below the line, what was done.
+// A scenario file has events and, below the line, the actions on them.
 //
 //	core policy=history seed=1            a new core
 //	guard cores=2 isolated                a new guard for s1, of 12 cores unless it says so
@@ -24,7 +24,7 @@ import (
 //	resume                                what was left: job, stage, running, finished, stopped, ended lines
 //	cancel 7
 //	done|failed|killed|unstarted job-7/map-3   with #2 behind it: its second run
-//	started job-7/map-3 cores=1 gb=2      what a guard is told
+//	started job-7/map-3 cores=1 gb=2      an event for the guard
 //	wait 10m
 //	headroom, thresholds, waiting         look inside
 type scenario struct {

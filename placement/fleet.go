@@ -108,5 +108,5 @@ func (f *Fleet) Server(id cluster.ServerID) (ServerIndex, bool) {
 	return m.index, known
 }
 
-// Disk tells the name of a disk that Take gave.
+// Disk returns the name of a disk that Take returned.
 func (f *Fleet) Disk(d DiskIndex) cluster.DiskID { return f.names[d] }
