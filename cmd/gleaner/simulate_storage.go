@@ -111,7 +111,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	}
 	bar.finish()
 	if result.Refused > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules, and were retried an hour later\n", counted(result.Refused, "rebuild"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules; retried an hour later\n", counted(result.Refused, "rebuild"))
 	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
