@@ -363,7 +363,7 @@ func (c *checker) selector(n *ast.SelectorExpr) {
 	}
 }
 
-// longestPrefix gives the longest of names that is dir or a folder above it.
+// longestPrefix returns the longest of names that is dir or a folder above it.
 func longestPrefix(dir string, names []string) string {
 	best := ""
 	for _, name := range names {
