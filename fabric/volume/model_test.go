@@ -30,7 +30,7 @@ import (
 func TestModel(t *testing.T) {
 	first, last := 1, 150
 	if os.Getenv("GLEANER_LONG") != "" {
-		last = 3000
+		last = 1000
 	}
 	if text := os.Getenv("GLEANER_SEED"); text != "" {
 		seed, err := strconv.Atoi(text)
