@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/control/jobfile"
+	"gleaner/fabric/dataserver"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/registry"
+	"gleaner/input"
+)
+
+type nodeFlags struct {
+	disks               []string
+	server              string
+	listen              string
+	tenant, environment string
+}
+
+func newNode() *cobra.Command {
+	var f nodeFlags
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Lend disk space of this machine to the fabric",
+		Long: `Node is a data server of the storage fabric: it lends the fabric a part of the disks of
+this machine. Each is a directory with a tier (ssd, hdd or cold) and a quota, which is
+never exceeded. A directory that is empty becomes a disk of the cluster; one that is a disk of
+the cluster goes on with what it has, also with another quota; any other is refused.
+
+The cluster is the one of the data directory. Who comes first makes it, with the key by which
+its servers know each other. For a server on another machine, copy fabric/cluster.json and
+fabric/key to the data directory there.
+
+It goes on until Ctrl-C. What was written survives a crash: start it again with the same
+disks.`,
+		Example: `  mkdir /mnt/ssd1/gleaner
+  gleaner node --server s1 --disk ssd:/mnt/ssd1/gleaner:100GiB
+
+  # Two disks, for fronts on other machines too (the connection is encrypted):
+  gleaner node --server s2 --disk ssd:/mnt/ssd1/gleaner:100GiB --disk hdd:/mnt/hdd1/gleaner:2000GiB --listen tls:10.0.0.7:7071`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runNode(cmd, f) },
+	}
+	addDataFlag(cmd)
+	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "a disk to lend, as TIER:PATH:QUOTA; may be given again")
+	cmd.Flags().StringVar(&f.server, "server", "", "name of this data server, one of its own in the cluster (default the host name)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "a path with a slash (a Unix socket), host:port of loopback, or tls:host:port (default a socket in the data directory)")
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", "tenant that owns this server, for placement")
+	cmd.Flags().StringVar(&f.environment, "environment", "", "environment of this server, for placement")
+	return cmd
+}
+
+// A lent is a disk as its flag names it.
+type lent struct {
+	flag  string
+	tier  disk.Tier
+	path  string
+	quota int64
+	disk  *disk.Disk
+}
+
+func runNode(cmd *cobra.Command, f nodeFlags) (err error) {
+	disks, err := f.parse()
+	if err != nil {
+		return err
+	}
+	where, err := openRegistry(cmd)
+	if err != nil {
+		return err
+	}
+	claim, err := where.Claim(f.server)
+	if errors.Is(err, registry.ErrRuns) {
+		return input.Errorf("--server", "a data server called %s is running; stop it first, or take another name", f.server)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, claim.Release()) }()
+	defer func() { err = errors.Join(err, closeDisks(disks)) }()
+	if err := openDisks(where.ID, disks); err != nil {
+		return err
+	}
+	l, err := f.listenAt(where.Socket(f.server))
+	if err != nil {
+		return err
+	}
+	if err := claim.Announce(f.entry(dataserver.Address(l), disks)); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return f.serve(cmd, l, where, disks)
+}
+
+// parse reads the flags and looks at nothing else.
+func (f *nodeFlags) parse() ([]*lent, error) {
+	if len(f.disks) == 0 {
+		return nil, input.Errorf("--disk", "is needed: what to lend, as ssd:/mnt/ssd1/gleaner:100GiB")
+	}
+	if f.server == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, input.Errorf("--server", "this machine has no name; give it one")
+		}
+		f.server = name
+	}
+	if err := registry.CheckName(f.server); err != nil {
+		return nil, input.Errorf("--server", "%v", err)
+	}
+	if f.listen != "" {
+		if err := dataserver.CheckAddress(f.listen); err != nil {
+			return nil, input.Errorf("--listen", "%v", err)
+		}
+	}
+	var disks []*lent
+	seen := map[string]bool{}
+	for _, text := range f.disks {
+		d, err := parseLent(text)
+		if err != nil {
+			return nil, input.Errorf("--disk", "%s: %v", text, err)
+		}
+		if seen[d.path] {
+			return nil, input.Errorf("--disk", "%s: the same directory is named twice", text)
+		}
+		seen[d.path] = true
+		disks = append(disks, d)
+	}
+	return disks, nil
+}
+
+// parseLent reads TIER:PATH:QUOTA.
+func parseLent(text string) (*lent, error) {
+	tier, rest, _ := strings.Cut(text, ":")
+	colon := strings.LastIndexByte(rest, ':')
+	if colon <= 0 {
+		return nil, errors.New("must be TIER:PATH:QUOTA, as ssd:/mnt/ssd1/gleaner:100GiB")
+	}
+	quota, err := jobfile.ParseSize(rest[colon+1:])
+	if err != nil {
+		return nil, fmt.Errorf("the quota %v", err)
+	}
+	path, err := filepath.Abs(rest[:colon])
+	if err != nil {
+		return nil, err
+	}
+	d := &lent{flag: text, tier: disk.Tier(tier), path: path, quota: int64(quota)}
+	return d, d.identity("cluster").Check()
+}
+
+// identity is that of a disk to be formatted.
+func (d *lent) identity(cluster string) disk.Identity {
+	var drawn [16]byte
+	rand.Read(drawn[:]) // never fails
+	return disk.Identity{Cluster: cluster, Disk: hex.EncodeToString(drawn[:8]), Tier: d.tier, Quota: d.quota, Log: disk.DefaultLog(d.quota),
+		Salt: binary.LittleEndian.Uint64(drawn[8:]) | 1}
+}
+
+// openRegistry opens the registry of the data directory, which is nobody else's to change.
+func openRegistry(cmd *cobra.Command) (*registry.Registry, error) {
+	named, err := dataDir(cmd)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := trustData(named)
+	if err != nil {
+		return nil, err
+	}
+	if err := trustBelow(dir, false, "fabric", "fabric/*", "fabric/servers/*"); err != nil {
+		return nil, err
+	}
+	return registry.Open(dir)
+}
+
+// openDisks opens those that are there first, so that nothing is formatted if one of them is
+// refused.
+func openDisks(cluster string, disks []*lent) error {
+	var empty []*lent
+	for _, d := range disks {
+		if err := d.open(cluster); errors.Is(err, disk.ErrWiped) || errors.Is(err, fs.ErrNotExist) {
+			empty = append(empty, d)
+		} else if err != nil {
+			return d.refusal(err)
+		}
+	}
+	for _, d := range empty {
+		if err := d.format(cluster); err != nil {
+			return d.refusal(err)
+		}
+	}
+	return nil
+}
+
+func (d *lent) open(cluster string) (err error) {
+	if d.disk, err = disk.Open(disk.OS{}, d.path, disk.Options{Cluster: cluster}); err != nil {
+		return err
+	}
+	id := d.disk.Identity()
+	if id.Tier != d.tier {
+		return input.Errorf("--disk", "%s: that disk was formatted as %s", d.flag, id.Tier)
+	}
+	if id.Quota == d.quota {
+		return nil
+	}
+	return d.disk.SetQuota(d.quota)
+}
+
+// format makes a disk of an empty directory, which is made if its parent is there.
+func (d *lent) format(cluster string) error {
+	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := disk.Format(disk.OS{}, d.path, d.identity(cluster)); err != nil {
+		return err
+	}
+	return d.open(cluster)
+}
+
+// refusal says which flag is to blame, where the user can do something about it.
+func (d *lent) refusal(err error) error {
+	for _, known := range []struct {
+		cause error
+		why   string
+	}{
+		{disk.ErrOtherDisk, "it is a disk of another cluster than that of --data"},
+		{disk.ErrInUse, "another process has it open"},
+		{disk.ErrNotEmpty, "it has files and is not a disk; name an empty directory"},
+		{disk.ErrSpace, "there is less space than the quota asks for"},
+		{disk.ErrDamaged, "it cannot be trusted; what it held is on other disks: empty the directory to use it anew"},
+		{fs.ErrNotExist, "there is no such directory to make it in"},
+		{fs.ErrPermission, "it may not be used"},
+	} {
+		if errors.Is(err, known.cause) {
+			return input.Errorf("--disk", "%s: %s (%v)", d.flag, known.why, err)
+		}
+	}
+	return err
+}
+
+func closeDisks(disks []*lent) error {
+	var errs []error
+	for _, d := range disks {
+		if d.disk != nil {
+			errs = append(errs, d.disk.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mostSocket is how long the name of a Unix socket may be.
+const mostSocket = 107
+
+func (f nodeFlags) listenAt(socket string) (net.Listener, error) {
+	address := f.listen
+	if address == "" {
+		address = socket
+	}
+	if strings.Contains(address, "/") {
+		path, err := filepath.Abs(address)
+		if err != nil {
+			return nil, err
+		}
+		if address = path; len(address) > mostSocket {
+			return nil, input.Errorf("--listen", "%s is longer than the %d bytes that a socket's name may have; name another", address, mostSocket)
+		}
+	}
+	l, err := dataserver.Listen(address)
+	if err != nil {
+		return nil, input.Errorf("--listen", "%v", err)
+	}
+	return l, nil
+}
+
+func (f nodeFlags) entry(address string, disks []*lent) registry.Server {
+	s := registry.Server{Address: address, PID: os.Getpid(), Tenant: f.tenant, Environment: f.environment}
+	for _, d := range disks {
+		s.Disks = append(s.Disks, registry.Disk{ID: d.disk.Identity().Disk, Tier: d.tier, Path: d.path, Quota: d.quota})
+	}
+	return s
+}
+
+func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Registry, disks []*lent) error {
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	var open []*disk.Disk
+	for _, d := range disks {
+		usage := d.disk.Usage()
+		log.Info("disk", "id", d.disk.Identity().Disk, "tier", d.tier, "path", d.path, "quota", usage.Quota, "used", usage.Used, "groups", usage.Groups)
+		open = append(open, d.disk)
+	}
+	log.Info("node is up", "server", f.server, "cluster", where.ID, "listening", dataserver.Address(l))
+	err := dataserver.Serve(cmd.Context(), l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Log: log})
+	if err == nil {
+		log.Info("node has stopped", "server", f.server, "because", context.Cause(cmd.Context()))
+	}
+	return err
+}
