@@ -143,11 +143,11 @@ func (f *Front) Close() error {
 
 // Create makes an empty vDisk. With no replicas given it gets as many as there are servers, up to three.
 func (f *Front) Create(ctx context.Context, name string, size int64, replicas int) (maps.VDisk, error) {
-	if err := errors.Join(checkName("name", name), checkSize(size)); err != nil {
-		return maps.VDisk{}, err
+	if replicas == 0 {
+		replicas = max(1, min(3, f.pool.servers()))
 	}
-	if replicas < 1 || replicas > MaxReplicas {
-		return maps.VDisk{}, input.Fieldf("replicas", "%d is not a number from 1 to %d", replicas, MaxReplicas)
+	if err := CheckNew(name, size, replicas); err != nil {
+		return maps.VDisk{}, err
 	}
 	v, err := f.space.Create(ctx, name, size, replicas, time.Now().UTC().Truncate(time.Second))
 	return v, named(err, "name", name)
@@ -155,6 +155,17 @@ func (f *Front) Create(ctx context.Context, name string, size int64, replicas in
 
 // MaxReplicas is how many replicas a vDisk may have.
 const MaxReplicas = 5
+
+// CheckNew says what is wrong with a vDisk that is to be made.
+func CheckNew(name string, size int64, replicas int) error {
+	if err := errors.Join(checkName("name", name), checkSize(size)); err != nil {
+		return err
+	}
+	if replicas < 1 || replicas > MaxReplicas {
+		return input.Fieldf("replicas", "%d is not a number from 1 to %d", replicas, MaxReplicas)
+	}
+	return nil
+}
 
 const maxName = 100
 

@@ -64,7 +64,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(socketPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // it is a dead one's: the data directory is held by us
 	}
-	address, release, err := socketAddress(dir)
+	address, release, err := socketAddress(socketPath(dir))
 	if err != nil {
 		return nil, err
 	}
