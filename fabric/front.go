@@ -38,6 +38,7 @@ type Front struct {
 	mu     sync.Mutex
 	opened map[string]*shared // volumes in use, by name
 
+	tidying  sync.Mutex
 	degraded chan disk.GroupID
 	stop     context.CancelFunc
 	upkeep   sync.WaitGroup
@@ -113,6 +114,8 @@ func (f *Front) keepUp(ctx context.Context) {
 
 // Tidy removes the data of removed vDisks and looks for groups that lack replicas.
 func (f *Front) Tidy(ctx context.Context) error {
+	f.tidying.Lock()
+	defer f.tidying.Unlock()
 	if err := f.space.Reap(ctx); err != nil {
 		return err
 	}

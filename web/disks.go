@@ -83,7 +83,11 @@ func (d *Disks) Handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/disks/check", d.check)
 	mux.HandleFunc("POST /api/v1/disks/import", d.fill)
 	mux.HandleFunc("POST /api/v1/disks/dump", d.dump)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Who hears this knows that the order was read, and else that it may be given to another.
+		w.WriteHeader(http.StatusProcessing)
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // conclude answers with a result, or says what went wrong.

@@ -7,10 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +46,11 @@ type leavingError struct{ error }
 
 // send sends an order, with a body of that size or none. An answer that tells a problem is an error.
 func (c *diskClient) send(what string, o web.DiskOrder, body io.Reader, size int64) (*http.Response, error) {
-	ctx := c.cmd.Context()
+	var begun atomic.Bool // who was asked has read the order
+	ctx := httptrace.WithClientTrace(c.cmd.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+		begun.Store(true)
+		return nil
+	}})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gleaner/api/v1/disks/"+what+"?"+o.Query(), body)
 	if err != nil {
 		return nil, err
@@ -58,12 +64,11 @@ func (c *diskClient) send(what string, o web.DiskOrder, body io.Reader, size int
 	if errors.As(err, &untrusted) {
 		return nil, untrusted
 	}
-	var failed *net.OpError
-	if errors.As(err, &failed) && failed.Op == "dial" || errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !begun.Load() { // there is nobody, or one who has just left
 		return nil, errNobody
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("disk %s: who has the disks open left meanwhile: %w", what, err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
@@ -123,7 +128,7 @@ func (c *diskClient) expectDisks() error {
 }
 
 // toOpen is how long a data directory that another process holds is waited for: commands come and go.
-const toOpen = 5 * time.Second
+const toOpen = 10 * time.Second
 
 // do asks the process that has the front open, or opens it here meanwhile.
 func (c *diskClient) do(ask func() error) error {
@@ -132,7 +137,9 @@ func (c *diskClient) do(ask func() error) error {
 		if err != nil {
 			return err
 		}
-		return h.during(ask)
+		return h.during(ask, func() {
+			fmt.Fprintln(c.cmd.ErrOrStderr(), "gleaner: done; waiting for another command that uses the disks through this one")
+		})
 	})
 }
 

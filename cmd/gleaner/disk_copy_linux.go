@@ -55,8 +55,8 @@ func runDiskImport(cmd *cobra.Command, file, name string, replicas int) error {
 	defer bar.finish()
 	var made fabric.Info
 	err = c.do(func() error {
-		from := io.NewSectionReader(f, 0, size)
-		response, err := c.send("import", o, watched{from, bar}, size)
+		bar.done = 0
+		response, err := c.send("import", o, watched{io.NewSectionReader(f, 0, size), bar}, size)
 		if err != nil {
 			return err
 		}

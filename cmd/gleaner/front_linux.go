@@ -161,14 +161,17 @@ func (h *frontHost) run(ctx context.Context) error {
 	return nil
 }
 
-// during serves as long as do takes, and until the requests of others are answered.
-func (h *frontHost) during(do func() error) error {
+// during serves as long as do takes, and until the requests of others are answered. If
+// that takes long, linger is called.
+func (h *frontHost) during(do func() error, linger func()) error {
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- h.run(serving) }()
 	err := do()
 	stop()
+	late := time.AfterFunc(time.Second, linger)
+	defer late.Stop()
 	return errors.Join(err, <-ended, h.close())
 }
 
