@@ -62,6 +62,38 @@ func TestTheMapIsTrue(t *testing.T) {
 	})
 }
 
+// A room that is made of rooms lists them all in its doc.go, each below those
+// that it may import.
+func TestRoomsAreListedInTheirOrder(t *testing.T) {
+	for outer, rooms := range within {
+		text, err := os.ReadFile(path.Join(outer, "doc.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed []string
+		for _, m := range regexp.MustCompile(`(?m)^//\t([a-z]+)  `).FindAllSubmatch(text, -1) {
+			room := string(m[1])
+			for _, below := range rooms[room] {
+				if !slices.Contains(listed, below) {
+					t.Errorf("%s/doc.go lists %s above %s, which it may import", outer, room, below)
+				}
+			}
+			listed = append(listed, room)
+		}
+		there := keys(rooms)
+		slices.Sort(listed)
+		slices.Sort(there)
+		if !slices.Equal(listed, there) {
+			t.Errorf("%s/doc.go lists %v, the map in layers_test.go has %v", outer, listed, there)
+		}
+		for room := range rooms {
+			if info, err := os.Stat(path.Join(outer, room)); err != nil || !info.IsDir() {
+				t.Errorf("the map in layers_test.go has %s/%s, which is no folder", outer, room)
+			}
+		}
+	}
+}
+
 // Tests that docs/status.md and the pages name are there, and so are links.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	tests := testNames(t)

@@ -54,10 +54,32 @@ var mayImport = map[string][]string{
 
 var everyone = []string{"input"}
 
+// within are the maps of rooms that are made of rooms: which of its rooms each
+// of them may import. The outer room itself may import all of them.
+var within = map[string]map[string][]string{
+	"trace/mine": {
+		"intern":    {},
+		"ladder":    {},
+		"fold":      {},
+		"corpus":    {"intern"},
+		"kind":      {"intern", "corpus"},
+		"site":      {"intern", "ladder", "corpus"},
+		"count":     {"ladder", "corpus", "site"},
+		"flow":      {"intern", "corpus", "site"},
+		"argument":  {"intern", "ladder", "corpus", "site", "flow"},
+		"neighbour": {"ladder", "corpus", "site", "count", "flow", "argument"},
+		"order":     {"ladder", "fold", "corpus", "count"},
+		"pace":      {"ladder", "corpus", "count"},
+		"minetest":  {"corpus"},
+	},
+}
+
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure   = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages"}
+	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages",
+		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
+		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
 )
 
@@ -121,6 +143,10 @@ func TestPlantedViolations(t *testing.T) {
 		{"simulation/x.go", `import _ "gleaner/lab"`, "may not import gleaner/lab"},
 		{"fabric/nbd/x.go", `import "gleaner/kv"; var _ = kv.ErrHeld`, "may not import gleaner/kv"},
 		{"attic/x.go", ``, "is not on the map"},
+		{"trace/mine/kind/x.go", `import _ "gleaner/trace/mine/site"`, "kind may not import gleaner/trace/mine/site"},
+		{"trace/mine/order/x.go", `import _ "gleaner/trace/mine"`, "order may not import gleaner/trace/mine"},
+		{"trace/mine/attic/x.go", ``, "attic is not on the map of trace/mine"},
+		{"trace/mine/pace/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},
 		{"history/x.go", `import _ "k8s.io/api/core/v1"`, "only kube may import k8s.io"},
 		{"harvest/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},
 		{"harvest/x.go", `import clock "time"; var now = clock.Now`, "time.Now"},
@@ -218,6 +244,7 @@ func complaints(name string, file *ast.File, fset *token.FileSet) []string {
 	c := checker{name: name, room: room, fset: fset}
 	c.pure = longestPrefix(dir, pure) != "" && longestPrefix(dir, impure) == ""
 	c.imports(file)
+	c.importsWithin(dir, file)
 	if c.pure {
 		c.purity(file)
 	}
@@ -267,6 +294,33 @@ func (c *checker) imports(file *ast.File) {
 			c.complain(imp.Pos(), "pure room imports %s, which is not on the list of what is fit for one", target)
 		}
 	}
+}
+
+// importsWithin checks the rooms of a room that is made of rooms.
+func (c *checker) importsWithin(dir string, file *ast.File) {
+	outer := longestPrefix(dir, keys(within))
+	if outer == "" || dir == outer {
+		return
+	}
+	rooms, from := within[outer], roomIn(outer, dir)
+	if rooms[from] == nil {
+		c.complain(file.Pos(), "the room %s is not on the map of %s in layers_test.go", from, outer)
+		return
+	}
+	for _, imp := range file.Imports {
+		target, _ := strconv.Unquote(imp.Path.Value)
+		ours, _ := strings.CutPrefix(target, "gleaner/")
+		to := roomIn(outer, ours)
+		if longestPrefix(ours, []string{outer}) != "" && to != from && !slices.Contains(rooms[from], to) {
+			c.complain(imp.Pos(), "%s may not import %s", from, target)
+		}
+	}
+}
+
+// roomIn is the room of outer that dir is in, "" for outer itself.
+func roomIn(outer, dir string) string {
+	room, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(dir, outer), "/"), "/")
+	return room
 }
 
 func (c *checker) purity(file *ast.File) {
@@ -320,7 +374,7 @@ func longestPrefix(dir string, names []string) string {
 	return best
 }
 
-func keys(m map[string][]string) []string {
+func keys[V any](m map[string]V) []string {
 	var out []string
 	for k := range m {
 		out = append(out, k)

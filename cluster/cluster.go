@@ -117,6 +117,12 @@ type Window struct {
 // To is the end of the window, one step after its last slot begins.
 func (w Window) To() time.Time { return w.From.Add(time.Duration(w.Len) * w.Step) }
 
+// Until is the part of w whose slots end by t.
+func (w Window) Until(t time.Time) Window {
+	w.Len = min(max(int(t.Sub(w.From)/w.Step), 0), w.Len)
+	return w
+}
+
 // WindowBefore is the grid of the given length that ends at to, and does not
 // begin long before the first sample.
 func WindowBefore(to, first time.Time, length, step time.Duration) Window {

@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gleaner/cluster"
@@ -145,7 +144,7 @@ func (f *Front) verify(ctx context.Context, on cluster.DiskID, id disk.GroupID) 
 	d, ok := f.pool.disks[on]
 	f.pool.mu.Unlock()
 	if !ok {
-		return nil, errors.New("the disk cannot be reached")
+		return nil, errAway
 	}
 	return d.Verify(ctx, id)
 }

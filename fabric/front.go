@@ -13,7 +13,6 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/dataserver"
 	"gleaner/fabric/disk"
-	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/volume"
 	"gleaner/input"
@@ -22,9 +21,10 @@ import (
 
 // Options say what a Front is made of.
 type Options struct {
-	Store      kv.Store     // where the maps are; stays the caller's to close
-	SyncAlways bool         // every write is on stable storage when it is answered
-	Log        *slog.Logger // nil says nothing
+	Store      kv.Store      // where the maps are; stays the caller's to close
+	SyncAlways bool          // every write is on stable storage when it is answered
+	Grace      time.Duration // how long a disk may be away before it counts as lost; 0 means Grace
+	Log        *slog.Logger  // nil says nothing
 }
 
 // A Front knows all vDisks of a cluster.
@@ -55,6 +55,9 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Grace == 0 {
+		o.Grace = Grace
+	}
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
@@ -80,8 +83,9 @@ func (f *Front) Join(s cluster.Server) {
 func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 	id := d.Identity()
 	use := d.Usage()
-	f.pool.add(on, cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: cluster.Tier(id.Tier), Quota: cluster.Bytes(id.Quota),
-		Free: cluster.Bytes(id.Quota - use.Used)}, dataserver.Local(d))
+	tier := cluster.Tier(id.Tier)
+	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
+		pooled{dataserver.Local(d), on, tier, d})
 }
 
 // note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
@@ -92,42 +96,11 @@ func (f *Front) note(id disk.GroupID) {
 	}
 }
 
-// keepUp removes what is left of removed vDisks, and rebuilds replicas.
-func (f *Front) keepUp(ctx context.Context) {
-	tick := time.NewTicker(10 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-f.degraded:
-			if err := f.space.Rebuild(ctx, id); err != nil && !errors.Is(err, volume.ErrNoTarget) && ctx.Err() == nil {
-				f.log.Warn("a replica was not rebuilt", "group", id.String(), "error", err)
-			}
-		case <-tick.C:
-			if err := f.Tidy(ctx); err != nil && ctx.Err() == nil {
-				f.log.Warn("upkeep failed", "error", err)
-			}
-		}
-	}
-}
-
-// Tidy removes the data of removed vDisks and looks for groups that lack replicas.
+// Tidy removes the data of removed vDisks.
 func (f *Front) Tidy(ctx context.Context) error {
 	f.tidying.Lock()
 	defer f.tidying.Unlock()
-	if err := f.space.Reap(ctx); err != nil {
-		return err
-	}
-	for g, err := range f.maps.Groups(ctx) {
-		if err != nil {
-			return err
-		}
-		if s := g.State(); s == group.Degraded || s == group.Repairing {
-			f.note(g.ID)
-		}
-	}
-	return nil
+	return f.space.Reap(ctx)
 }
 
 // Close closes all volumes. Nobody may use the front any more.

@@ -246,7 +246,7 @@ func BenchmarkChain(b *testing.B) {
 		b.Run(fmt.Sprint(snapshots, "snapshots"), func(b *testing.B) {
 			ctx := context.Background()
 			f := newFront(b, 1)
-			const size = 64 << 20
+			const size = 512 << 20
 			create(b, f, "v", size, 1)
 			rng := rand.New(rand.NewPCG(1, 1))
 			d := open(b, f, "v")

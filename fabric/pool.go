@@ -26,6 +26,7 @@ type pooled struct {
 	dataserver.Disk
 	on   cluster.ServerID
 	tier cluster.Tier
+	here *disk.Disk // nil if it is at a data server
 }
 
 type fleet struct {
@@ -60,11 +61,25 @@ func (p *pool) tell(ev cluster.Event) {
 }
 
 // add takes in a disk of a server that has joined.
-func (p *pool) add(on cluster.ServerID, id cluster.Disk, d dataserver.Disk) {
-	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: on, Disk: &id})
+func (p *pool) add(id cluster.Disk, d pooled) {
+	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.disks[id.ID] = pooled{d, on, id.Tier}
+	p.disks[id.ID] = d
+}
+
+// refresh looks at how much is free on the disks of this process.
+func (p *pool) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, d := range p.disks {
+		if d.here == nil {
+			continue
+		}
+		u := d.here.Usage()
+		use := cluster.DataUse{On: d.on, Disks: []cluster.DiskUse{{ID: id, Free: cluster.Bytes(max(0, u.Quota-u.Used))}}}
+		p.fleets[d.tier].Step(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+	}
 }
 
 // servers is how many servers have disks.
@@ -84,13 +99,21 @@ func (p *pool) Disk(id cluster.DiskID) (volume.Disk, error) {
 	defer p.mu.Unlock()
 	d, ok := p.disks[id]
 	if !ok {
-		return nil, fmt.Errorf("disk %s cannot be reached", id)
+		return nil, fmt.Errorf("disk %s: %w", id, errAway)
 	}
 	return d.Disk, nil
 }
 
 // Place chooses disks for n more replicas, on the fastest tier that has room for any.
 func (p *pool) Place(have []cluster.DiskID, n int) []cluster.DiskID {
+	if chosen := p.place(have, n); len(chosen) == n {
+		return chosen
+	}
+	p.refresh() // what was booked may not have been used
+	return p.place(have, n)
+}
+
+func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, tier := range tiers {
@@ -114,4 +137,11 @@ func (p *pool) Place(have []cluster.DiskID, n int) []cluster.DiskID {
 		}
 	}
 	return nil
+}
+
+// busy reports whether the owner of a server needs it.
+func (p *pool) busy(s placement.ServerIndex) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fleets[tiers[0]].Busy(s)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -77,7 +78,7 @@ func (f *feed) Read(p []byte) (int, error) {
 
 func importAll(tb testing.TB, store kv.Store, r io.Reader) *Store {
 	ctx := context.Background()
-	s, err := Open(ctx, store)
+	s, err := Open(ctx, store, time.Now)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -218,4 +219,79 @@ func BenchmarkReadSamples(b *testing.B) {
 		}
 		b.ReportMetric(1e6*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 	})
+}
+
+// BenchmarkLastWindow gives the window to learn from, as 'gleaner classify' asks
+// for it: it chooses the window and reads it. The month runs with GLEANER_LONG=1.
+func BenchmarkLastWindow(b *testing.B) {
+	for _, size := range []struct {
+		name            string
+		servers, rounds int
+		long            bool
+	}{
+		{"500servers-2days", 500, 1440, false},
+		{"5000servers-30days", 5000, 21_600, true},
+	} {
+		b.Run(size.name, func(b *testing.B) {
+			if size.long && os.Getenv("GLEANER_LONG") == "" {
+				b.Skip("set GLEANER_LONG=1 for the long benchmarks")
+			}
+			store := openStore(b, "pebble", filepath.Join(b.TempDir(), "data"))
+			defer store.Close()
+			s := importAll(b, store, newFeed(size.servers, size.rounds))
+			read, before := countReads(s), cpuSeconds()
+			choosing, toChoose := 0.0, int64(0)
+			for b.Loop() {
+				cpu, bytes := cpuSeconds(), read.bytes
+				w, _, err := s.LastWindow(b.Context(), Choice{Length: Month})
+				check(b, err)
+				choosing, toChoose = choosing+cpuSeconds()-cpu, toChoose+read.bytes-bytes
+				n := 0
+				for _, err := range s.Tenants(b.Context(), w) {
+					check(b, err)
+					n++
+				}
+				if n != size.servers || w.Len != size.rounds {
+					b.Fatalf("%d tenants over %d slots", n, w.Len)
+				}
+			}
+			b.ReportMetric(choosing/float64(b.N), "cpu-s-to-choose")
+			b.ReportMetric((cpuSeconds()-before)/float64(b.N), "cpu-s")
+			b.ReportMetric(float64(toChoose)/float64(b.N)/1e6, "MB-to-choose")
+			b.ReportMetric(float64(read.bytes)/float64(b.N)/1e6, "MB-read")
+		})
+	}
+}
+
+// reads counts what scans yield.
+type reads struct {
+	bytes  int64
+	chunks int64 // of samples
+}
+
+type countedTable struct {
+	kv.LooseTable
+	reads  *reads
+	chunks int64 // in a record
+}
+
+// countReads counts what is read of a store from now on.
+func countReads(s *Store) *reads {
+	r := new(reads)
+	s.samples = countedTable{s.samples, r, 1}
+	s.headers = countedTable{s.headers, r, 0}
+	s.servers = countedTable{s.servers, r, 0}
+	return r
+}
+
+func (t countedTable) Scan(ctx context.Context, in kv.Range) iter.Seq2[kv.Record, error] {
+	return func(yield func(kv.Record, error) bool) {
+		for r, err := range t.LooseTable.Scan(ctx, in) {
+			t.reads.bytes += int64(len(r.Key.Part) + len(r.Key.Row) + len(r.Value))
+			t.reads.chunks += t.chunks
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A point is a sample of a server that is known from elsewhere.
+// A point is a sample without its server.
 type point struct {
 	milli    int64
 	cpu, mem int32 // millionths; mem may be absent
@@ -19,13 +19,13 @@ type point struct {
 const (
 	dayMilli = 24 * 60 * 60 * 1000
 
-	// maxPoints bounds a chunk, and with it what decoding one may cost.
+	// maxPoints bounds a chunk, and so the cost of decoding one.
 	maxPoints = 1 << 18
 
 	chunkVersion = 1
 )
 
-// A codec packs points into chunks, safely for concurrent use; docs/formats/history.md describes them.
+// A codec encodes points as chunks (docs/formats/history.md). It is safe for concurrent use.
 type codec struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
@@ -45,7 +45,7 @@ func newCodec() (*codec, error) {
 	return &codec{enc: enc, dec: dec}, nil
 }
 
-// A chunkHeader is what can be told of a chunk without unpacking it.
+// A chunkHeader is what can be read of a chunk without decompressing it.
 type chunkHeader struct {
 	count       int
 	first, last int64 // milliseconds since the day began
@@ -60,7 +60,7 @@ const (
 	memColumn
 )
 
-// encode packs the points of one day, in order and without duplicates, into a chunk.
+// encode makes a chunk of the points of one day, which are in order and without duplicates.
 func (c *codec) encode(points []point) []byte {
 	var unit [3]int64
 	unit[timeColumn] = commonTen(points, 1000, func(p point) int64 { return p.milli })
@@ -82,9 +82,9 @@ func (c *codec) encode(points []point) []byte {
 	return c.enc.EncodeAll(raw, out)
 }
 
-// appendColumns writes the columns one behind the other: times as the change of
-// their interval, shares as the change from the one before. Memory is one up, so
-// that 0 can say that it was not recorded.
+// appendColumns writes the columns one after the other: times as the change of
+// their interval, shares as the change from the one before. One is added to
+// memory, so that 0 means that it was not recorded.
 func appendColumns(raw []byte, points []point, unit [3]int64) []byte {
 	interval := int64(0)
 	for i, p := range points[1:] {
@@ -113,7 +113,7 @@ func appendColumns(raw []byte, points []point, unit [3]int64) []byte {
 	return raw
 }
 
-// commonTen gives the largest power of ten up to most that divides every value.
+// commonTen gives the largest power of ten, up to most, that divides every value.
 func commonTen(points []point, most int64, value func(point) int64) int64 {
 	for _, p := range points {
 		for v := value(p); v%most != 0; {
@@ -128,7 +128,7 @@ func commonTen(points []point, most int64, value func(point) int64) int64 {
 
 var errChunk = errors.New("history: damaged chunk")
 
-// readHeader takes the header off a chunk and gives what is behind it.
+// readHeader reads the header of a chunk and gives what follows it.
 func readHeader(chunk []byte) (chunkHeader, []byte, error) {
 	var h chunkHeader
 	if len(chunk) == 0 || chunk[0] != chunkVersion {
@@ -152,7 +152,7 @@ func readHeader(chunk []byte) (chunkHeader, []byte, error) {
 }
 
 // decode appends the points of a chunk of the given day to points. Whatever the
-// bytes, the points are in order, within the day, and between 0 and 1.
+// bytes are, the points are in order, within the day, and from 0 to 1.
 func (c *codec) decode(points []point, day int64, chunk []byte) ([]point, error) {
 	h, packed, err := readHeader(chunk)
 	if err != nil {
@@ -173,11 +173,11 @@ func (c *codec) decode(points []point, day int64, chunk []byte) ([]point, error)
 	return points[:old], errChunk
 }
 
-// readColumns is the inverse of appendColumns; it reports whether all was well.
+// readColumns is the inverse of appendColumns; it reports whether the columns are valid.
 func readColumns(points []point, raw []byte, first int64, h chunkHeader) bool {
 	ok := true
 	next := func() int64 {
-		if len(raw) > 0 && raw[0] < 0x80 { // by far the most
+		if len(raw) > 0 && raw[0] < 0x80 { // most values
 			v := int64(raw[0])
 			raw = raw[1:]
 			return v>>1 ^ -(v & 1)
@@ -219,7 +219,7 @@ func readColumns(points []point, raw []byte, first int64, h chunkHeader) bool {
 	return ok && len(raw) == 0
 }
 
-// merge joins points in order with newer ones in order; at the same moment the newer wins.
+// merge merges sorted points with newer sorted ones; of two at one moment the newer wins.
 func merge(old, newer []point) []point {
 	out := make([]point, 0, len(old)+len(newer))
 	for len(old) > 0 && len(newer) > 0 {
@@ -235,7 +235,7 @@ func merge(old, newer []point) []point {
 	return append(append(out, old...), newer...)
 }
 
-// order sorts points by time and keeps, of those of one moment, the one added last.
+// order sorts points by time; of several at one moment it keeps the one added last.
 func order(points []point) []point {
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.milli, b.milli) })
 	kept := points[:0]

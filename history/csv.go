@@ -11,25 +11,25 @@ import (
 	"gleaner/input"
 )
 
-// maxRecord is the longest record a CSV may hold. It is far beyond any real
-// one; a longer one means that the file is something else.
+// maxRecord is the longest record that a CSV may have. Real records are far
+// shorter; a longer one means that the file is no CSV.
 const maxRecord = 64 << 10
 
 // ReadOptions say how to read a file.
 type ReadOptions struct {
-	// SkipBad passes over rows that cannot be read, and counts them.
+	// SkipBad skips rows that cannot be read, and counts them.
 	SkipBad bool
 }
 
 // ReadStats tell what a file held.
 type ReadStats struct {
-	Rows     int64 // rows read and good
-	Skipped  int64 // bad rows passed over
+	Rows     int64 // good rows
+	Skipped  int64 // bad rows
 	FirstBad error // the first of them, an input.Error
 }
 
-// records reads RFC 4180 records from a stream in one pass: a plain one by a
-// few searches for a byte, in place; one with quotes the careful way.
+// records reads RFC 4180 records from a stream in one pass. A record without
+// quotes is split in place, which is fast.
 type records struct {
 	name   string
 	r      io.Reader
@@ -46,15 +46,15 @@ func newRecords(name string, r io.Reader) *records {
 	return &records{name: name, r: r, buf: make([]byte, 4*maxRecord)}
 }
 
-// bad is what is wrong with one row, for which the next rows are not to blame.
+// bad is what is wrong with one row; the rows after it can still be read.
 type bad string
 
 func (b bad) Error() string { return string(b) }
 
 func badf(format string, args ...any) error { return bad(fmt.Sprintf(format, args...)) }
 
-// next gives the fields of the next record that is not a blank line, good until
-// it is called again. io.EOF ends the file; a bad can be passed over.
+// next gives the fields of the next record that is not a blank line, valid until
+// the next call. io.EOF ends the file; a bad can be skipped.
 func (r *records) next() ([][]byte, error) {
 	for {
 		record, err := r.record()
@@ -81,9 +81,9 @@ func (r *records) next() ([][]byte, error) {
 	}
 }
 
-// record takes the bytes up to the newline that ends a record: the first one
-// with an even number of quotes before it. A line whose first quote opens no
-// field is a record by itself, and bad.
+// record reads up to the newline that ends a record: the first with an even
+// number of quotes before it. A line whose first quote is not at the beginning
+// of a field is a record by itself, and bad.
 func (r *records) record() ([]byte, error) {
 	r.line = r.lines + 1
 	quotes, seen := 0, 0 // quotes within the first seen bytes
@@ -124,7 +124,7 @@ func (r *records) record() ([]byte, error) {
 	}
 }
 
-// opensField reports whether the first quote stands at the beginning of a field.
+// opensField reports whether the first quote is at the beginning of a field.
 func opensField(record []byte) bool {
 	i := bytes.IndexByte(record, '"')
 	return i == 0 || i > 0 && record[i-1] == ','
@@ -134,7 +134,7 @@ func (r *records) errorf(format string, args ...any) error {
 	return input.Linef(r.name, r.line, format, args...)
 }
 
-// fill reads more of the file behind what is still to be given.
+// fill reads more of the file into the buffer.
 func (r *records) fill() error {
 	if r.at > 0 {
 		r.end = copy(r.buf, r.buf[r.at:r.end])
@@ -182,8 +182,8 @@ func (r *records) splitQuoted(record []byte) ([][]byte, error) {
 	}
 }
 
-// unquote gives the field whose opening quote was just taken, and what follows
-// its closing quote. The closing quote is there: record counted them.
+// unquote gives the field after an opening quote, and what follows its closing
+// quote. There is one: record counted them.
 func unquote(record []byte) (field, rest []byte) {
 	for {
 		i := bytes.IndexByte(record, '"')
@@ -199,14 +199,14 @@ func unquote(record []byte) (field, rest []byte) {
 	}
 }
 
-// A column is one a file may have.
+// A column is a column that a file may have.
 type column struct {
 	name     string
 	required bool
 }
 
-// header reads the first record and gives the place of each column, -1 for one
-// the file does not have.
+// header reads the first record and gives the place of each column, -1 if the
+// file does not have it.
 func (r *records) header(columns []column) ([]int, error) {
 	fields, err := r.next()
 	switch {
@@ -242,7 +242,7 @@ func (r *records) header(columns []column) ([]int, error) {
 	return places, nil
 }
 
-// names lists the columns, those that may be missing in brackets.
+// names lists the columns, with optional ones in brackets.
 func names(columns []column) string {
 	var all []string
 	for _, c := range columns {
@@ -255,9 +255,9 @@ func names(columns []column) string {
 	return strings.Join(all, ",")
 }
 
-// eachRow reads a file with the given columns and hands every row to take, with
-// the fields in the order of columns (nil for one that the file has not). What
-// take returns as bad is reported with its line, or counted.
+// eachRow reads a file with the given columns and calls take for every row, with
+// the fields in the order of columns (nil for one that the file does not have). A
+// bad that take returns is reported with its line, or counted.
 func eachRow(name string, r io.Reader, columns []column, o ReadOptions, take func(line int, fields [][]byte) error) (ReadStats, error) {
 	var stats ReadStats
 	in := newRecords(name, r)
@@ -305,7 +305,7 @@ func isBad(err error) bool {
 	return errors.As(err, &b)
 }
 
-// show quotes what a user wrote for a message, on one line and not too long.
+// show quotes a user's text for a message, on one line and not too long.
 func show(field []byte) string {
 	const most = 40
 	if len(field) > most {

@@ -15,7 +15,7 @@ const maxName = 255
 var tens = [...]uint64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
 
 // decimal reads "123.45" as 12345 and 2 decimals. It reports false for anything
-// else, also for what is right but longer than 18 digits or 9 decimals.
+// else, and for more than 18 digits or 9 decimals.
 func decimal(b []byte) (digits uint64, decimals int, ok bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, 0, false
@@ -38,8 +38,8 @@ func decimal(b []byte) (digits uint64, decimals int, ok bool) {
 	return digits, decimals, decimals < len(tens) && len(b) > 1
 }
 
-// float reads a number the slow way: signs, exponents, many digits. Words such
-// as nan and inf, and hexadecimal, are not numbers here.
+// float reads a number that decimal does not: with a sign, an exponent or many
+// digits. It refuses nan, inf and hexadecimal.
 func float(b []byte) (float64, bool) {
 	for _, c := range b {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
@@ -50,7 +50,7 @@ func float(b []byte) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// percent reads a percentage of the server as a share of it.
+// percent reads a percentage of the server as a share from 0 to 1.
 func percent(what string, b []byte) (float32, error) {
 	if digits, decimals, ok := decimal(b); ok && decimals <= 4 && digits <= 100*tens[decimals] {
 		return fromMillionths(int32(digits * tens[4-decimals])), nil
@@ -96,27 +96,27 @@ func moment(b []byte) (int64, error) {
 	return milli, nil
 }
 
-// ParseTime reads a moment as the CSV files have it: Unix seconds or RFC 3339.
+// ParseTime reads a time as the CSV files have it: Unix seconds or RFC 3339.
 func ParseTime(text string) (time.Time, error) {
 	milli, err := moment([]byte(text))
 	return time.UnixMilli(milli).UTC(), err
 }
 
-// A nameSet gives each name seen as one string, checked once.
+// A nameSet gives the same string for the same name, and checks each name once.
 type nameSet struct {
 	known map[string]*name
 	last  *name
 }
 
-// A name knows which name came after it the last time. Files go by server, so
-// that it is the same again, or by time, so that the servers follow one another in the
-// same order every round: either way it is rarely looked up.
+// A name remembers which name came after it the last time. Files are sorted by
+// server, so that the name stays the same, or by time, so that the names repeat
+// in the same order: in both cases it is rarely looked up in the map.
 type name struct {
 	text string
 	next *name
 }
 
-// get gives the name b holds.
+// get gives the name in b.
 func (n *nameSet) get(what string, b []byte) (string, error) {
 	last := n.last
 	if last != nil && last.text == string(b) {
@@ -144,7 +144,7 @@ func (n *nameSet) get(what string, b []byte) (string, error) {
 	return now.text, nil
 }
 
-// CheckName says what is wrong with the name of a server, by the rules of the CSV files.
+// CheckName returns an error if name breaks the rules of the CSV files for a server's name.
 func CheckName(name string) error { return checkName("server", []byte(name)) }
 
 func checkName(what string, b []byte) error {

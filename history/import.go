@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,30 +13,36 @@ import (
 const (
 	// maxHeld bounds the points an import holds in memory, over all servers: 128 MiB.
 	maxHeld = 8 << 20
-	// ripe is how many points make a day's chunk worth writing once the server
-	// has gone on to a later day.
+	// ripe is how many points a buffer must have to be written when the server's
+	// samples reach a later day.
 	ripe = 256
 	// maxBatch is how many bytes of chunks are written at once.
 	maxBatch = 4 << 20
-	// maxPieces is how many pieces a day may lie in while samples are appended to
-	// it: each join writes the whole day again, and each read puts them together.
+	// maxPieces is how many chunks a day may have while samples are appended to
+	// it: each join writes the whole day again, and each read merges them.
 	maxPieces = 32
+	// lookEvery is how many samples are added between two looks at the clock:
+	// one for each would make an import slower.
+	lookEvery = 256
 )
 
 // An Import adds samples, servers and reimages to a store, all or nothing:
-// nothing of it is seen before Commit, and nothing remains of it after Abort.
-// Samples may come in any order; of two at the same moment of a server the one
+// nothing of it is visible before Commit, and nothing remains after Abort.
+// Samples may come in any order; of two of a server at one moment the one
 // added last wins, also over what the store had.
 type Import struct {
 	store    *Store
 	id       uint32
+	lease    kv.Lease
+	ended    bool   // committed or given up
+	added    uint32 // samples
 	nth      uint32 // of the next chunk
 	buffers  map[cluster.ServerID]*buffer
 	last     *buffer // of the sample added last
-	held     int     // points that fit the buffers
-	room     int     // points that may be held
-	pieces   int     // that the last day may be left in
-	before   int64   // days before the first that may have been left in pieces
+	held     int     // capacity of the buffers, in points
+	room     int     // the most that held may be
+	pieces   int     // chunks that the last day may be left in
+	before   int64   // days before the first that may have been left in several chunks
 	batch    []kv.Record
 	bytes    int // in batch
 	listed   []cluster.Server
@@ -48,45 +53,55 @@ type Import struct {
 type buffer struct {
 	server      cluster.ServerID
 	owner       cluster.TenantID
-	next        *buffer // of the server that came after this one the last time
+	next        *buffer // the one used after this one the last time
 	points      []point
 	disordered  bool
 	day         int64 // latest day in points
-	first, last int64 // days written so far, when any
+	first, last int64 // days written so far, if written
 	written     bool
 	revisited   bool // a day was written twice
 }
 
-// Begin starts an import. Imports that a crash left under way are given up, and
-// what they wrote is removed.
+// Begin starts an import. It gives up imports whose lease has expired, such as
+// those of a crashed process, and deletes what they wrote.
 func (s *Store) Begin(ctx context.Context) (*Import, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	im := &Import{store: s, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}
-	var lost []uint32
-	err := s.books.change(ctx, func(l *ledger) error {
-		lost = lost[:0]
-		for _, id := range slices.Clone(l.Open) {
-			if !s.mine[id] {
-				l.giveUp(id)
-				lost = append(lost, id)
-			}
-		}
-		im.id = l.begin()
-		return nil
-	})
+	lost, leases, err := s.ledger.takeLost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sweep(ctx, lost); err != nil {
+	if len(lost) > 0 {
+		if err := s.giveUp(ctx, lost, leases); err != nil {
+			return nil, err
+		}
+	}
+	id, lease, err := s.ledger.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	s.mine[im.id] = true
-	return im, nil
+	return &Import{store: s, id: id, lease: lease, room: maxHeld, pieces: 1, buffers: map[cluster.ServerID]*buffer{}}, nil
 }
 
-// Import runs an import of all that do adds: it commits when do returns nil, and
-// otherwise gives the import up, also when ctx has ended by then.
+// giveUp gives up those of the imports that have not committed, deletes what
+// they wrote, and removes the leases. The ledger comes first: until it says so,
+// a stalled import may still commit.
+func (s *Store) giveUp(ctx context.Context, ids []uint32, leases []kv.Lease) error {
+	dead, err := s.ledger.giveUp(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, dead); err != nil {
+		return err
+	}
+	for _, lease := range leases {
+		if err := s.ledger.release(ctx, lease); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Import imports all that do adds: it commits if do returns nil, and otherwise
+// aborts, even if ctx has ended by then.
 func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 	im, err := s.Begin(ctx)
 	if err != nil {
@@ -103,8 +118,8 @@ func (s *Store) Import(ctx context.Context, do func(*Import) error) error {
 	return err
 }
 
-// Append adds samples that were just taken. It is an import that does not join a
-// day's pieces before there are many of them, or the next day has begun.
+// Append imports samples that were just taken. It joins the chunks of a day only
+// when there are many of them, or when the next day has begun.
 func (s *Store) Append(ctx context.Context, samples ...Sample) error {
 	return s.Import(ctx, func(im *Import) error {
 		im.pieces, im.before = maxPieces, 1
@@ -117,7 +132,7 @@ func (s *Store) Append(ctx context.Context, samples ...Sample) error {
 	})
 }
 
-// SetServers tells what is known of servers; fields that say nothing leave what the store knows.
+// SetServers adds what is known about servers; an empty field leaves what the store has.
 func (im *Import) SetServers(servers []cluster.Server) { im.listed = append(im.listed, servers...) }
 
 // AddReimages adds reimages. Two of a server at one moment are the same.
@@ -128,12 +143,17 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if im.added++; im.added%lookEvery == 0 {
+		if err := im.store.ledger.renew(ctx, &im.lease); err != nil {
+			return err
+		}
+	}
 	b := im.buffer(s.Server)
 	if s.Tenant != "" {
 		b.owner = s.Tenant
 	}
 	if day := s.Milli / dayMilli; day > b.day || len(b.points) == maxPoints {
-		// Rows mostly come in order of time, and the day that ended is whole.
+		// Samples mostly come in order of time, so the earlier day is complete.
 		if len(b.points) >= ripe {
 			if err := im.write(ctx, b); err != nil {
 				return err
@@ -151,7 +171,7 @@ func (im *Import) Add(ctx context.Context, s Sample) error {
 	return nil
 }
 
-// buffer gives the buffer of a server; see name for why it looks at the next first.
+// buffer gives the buffer of a server; see name for why it tries next first.
 func (im *Import) buffer(server cluster.ServerID) *buffer {
 	last := im.last
 	if last != nil && last.server == server {
@@ -173,7 +193,7 @@ func (im *Import) buffer(server cluster.ServerID) *buffer {
 	return b
 }
 
-// flush writes all buffers and lets go of their memory.
+// flush writes all buffers and frees their memory.
 func (im *Import) flush(ctx context.Context) error {
 	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
 		b := im.buffers[server]
@@ -186,7 +206,7 @@ func (im *Import) flush(ctx context.Context) error {
 	return im.put(ctx)
 }
 
-// write packs a buffer into a chunk a day.
+// write writes a buffer as one chunk per day.
 func (im *Import) write(ctx context.Context, b *buffer) error {
 	points := b.points
 	if b.disordered {
@@ -222,7 +242,10 @@ func (b *buffer) wrote(day int64) {
 }
 
 func (im *Import) put(ctx context.Context) error {
-	if err := put(ctx, im.store.samples, "samples", im.batch); err != nil {
+	if err := im.store.ledger.renew(ctx, &im.lease); err != nil {
+		return err
+	}
+	if err := im.store.putChunks(ctx, im.batch); err != nil {
 		return err
 	}
 	clear(im.batch)
@@ -230,10 +253,9 @@ func (im *Import) put(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes the samples seen, all at once, and everything durable. Servers
-// and reimages are written just before. After an error Abort is still due; if
-// the import was in already and only its tidying up failed, Abort does nothing and
-// the error says so.
+// Commit makes the whole import visible at once, and durable. After an error the
+// caller must call Abort. If the import is in and only the tidying up after it
+// failed, the error says so and Abort does nothing.
 func (im *Import) Commit(ctx context.Context) error {
 	if err := im.flush(ctx); err != nil {
 		return err
@@ -242,20 +264,28 @@ func (im *Import) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := im.store.putReimages(ctx, im.reimages); err != nil {
+	if err := im.store.putReimages(ctx, im.id, im.reimages); err != nil {
 		return err
 	}
-	if err := im.store.books.commit(ctx, im.id); err != nil {
+	if err := im.store.ledger.commit(ctx, im.id); err != nil {
 		return err
 	}
-	im.forget()
-	if err := im.compact(ctx, known); err != nil {
-		return fmt.Errorf("history: the import is in, but joining its chunks with older ones failed: %w", err)
+	im.ended = true
+	if err := im.tidy(ctx, known); err != nil {
+		return fmt.Errorf("history: the import is in, but tidying up after it failed: %w", err)
 	}
 	return nil
 }
 
-// describe writes what is new about servers and gives those known before.
+// tidy does what may fail without harm once the import is in.
+func (im *Import) tidy(ctx context.Context, known map[cluster.ServerID]Server) error {
+	if err := im.store.ledger.release(ctx, im.lease); err != nil {
+		return err
+	}
+	return im.compact(ctx, known)
+}
+
+// describe writes what is new about servers and gives the servers known before.
 func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, error) {
 	all, err := im.store.Servers(ctx)
 	if err != nil {
@@ -265,35 +295,36 @@ func (im *Import) describe(ctx context.Context) (map[cluster.ServerID]Server, er
 	for _, s := range all {
 		known[s.ID] = s
 	}
-	now := maps.Clone(known)
+	news := map[cluster.ServerID]Server{}
 	for id, b := range im.buffers {
-		s := now[id]
-		s.ID, s.Owner = id, cmp.Or(b.owner, s.Owner)
-		now[id] = s
+		news[id] = Server{Owner: b.owner}
 	}
-	for _, news := range im.listed {
-		s := now[news.ID]
-		s.ID = news.ID
-		s.update(news)
-		now[news.ID] = s
+	for _, listed := range im.listed {
+		s := news[listed.ID]
+		s.update(Server{Server: listed})
+		news[listed.ID] = s
 	}
 	var changed []Server
-	for _, id := range slices.Sorted(maps.Keys(now)) {
-		if now[id] != known[id] {
-			changed = append(changed, now[id])
+	for _, id := range slices.Sorted(maps.Keys(news)) {
+		said := news[id]
+		said.ID = id
+		now := known[id]
+		now.ID = id
+		if now.update(said); now != known[id] {
+			changed = append(changed, said)
 		}
 	}
-	return known, im.store.putServers(ctx, changed)
+	return known, im.store.putServers(ctx, im.id, changed)
 }
 
-// compact joins the chunks of a day into one where this import may have left several.
+// compact joins the chunks of days of which this import may have left several.
 func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server) error {
 	for _, server := range slices.Sorted(maps.Keys(im.buffers)) {
 		b := im.buffers[server]
 		if _, old := known[server]; !old && !b.revisited {
 			continue
 		}
-		if err := im.store.rewrite(ctx, server, max(b.first-im.before, 0), b.last, 0, im.pieces); err != nil {
+		if err := im.store.join(ctx, server, max(b.first-im.before, 0), b.last, im.pieces); err != nil {
 			return err
 		}
 	}
@@ -302,27 +333,9 @@ func (im *Import) compact(ctx context.Context, known map[cluster.ServerID]Server
 
 // Abort gives the import up and removes what it wrote. After Commit it does nothing.
 func (im *Import) Abort(ctx context.Context) error {
-	if im.store == nil || !im.store.owns(im.id) {
+	if im.ended {
 		return nil
 	}
-	im.forget()
-	if err := im.store.books.change(ctx, func(l *ledger) error { l.giveUp(im.id); return nil }); err != nil {
-		return err
-	}
-	if im.nth == 0 {
-		return nil
-	}
-	return im.store.sweep(ctx, []uint32{im.id})
-}
-
-func (s *Store) owns(id uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mine[id]
-}
-
-func (im *Import) forget() {
-	im.store.mu.Lock()
-	defer im.store.mu.Unlock()
-	delete(im.store.mine, im.id)
+	im.ended = true
+	return im.store.giveUp(ctx, []uint32{im.id}, []kv.Lease{im.lease})
 }

@@ -15,14 +15,14 @@ import (
 var serverColumns = []column{{"server", true}, {"environment", false}, {"function", false}, {"rack", false},
 	{"cores", false}, {"memory_mb", false}, {"disk_gb", false}}
 
-// An Inventory is what one or more files say of the servers. Files may
-// complete each other; where two rows say different things of a server, the
-// second is a mistake, since nobody can tell which is right.
+// An Inventory is what one or more files say about servers. Files may complete
+// each other; if two rows contradict each other, the second is an error, since
+// either may be right.
 type Inventory struct {
 	servers map[cluster.ServerID]*listed
 }
 
-// listed is a server and the place that told each of its fields.
+// listed is a server and the place where each of its fields was read.
 type listed struct {
 	cluster.Server
 	told [7]place // by column
@@ -35,8 +35,8 @@ type place struct {
 
 // Read adds the servers of a CSV with the header
 // server,environment,function,rack,cores,memory_mb,disk_gb, in any order; all
-// but server may be missing, and an empty field says nothing. Memory is in MiB and disk in GB
-// (10^9 bytes), as the makers count them. On an error the inventory is to be thrown away.
+// but server may be missing, and a field may be empty. Memory is in MiB and disk in GB
+// (10^9 bytes), as vendors count them. After an error the inventory is not usable.
 func (inv *Inventory) Read(name string, r io.Reader) error {
 	var servers, words nameSet
 	_, err := eachRow(name, r, serverColumns, ReadOptions{}, func(line int, fields [][]byte) error {
@@ -66,7 +66,7 @@ func (inv *Inventory) Servers() []cluster.Server {
 	return all
 }
 
-// tell adds what one row says of the server.
+// tell adds what one row says about the server.
 func (l *listed) tell(at place, fields [][]byte, words *nameSet) error {
 	for i, field := range fields {
 		field = bytes.TrimSpace(field)
@@ -122,7 +122,7 @@ func fieldOf(s *cluster.Server, column int) string {
 	return fmt.Sprintf("%g", float64(s.Disk)/1e9)
 }
 
-// amount reads a number of units that is positive and sane.
+// amount reads a positive number of units that a server can have.
 func amount(what string, field []byte, unit float64) (int64, error) {
 	v, ok := float(field)
 	switch {
@@ -139,12 +139,12 @@ func amount(what string, field []byte, unit float64) (int64, error) {
 // A Server is a server as the history knows it.
 type Server struct {
 	cluster.Server
-	// Owner is the tenant the samples named, "" when they named none.
+	// Owner is the tenant that the samples name, "" if they name none.
 	Owner cluster.TenantID
 }
 
-// Tenant names the tenant that owns the server: what the inventory says, else
-// what the samples said, else the server is a tenant of its own.
+// Tenant gives the tenant that owns the server: by the inventory, else by the
+// samples, else the server is a tenant of its own.
 func (s Server) Tenant() cluster.TenantID {
 	if s.Environment == "" && s.Function == "" && s.Owner != "" {
 		return s.Owner
@@ -152,8 +152,9 @@ func (s Server) Tenant() cluster.TenantID {
 	return s.Server.Tenant()
 }
 
-// update takes over all that news says.
-func (s *Server) update(news cluster.Server) {
+// update overwrites the fields that are set in news.
+func (s *Server) update(news Server) {
+	s.Owner = cmp.Or(news.Owner, s.Owner)
 	s.Environment = cmp.Or(news.Environment, s.Environment)
 	s.Function = cmp.Or(news.Function, s.Function)
 	s.Rack = cmp.Or(news.Rack, s.Rack)

@@ -11,11 +11,11 @@ import (
 
 var sampleColumns = []column{{"time", true}, {"server", true}, {"cpu", true}, {"mem", false}, {"tenant", false}}
 
-// ReadSamples reads utilisation from CSV and hands every sample to emit, in the
+// ReadSamples reads utilisation from CSV and calls emit for every sample, in the
 // order of the file. The header is time,server,cpu[,mem][,tenant] in any order;
 // times are Unix seconds or RFC 3339, cpu and mem are percent of the server. A
 // mistake is an input.Error that names the file and the line; an error of emit
-// ends the reading as it is.
+// is returned as it is.
 func ReadSamples(name string, r io.Reader, o ReadOptions, emit func(Sample) error) (ReadStats, error) {
 	var servers, tenants nameSet
 	stats, err := eachRow(name, r, sampleColumns, o, func(_ int, fields [][]byte) error {

@@ -10,50 +10,38 @@ import (
 	"gleaner/kv"
 )
 
-// rewrite makes one chunk of each day of a server, leaving out what is before
-// keepFrom; the last day may stay in that many pieces. The joined chunk takes the place of the newest before the older ones are deleted,
-// so at every moment the day reads the same.
-func (s *Store) rewrite(ctx context.Context, server cluster.ServerID, first, last, keepFrom int64, pieces int) error {
-	l, err := s.books.read(ctx)
-	if err != nil {
-		return err
-	}
-	var joined []kv.Record
+// cut removes the samples of a server from before a moment.
+func (s *Store) cut(ctx context.Context, l *ledger, server cluster.ServerID, before int64) error {
+	var shorter []kv.Record
 	var old []kv.Key
-	for d, err := range s.serverDays(ctx, l, server, first, last) {
+	for d, err := range s.index(ctx, l, days(server, 0, before/dayMilli-1)) {
 		if err != nil {
 			return err
 		}
-		cut := d.day*dayMilli < keepFrom
-		if !cut && (len(d.chunks) == 1 || d.day == last && len(d.chunks) <= pieces) {
-			continue
+		for _, key := range d.keys {
+			old = append(old, key.key(server))
 		}
-		points, err := s.points(nil, server, d)
+	}
+	for d, err := range s.serverDays(ctx, l, server, before/dayMilli, before/dayMilli) {
 		if err != nil {
 			return err
 		}
-		points = between(points, keepFrom, lastMilli)
-		if len(points) > maxPoints {
-			continue // readers join them
-		}
-		keys := d.keys
-		if len(points) > 0 {
-			newest := keys[len(keys)-1]
-			keys = keys[:len(keys)-1]
-			joined = append(joined, kv.Record{Key: chunkKey(server, newest), Value: s.codec.encode(points)})
-		}
-		for _, key := range keys {
-			old = append(old, chunkKey(server, key))
+		for i, chunk := range d.chunks {
+			points, err := s.codec.decode(nil, d.day, chunk)
+			if err != nil {
+				return fmt.Errorf("history: samples of %q on day %d: %w", server, d.day, err)
+			}
+			left := between(points, before, lastMilli)
+			switch key := d.keys[i].key(server); len(left) {
+			case len(points):
+			case 0:
+				old = append(old, key)
+			default:
+				shorter = append(shorter, kv.Record{Key: key, Value: s.codec.encode(left)})
+			}
 		}
 	}
-	if err := put(ctx, s.samples, "samples", joined); err != nil {
-		return err
-	}
-	return drop(ctx, s.samples, old)
-}
-
-func chunkKey(server cluster.ServerID, key rowKey) kv.Key {
-	return kv.Key{Part: []byte(server), Row: key.bytes()}
+	return s.replaceChunks(ctx, shorter, old)
 }
 
 // drop deletes keys, if there are any.
@@ -67,81 +55,114 @@ func drop(ctx context.Context, table kv.LooseTable, keys []kv.Key) error {
 	return nil
 }
 
-// sweep deletes the chunks of imports that were given up.
+// sweep deletes what imports that were given up have written.
 func (s *Store) sweep(ctx context.Context, ids []uint32) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return dropAll(ctx, s.samples, kv.Range{}, func(r kv.Record) bool {
+	if err := s.dropChunks(ctx, kv.Range{}, func(r kv.Record) bool {
 		key, err := parseRow(r.Key.Row)
 		return err == nil && slices.Contains(ids, key.imported)
-	})
+	}); err != nil {
+		return err
+	}
+	by := func(number func([]byte) (uint32, bool)) func(kv.Record) bool {
+		return func(r kv.Record) bool {
+			id, has := number(r.Key.Row)
+			return has && slices.Contains(ids, id)
+		}
+	}
+	if err := dropAll(ctx, s.servers, kv.Range{}, by(serverNumber)); err != nil {
+		return err
+	}
+	return dropAll(ctx, s.reimages, kv.Range{}, by(reimageNumber))
+}
+
+func every(kv.Record) bool { return true }
+
+// dropChunks deletes the chunks of a range whose rows of the index match.
+func (s *Store) dropChunks(ctx context.Context, in kv.Range, match func(kv.Record) bool) error {
+	keys, err := matching(ctx, s.headers, in, match)
+	if err != nil {
+		return err
+	}
+	return s.replaceChunks(ctx, nil, keys)
 }
 
 // dropAll deletes the records of a range that match.
 func dropAll(ctx context.Context, table kv.LooseTable, in kv.Range, match func(kv.Record) bool) error {
+	keys, err := matching(ctx, table, in, match)
+	if err != nil {
+		return err
+	}
+	return drop(ctx, table, keys)
+}
+
+// matching gives the keys of the records of a range that match.
+func matching(ctx context.Context, table kv.LooseTable, in kv.Range, match func(kv.Record) bool) ([]kv.Key, error) {
 	var keys []kv.Key
 	for record, err := range table.Scan(ctx, in) {
 		if err != nil {
-			return fmt.Errorf("history: delete: %w", err)
+			return nil, fmt.Errorf("history: delete: %w", err)
 		}
 		if match(record) {
 			keys = append(keys, kv.Key{Part: slices.Clone(record.Key.Part), Row: slices.Clone(record.Key.Row)})
 		}
 	}
-	return drop(ctx, table, keys)
+	return keys, nil
 }
 
-// Remove forgets a server: its samples, its reimages and what is known of it.
+// Remove deletes a server: its samples, its reimages and what is known about it.
 // It reports whether there was such a server.
 func (s *Store) Remove(ctx context.Context, server cluster.ServerID) (bool, error) {
-	every := func(kv.Record) bool { return true }
-	if err := dropAll(ctx, s.samples, kv.Range{Part: []byte(server)}, every); err != nil {
+	l, err := s.ledger.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := s.dropChunks(ctx, kv.Range{Part: []byte(server)}, every); err != nil {
 		return false, err
 	}
 	if err := dropAll(ctx, s.reimages, kv.Range{Part: []byte(server)}, every); err != nil {
 		return false, err
 	}
 	found := false
-	err := dropAll(ctx, s.servers, kv.Range{Part: serversPart, From: []byte(server), To: append([]byte(server), 0)},
-		func(kv.Record) bool { found = true; return true })
+	err = dropAll(ctx, s.servers, serverRows(server), func(r kv.Record) bool {
+		id, has := serverNumber(r.Key.Row)
+		found = found || !has || l.counts(id)
+		return true
+	})
 	return found, err
 }
 
-// RemoveBefore forgets the samples and reimages from before a moment. Servers stay known.
+// RemoveBefore deletes the samples and reimages from before a moment. Servers stay known.
 func (s *Store) RemoveBefore(ctx context.Context, moment time.Time) error {
-	servers, err := s.Servers(ctx)
-	if err != nil {
-		return err
-	}
-	milli := moment.UnixMilli()
+	milli := min(moment.UnixMilli(), lastMilli)
 	if milli <= 0 {
 		return nil
 	}
-	for _, server := range servers {
-		if err := s.rewrite(ctx, server.ID, 0, (milli-1)/dayMilli, milli, 1); err != nil {
-			return err
-		}
-	}
-	all, err := s.Reimages(ctx)
+	l, err := s.ledger.read(ctx)
 	if err != nil {
 		return err
 	}
-	var keys []kv.Key
-	for _, r := range all {
-		if r.At.Before(moment) {
-			keys = append(keys, reimageKey(r))
-		}
+	servers, err := s.countedServers(ctx, l)
+	if err != nil {
+		return err
 	}
-	return drop(ctx, s.reimages, keys)
-}
-
-// RemoveAll forgets everything: samples, servers and reimages.
-func (s *Store) RemoveAll(ctx context.Context) error {
-	for _, table := range []kv.LooseTable{s.samples, s.reimages, s.servers} {
-		if err := dropAll(ctx, table, kv.Range{}, func(kv.Record) bool { return true }); err != nil {
+	for _, server := range servers {
+		if err := s.cut(ctx, l, server.ID, milli); err != nil {
 			return err
 		}
 	}
-	return nil
+	return dropAll(ctx, s.reimages, kv.Range{}, func(r kv.Record) bool { return reimageMilli(r.Key.Row) < milli })
+}
+
+// RemoveAll deletes all samples, servers and reimages.
+func (s *Store) RemoveAll(ctx context.Context) error {
+	if err := s.dropChunks(ctx, kv.Range{}, every); err != nil {
+		return err
+	}
+	if err := dropAll(ctx, s.reimages, kv.Range{}, every); err != nil {
+		return err
+	}
+	return dropAll(ctx, s.servers, kv.Range{}, every)
 }

@@ -20,22 +20,21 @@ type Sample struct {
 // Time is when the sample was taken.
 func (s Sample) Time() time.Time { return time.UnixMilli(s.Milli).UTC() }
 
-// Utilisations are kept to a millionth of the server: a percent with four
-// decimals, well below what any counter resolves. As integers they compress,
-// and every one of them has a float32 of its own.
+// Utilisations are kept to a millionth of the server: a percentage with four
+// decimals, finer than any counter measures. As integers they compress well,
+// and each has a distinct float32.
 const million = 1_000_000
 
-// absent stands for a memory that was not recorded.
+// absent is the memory of a sample without one.
 const absent = -1
 
-// Tolerance is the share above 1 that is still taken for a full server.
-// Counters and clocks are read one after the other, and hypervisors let a
-// machine burst, so real recordings overshoot by a few percent; such a value
-// counts as 1. More than that is not an overshoot but another unit, such as the
-// percent of one core.
+// Tolerance is how far above 1 a share may be and still count as 1. Counters and
+// clocks are not read at the same instant, and hypervisors let a machine burst, so
+// real recordings overshoot by a few percent. More than that is another unit, such
+// as the percentage of one core.
 const Tolerance = 0.10
 
-// lastMilli is the first moment after the year 2199. Anything beyond is
+// lastMilli is the first moment after the year 2199. A later time is most likely
 // milliseconds given as seconds.
 var lastMilli = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
@@ -53,8 +52,8 @@ func fromMillionths(n int32) float32 {
 	return float32(float64(n) / million)
 }
 
-// Clamp takes a utilisation within Tolerance of 0 to 1 for the nearest in
-// range. It reports false for any other, and for NaN.
+// Clamp gives the share, or 1 if it is above by no more than Tolerance. It reports
+// false for any other, and for NaN.
 func Clamp(share float64) (float32, bool) {
 	if !(share >= 0 && share <= 1+Tolerance) {
 		return 0, false
@@ -62,7 +61,7 @@ func Clamp(share float64) (float32, bool) {
 	return float32(min(share, 1)), true
 }
 
-// check refuses a sample no source should have let through.
+// check returns an error for an invalid sample, which a source should have refused.
 func (s *Sample) check() error {
 	switch {
 	case !(s.CPU >= 0 && s.CPU <= 1):

@@ -111,8 +111,8 @@ var drawSample = rapid.Custom(func(t *rapid.T) Sample {
 func TestStoreAgainstTwin(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		store := mem.New()
-		s := open(t, store)
+		store, clock := mem.New(), newClock()
+		s := openAt(t, store, clock)
 		dumb := newTwin()
 		t.Repeat(map[string]func(*rapid.T){
 			"import": func(t *rapid.T) {
@@ -138,7 +138,8 @@ func TestStoreAgainstTwin(t *testing.T) {
 				im := begin(t, s)
 				im.room = 0
 				check(t, im.Add(ctx, drawSample.Draw(t, "sample")))
-				s = open(t, store)
+				s = openAt(t, store, clock)
+				clock.advance(time.Duration(rapid.IntRange(0, 2).Draw(t, "leases")) * importLease)
 			},
 			"remove": func(t *rapid.T) {
 				server := drawSample.Draw(t, "sample").Server
@@ -175,9 +176,21 @@ func check(t fataler, err error) {
 	}
 }
 
+// A clock goes when it is told to.
+type clock struct{ time.Time }
+
+func newClock() *clock { return &clock{time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) advance(d time.Duration) { c.Time = c.Add(d) }
+
 func open(t fataler, store kv.Store) *Store {
 	t.Helper()
-	s, err := Open(context.Background(), store)
+	return openAt(t, store, newClock())
+}
+
+func openAt(t fataler, store kv.Store, c *clock) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), store, func() time.Time { return c.Time })
 	check(t, err)
 	return s
 }
@@ -238,38 +251,16 @@ func TestNothingIsSeenBeforeCommit(t *testing.T) {
 	im.room = 0 // every sample is written at once
 	im.SetServers([]cluster.Server{{ID: "a", Rack: "r"}})
 	check(t, im.Add(ctx, Sample{Milli: 5, Server: "a", CPU: 0.5, Mem: 0.5}))
-	if _, _, err := other.Range(ctx); !errors.Is(err, ErrEmpty) {
-		t.Errorf("range before the commit: %v", err)
+	if _, _, err := other.LastWindow(ctx, Choice{}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("window before the commit: %v", err)
 	}
 	if all, err := other.Servers(ctx); err != nil || len(all) != 0 {
 		t.Errorf("servers before the commit: %v, %v", all, err)
 	}
 	check(t, im.Commit(ctx))
-	first, last, err := other.Range(ctx)
-	if err != nil || first.UnixMilli() != 5 || last.UnixMilli() != 5 {
-		t.Errorf("range after the commit: %v to %v, %v", first, last, err)
-	}
-}
-
-// TestLostImport is given up by the next one, its chunks are removed, and its owner is told.
-func TestLostImport(t *testing.T) {
-	ctx := context.Background()
-	store := mem.New()
-	lost := begin(t, open(t, store))
-	lost.room = 0
-	check(t, lost.Add(ctx, Sample{Milli: 5, Server: "a", CPU: 0.5, Mem: 0.5}))
-
-	s := open(t, store)
-	check(t, begin(t, s).Commit(ctx))
-	for record, err := range s.samples.Scan(ctx, kv.Range{}) {
-		t.Errorf("left behind: %v, %v", record.Key, err)
-	}
-	check(t, lost.Add(ctx, Sample{Milli: 6, Server: "a", CPU: 0.5, Mem: 0.5}))
-	if err := lost.Commit(ctx); !errors.Is(err, errGivenUp) {
-		t.Errorf("commit of the lost import: %v", err)
-	}
-	if _, _, err := s.Range(ctx); !errors.Is(err, ErrEmpty) {
-		t.Errorf("range: %v", err)
+	all, err := other.Summaries(ctx)
+	if err != nil || len(all) != 1 || all[0].First.UnixMilli() != 5 || all[0].Last.UnixMilli() != 5 || all[0].Rack != "r" {
+		t.Errorf("after the commit: %+v, %v", all, err)
 	}
 }
 
@@ -340,14 +331,14 @@ func TestGapsDoNotMoveTheAverage(t *testing.T) {
 	}
 }
 
-// TestEnd: a clock in the future is passed over and counted; servers that were
+// TestEnd: a clock in the future is ignored and counted; servers that were
 // retired long ago do not hold the window back, however many they were.
 func TestEnd(t *testing.T) {
 	ctx := context.Background()
 	const month = 30 * 24 * time.Hour
 	s := open(t, mem.New())
-	if _, _, err := s.End(ctx, month); !errors.Is(err, ErrEmpty) {
-		t.Errorf("end of an empty store: %v", err)
+	if _, _, err := s.LastWindow(ctx, Choice{Length: month}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("last window of an empty store: %v", err)
 	}
 	add := func(server string, from, to int64) {
 		im := begin(t, s)
@@ -358,9 +349,9 @@ func TestEnd(t *testing.T) {
 	}
 	expect := func(day int64, later int) {
 		t.Helper()
-		end, n, err := s.End(ctx, month)
-		if err != nil || end.UnixMilli() != day*dayMilli || n != later {
-			t.Errorf("end %v with %d later, %v; want day %d with %d", end, n, err, day, later)
+		w, n, err := s.LastWindow(ctx, Choice{Length: month, Step: time.Hour})
+		if err != nil || w.To().UnixMilli() != day*dayMilli+3_600_000 || n != later {
+			t.Errorf("window %v to %v with %d later, %v; want day %d with %d", w.From, w.To(), n, err, day, later)
 		}
 	}
 	add("a", 0, 30)
@@ -372,6 +363,38 @@ func TestEnd(t *testing.T) {
 	}
 	add("a", 31, 100)
 	expect(100, 1)
+}
+
+// TestWindowOfATenant: the samples of one server are few beside those that were
+// imported of others, long ago. Its own window ends with its own samples.
+func TestWindowOfATenant(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, mem.New())
+	im := begin(t, s)
+	for i := range 30 {
+		for slot := range int64(100) {
+			check(t, im.Add(ctx, Sample{Milli: slot * 300_000, Server: cluster.ServerID(fmt.Sprint("imported", i))}))
+		}
+	}
+	for slot := range int64(20) {
+		check(t, im.Add(ctx, Sample{Milli: 365*dayMilli + slot*120_000, Server: "here"}))
+	}
+	check(t, im.Commit(ctx))
+	for _, tc := range []struct {
+		tenant cluster.TenantID
+		want   cluster.Window
+	}{
+		{"", cluster.Window{From: time.UnixMilli(0), Step: 5 * time.Minute, Len: 100}},
+		{"here", cluster.Window{From: time.UnixMilli(365 * dayMilli), Step: 2 * time.Minute, Len: 20}},
+	} {
+		w, _, err := s.LastWindow(ctx, Choice{Tenant: tc.tenant, Length: Month})
+		if err != nil || !w.From.Equal(tc.want.From) || w.Step != tc.want.Step || w.Len != tc.want.Len {
+			t.Errorf("window of %q: %+v, %v, want %+v", tc.tenant, w, err, tc.want)
+		}
+	}
+	if _, _, err := s.LastWindow(ctx, Choice{Tenant: "elsewhere"}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("window of a tenant without samples: %v", err)
+	}
 }
 
 func TestReimages(t *testing.T) {
@@ -408,7 +431,7 @@ func TestStep(t *testing.T) {
 
 	ctx := context.Background()
 	s := open(t, mem.New())
-	if _, err := s.Step(ctx); !errors.Is(err, ErrEmpty) {
+	if _, err := s.Step(ctx, nil); !errors.Is(err, ErrTooFew) {
 		t.Errorf("step of an empty store: %v", err)
 	}
 	im := begin(t, s)
@@ -422,8 +445,8 @@ func TestStep(t *testing.T) {
 		check(t, im.Add(ctx, Sample{Milli: i * 301_000, Server: "b"}))
 	}
 	check(t, im.Commit(ctx))
-	if step, err := s.Step(ctx); err != nil || step != 5*time.Minute {
-		t.Errorf("step %v, %v", step, err)
+	if w, _, err := s.LastWindow(ctx, Choice{}); err != nil || w.Step != 5*time.Minute || w.From.UnixMilli() != 0 || w.Len != 365*288+1 {
+		t.Errorf("window %+v, %v", w, err)
 	}
 }
 
@@ -467,10 +490,7 @@ func (c *counting) Put(ctx context.Context, records ...kv.Record) error {
 // time and in one when their day is over, and the day is not written again for
 // each of them.
 func TestAppend(t *testing.T) {
-	store, err := Open(t.Context(), mem.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := open(t, mem.New())
 	table := &counting{LooseTable: store.samples}
 	store.samples = table
 	from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)

@@ -11,21 +11,21 @@ import (
 	"gleaner/kv"
 )
 
-// A TaskRun is one finished run of a task: what it used, and what ran beside
-// it. Tasks go by the stage they are of, as "job/stage", by the names that
-// stay from run to run.
+// A TaskRun is one finished run of a task: what it used, and what others used
+// meanwhile. Stage is "job/stage", with the names that stay the same every time
+// the job runs.
 type TaskRun struct {
 	Stage  string        `json:"-"`
 	Start  time.Time     `json:"-"`
 	Took   time.Duration `json:"took_ns"`
-	Used   []float64     `json:"used"`   // of each resource, the share of its time
-	Beside []float64     `json:"beside"` // of each resource, what others kept busy meanwhile
+	Used   []float64     `json:"used"`   // of each resource, the share of time that the task used it
+	Beside []float64     `json:"beside"` // of each resource, the share that others used meanwhile
 }
 
-// KeptTaskRuns is how many runs of a stage are kept, and so learned from.
+// KeptTaskRuns is how many runs of a stage are kept to learn from.
 const KeptTaskRuns = 20
 
-// AddTaskRun records a run and forgets all but the newest of its stage.
+// AddTaskRun records a run and deletes all but the newest runs of its stage.
 func (s *Store) AddTaskRun(ctx context.Context, run TaskRun) error {
 	if run.Stage == "" || run.Took < 0 || run.Start.Unix() < 0 {
 		return fmt.Errorf("history: run of %q at %v for %v cannot be", run.Stage, run.Start, run.Took)

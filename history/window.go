@@ -13,7 +13,7 @@ import (
 )
 
 // Window gives the average server of every tenant over w, in the order of
-// their names; see Tenants, which needs less memory.
+// their names. Tenants needs less memory.
 func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series, error) {
 	var all []cluster.Series
 	for series, err := range s.Tenants(ctx, w) {
@@ -27,12 +27,11 @@ func (s *Store) Window(ctx context.Context, w cluster.Window) ([]cluster.Series,
 
 // Tenants yields the average server of every tenant over w, in the order of
 // their names (OSDI'16 §3.2). A server's value in a slot is the mean of its
-// samples from the slot's beginning to the next's. The tenant's is the mean of
-// its servers' where all have one, and NaN when none has. Where some are missing
-// it is what the others say: a busy server that falls silent must not look like
-// load that goes. So the servers' distances from their own means are averaged,
-// and the mean of those means is added. A series counts the servers that have a
-// sample in w; it is the caller's.
+// samples there. The tenant's value is the mean of its servers' if all have one,
+// and NaN if none has. If some are missing, the others decide: when a busy server
+// stops reporting, load must not seem to drop. So the distances of the servers from
+// their own means are averaged, and the mean of those means is added. A series
+// counts the servers that have a sample in w. The caller owns it.
 func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster.Series, error] {
 	return func(yield func(cluster.Series, error) bool) {
 		owned, l, err := s.byTenant(ctx)
@@ -60,7 +59,11 @@ func (s *Store) Tenants(ctx context.Context, w cluster.Window) iter.Seq2[cluster
 }
 
 func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.ServerID, *ledger, error) {
-	servers, err := s.Servers(ctx)
+	l, err := s.ledger.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	servers, err := s.countedServers(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,16 +72,15 @@ func (s *Store) byTenant(ctx context.Context) (map[cluster.TenantID][]cluster.Se
 		tenant := server.Tenant()
 		owned[tenant] = append(owned[tenant], server.ID)
 	}
-	l, err := s.books.read(ctx)
-	return owned, l, err
+	return owned, l, nil
 }
 
-// A Usage is what one server did over a window: a value a slot, 0 to 1, NaN where nothing was recorded.
+// A Usage is the utilisation of one server over a window: one value per slot, 0 to 1, NaN if nothing was recorded.
 type Usage struct{ CPU, Mem []float32 }
 
 // Usage gives a server over w.
 func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Window) (Usage, error) {
-	l, err := s.books.read(ctx)
+	l, err := s.ledger.read(ctx)
 	if err == nil {
 		err = checkWindow(w)
 	}
@@ -99,7 +101,7 @@ func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Wi
 func cpuOf(p point) int32 { return p.cpu }
 func memOf(p point) int32 { return p.mem }
 
-// checkWindow refuses a grid finer than the times are kept.
+// checkWindow refuses a window that is not in whole milliseconds, as times are kept.
 func checkWindow(w cluster.Window) error {
 	if w.Step < time.Millisecond || w.Step%time.Millisecond != 0 || w.Len < 0 || w.From.Nanosecond()%1e6 != 0 {
 		return fmt.Errorf("history: window from %v of %d x %v is not in whole milliseconds", w.From, w.Len, w.Step)
@@ -107,7 +109,7 @@ func checkWindow(w cluster.Window) error {
 	return nil
 }
 
-// A grid adds up the servers of a tenant, slot by slot.
+// A grid sums up the servers of a tenant, slot by slot.
 type grid struct {
 	from, step int64     // milliseconds
 	own        []float64 // of the server being added, NaN where it has no sample
@@ -163,7 +165,7 @@ func (g *grid) means() []float32 {
 }
 
 // fill adds one server to the grid: in each slot the mean of its samples there.
-// Samples come in order of time, so one slot is open at a time.
+// Samples come in order of time, so it sums up one slot at a time.
 func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g *grid, value func(point) int32) error {
 	for i := range g.own {
 		g.own[i] = math.NaN()
@@ -195,109 +197,4 @@ func (s *Store) fill(ctx context.Context, l *ledger, server cluster.ServerID, g 
 	closeSlot()
 	g.add()
 	return nil
-}
-
-// steps are the slots a person would choose.
-var steps = []time.Duration{
-	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
-	time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 5 * time.Minute, 6 * time.Minute, 10 * time.Minute, 12 * time.Minute,
-	15 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour,
-	8 * time.Hour, 12 * time.Hour, 24 * time.Hour,
-}
-
-// RoundStep gives the slot for samples that mostly come every interval: the
-// shortest that divides a day and is not shorter than the interval, so that a
-// slot does not go empty for being too narrow. A jitter of 5% is forgiven.
-func RoundStep(interval time.Duration) time.Duration {
-	for _, step := range steps {
-		if float64(step) >= 0.95*float64(interval) {
-			return step
-		}
-	}
-	return steps[len(steps)-1]
-}
-
-// chooseStep rounds the median interval, and takes a longer slot where samples
-// come so irregularly that more than a third of the slots would be empty. An
-// interval of more than ten times the mean is an outage, for which no slot is
-// too narrow. Intervals are in milliseconds.
-func chooseStep(intervals []int64) time.Duration {
-	slices.Sort(intervals)
-	step := RoundStep(time.Duration(intervals[len(intervals)/2]) * time.Millisecond)
-	all := int64(0)
-	for _, x := range intervals {
-		all += x
-	}
-	longest := 10 * all / int64(len(intervals))
-	for step < steps[len(steps)-1] {
-		covered, missing := int64(0), int64(0)
-		for _, x := range intervals {
-			if x <= longest {
-				covered, missing = covered+x, missing+max(0, x-step.Milliseconds())
-			}
-		}
-		if 3*missing <= covered {
-			break
-		}
-		step = RoundStep(step * 11 / 10)
-	}
-	return step
-}
-
-// stepServers is how many servers Step looks at, and intervals how many of each.
-const (
-	stepServers   = 100
-	stepIntervals = 1000
-)
-
-// Step chooses the slot for a window that ends where the samples do: about the
-// median interval between samples of a server. It looks at some servers, evenly
-// chosen, and at the last of their samples.
-func (s *Store) Step(ctx context.Context) (time.Duration, error) {
-	all, err := s.Summaries(ctx)
-	if err != nil {
-		return 0, err
-	}
-	all = slices.DeleteFunc(all, func(sum Summary) bool { return sum.Samples < 2 })
-	if len(all) == 0 {
-		return 0, ErrEmpty
-	}
-	var intervals []int64
-	for i := range min(len(all), stepServers) {
-		sum := all[i*len(all)/min(len(all), stepServers)]
-		some, err := s.intervals(ctx, sum)
-		if err != nil {
-			return 0, err
-		}
-		intervals = append(intervals, some...)
-	}
-	return chooseStep(intervals), nil
-}
-
-// intervals gives the last intervals, about stepIntervals, between samples of a
-// server that has two samples at least.
-func (s *Store) intervals(ctx context.Context, sum Summary) ([]int64, error) {
-	l, err := s.books.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	mean := sum.Last.Sub(sum.First) / time.Duration(sum.Samples-1)
-	from := max(sum.Last.Add(-mean*stepIntervals).UnixMilli(), sum.First.UnixMilli())
-	var times []int64
-	for points, err := range s.eachDay(ctx, l, sum.ID, from, sum.Last.UnixMilli()+1) {
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range points {
-			times = append(times, p.milli)
-		}
-	}
-	if len(times) < 2 { // a late straggler
-		return []int64{mean.Milliseconds()}, nil
-	}
-	var out []int64
-	for i := 1; i < len(times); i++ {
-		out = append(out, times[i]-times[i-1])
-	}
-	return out, nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Check says what keeps k from being a key.
+// Check returns an error if k is no valid key.
 func (k Key) Check() error {
 	switch {
 	case len(k.Part) == 0:
@@ -18,7 +18,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Check says what keeps r from being put.
+// Check returns an error if r cannot be put.
 func (r Record) Check() error {
 	if len(r.Value) > MaxValue {
 		return fmt.Errorf("kv: a value of %d bytes, at most %d fit", len(r.Value), MaxValue)
@@ -26,7 +26,7 @@ func (r Record) Check() error {
 	return r.Key.Check()
 }
 
-// CheckApply says what keeps an Apply from being tried at all.
+// CheckApply returns an error if an Apply is invalid, whatever the table holds.
 func CheckApply(part []byte, next Version, changes []Change) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("kv: %d changes at once, at most %d fit", len(changes), MaxChanges)
@@ -64,7 +64,7 @@ func (c Change) check(part []byte, next Version) error {
 	return Key{part, c.Row}.Check()
 }
 
-// CheckName says what keeps name from naming a table.
+// CheckName returns an error if name is no valid name of a table.
 func CheckName(name string) error {
 	ok := len(name) >= 1 && len(name) <= 48 && name[0] >= 'a' && name[0] <= 'z'
 	for _, c := range []byte(name) {
@@ -76,7 +76,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// WrongKind says that a table, which is loose or is not, was asked for as the other.
+// WrongKind is the error for a table, loose or not, that was asked for as the other kind.
 func WrongKind(name string, loose bool) error {
 	if loose {
 		return fmt.Errorf("kv: table %s is loose: no compare-and-set", name)

@@ -10,7 +10,7 @@ import (
 	"gleaner/kv/mem"
 )
 
-// A record is read, changed and written back, again if another came between.
+// A record is read, changed and written back, again after a conflict.
 func ExampleWriter_Update() {
 	ctx := context.Background()
 	store := mem.New()
@@ -33,7 +33,7 @@ func ExampleWriter_Update() {
 	// ||| 3 <nil>
 }
 
-// One of two becomes the master, and the other takes over when it falls silent.
+// One of two becomes the master, and the other takes over when the lease expires.
 func ExampleLeases() {
 	ctx := context.Background()
 	store := mem.New()

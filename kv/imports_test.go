@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestOnlyKVPebbleKnowsPebble: the store behind the seam stays behind it, in
-// tests too.
+// TestOnlyKVPebbleKnowsPebble: no other package imports Pebble, in tests neither.
 func TestOnlyKVPebbleKnowsPebble(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {

@@ -7,8 +7,8 @@ import (
 )
 
 // A Key names a record: a part, and a row in that part. Rows of one part are
-// kept in the order of their bytes; parts are in an order of the store's own.
-// A part has at least one byte, a row may be empty; neither is over MaxKey long.
+// kept in the order of their bytes; each store orders parts as it likes.
+// A part has at least one byte, a row may be empty; neither is longer than MaxKey.
 type Key struct{ Part, Row []byte }
 
 // Limits that a distributed store sets.
@@ -18,9 +18,9 @@ const (
 	MaxChanges = 100       // of one Apply
 )
 
-// A Version tells one write of a record from every other. Its writer chose it
-// (see Writer), so a writer can tell its own write from another's. The zero
-// Version stands for a record that is not there.
+// A Version identifies one write of a record. The writer chooses it (see
+// Writer), so a writer knows its own writes. The zero Version means that there
+// is no record.
 type Version struct{ Writer, Seq uint64 }
 
 // A Record is what a table keeps under a key.
@@ -32,33 +32,33 @@ type Record struct {
 
 // A Range is the keys From <= key < To. With Part set they are rows of that
 // part, in order. Without it they are a piece of the whole table, with bounds
-// only the store that made them can read (see Reader.Split). A nil bound is open,
-// so the zero Range is the whole table.
+// that only the store that made them can read (see Reader.Split). A nil bound is
+// open, so the zero Range is the whole table.
 type Range struct {
 	Part     []byte
 	From, To []byte
 }
 
-// A Change is what becomes of one row in an Apply, if its version is Old.
+// A Change is what an Apply does to one row, if its version is Old.
 type Change struct {
-	Do    Deed
+	Do    Op
 	Row   []byte
 	Old   Version
 	Value []byte // of a Set
 }
 
-// A Deed is what a Change does.
-type Deed uint8
+// An Op is what a Change does.
+type Op uint8
 
 const (
-	Set    Deed = iota // write Value; the zero Old means that there is no record
-	Delete             // remove the record
-	Keep               // leave the record as it is: only its version is compared
+	Set    Op = iota // write Value; the zero Old means that there is no record
+	Delete           // remove the record
+	Keep             // leave the record as it is: only its version is compared
 )
 
 // Errors a caller acts on.
 var (
-	// ErrNotFound is returned by Get when no record stands under the key.
+	// ErrNotFound is returned by Get when there is no record under the key.
 	ErrNotFound = errors.New("kv: no such record")
 	// ErrConflict is returned by CompareAndSet, CompareAndDelete and Apply when
 	// a record's version is not the one expected. Nothing was written.
@@ -75,24 +75,23 @@ type Reader interface {
 	// Get reads the newest acknowledged record under key. The caller owns it.
 	Get(ctx context.Context, key Key) (Record, error)
 
-	// Peek is a cheaper Get for those who can do with a record that is a moment
-	// old, or that a crash may still take back.
+	// Peek is a cheaper Get. The record may be a moment old, or one that a crash
+	// may still undo.
 	Peek(ctx context.Context, key Key) (Record, error)
 
-	// Scan yields the records of r. A record's bytes are the store's, to be read
-	// and not changed, and are good until the next one is asked for. Every
-	// record that stands throughout the scan is yielded exactly once, with a
-	// value it had at some moment of the scan and no older than what was
-	// acknowledged before the scan began. Rows of a part come together and in
-	// order. An error ends the scan.
+	// Scan yields the records of r. A record's bytes belong to the store: they
+	// must not be changed, and are valid until the next record. Every record that
+	// exists throughout the scan is yielded exactly once, with a value it had at
+	// some moment of the scan and no older than what was acknowledged before the
+	// scan began. Rows of a part come together and in order. An error ends the scan.
 	Scan(ctx context.Context, r Range) iter.Seq2[Record, error]
 
-	// Rest gives the keys of r that a scan of r yields after last. A scan that
-	// ended at last goes on there, in another process or on another day.
+	// Rest gives the keys of r that a scan of r yields after last, so that a
+	// scan that ended at last can continue, also in another process.
 	Rest(r Range, last Key) Range
 
-	// Split cuts the whole table into at most n ranges of about equal size that
-	// touch and do not overlap: scanning them all is scanning the table.
+	// Split divides the whole table into at most n ranges of about equal size,
+	// which do not overlap: scanning them all is scanning the table.
 	Split(ctx context.Context, n int) ([]Range, error)
 }
 
@@ -110,33 +109,34 @@ type Table interface {
 	CompareAndDelete(ctx context.Context, key Key, old Version) error
 
 	// Apply makes all changes to rows of part, or none if the version of one is
-	// not its Old. Rows that are set get the version next. There are at least one
-	// change that writes and at most MaxChanges, each of another row.
+	// not its Old. Rows that are set get the version next. At least one change
+	// writes, there are at most MaxChanges, and no two change the same row.
 	Apply(ctx context.Context, part []byte, next Version, changes ...Change) error
 }
 
-// A LooseTable is eventually consistent: the last write to arrive wins and
-// nobody compares. It suits what can be derived, repeated or averaged.
+// A LooseTable is eventually consistent: the last write to arrive wins, without
+// a comparison. It suits what can be derived, repeated or averaged.
 type LooseTable interface {
 	Reader
 
-	// Put writes the records, each for itself: when it fails, any of them may
+	// Put writes the records independently: when it fails, any of them may
 	// have been written. When it returns nil all are durable.
 	Put(ctx context.Context, records ...Record) error
 
-	// Delete removes the records under keys, each for itself.
+	// Delete removes the records under keys, independently.
 	Delete(ctx context.Context, keys ...Key) error
 }
 
-// A Store holds tables by name. A table comes into being when first asked
-// for, and is of the kind it was first asked for as; to ask for it as the other
-// is an error. A name is a lower-case letter and up to 47 more, digits or
-// underscores. No call may be under way when Close is called, or follow it.
+// A Store holds tables by name. The first call of Table or LooseTable makes
+// the table and decides its kind; to ask for the other kind is an error. A name
+// is a lower-case letter and up to 47 more, digits or underscores. No call may
+// be under way when Close is called, or follow it.
 type Store interface {
 	Table(ctx context.Context, name string) (Table, error)
 	LooseTable(ctx context.Context, name string) (LooseTable, error)
-	// Drop removes the table of that name with all that is in it, if there is
-	// one. Nobody may use the table meanwhile, or what was given for it before.
+	// Drop removes the table of that name with all its records, if there is
+	// one. The table may not be used meanwhile, nor a Table or LooseTable that
+	// was given for it before.
 	Drop(ctx context.Context, name string) error
 	Close() error
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // ErrTaken is returned for a lease that another holds: by Acquire while it has
-// not expired, by Renew when it has passed on.
+// not expired, by Renew, Release and Remove once another has acquired it.
 var ErrTaken = errors.New("kv: another holds the lease")
 
 // A Lease says who may do something, and until when. A holder whose clock runs
-// behind may think it holds a lease that another has taken. So whoever acts on a
-// lease hands its Token to what it acts on, which refuses a token smaller than
-// one that it has seen.
+// behind may think that it holds a lease that another has taken. So the holder
+// passes the Token to what it acts on, which refuses a token smaller than the
+// largest it has seen.
 type Lease struct {
 	Name    string    `json:"-"`
 	Holder  string    `json:"holder"` // empty when it was released
@@ -25,7 +25,7 @@ type Lease struct {
 	version Version
 }
 
-// Held tells whether somebody holds the lease at that time.
+// Held tells whether the lease has a holder at that time.
 func (l Lease) Held(now time.Time) bool { return l.Holder != "" && now.Before(l.Expires) }
 
 // Leases are the leases kept in a table that holds nothing else.
@@ -35,23 +35,23 @@ type Leases struct {
 }
 
 // Acquire takes the named lease for holder until now+ttl if it is free, has
-// expired, or is the holder's already. Otherwise the error is ErrTaken, and the
-// lease that stands is returned beside it. A holder that acquires again gets a
-// new token, and its former lease cannot be renewed.
+// expired, or is the holder's already. Otherwise it returns ErrTaken with the
+// present lease. A holder that acquires again gets a new token, and its former
+// lease cannot be renewed.
 func (ls Leases) Acquire(ctx context.Context, name, holder string, now time.Time, ttl time.Duration) (Lease, error) {
 	if holder == "" {
 		return Lease{}, errors.New("kv: a lease needs a holder")
 	}
 	for {
-		standing, err := ls.Get(ctx, name)
+		present, err := ls.Get(ctx, name)
 		if err != nil {
 			return Lease{}, err
 		}
-		if standing.Held(now) && standing.Holder != holder {
-			return standing, fmt.Errorf("%w: %s holds %s until %s", ErrTaken, standing.Holder, name, standing.Expires.Format(time.RFC3339))
+		if present.Held(now) && present.Holder != holder {
+			return present, fmt.Errorf("%w: %s holds %s until %s", ErrTaken, present.Holder, name, present.Expires.Format(time.RFC3339))
 		}
-		next := standing
-		next.Holder, next.Expires, next.Token = holder, now.Add(ttl), standing.Token+1
+		next := present
+		next.Holder, next.Expires, next.Token = holder, now.Add(ttl), present.Token+1
 		next, err = ls.set(ctx, next)
 		if err == nil || !errors.Is(err, ErrConflict) {
 			return next, err
@@ -63,17 +63,27 @@ func (ls Leases) Acquire(ctx context.Context, name, holder string, now time.Time
 // too, if nobody has taken it since.
 func (ls Leases) Renew(ctx context.Context, l Lease, now time.Time, ttl time.Duration) (Lease, error) {
 	l.Expires = now.Add(ttl)
-	return ls.pass(ctx, l)
+	return ls.replace(ctx, l)
 }
 
-// Release gives a lease up before its time.
+// Release gives a lease up before it expires.
 func (ls Leases) Release(ctx context.Context, l Lease) error {
 	l.Holder, l.Expires = "", time.Time{} // not a delete: the next token is counted from this
-	_, err := ls.pass(ctx, l)
+	_, err := ls.replace(ctx, l)
 	return err
 }
 
-// Get reads the named lease as it stands. One never acquired is zero but for its name.
+// Remove deletes a lease. Its tokens would start again at 1, so it is for names
+// that are never acquired again.
+func (ls Leases) Remove(ctx context.Context, l Lease) error {
+	err := ls.Writer.Delete(ctx, ls.Table, leaseKey(l.Name), l.version)
+	if errors.Is(err, ErrConflict) {
+		return fmt.Errorf("%w: %s has a new holder", ErrTaken, l.Name)
+	}
+	return err
+}
+
+// Get reads the named lease. One that was never acquired is zero except for its name.
 func (ls Leases) Get(ctx context.Context, name string) (Lease, error) {
 	l := Lease{Name: name}
 	record, err := ls.Table.Get(ctx, leaseKey(name))
@@ -90,11 +100,11 @@ func (ls Leases) Get(ctx context.Context, name string) (Lease, error) {
 	return l, nil
 }
 
-// pass writes l, which its holder has, and says ErrTaken if it has not any more.
-func (ls Leases) pass(ctx context.Context, l Lease) (Lease, error) {
+// replace writes l, and returns ErrTaken if another has acquired it since it was read.
+func (ls Leases) replace(ctx context.Context, l Lease) (Lease, error) {
 	next, err := ls.set(ctx, l)
 	if errors.Is(err, ErrConflict) {
-		return Lease{}, fmt.Errorf("%w: %s has passed on", ErrTaken, l.Name)
+		return Lease{}, fmt.Errorf("%w: %s has a new holder", ErrTaken, l.Name)
 	}
 	return next, err
 }

@@ -7,28 +7,28 @@ import (
 	"sync/atomic"
 )
 
-// A Writer writes to tables with versions nobody else uses, and so knows its own
-// writes again. It is safe for concurrent use. Two writers may never share an
-// id, not even one after the other: draw it at random when a process starts.
+// A Writer writes to tables with versions that no other writer uses, so it
+// recognises its own writes. It is safe for concurrent use. No two writers may
+// ever have the same id: draw it at random when a process starts.
 type Writer struct {
 	id  uint64
 	seq atomic.Uint64
 }
 
-// NewWriter gives a writer of that id.
+// NewWriter gives a writer with that id.
 func NewWriter(id uint64) *Writer { return &Writer{id: id} }
 
-// tries is how often a write of unknown outcome is tried: each takes a
-// store's timeout, so this bounds the wait and not the work.
+// tries is how often a write of unknown outcome is tried. Each try may take a
+// store's timeout, so this bounds how long a caller waits.
 const tries = 8
 
 func (w *Writer) mint() Version { return Version{Writer: w.id, Seq: w.seq.Add(1)} }
 
 // Set writes value under key if the record's version is old, and gives the
 // version it wrote. It settles what CompareAndSet leaves unknown, by reading.
-// ErrUnknown is left if the store cannot be read; if by then another write
-// stands there, which may or may not have replaced this one; and if the record
-// is new and not there, for it may have been deleted since, or come yet.
+// It returns ErrUnknown if the store cannot be read; if it reads another write,
+// which may or may not have replaced this one; and if the record is new and not
+// there, since it may have been deleted, or may still arrive.
 func (w *Writer) Set(ctx context.Context, t Table, key Key, old Version, value []byte) (Version, error) {
 	return w.set(ctx, t, key, old, value, old != Version{})
 }
@@ -40,7 +40,7 @@ func (w *Writer) Create(ctx context.Context, t Table, key Key, value []byte) (Ve
 	return w.set(ctx, t, key, Version{}, value, true)
 }
 
-// set is Set or, with again, one that may be repeated where old stands.
+// set is Set; with again, it may repeat the write if it reads the version old.
 func (w *Writer) set(ctx context.Context, t Table, key Key, old Version, value []byte, again bool) (Version, error) {
 	next := w.mint()
 	err := t.CompareAndSet(ctx, key, old, next, value)
@@ -54,8 +54,8 @@ func (w *Writer) set(ctx context.Context, t Table, key Key, old Version, value [
 		case now != old || !again:
 			return Version{}, err
 		}
-		// Not applied, for no version comes twice, but it may be on its way
-		// still. The same write again moves the version on, after which the
+		// It was not applied, since no version is used twice, but it may still
+		// be under way. Writing it again changes the version, after which the
 		// first cannot be applied.
 		err = inDoubt(t.CompareAndSet(ctx, key, old, next, value))
 	}
@@ -68,7 +68,7 @@ func (w *Writer) set(ctx context.Context, t Table, key Key, old Version, value [
 // Apply makes all changes to rows of part or none, and gives the version of
 // those it set. It settles what Table.Apply leaves unknown, by reading the rows:
 // one at its new version proves that all was applied, one at its old version
-// that nothing was. Where all are deletes, it ends like Delete.
+// that nothing was. If all are deletes, it returns what Delete does.
 func (w *Writer) Apply(ctx context.Context, t Table, part []byte, changes ...Change) (Version, error) {
 	next := w.mint()
 	err := t.Apply(ctx, part, next, changes...)
@@ -99,7 +99,7 @@ const (
 
 // applied reads the rows and tells whether the changes were made.
 func applied(ctx context.Context, t Table, part []byte, next Version, changes []Change) (int, error) {
-	gone := true // all are deletes, and done
+	gone := true // all are deletes, and no row is there
 	for _, c := range changes {
 		if c.Do == Keep {
 			continue
@@ -121,8 +121,8 @@ func applied(ctx context.Context, t Table, part []byte, next Version, changes []
 	return unsure, nil
 }
 
-// inDoubt turns a conflict into ErrUnknown: what it conflicts with may be the
-// same write, arrived late.
+// inDoubt turns a conflict into ErrUnknown: it may conflict with the same
+// write, which arrived late.
 func inDoubt(err error) error {
 	if errors.Is(err, ErrConflict) {
 		return ErrUnknown
@@ -131,9 +131,9 @@ func inDoubt(err error) error {
 }
 
 // Delete removes the record under key if its version is old. It settles what
-// CompareAndDelete leaves unknown, by reading. A delete leaves nothing to know
-// it by: if the answer was lost, nil means that the record is gone, perhaps by
-// another's delete. To claim something for oneself, Set.
+// CompareAndDelete leaves unknown, by reading. A delete leaves no version behind:
+// if the answer was lost, nil means that the record is gone, perhaps by another
+// writer's delete. To claim something, use Set.
 func (w *Writer) Delete(ctx context.Context, t Table, key Key, old Version) error {
 	err := t.CompareAndDelete(ctx, key, old)
 	for try := 1; errors.Is(err, ErrUnknown) && try < tries; try++ {
@@ -152,9 +152,9 @@ func (w *Writer) Delete(ctx context.Context, t Table, key Key, old Version) erro
 }
 
 // Update replaces the record under key by what change makes of it, and gives
-// what it wrote. change sees a zero Version when there is no record; it is called
-// again when another write came between, and an error of its own ends the update.
-// After ErrUnknown the change may have been made, and was not made twice.
+// what it wrote. change sees a zero Version if there is no record. It is called
+// again after a conflict with another write, and its error ends the update. After
+// ErrUnknown the change may have been made, but not twice.
 func (w *Writer) Update(ctx context.Context, t Table, key Key, change func(now Record) ([]byte, error)) (Record, error) {
 	for {
 		now, err := t.Get(ctx, key)

@@ -11,13 +11,13 @@ import (
 
 var (
 	key    = kv.Key{Part: []byte("p"), Row: []byte("r")}
-	before = kv.Version{Writer: 1, Seq: 1} // stands before each story, unless nothing does
+	before = kv.Version{Writer: 1, Seq: 1} // there before each case, unless there is no record
 	theirs = kv.Version{Writer: 2, Seq: 1}
 	mine   = kv.Version{Writer: 3, Seq: 1}
 )
 
-// A line is a table over a bad line: what becomes of the n-th write is its n-th
-// fate, and then the answer is lost. Writes past the last fate are as usual.
+// A line is a table over a bad network: the n-th fate says what happens to the
+// n-th write, whose answer is lost. Later writes work as usual.
 type line struct {
 	kv.Table
 	fates   []string // applied, dropped, or late: it arrives after the next read or write
@@ -114,7 +114,7 @@ func TestWriterSettles(t *testing.T) {
 		start  kv.Version
 		do     func(*kv.Writer, kv.Table) error
 		err    error
-		stands kv.Version
+		left   kv.Version
 	}{
 		{"applied, the answer lost", []string{"applied"}, nil, none, before, set(before), nil, mine},
 		{"dropped, so tried again", []string{"dropped", "dropped"}, nil, none, before, set(before), nil, mine},
@@ -157,8 +157,8 @@ func TestWriterSettles(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, tc.err)
 			}
 			l.arriving()()
-			if r, _ := tab.Get(ctx, key); r.Version != tc.stands {
-				t.Errorf("version %v stands, want %v", r.Version, tc.stands)
+			if r, _ := tab.Get(ctx, key); r.Version != tc.left {
+				t.Errorf("version %v is left, want %v", r.Version, tc.left)
 			}
 		})
 	}

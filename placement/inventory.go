@@ -200,6 +200,9 @@ func (inv *Inventory) SetBusy(s ServerIndex, busy bool) {
 	inv.settle(s)
 }
 
+// Busy reports whether a server is busy.
+func (inv *Inventory) Busy(s ServerIndex) bool { return inv.busy[s] }
+
 // Free tells how many blocks still fit on a server.
 func (inv *Inventory) Free(s ServerIndex) int { return int(inv.free[s]) }
 

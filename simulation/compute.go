@@ -74,12 +74,11 @@ func (run Compute) classes(d *datacenter.Datacenter, policy harvest.Policy) []cl
 
 // Classes finds those of a datacenter's tenants from what lies before its Now.
 func Classes(d *datacenter.Datacenter, seed uint64) []cluster.Class {
-	past := min(max(d.SlotAt(d.Now), 0), d.Window.Len)
-	if past == 0 {
+	past := d.Window.Until(d.Now)
+	if past.Len == 0 {
 		return nil
 	}
-	window := cluster.Window{From: d.Window.From, Step: d.Window.Step, Len: past}
-	return classify.Run(window, d.Series(0, past), classify.Options{Seed: seed}).Classes
+	return classify.Run(past, d.Series(0, past.Len), classify.Options{Seed: seed}).Classes
 }
 
 func (run Compute) arrivals(d *datacenter.Datacenter, window cluster.Window) []compute.Arrival {

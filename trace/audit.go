@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An event is what the reader keeps of one audit event, of Kubernetes
+// An event is one audit event as far as the reader needs it: of Kubernetes
 // (audit.k8s.io) or with Hadoop RPC inside (hadoop-rpc).
 type event struct {
 	version, stage, uri, verb, user, agent string
@@ -102,8 +102,8 @@ func (e *event) hadoop(c *Call) {
 	c.Sender, c.Target, c.Method = e.user, e.resource, e.verb
 }
 
-// kubernetes says what a request to the API server calls: the verb and the
-// resource. What the address of the request adds is arguments like any other.
+// kubernetes sets the method of a request to the API server: the verb and the resource.
+// Parts of the request's URL become arguments.
 func (e *event) kubernetes(c *Call) {
 	c.Sender, c.Target = e.user, "apiserver"
 	if part := component(e.agent); part != "" {
@@ -130,7 +130,7 @@ func (e *event) kubernetes(c *Call) {
 	c.Request = append(append(where, queryLeaves(query)...), c.Request...)
 }
 
-// component is the part of a program that called: client-go appends it to the
+// component is the part of a program that made the call: client-go appends it to the
 // user agent ("kcm/v1 (linux/amd64) kubernetes/abc/job-controller").
 func component(agent string) string {
 	_, rest, found := strings.Cut(agent, ") ")

@@ -5,12 +5,12 @@ import "strings"
 // A Call is one remote procedure call as its sender saw it (PatternMiner, Table I).
 type Call struct {
 	Run   string // the experiment; usually the file's name
-	Scale int    // how large the experiment was; 0 when nobody said
-	ID    string // unique in its run where the source has one
-	// Parent is the ID of the call that triggered this one, where the source knows.
+	Scale int    // how large the experiment was; 0 if not recorded
+	ID    string // unique in its run; empty if not recorded
+	// Parent is the ID of the call that triggered this one; empty if not recorded.
 	Parent string
 
-	Start, End int64 // Unix nanoseconds at the sender; End is 0 while no reply was seen
+	Start, End int64 // Unix nanoseconds at the sender; End is 0 without a reply
 
 	Sender   string // the node, process or thread that called; a name, nothing more
 	Address  string // where the sender called from, if recorded
@@ -18,14 +18,14 @@ type Call struct {
 	Method   string
 	Request  []Leaf
 	Response []Leaf
-	Status   string // code of the reply; empty when the source has none
+	Status   string // code of the reply; empty if not recorded
 }
 
-// MaxScale is a scale that nobody will own for long.
+// MaxScale is the largest scale, beyond any cluster in use.
 const MaxScale = 10_000_000
 
-// Push ends the method of a record that is no call: the server sent a message
-// on a stream unasked. Its parent is the request that the stream last made.
+// Push is the end of the method of a push: a message that the server sent on a stream
+// without a request. Its parent is the last request on the stream.
 const Push = "#push"
 
 // A Leaf is one typed value of a message with the path that leads to it:
@@ -67,7 +67,7 @@ func Get(leaves []Leaf, path string) (string, bool) {
 	return "", false
 }
 
-// clone frees a call from the line it was read from.
+// clone copies a call, so that it does not refer to the line it was read from.
 func (c *Call) clone() *Call {
 	out := *c
 	out.Request = cloneLeaves(c.Request)

@@ -13,7 +13,7 @@ import (
 )
 
 // clientLine is a line of org.apache.hadoop.ipc.ProtobufRpcEngine(2) at level
-// TRACE: a time, whatever the layout says of level, class and place, then
+// TRACE: a time, anything that the layout adds, then
 // "<thread>: Call -> <server>: <method> {<message>}", or Response or Exception
 // with "<-".
 var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}).*?ProtobufRpcEngine2?\b.*? (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)$`)
@@ -24,7 +24,7 @@ type hadoopLog struct {
 	open map[string]*Call
 }
 
-// line reads one line; it returns a call once its reply is there.
+// line reads one line. It returns a call with the line of its reply.
 func (h *hadoopLog) line(text, sender string) (*Call, error) {
 	m := clientLine.FindStringSubmatch(text)
 	if m == nil {
@@ -34,7 +34,7 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a time", m[1])
 	}
-	// An exception brings its stack along, which ends lines further down.
+	// The stack of an exception is on the lines that follow.
 	failed := strings.HasPrefix(m[3], "Exception")
 	message, whole := strings.CutSuffix(strings.TrimRight(m[6], " "), "}")
 	if !whole && !failed {
@@ -48,14 +48,14 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 		}
 		before := h.open[thread]
 		h.open[thread] = c
-		return before, nil // a call that never got its reply
+		return before, nil // a call without a reply
 	}
 	c := h.open[thread]
 	if c == nil || c.Method != m[5] {
 		return nil, fmt.Errorf("a reply without its call: thread %s, %s", thread, m[5])
 	}
 	delete(h.open, thread)
-	c.End, c.Status, c.Target = at.UnixNano(), "200", server(m[4]) // by now it knows the name
+	c.End, c.Status, c.Target = at.UnixNano(), "200", server(m[4]) // the reply has the server's name, the call may not
 	if failed {
 		c.Status = "500"
 		return c, c.complete()
@@ -66,8 +66,8 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 	return c, c.complete()
 }
 
-// server is a socket address of Java, "name/address:port", by its name where it
-// has one.
+// server is the name, or else the address, and the port of a Java socket address,
+// "name/address:port".
 func server(s string) string {
 	name, address, both := strings.Cut(s, "/")
 	port := strings.LastIndexByte(address, ':')
@@ -191,8 +191,8 @@ func (p *textScanner) quoted() (Leaf, error) {
 	return Leaf{}, errShort
 }
 
-// unescape gives what stands in quotes: bytes that are no text as base64, like
-// everywhere else.
+// unescape gives the text in quotes; bytes that are no text as base64, like everywhere
+// else.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner walks one JSON document held in a string. Values are handed out
-// as parts of that string wherever they hold no escapes, because a trace is
-// mostly short values and copying them would cost more than all else.
+// A scanner reads one JSON document in a string. Values without escapes are returned as
+// parts of that string: a trace is mostly short values, and copying them would take
+// more time than everything else.
 type scanner struct {
 	s     string
 	at    int
@@ -78,8 +78,8 @@ func (p *scanner) members(visit func(key string) error) error {
 	})
 }
 
-// fields is members, with the field named where a mistake stands. A line that
-// ends too early is no mistake of a field.
+// fields is members with the name of the field added to errors, unless the line ends
+// too early.
 func (p *scanner) fields(visit func(key string) error) error {
 	return p.members(func(key string) error {
 		err := visit(key)
@@ -254,7 +254,7 @@ func (p *scanner) checked(kind Kind, start int) (Kind, string, error) {
 	return kind, text, nil
 }
 
-// skip passes over any value.
+// skip skips any value.
 func (p *scanner) skip() error {
 	switch p.peek() {
 	case '{':
@@ -319,7 +319,7 @@ func appendKey(path []byte, key string) []byte {
 	return path
 }
 
-// end reports what follows the document.
+// end is an error if something follows the document.
 func (p *scanner) end() error {
 	if p.peek() != 0 || p.at < len(p.s) {
 		return fmt.Errorf("column %d: something follows the end of the record", p.at+1)

@@ -21,8 +21,8 @@ func Flatten(document string) ([]Leaf, error) {
 // maxIndex is the longest list that Document makes.
 const maxIndex = 1 << 20
 
-// Document makes a JSON document of leaves: what Flatten undoes. Of empty
-// objects and lists nothing is known.
+// Document makes a JSON document of leaves, the reverse of Flatten. Empty objects and
+// lists have no leaves, and are lost.
 func Document(leaves []Leaf) ([]byte, error) {
 	var root any
 	for _, l := range leaves {
@@ -70,7 +70,7 @@ func splitPath(path string) (out []any) {
 		case '.':
 			named = named || i == 0
 			flush()
-			named = true // even an empty one
+			named = true // an empty name is a name
 		case '[':
 			end := strings.IndexByte(path[i:], ']')
 			n, err := strconv.Atoi(path[i+1 : i+max(end, 1)])

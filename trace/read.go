@@ -21,18 +21,18 @@ import (
 type Reader struct {
 	run   string
 	scale int
-	rest  []string // files of a folder that are still to come
-	bad   []error  // what ended files before their end
+	rest  []string // files of a folder that are not read yet
+	bad   []error  // errors that ended files early
 
 	name    string // of the file that is read
-	process string // what its name says of who wrote it
+	process string // that wrote it, by the file's name
 	in      *bufio.Reader
 	close   func() error
 	line    int
 	format  format
-	strange int // the first line that is of no format, while none is known
+	strange int // the first line of no known format, while the format is not known
 	log     hadoopLog
-	started map[string]bool // watches that were handed out when they started
+	started map[string]bool // watches that were returned when they started
 
 	scan scanner
 	call Call
@@ -71,11 +71,11 @@ func NewReader(name string, in io.Reader) *Reader {
 	return r
 }
 
-// endings are those of files that a folder is read for.
+// endings are those of the files that are read in a folder.
 var endings = []string{".jsonl", ".json", ".log"}
 
-// openFolder reads the traces of a folder. Other files that stand beside them,
-// as those with what a process printed, are left alone.
+// openFolder reads the traces of a folder. Other files in it, such as the output of a
+// process, are ignored.
 func openFolder(path string) (*Reader, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -103,14 +103,14 @@ func plainName(path string) string {
 	return name
 }
 
-// begin turns to a file.
+// begin starts to read a file.
 func (r *Reader) begin(name string, in io.Reader, close func() error) {
 	r.name, r.process, r.in, r.close = name, plainName(name), bufio.NewReaderSize(in, 1<<18), close
 	r.line, r.strange, r.format, r.log, r.started = 0, 0, unknownFormat, hadoopLog{open: map[string]*Call{}}, map[string]bool{}
 }
 
-// next turns to the next file of a folder; io.EOF when there is none, or what
-// was wrong with those before.
+// next starts to read the next file of a folder. After the last it returns io.EOF, or the
+// errors of all files.
 func (r *Reader) next() error {
 	for len(r.rest) > 0 {
 		name := r.rest[0]
@@ -131,8 +131,8 @@ func (r *Reader) next() error {
 
 var scaleInName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])n0*([1-9]\d*)[a-z]?(?:[^A-Za-z0-9]|$)`)
 
-// ScaleOf is the scale a file's name tells: 26 for n026.jsonl.gz and for
-// run-n26b.jsonl, 0 for a name that tells none of those that there may be.
+// ScaleOf is the scale in a file's name: 26 for n026.jsonl.gz and for run-n26b.jsonl, 0
+// for a name without a valid scale.
 func ScaleOf(name string) int {
 	m := scaleInName.FindStringSubmatch(filepath.Base(name))
 	if m == nil {
@@ -150,8 +150,8 @@ func (r *Reader) Close() error { return r.close() }
 
 // Next returns the next call, or io.EOF. The call and its leaves are valid
 // until the next call of Next. A line that is not a call is an input.Error
-// that names it; nothing can be read behind it in its file, and the error comes
-// when the other files of the folder have been read.
+// that names it. The rest of its file is not read, and the error is returned after the
+// other files of the folder.
 func (r *Reader) Next() (*Call, error) {
 	for {
 		c, err := r.inFile()
@@ -171,7 +171,7 @@ func (r *Reader) Next() (*Call, error) {
 	}
 }
 
-// abandon leaves the rest of a file unread, for a reason that Next gives at its end.
+// abandon skips the rest of a file, for a reason that Next returns at the end.
 func (r *Reader) abandon(why error) {
 	r.bad = append(r.bad, why)
 	r.in.Reset(strings.NewReader(""))
@@ -202,7 +202,7 @@ func (r *Reader) inFile() (*Call, error) {
 	}
 }
 
-// label fills in what the file says about all its calls.
+// label fills in what is the same for all calls of a file.
 func (r *Reader) label(c *Call) {
 	if c.Run == "" {
 		c.Run = r.run
@@ -212,7 +212,7 @@ func (r *Reader) label(c *Call) {
 	}
 }
 
-// last hands out calls of a log that never got their replies.
+// last returns the calls of a log that got no reply.
 func (r *Reader) last() (*Call, error) {
 	if r.format == unknownFormat && r.strange > 0 {
 		return nil, input.Linef(r.name, r.strange, "%v", errNoTrace)
@@ -254,7 +254,7 @@ func (r *Reader) parse(text string) (*Call, error) {
 	return nil, nil
 }
 
-// again reports whether an event is the end of a call that was handed out at its start.
+// again reports whether an event is the end of a call that was returned at its start.
 func (r *Reader) again(id, stage string) bool {
 	if stage == "ResponseStarted" {
 		r.started[strings.Clone(id)] = true
@@ -267,8 +267,8 @@ func (r *Reader) again(id, stage string) bool {
 	return true
 }
 
-// recognise tells a file's format by a line of it. A log may begin with lines
-// that no logger wrote.
+// recognise finds a file's format by one of its lines. A log may begin with lines that
+// do not come from a logger.
 func (r *Reader) recognise(text string) format {
 	switch {
 	case len(text) > 10 && text[4] == '-' && text[7] == '-':
@@ -282,8 +282,8 @@ func (r *Reader) recognise(text string) format {
 	return commonFormat
 }
 
-// ReadAll reads the rest of the trace, sorted by the start of the calls. On an
-// error it returns what it read before it as well.
+// ReadAll reads the rest of the trace, sorted by the start of the calls. With an error it
+// also returns the calls before it.
 func (r *Reader) ReadAll() ([]*Call, error) {
 	var out []*Call
 	for {

@@ -67,9 +67,9 @@ func TestHadoopLog(t *testing.T) {
 	}
 }
 
-// TestRealHadoopLog: lines as a real client wrote them: what the Java machine
-// says first, the level DEBUG that TRACE includes, an exception with its stack,
-// a list of two and bytes that are no text; then the layouts that others use.
+// TestRealHadoopLog: lines of a real client: first the output of the Java machine, lines
+// at DEBUG, an exception with its stack, a list of two and bytes that are no text; then
+// other layouts.
 func TestRealHadoopLog(t *testing.T) {
 	log := `WARNING: An illegal reflective access operation has occurred
 2026-11-15 23:52:26,041 WARN org.apache.hadoop.util.NativeCodeLoader: Unable to load native-hadoop library for your platform
@@ -107,9 +107,9 @@ func messageOf(leaves []Leaf) string {
 	return strings.Join(out, " ")
 }
 
-// TestFolder: the logs of all processes are one run; the folder's name tells the
-// scale, a file's name the sender. A log that was cut off is named, and the
-// others are read all the same.
+// TestFolder: the logs of all processes are one run; the folder's name has the scale, a
+// file's name the sender. A log that was cut off is an error that names it, and the
+// others are still read.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "n003")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -198,7 +198,8 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNoText: JSON is UTF-8, and so is all that is made of it.
+// TestBytesThatAreNoText: other bytes than UTF-8 are replaced, so that output is valid
+// JSON.
 func TestBytesThatAreNoText(t *testing.T) {
 	calls, err := readAll(t, "f", "{\"time\":1,\"sender\":\"a\xff\",\"method\":\"m\"}\n")
 	if err != nil || calls[0].Sender != "a\uFFFD" {
@@ -214,13 +215,13 @@ func TestScaleOf(t *testing.T) {
 	}
 }
 
-// TestRealTraces reads what real systems wrote, where it is at hand.
+// TestRealTraces reads recordings of real systems, if they are there.
 func TestRealTraces(t *testing.T) {
 	for path, want := range map[string]int{"hadoop/n003.jsonl.gz": 585, "k8s/n003.jsonl.gz": 896} {
 		r, err := Open("../../shared/data/traces/" + path)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) || input.Is(err) {
-				t.Skipf("no recorded traces at hand: %v", err)
+				t.Skipf("no recorded traces: %v", err)
 			}
 			t.Fatal(err)
 		}

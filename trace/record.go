@@ -51,7 +51,7 @@ func (c *Call) record(p *scanner) error {
 	return c.complete()
 }
 
-// complete checks that a call is one.
+// complete checks that a call has everything that a call needs.
 func (c *Call) complete() error {
 	switch {
 	case c.Method == "" && len(c.Response) > 0:
@@ -68,9 +68,8 @@ func (c *Call) complete() error {
 	return nil
 }
 
-// flat reads a message. In the common record a message is an object from path
-// to value, so a key is a path already; nested values are flattened as well,
-// which lets a person write a record by hand.
+// flat reads a message. In the common record a message is an object from path to value.
+// Nested values are flattened too, so that a record can be written by hand.
 func (p *scanner) flat(into []Leaf) ([]Leaf, error) {
 	if p.peek() != '{' {
 		return p.leaves(into)

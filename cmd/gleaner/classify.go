@@ -57,7 +57,7 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runClassify(cmd, f, args) },
 	}
 	f.source.register(cmd)
-	cmd.Flags().DurationVar(&f.window, "window", 30*day, "how much history to use, back from --to")
+	cmd.Flags().DurationVar(&f.window, "window", history.Month, "how much history to use, back from --to")
 	cmd.Flags().StringVar(&f.to, "to", "", "use the history before this: Unix seconds or RFC 3339 (default: to the last sample, but for servers whose clocks are ahead)")
 	cmd.Flags().DurationVar(&f.step, "step", 0, "length of a slot of the even grid (default: chosen from the data)")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the clustering; the same seed gives the same classes")
@@ -144,54 +144,31 @@ func classifyLast(cmd *cobra.Command, f classifyFlags, where string, store *hist
 	return classified{w, series, classify.Run(w, series, classify.Options{Seed: f.seed})}, nil
 }
 
-// lastWindow is the grid that ends where --to says, or with the last sample.
+// lastWindow is the window that ends where --to says, or with the last sample.
 func lastWindow(cmd *cobra.Command, f classifyFlags, where string, store *history.Store) (cluster.Window, error) {
-	ctx, none := cmd.Context(), cluster.Window{}
-	first, _, err := store.Range(ctx)
-	if errors.Is(err, history.ErrEmpty) {
+	none := cluster.Window{}
+	to, err := timeFlag("--to", f.to, time.Time{})
+	if err != nil {
+		return none, err
+	}
+	w, later, err := store.LastWindow(cmd.Context(), history.Choice{Length: f.window, Step: f.step, To: to})
+	switch {
+	case errors.Is(err, history.ErrEmpty):
 		return none, input.Errorf(where, "no samples; give a file, or fill the data directory with 'gleaner history import'")
-	}
-	if err != nil {
+	case errors.Is(err, history.ErrTooFew):
+		return none, input.Errorf(where, "no server has two samples, so there is nothing to compare")
+	case err != nil:
 		return none, err
+	case w.Step > f.window:
+		return none, input.Errorf("--window", "%s is shorter than a slot of %s", spell(f.window), spell(w.Step))
+	case w.Len <= 0:
+		return none, input.Errorf("--to", "%s has no samples before it in %s", clock(to.Truncate(w.Step)), where)
 	}
-	step := f.step
-	if step == 0 {
-		if step, err = store.Step(ctx); errors.Is(err, history.ErrEmpty) {
-			return none, input.Errorf(where, "no server has two samples, so there is nothing to compare")
-		} else if err != nil {
-			return none, err
-		}
-	}
-	if step > f.window {
-		return none, input.Errorf("--window", "%s is shorter than a slot of %s", spell(f.window), spell(step))
-	}
-	to, err := windowEnd(cmd, f, store, step)
-	if err != nil {
-		return none, err
-	}
-	w := cluster.WindowBefore(to, first, f.window, step)
-	if w.Len <= 0 {
-		return none, input.Errorf("--to", "%s has no samples before it in %s", clock(to), where)
-	}
-	return w, nil
-}
-
-// windowEnd is the end of the last slot.
-func windowEnd(cmd *cobra.Command, f classifyFlags, store *history.Store, step time.Duration) (time.Time, error) {
-	if f.to != "" {
-		to, err := timeFlag("--to", f.to, time.Time{})
-		return to.Truncate(step), err
-	}
-	last, later, err := store.End(cmd.Context(), f.window)
-	if err != nil {
-		return last, err
-	}
-	to := last.Truncate(step).Add(step)
 	if later > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the window ends at %s, since few samples are later (%s); --to chooses another end\n",
-			clock(to), counted(later, "server"))
+			clock(w.To()), counted(later, "server"))
 	}
-	return to, nil
+	return w, nil
 }
 
 func plotClasses(cmd *cobra.Command, f classifyFlags, c classified) error {

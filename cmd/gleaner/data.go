@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +85,7 @@ func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	s, err := history.Open(cmd.Context(), store)
+	s, err := history.Open(cmd.Context(), store, time.Now)
 	if err != nil {
 		return err
 	}

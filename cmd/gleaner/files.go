@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,7 @@ func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) e
 	if len(f.files) == 0 {
 		return withOldHistory(cmd, do)
 	}
-	store, err := history.Open(cmd.Context(), mem.New())
+	store, err := history.Open(cmd.Context(), mem.New(), time.Now)
 	if err != nil {
 		return err
 	}
@@ -64,19 +65,17 @@ func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) e
 
 // importFiles adds history files and servers to a store, all or nothing.
 func importFiles(ctx context.Context, cmd *cobra.Command, store *history.Store, files []string, servers []cluster.Server, o history.ReadOptions) error {
-	im, err := store.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	im.SetServers(servers)
 	bar := newProgress(cmd, "reading", totalSize(files))
 	defer bar.finish()
-	for _, path := range files {
-		if _, err := importFile(ctx, cmd, im, path, o, bar); err != nil {
-			return errors.Join(err, im.Abort(context.WithoutCancel(ctx)))
+	return store.Import(ctx, func(im *history.Import) error {
+		im.SetServers(servers)
+		for _, path := range files {
+			if _, err := importFile(ctx, cmd, im, path, o, bar); err != nil {
+				return err
+			}
 		}
-	}
-	return im.Commit(ctx)
+		return nil
+	})
 }
 
 func importFile(ctx context.Context, cmd *cobra.Command, im *history.Import, path string, o history.ReadOptions, bar *progress) (history.ReadStats, error) {

@@ -40,8 +40,8 @@ func showHistory(cmd *cobra.Command, s *history.Store, servers []string, list bo
 	if err != nil {
 		return err
 	}
-	step, err := s.Step(cmd.Context())
-	if errors.Is(err, history.ErrEmpty) { // fewer than two samples of any server
+	step, err := s.Step(cmd.Context(), all)
+	if errors.Is(err, history.ErrTooFew) {
 		step, err = time.Minute, nil
 	}
 	if err != nil {
@@ -204,11 +204,7 @@ func showServers(cmd *cobra.Command, s *history.Store, all []history.Summary, st
 	}
 	results := []shown{}
 	for _, sum := range chosen {
-		from := sum.First.Truncate(step)
-		w := cluster.Window{From: from, Step: step}
-		if sum.Samples > 0 {
-			w.Len = int(sum.Last.Sub(from)/step) + 1
-		}
+		w := span(sum, step)
 		usage, err := s.Usage(cmd.Context(), sum.ID, w)
 		if err != nil {
 			return err
@@ -226,6 +222,14 @@ func showServers(cmd *cobra.Command, s *history.Store, all []history.Summary, st
 		return printJSON(cmd, results)
 	}
 	return nil
+}
+
+// span is the window of all samples of a server.
+func span(sum history.Summary, step time.Duration) cluster.Window {
+	if sum.Samples == 0 {
+		return cluster.Window{Step: step}
+	}
+	return cluster.WindowBefore(sum.Last.Truncate(step).Add(step), sum.First, math.MaxInt64, step)
 }
 
 // pointers makes JSON of a series: NaN has no number there. It is nil when there is nothing at all.

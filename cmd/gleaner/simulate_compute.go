@@ -178,8 +178,7 @@ func (f *computeFlags) learn(ctx context.Context, cmd *cobra.Command, servers []
 	if err != nil {
 		return err
 	}
-	past.Len = min(past.Len, int(now.Sub(past.From)/past.Step))
-	if past.Len < 1 {
+	if past = past.Until(now); past.Len == 0 {
 		return input.Errorf("--teach", "begins at %s, but the days from %s on are simulated", clock(past.From), clock(now))
 	}
 	for i := range lessons {
@@ -191,29 +190,22 @@ func (f *computeFlags) learn(ctx context.Context, cmd *cobra.Command, servers []
 
 // read reads history files and gives all of what they hold.
 func (f *computeFlags) read(ctx context.Context, cmd *cobra.Command, files []string, servers []cluster.Server, flag string) (cluster.Window, []cluster.Series, error) {
-	store, err := history.Open(ctx, mem.New())
+	store, err := history.Open(ctx, mem.New(), time.Now)
 	if err != nil {
 		return cluster.Window{}, nil, err
 	}
 	if err := importFiles(ctx, cmd, store, files, servers, history.ReadOptions{}); err != nil {
 		return cluster.Window{}, nil, err
 	}
-	first, last, err := store.Range(ctx)
-	if errors.Is(err, history.ErrEmpty) {
+	window, _, err := store.LastWindow(ctx, history.Choice{})
+	switch {
+	case errors.Is(err, history.ErrEmpty):
 		return cluster.Window{}, nil, input.Errorf(flag, "%s holds no samples", files[0])
-	}
-	if err != nil {
-		return cluster.Window{}, nil, err
-	}
-	step, err := store.Step(ctx)
-	if errors.Is(err, history.ErrEmpty) {
+	case errors.Is(err, history.ErrTooFew):
 		return cluster.Window{}, nil, input.Errorf(flag, "no server in %s has two samples", files[0])
-	}
-	if err != nil {
+	case err != nil:
 		return cluster.Window{}, nil, err
 	}
-	from := first.Truncate(step)
-	window := cluster.Window{From: from, Step: step, Len: int(last.Sub(from)/step) + 1}
 	series, err := store.Window(ctx, window)
 	return window, series, err
 }

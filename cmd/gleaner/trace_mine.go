@@ -52,7 +52,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if m.rows < 0 {
-		return input.Errorf("--rows", "%d is less than nothing", m.rows)
+		return input.Errorf("--rows", "%d is negative", m.rows)
 	}
 	overrides, err := m.readOverrides()
 	if err != nil {
@@ -120,7 +120,7 @@ func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 	return nil
 }
 
-func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Run) error {
+func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *corpus.Recording) error {
 	if m.plot == "" {
 		return nil
 	}
@@ -140,8 +140,8 @@ func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 
 // read reads one run. A bad line ends it; what came before is kept, and the
 // run is nil only when nothing did.
-func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Run, error) {
-	run := logs.Run(path)
+func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (*corpus.Recording, error) {
+	run := logs.Begin(path)
 	bar := newProgress(cmd, "reading "+path, 0)
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
@@ -238,12 +238,12 @@ func (m *traceMine) printUnknown(w io.Writer, unknown []mine.Unknown) error {
 
 func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	c := r.Check
-	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d foretold; sequences %s, arguments %s, intervals within 10%% %s (at best %s); counts exact: %v\n\n",
+	fmt.Fprintf(w, "\ncheck: %d calls recorded, %d predicted; sequences %s, arguments %s, intervals within 10%% %s (at best %s); counts exact: %v\n\n",
 		c.CallsExpected, c.CallsPredicted, inPercent(c.SequenceMatch), inPercent(c.ArgumentsMatch), inPercent(c.Intervals), inPercent(c.AtBest), r.CountsExact)
 	if err := m.printSequences(w, c.Sequences); err != nil {
 		return err
 	}
-	t := newTable("node type", "target", "call", "count is", ">recorded", ">foretold", ">arguments", ">matched", "why not")
+	t := newTable("node type", "target", "call", "count is", ">recorded", ">predicted", ">arguments", ">matched", "why not")
 	for i, row := range c.ByType {
 		if m.rows > 0 && i == m.rows {
 			t.row(fmt.Sprintf("... and %d more (--rows 0)", len(c.ByType)-i), "", "", "", "", "", "", "", "")
@@ -255,9 +255,9 @@ func (m *traceMine) printCheck(w io.Writer, r *mine.Report) error {
 	return t.print(w)
 }
 
-// printSequences lists the types whose calls were not all made as foretold.
+// printSequences lists the types whose calls were not all made as predicted.
 func (m *traceMine) printSequences(w io.Writer, all []mine.Sequence) error {
-	t, rows := newTable("sequence of", ">nodes", ">recorded", ">foretold", ">in common"), 0
+	t, rows := newTable("sequence of", ">nodes", ">recorded", ">predicted", ">in common"), 0
 	for _, q := range all {
 		if q.Common < max(q.Expected, q.Predicted) && (m.rows == 0 || rows < m.rows) {
 			t.row(q.NodeType, strconv.Itoa(q.Nodes), strconv.Itoa(q.Expected), strconv.Itoa(q.Predicted), strconv.Itoa(q.Common))

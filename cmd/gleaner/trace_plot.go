@@ -49,16 +49,16 @@ func countPanel(c mine.Curve) chart.Panel {
 	return chart.Panel{Title: brief(c.Name, 48), X: "scale n", Y: "calls", Lines: []chart.Line{fitted, {Name: "recorded", X: c.N, Y: c.V, Dots: true}}}
 }
 
-// plotIntervals draws the foretold intervals of a checked run against the
+// plotIntervals draws the predicted intervals of a checked run against the
 // recorded ones.
-func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Run) error {
-	foretold, recorded := model.Intervals(run)
+func plotIntervals(cmd *cobra.Command, dir string, model *mine.Model, run *corpus.Recording) error {
+	predicted, recorded := model.Intervals(run)
 	if len(recorded) == 0 {
 		return nil
 	}
 	fig := chart.Figure{Name: "intervals", Width: 6, Height: 5, Panels: []chart.Panel{{
-		Title: "intervals between calls of a sender", X: "foretold, ms", Y: "recorded, ms", LogX: true, LogY: true,
-		Lines: []chart.Line{{X: foretold, Y: recorded, Dots: true}, {Name: "as foretold", X: []float64{0.1, 1e5}, Y: []float64{0.1, 1e5}, Dashed: true}},
+		Title: "intervals between calls of a sender", X: "predicted, ms", Y: "recorded, ms", LogX: true, LogY: true,
+		Lines: []chart.Line{{X: predicted, Y: recorded, Dots: true}, {Name: "as predicted", X: []float64{0.1, 1e5}, Y: []float64{0.1, 1e5}, Dashed: true}},
 	}}}
 	return saveFigures(cmd, dir, []chart.Figure{fig})
 }

@@ -47,7 +47,7 @@ func newTraceShow() *cobra.Command {
 				return err
 			}
 			if limit < 0 {
-				return input.Errorf("--limit", "%d is less than nothing", limit)
+				return input.Errorf("--limit", "%d is negative", limit)
 			}
 			if sender != "" {
 				return showSender(cmd, &files, args, sender, limit)

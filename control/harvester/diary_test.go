@@ -17,7 +17,7 @@ import (
 // of two minutes each, as shares of the machine. That the primary has risen at
 // some moment, which is told beside a sample, adds nothing to it.
 func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
-	store, err := history.Open(t.Context(), mem.New())
+	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

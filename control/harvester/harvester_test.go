@@ -58,7 +58,7 @@ func (s *staged) Stop(string) []cluster.TaskID {
 // name. Whatever ends first ends the rest: nobody is let in any more when tasks
 // are ended.
 func TestAHarvesterLearnsAndEndsInOrder(t *testing.T) {
-	store, err := history.Open(t.Context(), mem.New())
+	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

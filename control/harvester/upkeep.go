@@ -31,24 +31,16 @@ func (h *Harvester) upkeep(ctx context.Context) error {
 	}
 }
 
-// classifyWindow is how much history tells a pattern (OSDI'16 §3.2: a month).
-const classifyWindow = 30 * 24 * time.Hour
-
 // classify tells the core what class this machine is in, once there is enough
 // history to say.
 func (h *Harvester) classify(ctx context.Context) error {
-	step, err := h.History.Step(ctx)
-	if errors.Is(err, history.ErrEmpty) {
+	w, _, err := h.History.LastWindow(ctx, history.Choice{Tenant: h.Server.Tenant(), Length: history.Month})
+	if errors.Is(err, history.ErrEmpty) || errors.Is(err, history.ErrTooFew) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	first, last, err := h.History.Range(ctx)
-	if err != nil {
-		return err
-	}
-	w := cluster.WindowBefore(last.Truncate(step).Add(step), first, classifyWindow, step)
 	series, err := h.History.Window(ctx, w)
 	if err != nil {
 		return err

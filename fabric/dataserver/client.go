@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"gleaner/fabric/disk"
 )
 
 const (
@@ -51,7 +53,10 @@ func Dial(ctx context.Context, address string, cluster Cluster) (*Client, error)
 func (c *Client) Address() string { return c.address }
 
 // Disk gives a disk of the server by the name in its identity.
-func (c *Client) Disk(name string) Disk { return &remote{c.line(name)} }
+func (c *Client) Disk(name string) Disk { return &remote{c.line(name), 0} }
+
+// Opened gives a disk as a beat told of it. When it is opened again, and may have lost what was not synced, all requests are ErrReopened.
+func (c *Client) Opened(id disk.Identity) Disk { return &remote{c.line(id.Disk), id.Opened} }
 
 // Beat asks how the server is. A server that does not answer until the deadline of
 // ctx is given up: all that is in flight is ErrLost.
@@ -122,6 +127,10 @@ func (l *line) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
+	return l.askLink(ctx, link, h, payload, into)
+}
+
+func (l *line) askLink(ctx context.Context, link *link, h head, payload, into []byte) ([]byte, error) {
 	data, err := link.ask(ctx, h, payload, into)
 	if err != nil && err == ctx.Err() {
 		err = l.error(err)

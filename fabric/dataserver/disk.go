@@ -49,6 +49,8 @@ var (
 	ErrLost = errors.New("connection lost")
 	// ErrUnreachable: there is no connection. The request was not sent.
 	ErrUnreachable = errors.New("data server cannot be reached")
+	// ErrReopened: the disk was opened again since it was first seen, and may lack what was not synced.
+	ErrReopened = errors.New("disk was opened again")
 	// ErrStranger: the other side does not know the cluster's key, or is of another cluster.
 	ErrStranger = errors.New("not of this cluster")
 	// ErrNoDisk: the data server has no disk of that name: it was reimaged, or taken away.

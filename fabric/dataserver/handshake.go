@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 )
 
 // A handshake is three messages. The client is the first to prove that it knows the
@@ -39,11 +40,14 @@ const (
 )
 
 func newGreeting() []byte {
-	out := append([]byte(magic), 0, 0, 0, 0)
-	binary.LittleEndian.PutUint32(out[len(magic):], version)
-	nonce := make([]byte, nonceBytes)
-	rand.Read(nonce) // never fails
-	return append(out, nonce...)
+	var nonce [nonceBytes]byte
+	rand.Read(nonce[:]) // never fails
+	return encodeGreeting(nonce)
+}
+
+func encodeGreeting(nonce [nonceBytes]byte) []byte {
+	out := binary.LittleEndian.AppendUint32([]byte(magic), version)
+	return append(out, nonce[:]...)
 }
 
 func checkGreeting(data []byte) error {
@@ -126,16 +130,22 @@ func (p *pact) hear(c io.ReadWriter) (disk string, err error) {
 
 // welcome ends the handshake of a server.
 func (p *pact) welcome(c io.Writer, status byte, payload []byte) error {
-	out := append([]byte{status}, 0, 0, 0, 0)
-	binary.LittleEndian.PutUint32(out[1:], uint32(len(payload)))
+	_, err := c.Write(p.encodeWelcome(status, payload))
+	return err
+}
+
+func (p *pact) encodeWelcome(status byte, payload []byte) []byte {
+	out := binary.LittleEndian.AppendUint32([]byte{status}, uint32(len(payload)))
 	out = append(out, payload...)
 	if status == notProven {
-		out = append(out, make([]byte, proofBytes)...)
-	} else {
-		out = append(out, p.serverProof(out)...)
+		return append(out, make([]byte, proofBytes)...)
 	}
-	_, err := c.Write(out)
-	return err
+	return append(out, p.serverProof(out)...)
+}
+
+// encodeHello is what a client says first, without its proof.
+func encodeHello(greeting []byte, disk string) []byte {
+	return append(append(greeting, byte(len(disk))), disk...)
 }
 
 // introduce is the client's side of a handshake. It gives what the server says of the disk.
@@ -150,10 +160,27 @@ func (p *pact) introduce(c io.ReadWriter, disk string) ([]byte, error) {
 	if len(disk) > 255 {
 		return nil, ErrNoDisk
 	}
-	p.hello = append(append(newGreeting(), byte(len(disk))), disk...)
-	if _, err := c.Write(append(p.hello[:len(p.hello):len(p.hello)], p.clientProof()...)); err != nil {
+	p.hello = encodeHello(newGreeting(), disk)
+	if _, err := c.Write(slices.Concat(p.hello, p.clientProof())); err != nil {
 		return nil, err
 	}
+	said, err := p.readWelcome(c)
+	if err != nil {
+		return nil, err
+	}
+	switch said[0] {
+	case welcomed:
+		return said[welcomeHead:], nil
+	case noSuchDisk:
+		return nil, ErrNoDisk
+	case tooMany:
+		return nil, fmt.Errorf("%w: it has too many connections", ErrBusy)
+	}
+	return nil, errMalformed
+}
+
+// readWelcome reads what a server says to a hello, if it proves itself.
+func (p *pact) readWelcome(c io.Reader) ([]byte, error) {
 	welcome := make([]byte, welcomeHead)
 	if _, err := io.ReadFull(c, welcome); err != nil {
 		return nil, err
@@ -170,13 +197,5 @@ func (p *pact) introduce(c io.ReadWriter, disk string) ([]byte, error) {
 	if said[0] == notProven || !hmac.Equal(proof, p.serverProof(said)) {
 		return nil, ErrStranger
 	}
-	switch said[0] {
-	case welcomed:
-		return said[welcomeHead:], nil
-	case noSuchDisk:
-		return nil, ErrNoDisk
-	case tooMany:
-		return nil, fmt.Errorf("%w: it has too many connections", ErrBusy)
-	}
-	return nil, errMalformed
+	return said, nil
 }

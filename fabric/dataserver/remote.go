@@ -9,7 +9,28 @@ import (
 )
 
 // remote is a disk at a data server.
-type remote struct{ *line }
+type remote struct {
+	*line
+	opened uint64 // as it was opened when it was first seen; 0 for any
+}
+
+// ask sends a request, unless the disk was opened again.
+func (r *remote) ask(ctx context.Context, h head, payload, into []byte) ([]byte, error) {
+	link, err := r.same(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.askLink(ctx, link, h, payload, into)
+}
+
+// same gives a link to the disk as it was first seen.
+func (r *remote) same(ctx context.Context) (*link, error) {
+	link, err := r.get(ctx)
+	if err == nil && r.opened != 0 && link.identity.Opened != r.opened {
+		return nil, r.error(ErrReopened)
+	}
+	return link, err
+}
 
 // tell is ask for requests with nothing but a head, that are answered with nothing.
 func (r *remote) tell(ctx context.Context, h head) error {
@@ -18,7 +39,7 @@ func (r *remote) tell(ctx context.Context, h head) error {
 }
 
 func (r *remote) Identity(ctx context.Context) (disk.Identity, error) {
-	link, err := r.get(ctx)
+	link, err := r.same(ctx)
 	if err != nil {
 		return disk.Identity{}, err
 	}

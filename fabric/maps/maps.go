@@ -32,6 +32,7 @@ type VDisk struct {
 	Most     int64        `json:"most,omitempty"` // what the size was at most before it was changed
 	Replicas int          `json:"replicas"`       // wanted
 	Snapshot bool         `json:"snapshot,omitempty"`
+	Sealed   bool         `json:"sealed,omitempty"`  // it has no marks and gets none
 	Removed  bool         `json:"removed,omitempty"` // its data is to be removed, once nothing is read through it
 	Parent   disk.VDiskID `json:"parent,omitempty"`  // 0 if none
 	// Reach is how many bytes of the parent can be seen through this vDisk: it falls
@@ -247,22 +248,22 @@ func (m *Maps) DeleteVDisk(ctx context.Context, id disk.VDiskID, old kv.Version)
 	return wrap(fmt.Sprintf("delete vDisk %d", id), m.writer.Delete(ctx, m.vdisks, numbered(uint64(id)), old))
 }
 
-// blocksPerPart makes a part of the block map 1 GiB of a vDisk.
-const blocksPerPart = 1 << 10
+// BlocksPerPart makes a part of the block map 1 GiB of a vDisk.
+const BlocksPerPart = 1 << 10
 
 func blockKey(id disk.VDiskID, block int64) kv.Key {
 	part := binary.BigEndian.AppendUint64(nil, uint64(id))
-	part = binary.BigEndian.AppendUint32(part, uint32(block/blocksPerPart))
-	return kv.Key{Part: part, Row: binary.BigEndian.AppendUint16(nil, uint16(block%blocksPerPart))}
+	part = binary.BigEndian.AppendUint32(part, uint32(block/BlocksPerPart))
+	return kv.Key{Part: part, Row: binary.BigEndian.AppendUint16(nil, uint16(block%BlocksPerPart))}
 }
 
 // Blocks reads the blocks that a vDisk itself has from first on, up to the end of
 // their part of the map or to end. It gives where the next read goes on.
 func (m *Maps) Blocks(ctx context.Context, id disk.VDiskID, first, end int64, visit func(block int64, b Block, version kv.Version) error) (next int64, err error) {
-	next = min(end, (first/blocksPerPart+1)*blocksPerPart)
+	next = min(end, (first/BlocksPerPart+1)*BlocksPerPart)
 	from, to := blockKey(id, first), blockKey(id, next)
 	r := kv.Range{Part: from.Part, From: from.Row, To: to.Row}
-	if next%blocksPerPart == 0 {
+	if next%BlocksPerPart == 0 {
 		r.To = nil
 	}
 	for record, err := range m.blocks.Scan(ctx, r) {
@@ -273,7 +274,7 @@ func (m *Maps) Blocks(ctx context.Context, id disk.VDiskID, first, end int64, vi
 		if err != nil || len(record.Key.Row) != 2 {
 			return 0, fmt.Errorf("fabric: block %x of vDisk %d: %w", record.Key.Row, id, ErrDamaged)
 		}
-		block := first/blocksPerPart*blocksPerPart + int64(binary.BigEndian.Uint16(record.Key.Row))
+		block := first/BlocksPerPart*BlocksPerPart + int64(binary.BigEndian.Uint16(record.Key.Row))
 		if err := visit(block, b, record.Version); err != nil {
 			return 0, err
 		}
@@ -487,7 +488,7 @@ func (m *Maps) EachBlock(ctx context.Context, visit func(id disk.VDiskID, block 
 			return fmt.Errorf("fabric: block %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
 		}
 		part, row := int64(binary.BigEndian.Uint32(r.Key.Part[8:])), int64(binary.BigEndian.Uint16(r.Key.Row))
-		if err := visit(disk.VDiskID(binary.BigEndian.Uint64(r.Key.Part)), part*blocksPerPart+row, b); err != nil {
+		if err := visit(disk.VDiskID(binary.BigEndian.Uint64(r.Key.Part)), part*BlocksPerPart+row, b); err != nil {
 			return err
 		}
 	}

@@ -30,9 +30,9 @@ type layer struct {
 	own     bool // made by this vDisk, and may be written
 }
 
-// loadWindow is how many blocks are read from the maps together, so that a long
-// chain of snapshots is walked once for all of them.
-const loadWindow = 64
+// loadWindow is how many blocks are read from the maps together, a part of the block map: a long
+// chain of snapshots is walked once for 1 GiB.
+const loadWindow = maps.BlocksPerPart
 
 // maxBlocks is how many blocks a volume remembers.
 const maxBlocks = 64 << 10
@@ -69,14 +69,16 @@ func (v *Volume) load(ctx context.Context, first int64) error {
 	if done {
 		return nil
 	}
-	var window [loadWindow]block
-	var opaque [loadWindow]bool
+	window, opaque := make([]*block, loadWindow), make([]bool, loadWindow)
+	for i := range window {
+		window[i] = &block{number: first + int64(i)}
+	}
 	for depth, member := range v.chain {
 		end := min(first+loadWindow, blocksOf(member.reach))
 		for next := first; next < end; {
 			var err error
 			next, err = v.space.maps.Blocks(ctx, member.id, next, end, func(number int64, b maps.Block, version kv.Version) error {
-				w := &window[number-first]
+				w := window[number-first]
 				if depth == 0 {
 					w.own, w.version = b, version
 				}
@@ -99,12 +101,8 @@ func (v *Volume) load(ctx context.Context, first int64) error {
 	if len(v.blocks) >= maxBlocks {
 		v.forget()
 	}
-	for i := range window {
-		number := first + int64(i)
-		if _, ok := v.blocks[number]; !ok {
-			window[i].number = number
-			v.blocks[number] = &block{number: number, pile: window[i].pile, own: window[i].own, version: window[i].version}
-		}
+	for _, b := range window {
+		v.blocks[b.number] = b
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func (g *liveGroup) drop(ctx context.Context, generation uint64, disks ...cluste
 		return nil
 	}
 	err := g.dropLocked(ctx, disks...)
-	if errors.Is(err, maps.ErrNotFound) {
+	if errors.Is(err, maps.ErrNotFound) || errors.Is(err, group.ErrDead) {
 		return nil
 	}
 	return err

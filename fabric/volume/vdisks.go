@@ -235,29 +235,35 @@ func (v *Volume) Snapshot(ctx context.Context, name string, now time.Time) error
 	if err := s.maps.Rebind(ctx, old.Name, v.id, child.ID); err != nil {
 		return err
 	}
-	was := v.lease
-	v.become(child, lease)
-	if err := s.update(ctx, old.ID, func(o *maps.VDisk) { o.Name, o.Snapshot, o.Created = name, true, now }); err != nil {
+	was := v.become(child, lease)
+	if err := s.update(ctx, old.ID, func(o *maps.VDisk) { o.Name, o.Snapshot, o.Sealed, o.Created = name, true, true, now }); err != nil {
 		return err
 	}
-	return s.maps.Leases.Release(ctx, was)
+	_ = s.maps.Leases.Release(ctx, was) // else it runs out
+	return nil
 }
 
-// become makes the volume one of another vDisk, whose parent is the one that it was. No request is under way.
-func (v *Volume) become(child maps.VDisk, lease kv.Lease) {
+// become makes the volume one of another vDisk, whose parent is the one that it was, and gives the lease of that. No request is under way.
+func (v *Volume) become(child maps.VDisk, lease kv.Lease) (was kv.Lease) {
 	s := v.space
 	s.mu.Lock()
 	delete(s.open, v.id)
 	s.open[child.ID] = v
 	s.mu.Unlock()
 	v.keeping.Lock()
-	v.lease = lease
+	was, v.lease = v.lease, lease
 	v.keeping.Unlock()
 	v.id, v.token = child.ID, lease.Token
 	v.chain = append([]member{{child.ID, child.Size}}, v.chain...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.blocks = map[int64]*block{}
+	for _, b := range v.blocks {
+		for i := range b.pile {
+			b.pile[i].own = false
+		}
+		b.own, b.version = maps.Block{}, kv.Version{}
+	}
+	return was
 }
 
 // Resize changes the size. Bytes beyond the smaller of both sizes read as zeros.

@@ -69,19 +69,11 @@ func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error
 	if err := v.link(ctx, vdisk); err != nil {
 		return nil, err
 	}
-	for _, m := range v.chain[1:] {
-		if err := s.recoverParent(ctx, m.id); err != nil {
+	v.stop = func() {}
+	if !v.readOnly {
+		if err := v.begin(ctx); err != nil {
 			return nil, err
 		}
-	}
-	v.stop = func() {}
-	if v.readOnly {
-		err = s.recoverParent(ctx, id)
-	} else {
-		err = v.begin(ctx)
-	}
-	if err != nil {
-		return nil, err
 	}
 	return v, nil
 }
@@ -111,19 +103,25 @@ func (s *Space) left(v *Volume) {
 	}
 }
 
-// link finds the vDisk's parents, and how much of each can be seen.
+// link finds the vDisk's parents, and how much of each can be seen. Those that a writer left when it crashed are brought in order.
 func (v *Volume) link(ctx context.Context, vdisk maps.VDisk) error {
 	reach := vdisk.Size
-	v.chain = []member{{vdisk.ID, reach}}
-	for vdisk.Parent != 0 {
+	for first := true; ; first = false {
+		v.chain = append(v.chain, member{vdisk.ID, reach})
+		if !vdisk.Sealed && (v.readOnly || !first) {
+			if err := v.space.recoverParent(ctx, vdisk.ID); err != nil {
+				return err
+			}
+		}
+		if vdisk.Parent == 0 {
+			return nil
+		}
 		reach = min(reach, vdisk.Reach)
 		var err error
 		if vdisk, _, err = v.space.maps.VDisk(ctx, vdisk.Parent); err != nil {
 			return err
 		}
-		v.chain = append(v.chain, member{vdisk.ID, reach})
 	}
-	return nil
 }
 
 // recoverParent compares the replicas of a snapshot's groups that its writer had under way when it crashed.
@@ -463,7 +461,9 @@ func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup)
 	for _, g := range groups {
 		g.mu.RLock()
 		for _, d := range g.rec.Good {
-			on[d] = append(on[d], failure{g, g.rec.Generation, d, nil})
+			if !g.rec.Dead {
+				on[d] = append(on[d], failure{g, g.rec.Generation, d, nil})
+			}
 		}
 		g.mu.RUnlock()
 	}

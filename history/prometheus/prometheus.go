@@ -1,5 +1,5 @@
 // Package prometheus reads utilisation from a Prometheus server, by any range
-// query that yields one series a server.
+// query that yields one series per server.
 package prometheus
 
 import (
@@ -19,11 +19,11 @@ import (
 	"gleaner/input"
 )
 
-// A Query says what to ask, of whom, and what the answer means.
+// A Query says which server to ask, what, and how to read the answer.
 type Query struct {
 	URL     string
 	CPU     string // PromQL for the share of a server's CPU in use
-	Mem     string // the same for memory; "" when not wanted
+	Mem     string // the same for memory; "" if not wanted
 	Label   string // whose value names the server, as "instance"
 	Percent bool   // the values are percent; otherwise shares from 0 to 1, as Prometheus recommends
 	From    time.Time
@@ -35,16 +35,16 @@ type Query struct {
 const (
 	// maxPoints is how many points of a series Prometheus gives in one answer.
 	maxPoints = 11_000
-	// firstPoints are asked for before it is known how many series there are,
-	// and answerPoints, over all series, from then on: answers come as JSON and are
-	// held in memory whole.
+	// firstPoints is how many points are asked for while the number of series is
+	// unknown, and answerPoints, over all series, from then on: answers are JSON and
+	// are held in memory as a whole.
 	firstPoints  = 60
 	answerPoints = 500_000
 )
 
-// Read asks for the range, one stretch after the other, and hands every sample
-// to emit. progress is told after each stretch how much of the range is done.
-// What is wrong with the query or with a value is an input.Error.
+// Read asks for the range, one stretch after the other, and calls emit for every
+// sample. After each stretch it calls progress with the share of the range that is
+// done. A mistake in the query or in a value is an input.Error.
 func Read(ctx context.Context, q Query, progress func(done time.Duration), emit func(history.Sample) error) (history.ReadStats, error) {
 	var stats history.ReadStats
 	if u, err := url.Parse(q.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -143,13 +143,13 @@ func (r *reader) share(what string, server cluster.ServerID, p model.SamplePair)
 	return share, nil
 }
 
-// series is what the server says of one of ours.
+// series is what Prometheus has of one server.
 type series struct {
 	server cluster.ServerID
 	values []model.SamplePair
 }
 
-// ask runs one query and tells the servers of its answer apart.
+// ask runs one query and splits the answer by server.
 func (r *reader) ask(ctx context.Context, query string, within v1.Range) ([]series, error) {
 	answer, _, err := r.api.QueryRange(ctx, query, within)
 	var refused *v1.Error
@@ -186,7 +186,7 @@ func (r *reader) ask(ctx context.Context, query string, within v1.Range) ([]seri
 }
 
 // memory gives the memory of every server by moment. Both queries are asked for
-// the same moments, so that they meet.
+// the same moments, so the times are equal.
 func (r *reader) memory(ctx context.Context, within v1.Range) (map[cluster.ServerID]map[model.Time]model.SampleValue, error) {
 	all, err := r.ask(ctx, r.Mem, within)
 	if err != nil {

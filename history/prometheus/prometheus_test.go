@@ -20,7 +20,7 @@ import (
 )
 
 // The recording: two days of two servers every 15 s, more points than
-// Prometheus gives in one answer. b is silent for six hours.
+// Prometheus gives in one answer. b has no samples for six hours.
 const (
 	start  = 1_375_315_200 // 2013-08-01T00:00:00Z
 	every  = 15
@@ -126,8 +126,8 @@ func read(q Query) ([]history.Sample, history.ReadStats, error) {
 	return all, stats, err
 }
 
-// readAll wants every recorded sample once, as recorded. While a server is
-// silent Prometheus repeats its last value for five minutes, and then no longer.
+// readAll expects every recorded sample once. Prometheus repeats the last value
+// before a gap for five minutes.
 func readAll(t *testing.T, q Query) {
 	all, stats, err := read(q)
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package reimages tells how often servers and tenants are reimaged, and
-// whether those reimaged often this month are reimaged often the next
+// whether those reimaged often in one month are reimaged often in the next
 // (OSDI'16 §3.3).
 //
 // A month is a calendar month in UTC. Each month the tenants are ranked by
-// their reimages per server and cut into three groups of equal size; where the
-// rates over the whole time are the same the order of names decides, and the
-// report tells for how many. In most months most tenants have no reimage at all;
-// where the month itself does not tell two tenants apart they keep the order they
-// had, so that a tie moves nobody.
+// their reimages per server and divided into three groups of equal size. If the
+// rates over the whole time are equal, the order of names decides, and the report
+// tells for how many tenants. In most months most tenants have no reimage at all;
+// tenants with equal rates in a month keep the order that they had, so a tie
+// changes no group.
 package reimages
 
 import (
@@ -53,20 +53,20 @@ type Tenant struct {
 	Changes  int     // from one month to the next
 }
 
-// A Report is what a reimage log says of a cluster.
+// A Report is what a reimage log says about a cluster.
 type Report struct {
 	From, To time.Time // whole months
 	Months   int
 	Servers  []Server // by ID
 	Tenants  []Tenant // by ID
 	Reimages int
-	Strays   int // reimages of servers that are not in the cluster, left out
-	Tied     int // tenants in a group by the order of names: one with the same rate is in another
+	Strays   int // reimages of servers that are not in the cluster; they are left out
+	Tied     int // tenants grouped by name: a tenant with the same rate is in another group
 }
 
 // Analyse reports on the reimages of the given servers, over the calendar
 // months from the first to the last. The order of the log does not matter, and
-// two reimages of a server at one moment are one.
+// two reimages of a server at one moment count as one.
 func Analyse(servers []cluster.Server, log []cluster.Reimage) Report {
 	var r Report
 	byServer := map[cluster.ServerID]int{} // index in r.Servers
@@ -119,7 +119,7 @@ func distinct(log []cluster.Reimage) []cluster.Reimage {
 	return slices.CompactFunc(log, func(a, b cluster.Reimage) bool { return a.At.Equal(b.At) && a.Server == b.Server })
 }
 
-// span sets the whole months that the log touches.
+// span sets the months that have reimages, from the first to the last.
 func (r *Report) span(log []cluster.Reimage) {
 	if len(log) == 0 {
 		return
@@ -175,7 +175,7 @@ func (r *Report) group(monthly [][]int) {
 	}
 }
 
-// countTied counts the tenants whose rate is found in several groups.
+// countTied counts the tenants whose rate occurs in several groups.
 func (r *Report) countTied() int {
 	type seen struct {
 		tenants     int
@@ -198,10 +198,10 @@ func (r *Report) countTied() int {
 	return tied
 }
 
-// groupOf cuts n ranks into groups whose sizes differ by one at most.
+// groupOf divides n ranks into groups whose sizes differ by at most one.
 func groupOf(rank, n int) Group { return Group(rank * int(groups) / n) }
 
-// A Share is the part of all that is at most a value: a point of a CDF.
+// A Share is the share of all that is at most a value: a point of a CDF.
 type Share struct {
 	AtMost float64
 	Share  float64

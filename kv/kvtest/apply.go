@@ -11,7 +11,7 @@ import (
 	"gleaner/kv"
 )
 
-// apply tells what becomes of several rows at once.
+// apply checks changes of several rows at once.
 func apply(t *testing.T, s kv.Store) {
 	ctx, tab, part := t.Context(), table(t, s, "t"), []byte("p")
 	none, v1, v2, v3 := kv.Version{}, kv.Version{Writer: 1, Seq: 1}, kv.Version{Writer: 1, Seq: 2}, kv.Version{Writer: 1, Seq: 3}
@@ -29,7 +29,7 @@ func apply(t *testing.T, s kv.Store) {
 			t.Fatalf("the part holds %v, want %d rows", keys, len(rows))
 		}
 		for _, r := range rows {
-			stands(t, tab, r)
+			hasRecord(t, tab, r)
 		}
 	}
 	row := func(name string, v kv.Version, value string) kv.Record {
@@ -159,11 +159,11 @@ func countTogether(t *testing.T, tab kv.Table) (counted, unknown uint64) {
 		})
 	}
 	all.Wait()
-	return settled(t, tab, read, rowKey, flag), lost.Load()
+	return agreed(t, tab, read, rowKey, flag), lost.Load()
 }
 
-// settled waits for calls that are still under way to arrive, by calling on, and gives the count that all rows agree on.
-func settled(t *testing.T, tab kv.Table, read func(kv.Key) (kv.Record, error), rowKey func(int) kv.Key, flag kv.Key) uint64 {
+// agreed makes calls until those under way have arrived, and gives the count that all rows agree on.
+func agreed(t *testing.T, tab kv.Table, read func(kv.Key) (kv.Record, error), rowKey func(int) kv.Key, flag kv.Key) uint64 {
 	for range 200 {
 		_, _ = tab.Get(t.Context(), key("elsewhere", ""))
 	}

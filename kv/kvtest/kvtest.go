@@ -1,4 +1,4 @@
-// Package kvtest is what every kv.Store must pass, whatever it is made of.
+// Package kvtest is the test suite that every kv.Store must pass.
 package kvtest
 
 import (
@@ -16,7 +16,7 @@ import (
 // Open gives a store with nothing in it, and closes it when the test ends.
 type Open func(t testing.TB) kv.Store
 
-// Run holds the stores that open gives to what kv promises.
+// Run tests that the stores that open gives keep what kv promises.
 func Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
@@ -129,8 +129,8 @@ func names(t *testing.T, s kv.Store) {
 	}
 }
 
-// drop: a table that was dropped is empty, may come back as the other kind, and
-// takes nothing of its neighbours with it.
+// drop: a table that was dropped is empty, may be made again as the other kind,
+// and the records of other tables stay.
 func drop(t *testing.T, s kv.Store) {
 	ctx, v := t.Context(), kv.Version{Writer: 1, Seq: 1}
 	for _, name := range []string{"a", "ab", "b"} {
@@ -145,7 +145,7 @@ func drop(t *testing.T, s kv.Store) {
 		t.Errorf("after the drop the table holds %v", keys)
 	}
 	for _, name := range []string{"ab", "b"} {
-		stands(t, table(t, s, name), kv.Record{Key: key("p", "r"), Value: []byte(name), Version: v})
+		hasRecord(t, table(t, s, name), kv.Record{Key: key("p", "r"), Value: []byte(name), Version: v})
 	}
 }
 
@@ -159,15 +159,15 @@ func compareAndSet(t *testing.T, s kv.Store) {
 	must(t, tab.CompareAndSet(ctx, k, kv.Version{}, v1, []byte("one")))
 	want(t, "set as new", tab.CompareAndSet(ctx, k, kv.Version{}, v2, nil), kv.ErrConflict)
 	want(t, "set over another", tab.CompareAndSet(ctx, k, v2, kv.Version{Writer: 3, Seq: 3}, nil), kv.ErrConflict)
-	stands(t, tab, kv.Record{Key: k, Value: []byte("one"), Version: v1})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("one"), Version: v1})
 
 	must(t, tab.CompareAndSet(ctx, k, v1, v2, nil))
-	stands(t, tab, kv.Record{Key: k, Version: v2})
+	hasRecord(t, tab, kv.Record{Key: k, Version: v2})
 	want(t, "set over the past", tab.CompareAndSet(ctx, k, v1, kv.Version{Writer: 3, Seq: 3}, nil), kv.ErrConflict)
 
 	big := kv.Version{Writer: 1<<64 - 1, Seq: 1<<64 - 1}
 	must(t, tab.CompareAndSet(ctx, k, v2, big, []byte("big")))
-	stands(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
 
 	for what, err := range map[string]error{
 		"a version twice":  tab.CompareAndSet(ctx, k, big, big, nil),
@@ -182,17 +182,17 @@ func compareAndSet(t *testing.T, s kv.Store) {
 			t.Errorf("%s: got error %v, want a refusal", what, err)
 		}
 	}
-	stands(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("big"), Version: big})
 
 	long := kv.Key{Part: bytes.Repeat([]byte{0}, kv.MaxKey), Row: bytes.Repeat([]byte{255}, kv.MaxKey)}
 	must(t, tab.CompareAndSet(ctx, long, kv.Version{}, v1, []byte("long")))
-	stands(t, tab, kv.Record{Key: long, Value: []byte("long"), Version: v1})
+	hasRecord(t, tab, kv.Record{Key: long, Value: []byte("long"), Version: v1})
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// stands makes sure that Get, Peek and Scan give the record.
-func stands(t *testing.T, tab kv.Reader, r kv.Record) {
+// hasRecord checks that Get, Peek and Scan give the record.
+func hasRecord(t *testing.T, tab kv.Reader, r kv.Record) {
 	t.Helper()
 	got, err := tab.Get(t.Context(), r.Key)
 	must(t, err)
@@ -237,7 +237,7 @@ func compareAndDelete(t *testing.T, s kv.Store) {
 		t.Errorf("after the delete a scan gives %v", keys)
 	}
 	must(t, tab.CompareAndSet(ctx, k, kv.Version{}, v2, []byte("again")))
-	stands(t, tab, kv.Record{Key: k, Value: []byte("again"), Version: v2})
+	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("again"), Version: v2})
 }
 
 func loose(t *testing.T, s kv.Store) {
@@ -248,12 +248,12 @@ func loose(t *testing.T, s kv.Store) {
 		kv.Record{Key: key("p", "a"), Value: []byte("1")},
 		kv.Record{Key: key("q", "b"), Value: []byte("2"), Version: kv.Version{Writer: 9, Seq: 9}},
 		kv.Record{Key: key("p", "a"), Value: []byte("3")}))
-	stands(t, tab, kv.Record{Key: key("p", "a"), Value: []byte("3")})
-	stands(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
+	hasRecord(t, tab, kv.Record{Key: key("p", "a"), Value: []byte("3")})
+	hasRecord(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
 	must(t, tab.Delete(ctx, key("p", "a"), key("p", "never")))
 	_, err := tab.Get(ctx, key("p", "a"))
 	want(t, "get of what was deleted", err, kv.ErrNotFound)
-	stands(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
+	hasRecord(t, tab, kv.Record{Key: key("q", "b"), Value: []byte("2")})
 	if tab.Put(ctx, kv.Record{Key: key("p", "a"), Value: make([]byte, kv.MaxValue+1)}) == nil {
 		t.Error("a value too long was accepted")
 	}

@@ -11,7 +11,7 @@ import (
 	"gleaner/kv/mem"
 )
 
-// TestTheCheckerCatches breaks a sound store in ways that stores break.
+// TestTheCheckerCatches breaks a correct store in typical ways: the checker finds each.
 func TestTheCheckerCatches(t *testing.T) {
 	for name, breaks := range map[string]func(kv.Store, uint64) kv.Store{
 		"a swap that does not compare":       func(s kv.Store, seed uint64) kv.Store { return &faulty{Store: s, rng: seeded(seed), blind: true} },

@@ -20,9 +20,9 @@ type op struct {
 	kind      string // get, set, delete
 	register  int
 	old, next kv.Version
-	// settled: the call went through a Writer, for which a delete whose answer
-	// was lost has succeeded if the record is gone, by whomever.
-	settled bool
+	// byWriter: the call went through a Writer. There, a delete whose answer was
+	// lost succeeds if the record is gone, whoever deleted it.
+	byWriter bool
 }
 
 // A result is how an op ended.
@@ -31,9 +31,9 @@ type result struct {
 	err     error      // nil, kv.ErrConflict or kv.ErrUnknown
 }
 
-// register is what the ops on one key must look like they were done on, one at
-// a time. An op whose outcome is unknown has no end, so it may take effect at any
-// time after its call; that it never did is that it did when all others were done.
+// register models one key: the ops on it must look as if they were done one at a
+// time. An op whose outcome is unknown has no end, so it may take effect at any
+// time after its call; one that never did takes effect after all others.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := make([][]porcupine.Operation, registers)
@@ -57,7 +57,7 @@ var register = porcupine.Model{
 		case errors.Is(out.err, kv.ErrUnknown):
 			return true, now
 		}
-		gone := in.kind == "delete" && in.settled && now == kv.Version{}
+		gone := in.kind == "delete" && in.byWriter && now == kv.Version{}
 		return gone, now
 	},
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
@@ -65,7 +65,7 @@ var register = porcupine.Model{
 
 const registers = 3
 
-// A recorder makes calls and writes down when each began and ended.
+// A recorder makes calls and records when each began and ended.
 type recorder struct {
 	clock   atomic.Int64
 	mu      sync.Mutex
@@ -99,7 +99,7 @@ type client struct {
 func (c *client) step(ctx context.Context) error {
 	n := c.rng.IntN(registers)
 	k := kv.Key{Part: []byte("register"), Row: []byte{byte(n)}}
-	in := op{register: n, old: c.last[n], settled: c.writer != nil}
+	in := op{register: n, old: c.last[n], byWriter: c.writer != nil}
 	var call func() result
 	switch dice := c.rng.IntN(10); {
 	case dice < 4:
@@ -160,16 +160,16 @@ func (c *client) delete(ctx context.Context, k kv.Key, old kv.Version) error {
 	return c.writer.Delete(ctx, c.table, k, old)
 }
 
-// check lets clients loose on a table and says whether what they saw could have
-// been seen if one call had been made after the other.
-func check(ctx context.Context, tab kv.Table, seed uint64, settle bool) error {
+// check has clients use a table at once, and returns an error unless what they
+// saw is linearizable.
+func check(ctx context.Context, tab kv.Table, seed uint64, byWriter bool) error {
 	const clients, steps = 4, 40
 	var rec recorder
 	var all sync.WaitGroup
 	errs := make([]error, clients)
 	for id := range clients {
 		c := client{id: id, rng: rand.New(rand.NewPCG(seed, uint64(id))), table: tab, rec: &rec}
-		if settle {
+		if byWriter {
 			c.writer = kv.NewWriter(uint64(id + 1))
 		}
 		all.Go(func() {
@@ -203,13 +203,13 @@ func linearizable(t *testing.T, s kv.Store) {
 	}
 }
 
-// linearizableUnsure loses answers: first the caller is told so, then a Writer
-// settles it.
+// linearizableUnsure loses answers: with even seeds the clients get ErrUnknown,
+// with odd ones a Writer settles it.
 func linearizableUnsure(t *testing.T, s kv.Store) {
 	for seed := range uint64(rounds) {
-		settle := seed%2 == 1
+		byWriter := seed%2 == 1
 		tab := table(t, Unsure(s, seed), fmt.Sprint("t", seed))
-		if err := check(t.Context(), tab, seed, settle); err != nil {
+		if err := check(t.Context(), tab, seed, byWriter); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"gleaner/kv"
 )
 
-// Parts and rows that a careless encoding would take for one another.
+// Parts and rows that a careless encoding would confuse.
 var (
 	awkwardParts = []string{"\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "a\x00\x01", "a\x00\x01b", "a\x00\xff", "a\x01", "ab", "b", "\xff", "\xff\xff"}
 	awkwardRows  = []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "ab", "\xfe", "\xff", "\xff\x00", "\xff\xff"}
@@ -56,7 +56,7 @@ func rowsAreInOrder(t *testing.T, s kv.Store) {
 // togetherAndInOrder scans the whole table, part by part in the store's own order.
 func togetherAndInOrder(t *testing.T, tab kv.Reader) {
 	var last kv.Key
-	left := map[string]bool{} // parts that the scan is through with
+	left := map[string]bool{} // parts that the scan has finished
 	n := 0
 	for record, err := range tab.Scan(t.Context(), kv.Range{}) {
 		must(t, err)
@@ -128,7 +128,7 @@ func scanStops(t *testing.T, s kv.Store) {
 	}
 }
 
-// scanResumes: a scan taken up again after each record is one scan.
+// scanResumes: a scan that is resumed after each record yields what one scan does.
 func scanResumes(t *testing.T, s kv.Store) {
 	tab := looseTable(t, s, "l")
 	fill(t, tab)
@@ -161,9 +161,9 @@ func first(t tb, tab kv.Reader, r kv.Range) (kv.Key, bool) {
 	return kv.Key{}, false
 }
 
-// scanWhileWriting has one writer count each of its records up while others
-// come and go, and scans meanwhile: no record that stands is missed or doubled, and
-// its count is none from before the scan and none from the future.
+// scanWhileWriting scans while one writer counts up its records and others are
+// written and deleted: each of the former is yielded once, with a count that it
+// had during the scan.
 func scanWhileWriting(t *testing.T, s kv.Store) {
 	const writers, each, scans = 3, 20, 15
 	tab := table(t, s, "t")
@@ -241,8 +241,8 @@ func splitCoversOnce(t *testing.T, s kv.Store) {
 	}
 }
 
-// covers cuts the table into n, makes sure that the ranges give each of its
-// records once, and tells how many each gave.
+// covers splits the table into n ranges, checks that they yield each of its
+// records once, and tells how many each yields.
 func covers(t tb, tab kv.Reader, n, records int) (counts []int) {
 	t.Helper()
 	pieces, err := tab.Split(t.Context(), n)

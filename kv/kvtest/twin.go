@@ -11,7 +11,7 @@ import (
 	"gleaner/kv"
 )
 
-// A dumb is the twin of a table: a map, and nothing clever.
+// A dumb is the twin of a table: a plain map.
 type dumb map[string]kv.Record
 
 func (d dumb) swap(key kv.Key, old, next kv.Version, value []byte) error {
@@ -31,7 +31,7 @@ func (d dumb) apply(part []byte, next kv.Version, changes []kv.Change) error {
 	was := maps.Clone(d)
 	for _, c := range changes {
 		k := kv.Key{Part: part, Row: c.Row}
-		then := map[kv.Deed]kv.Record{
+		then := map[kv.Op]kv.Record{
 			kv.Set:    {Version: next, Value: c.Value},
 			kv.Delete: {},
 			kv.Keep:   d[quoted(k)],
@@ -61,13 +61,13 @@ func (d dumb) rows(r kv.Range) (keys []string) {
 	return keys
 }
 
-// twin does the same at random to a table and to its twin, and compares.
+// twin makes the same random calls on a table and on its twin, and compares.
 func twin(t *testing.T, s kv.Store) {
 	tables := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		tables++
 		tab, model, seq := table(t, s, fmt.Sprint("twin", tables)), dumb{}, uint64(0)
-		// Few bytes and short keys, so that they meet.
+		// Few bytes and short keys, so that the same ones come often.
 		some := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 255}), 1, 3)
 		rows := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 255}), 0, 2)
 		keys := rapid.Custom(func(rt *rapid.T) kv.Key {
@@ -103,7 +103,7 @@ func twin(t *testing.T, s kv.Store) {
 				for _, row := range rapid.SliceOfNDistinct(rows, 1, 3, func(row []byte) string { return string(row) }).Draw(rt, "rows") {
 					c := kv.Change{Row: row, Old: old(rt, kv.Key{Part: part, Row: row}), Value: row}
 					if c.Old != (kv.Version{}) && len(changes) > 0 {
-						c.Do = rapid.SampledFrom([]kv.Deed{kv.Set, kv.Delete, kv.Keep}).Draw(rt, "do")
+						c.Do = rapid.SampledFrom([]kv.Op{kv.Set, kv.Delete, kv.Keep}).Draw(rt, "do")
 					}
 					changes = append(changes, c)
 				}

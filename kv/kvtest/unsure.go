@@ -8,8 +8,8 @@ import (
 	"gleaner/kv"
 )
 
-// Unsure gives s with answers lost, as on a bad network: of every two
-// compare-and-sets and -deletes about one gives kv.ErrUnknown, and was applied, was not,
+// Unsure gives s with answers lost, as on a bad network: about half of the
+// compare-and-sets and -deletes return kv.ErrUnknown, and were applied, were not,
 // or will be, some calls later.
 func Unsure(s kv.Store, seed uint64) kv.Store {
 	return &unsure{Store: s, rng: rand.New(rand.NewPCG(seed, 0))}
@@ -19,7 +19,7 @@ type unsure struct {
 	kv.Store
 	mu   sync.Mutex
 	rng  *rand.Rand
-	late []func() // calls under way, of which the caller has heard nothing
+	late []func() // calls under way that the caller has no answer to
 }
 
 func (s *unsure) Table(ctx context.Context, name string) (kv.Table, error) {
@@ -67,7 +67,7 @@ func (s *unsure) call(do func() error) error {
 	return do()
 }
 
-// arrive lets a late call arrive, or not yet.
+// arrive makes a late call now and then.
 func (s *unsure) arrive() {
 	s.mu.Lock()
 	var call func()

@@ -55,16 +55,24 @@ func leases(t *testing.T, s kv.Store) {
 	want(t, "ann renews what bob has", err, kv.ErrTaken)
 	want(t, "ann releases what bob has", ls.Release(ctx, renewed), kv.ErrTaken)
 
-	// Late, but nobody came.
+	// After it expired, but nobody has acquired it.
 	bob, err = ls.Renew(ctx, bob, at.Add(time.Hour), 10*time.Second)
 	must(t, err)
-	// Bob's process starts again, and knows only its name.
+	// Bob's process starts again, without its lease.
 	again := acquire("bob", at.Add(time.Hour))
 	_, err = ls.Renew(ctx, bob, at.Add(time.Hour), time.Minute)
 	want(t, "bob's former self renews", err, kv.ErrTaken)
 	must(t, ls.Release(ctx, again))
-	if cat := acquire("cat", at.Add(time.Hour)); cat.Token != 4 {
+	cat := acquire("cat", at.Add(time.Hour))
+	if cat.Token != 4 {
 		t.Errorf("cat has token %d", cat.Token)
+	}
+	want(t, "bob removes what cat has", ls.Remove(ctx, bob), kv.ErrTaken)
+	must(t, ls.Remove(ctx, cat))
+	_, err = ls.Renew(ctx, cat, at.Add(time.Hour), time.Minute)
+	want(t, "cat renews what she removed", err, kv.ErrTaken)
+	if gone, err := ls.Get(ctx, "master"); err != nil || gone.Held(at) || gone.Token != 0 {
+		t.Errorf("removed, but there is %+v, %v", gone, err)
 	}
 	if _, err := ls.Acquire(ctx, "master", "", at, time.Hour); err == nil {
 		t.Error("nobody acquired a lease")

@@ -1,5 +1,5 @@
 // Package mem keeps kv tables in memory, for simulations and tests. A scan is a
-// snapshot, and nothing outlives the process.
+// snapshot; nothing is kept after the process ends.
 package mem
 
 import (
@@ -52,7 +52,7 @@ func (s *Store) Drop(_ context.Context, name string) error {
 	return nil
 }
 
-// Close does nothing: there is nothing to let go of.
+// Close does nothing.
 func (s *Store) Close() error { return nil }
 
 func (s *Store) table(name string, loose bool) (*table, error) {
@@ -75,7 +75,7 @@ func (s *Store) table(name string, loose bool) (*table, error) {
 	return t, nil
 }
 
-// A table's root is replaced whole: readers take it as it is, writers take mu.
+// A table's root is replaced as a whole: readers need no lock, writers hold mu.
 type table struct {
 	loose bool
 	mu    sync.Mutex

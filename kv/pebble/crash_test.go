@@ -21,7 +21,7 @@ import (
 // TestCrash writes, reads and flushes at once, and again and again takes the disk
 // as a crash at that moment might leave it: what was synced, and by chance some of what was
 // not. Opened again, it has every write that was acknowledged and every write
-// that a reader saw, nothing that was never begun, and nothing by halves.
+// that a reader saw, nothing that was never begun, and no partial write.
 func TestCrash(t *testing.T) {
 	seeds := uint64(12)
 	if os.Getenv("GLEANER_LONG") != "" {
@@ -69,7 +69,7 @@ func crashes(t *testing.T, seed uint64) {
 	}
 }
 
-// work is what goes on when the crash comes. The n-th change of register i leaves
+// work is what the crash interrupts. The n-th change of register i leaves
 // it at count n; every fourth change deletes it.
 type work struct {
 	t         *testing.T
@@ -83,7 +83,7 @@ type work struct {
 
 type register struct{ begun, promised atomic.Uint64 }
 
-// promise notes that somebody knows of the count.
+// promise records that a reader or writer knows the count.
 func (r *register) promise(count uint64) {
 	for {
 		known := r.promised.Load()
@@ -197,7 +197,7 @@ func (w *work) count(value []byte) uint64 {
 	return count
 }
 
-// promised gives the counts that are known outside by now, the loose table's and the pair's last.
+// promised gives the counts promised so far, the loose table's and the pair's last.
 func (w *work) promised() (counts []uint64) {
 	for i := range w.registers {
 		counts = append(counts, w.registers[i].promised.Load())
@@ -271,7 +271,7 @@ func TestCrashAfterBatches(t *testing.T) {
 	}
 }
 
-// TestCrashWhileOpening: a store whose making was cut short opens the next time.
+// TestCrashWhileOpening: a store that was never finished opens the next time.
 func TestCrashWhileOpening(t *testing.T) {
 	memory := vfs.NewCrashableMem()
 	var images []*vfs.MemFS

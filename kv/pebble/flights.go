@@ -7,16 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// flights are the compare-and-sets under way, at most one a key. Pebble shows a
-// write before it is on disk; a reader that meets one waits for the flight to land,
-// so that nobody sees what a crash may take back. Other keys wait for nothing, so
-// their writes share one sync.
+// flights are the compare-and-sets in flight, at most one per key. Pebble shows a
+// write before it is on disk, so a reader of a key in flight waits: it must not
+// see what a crash may undo. Writes of other keys do not wait, and share one sync.
 type flights struct {
 	seed   maphash.Seed
 	count  atomic.Int64
 	shards [256]struct {
 		sync.Mutex
-		landed map[string]chan struct{} // closed when the flight of that key has landed
+		landed map[string]chan struct{} // closed when the write of that key is on disk
 	}
 }
 
@@ -28,7 +27,7 @@ func newFlights() *flights {
 	return f
 }
 
-// begin waits until no other flight has key, and begins one. It ends by land.
+// begin waits until key is not in flight, and begins a flight, which land ends.
 func (f *flights) begin(ctx context.Context, key []byte) (land func(), err error) {
 	shard := &f.shards[maphash.Bytes(f.seed, key)%uint64(len(f.shards))]
 	for {
@@ -38,7 +37,7 @@ func (f *flights) begin(ctx context.Context, key []byte) (land func(), err error
 			break
 		}
 		shard.Unlock()
-		if err := wait(ctx, other); err != nil {
+		if err := closed(ctx, other); err != nil {
 			return nil, err
 		}
 	}
@@ -55,8 +54,8 @@ func (f *flights) begin(ctx context.Context, key []byte) (land func(), err error
 	}, nil
 }
 
-// settle waits until the flight of key, if there is one, has landed.
-func (f *flights) settle(ctx context.Context, key []byte) error {
+// wait waits until key is not in flight.
+func (f *flights) wait(ctx context.Context, key []byte) error {
 	shard := &f.shards[maphash.Bytes(f.seed, key)%uint64(len(f.shards))]
 	shard.Lock()
 	landed, busy := shard.landed[string(key)]
@@ -64,13 +63,14 @@ func (f *flights) settle(ctx context.Context, key []byte) error {
 	if !busy {
 		return nil
 	}
-	return wait(ctx, landed)
+	return closed(ctx, landed)
 }
 
-// any tells whether some flight is under way.
+// any tells whether any key is in flight.
 func (f *flights) any() bool { return f.count.Load() > 0 }
 
-func wait(ctx context.Context, landed <-chan struct{}) error {
+// closed waits until landed is closed.
+func closed(ctx context.Context, landed <-chan struct{}) error {
 	select {
 	case <-landed:
 		return nil

@@ -21,7 +21,7 @@ import (
 const format = 1
 
 // blockSize is four times Pebble's default: it makes a scan a third faster, and
-// tables are scanned far more than they are probed.
+// tables are scanned far more often than read by key.
 const blockSize = 16 << 10
 
 // The marker says that a directory is a store of ours, and in which format.
@@ -30,21 +30,21 @@ const (
 	markerText = "gleaner kv format %d\n"
 )
 
-// Options say how a store lives with a machine that is short of something.
+// Options say how a store deals with a machine that lacks files or disk space.
 type Options struct {
 	// Files is how many files may be kept open at once; 0: a thousand.
 	Files int
-	// Short is told when the store has to wait: the disk is full, or there are
-	// no files or memory to be had. It is told nil when the store goes on. Nil:
-	// nobody is told.
+	// Short is called when the store has to wait: the disk is full, or no more
+	// files or memory are available. It is called with nil when the store goes on. It
+	// may be nil.
 	Short func(error)
 }
 
-// Open opens the store in dir, or begins one if dir is empty or not there. A
-// directory that cannot be a store of ours is an input.Error and stays as it is;
-// one that is open already, in whichever process, is kv.ErrHeld besides.
+// Open opens the store in dir, or makes one if dir is empty or does not exist. A
+// directory that cannot be a store of ours is an input.Error and is not changed;
+// one that is open already, in any process, is also kv.ErrHeld.
 func Open(dir string, o Options) (*Store, error) {
-	dir, err := filepath.Abs(dir) // the lock knows a directory by its name alone
+	dir, err := filepath.Abs(dir) // the lock is by name
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func open(dir string, disk vfs.FS, files int) (*Store, error) {
 }
 
 // inspect makes sure that dir is a store of ours, or free to become one, and
-// gives the names in it. It changes nothing but to make dir where there is none.
+// gives the names in it. It only changes something if dir does not exist: it makes it.
 func inspect(dir string, disk vfs.FS) ([]string, error) {
 	if info, err := disk.Stat(dir); err == nil && !info.IsDir() {
 		return nil, input.Errorf(dir, "is a file; the store needs a directory")
@@ -98,7 +98,7 @@ func inspect(dir string, disk vfs.FS) ([]string, error) {
 		}
 	}
 	for _, name := range entries {
-		if name != "LOCK" && name != marker+".new" { // what a start cut short leaves
+		if name != "LOCK" && name != marker+".new" { // left by a start that was interrupted
 			return nil, input.Errorf(dir, "is not a gleaner store (it holds %s, and no file %s); choose an empty directory", name, marker)
 		}
 	}
@@ -125,8 +125,8 @@ func checkMarker(dir string, disk vfs.FS) error {
 	return nil
 }
 
-// holdsData tells a store that was written to from one whose making was cut
-// short: Pebble makes its first log after its manifest.
+// holdsData tells a store that was written to from one that was never finished:
+// Pebble makes its first log after its manifest.
 func holdsData(entries []string) bool {
 	for _, name := range entries {
 		if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sst") {
@@ -153,7 +153,7 @@ func start(dir string, disk vfs.FS, lock *pebble.Lock, files int, mustExist bool
 		Levels:             [7]pebble.LevelOptions{{BlockSize: blockSize}}, // the others follow
 		Logger:             quiet{},
 		EventListener: &pebble.EventListener{
-			// Whoever reads the damaged block gets the error; the default is to exit.
+			// A reader of the damaged block gets the error; the default is to exit.
 			DataCorruption: func(pebble.DataCorruptionInfo) {},
 		},
 	})
@@ -166,7 +166,7 @@ func start(dir string, disk vfs.FS, lock *pebble.Lock, files int, mustExist bool
 	return db, nil
 }
 
-// writeMarker writes the marker whole or not at all.
+// writeMarker writes the marker atomically.
 func writeMarker(dir string, disk vfs.FS) error {
 	path := disk.PathJoin(dir, marker)
 	f, err := disk.Create(path+".new", vfs.WriteCategoryUnspecified)
@@ -204,7 +204,7 @@ func lockError(dir string, err error) error {
 	return unwritable(dir, err)
 }
 
-// A heldError is the user's mistake and kv.ErrHeld at once, in one line.
+// A heldError is an input.Error and kv.ErrHeld at once, in one line.
 type heldError struct{ mistake *input.Error }
 
 func (e heldError) Error() string   { return e.mistake.Error() }
@@ -214,7 +214,7 @@ func unwritable(dir string, err error) error {
 	return input.Errorf(dir, "cannot be written: %v", plain(err))
 }
 
-// explained gives Pebble's errors of bad data a line that says so.
+// explained gives Pebble's errors about bad data one plain line.
 func explained(err error) error {
 	if pebble.IsCorruptionError(err) {
 		return damaged{err}
@@ -239,9 +239,9 @@ func plain(err error) error {
 	return err
 }
 
-// quiet keeps Pebble's chatter to itself. What Pebble calls fatal is a disk that
-// refused a log write for another reason than want of room: nobody can say any
-// more what is durable, so nothing goes on.
+// quiet drops Pebble's log messages. Pebble calls it fatal if a write of its log
+// fails for another reason than lack of space: what is durable is then unknown,
+// so the process ends.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}

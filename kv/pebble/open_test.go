@@ -45,7 +45,7 @@ func TestBadDirectory(t *testing.T) {
 		refused(t, filepath.Join(file, "below"), "cannot be written: not a directory")
 	})
 	t.Run("read-only", func(t *testing.T) {
-		dir := "/proc/gleaner" // where even root can make nothing
+		dir := "/proc/gleaner" // where root cannot make a directory either
 		_, err := Open(dir, Options{})
 		if err == nil || !input.Is(err) || !strings.HasPrefix(err.Error(), dir+": cannot be written: ") {
 			t.Errorf("got error %v", err)

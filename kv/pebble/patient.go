@@ -22,10 +22,10 @@ func lacks(err error) bool {
 		func(lack error) bool { return errors.Is(err, lack) })
 }
 
-// A patientDisk waits when there is no room, and tries again. Pebble would end
-// the process: it cannot go on without its log. A sync that fails is not tried
-// again, since the second may succeed without what the first has lost; but what
-// a disk has room for it finds out when it is written, not when it is synced.
+// A patientDisk waits when there is no room, and tries again, where Pebble would
+// end the process: it cannot work without its log. A failed sync is not tried
+// again, since the second may succeed without what the first has lost; but a
+// full disk fails the write, not the sync.
 type patientDisk struct {
 	vfs.FS
 	short func(error)
@@ -35,7 +35,7 @@ type patientDisk struct {
 	lack    error // the last
 }
 
-// until calls do until it does not fail for want of room.
+// until calls do until it does not fail for lack of room.
 func (d *patientDisk) until(do func() error) error {
 	err := do()
 	if !lacks(err) {
@@ -50,7 +50,7 @@ func (d *patientDisk) until(do func() error) error {
 	return err
 }
 
-// wait counts those who wait; short hears of the first and when the last goes on.
+// wait counts the waiting calls; short is called when the first begins to wait and when the last goes on.
 func (d *patientDisk) wait(more int, lack error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,7 +63,7 @@ func (d *patientDisk) wait(more int, lack error) {
 	}
 }
 
-// stuck gives what is waited for; nil when nobody waits.
+// stuck gives the error that calls wait for; nil if none waits.
 func (d *patientDisk) stuck() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *patientDisk) stuck() error {
 	return d.lack
 }
 
-// open opens a file by do. What Pebble makes is nobody else's to read.
+// open opens a file by do. Only the owner may read what Pebble makes.
 func (d *patientDisk) open(name string, private bool, do func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	err := d.until(func() (err error) { f, err = do(); return err })

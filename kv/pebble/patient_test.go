@@ -187,7 +187,7 @@ func holds(t *testing.T, dir string, want int) {
 	}
 }
 
-// Nothing in a store is there for others to read.
+// Only the owner can read the files of a store.
 func TestPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kv")
 	s, err := Open(dir, Options{})

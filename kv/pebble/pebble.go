@@ -1,10 +1,10 @@
-// Package pebble keeps kv tables in a directory of this machine, by the embedded
-// store of that name.
+// Package pebble keeps kv tables in a directory of this machine, with the
+// embedded store Pebble.
 //
-// A write is on disk before it is acknowledged, and writes that come together
-// share a sync. Reads of a table are linearizable and see only what is on disk;
-// so does a scan, which is a snapshot. A loose table's reads may see a write just
-// before it is on disk. docs/formats/kv.md has the layout.
+// A write is on disk before it is acknowledged, and concurrent writes share a
+// sync. Reads of a table are linearizable and see only what is on disk; so does a
+// scan, which is a snapshot. Reads of a loose table may see a write just before it
+// is on disk. docs/formats/kv.md has the layout.
 package pebble
 
 import (
@@ -20,8 +20,8 @@ import (
 	"gleaner/kv/internal/flat"
 )
 
-// A Store is a kv.Store in a directory that no other may open meanwhile. When
-// the disk is full its writes wait until there is room.
+// A Store is a kv.Store in a directory that no other process can open meanwhile.
+// When the disk is full its writes wait until there is room.
 type Store struct {
 	dir     string
 	db      *pebble.DB
@@ -64,12 +64,12 @@ func (s *Store) Drop(_ context.Context, name string) error {
 	return nil
 }
 
-// patience is how long Close waits for a disk that waits for room.
+// patience is how long Close waits while the disk is full.
 const patience = time.Second
 
-// Close lets go of the directory. Where the disk has no room to close in order,
-// the directory stays held until this process ends; what was acknowledged is
-// on disk.
+// Close closes the store and releases the directory. If the disk has no room for
+// that, the directory stays locked until this process ends; what was
+// acknowledged is on disk.
 func (s *Store) Close() error {
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(s.db.Close(), s.lock.Close()) }()

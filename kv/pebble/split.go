@@ -17,8 +17,8 @@ const (
 	// smallTable is the size up to which Split weighs every record itself:
 	// Pebble's estimates count whole blocks, which is too coarse below.
 	smallTable = 8 << 20
-	// unseen is how many times what is in memory only, which estimates do not
-	// know of, a table must have in files for Split to trust them.
+	// unseen is how many times larger a table's files must be than what is only
+	// in memory, which estimates leave out, for Split to trust the estimates.
 	unseen = 5
 	// grains is how many pieces Split weighs for each range it makes, so a
 	// range is off by about a grains-th part, or by a few blocks.

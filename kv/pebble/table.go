@@ -33,7 +33,7 @@ func (t *table) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
 	at := t.key(key)
 	record, err := t.get(at)
 	if !t.loose {
-		if err := t.store.flights.settle(ctx, at); err != nil {
+		if err := t.store.flights.wait(ctx, at); err != nil {
 			return kv.Record{}, err
 		}
 	}
@@ -96,7 +96,7 @@ func (t *table) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Record, error
 	}
 }
 
-// scan ends with an error only while yield wants more.
+// scan returns an error only if yield has not ended the scan.
 func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, error) bool) error {
 	lo, hi := flat.Bounds(t.prefix, r)
 	if bytes.Compare(lo, hi) >= 0 {
@@ -133,8 +133,8 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 	return nil
 }
 
-// sync makes everything that can be seen by now durable. The log is one file
-// after the other: when its newest entry is on disk, so are all before it.
+// sync makes everything visible so far durable. The log is written in order:
+// when its newest entry is on disk, so are all before it.
 func (t *table) sync() error {
 	if t.loose || !t.store.flights.any() {
 		return nil
@@ -163,7 +163,7 @@ func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(changes) > 1 { // flights begin in the order of keys, so that no two wait for each other
+	if len(changes) > 1 { // flights begin in the order of keys, so there is no deadlock
 		changes = slices.Clone(changes)
 		slices.SortFunc(changes, func(a, b kv.Change) int { return bytes.Compare(a.Row, b.Row) })
 	}
@@ -179,8 +179,8 @@ func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes
 	return t.swap(keys, next, changes)
 }
 
-// swap makes the changes, and ends when they are on disk, if every version is
-// as it must be. All keys are its own meanwhile.
+// swap makes the changes if every version is the expected one, and returns when
+// they are on disk. All keys are in flight meanwhile.
 func (t strict) swap(keys [][]byte, next kv.Version, changes []kv.Change) error {
 	for i, c := range changes {
 		now, err := t.get(keys[i])
@@ -241,8 +241,8 @@ func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
 	})
 }
 
-// batchBytes is how much a batch holds before another is begun: enough that a
-// sync is shared by many records, and little enough to stay in memory.
+// batchBytes is the size of a batch: large enough that many records share a
+// sync, and small enough to stay in memory.
 const batchBytes = 4 << 20
 
 // apply adds n changes, each by add, and makes them durable. Only the last batch

@@ -75,7 +75,7 @@ func (d day) at(share float64) float64 {
 // classes are what 'gleaner up' would have learned of server by now: the past
 // goes through the history, and its class comes out.
 func (d day) classes(ctx context.Context, server cluster.Server) ([]cluster.Class, error) {
-	store, err := history.Open(ctx, mem.New())
+	store, err := history.Open(ctx, mem.New(), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,10 @@ func (d day) classes(ctx context.Context, server cluster.Server) ([]cluster.Clas
 	if err != nil {
 		return nil, err
 	}
-	w := cluster.Window{From: d.from, Step: datacenter.Slot, Len: len(d.past)}
+	w, _, err := store.LastWindow(ctx, history.Choice{Length: history.Month})
+	if err != nil {
+		return nil, err
+	}
 	series, err := store.Window(ctx, w)
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func bitbrainsMachines(ctx context.Context, dir string, days int) (*datacenter.D
 	if err != nil {
 		return nil, err
 	}
-	window.Len = min(window.Len, int(august.AddDate(0, 0, days).Sub(window.From)/window.Step))
+	window = window.Until(august.AddDate(0, 0, days))
 	var servers []cluster.Server
 	for i := range series {
 		series[i].CPU = series[i].CPU[:window.Len]
@@ -124,7 +124,7 @@ func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Resul
 
 // recorded reads history files and gives all of what they hold.
 func recorded(ctx context.Context, paths ...string) (cluster.Window, []cluster.Series, error) {
-	store, err := history.Open(ctx, mem.New())
+	store, err := history.Open(ctx, mem.New(), time.Now)
 	if err != nil {
 		return cluster.Window{}, nil, err
 	}
@@ -139,16 +139,10 @@ func recorded(ctx context.Context, paths ...string) (cluster.Window, []cluster.S
 	if err != nil {
 		return cluster.Window{}, nil, err
 	}
-	first, last, err := store.Range(ctx)
+	w, _, err := store.LastWindow(ctx, history.Choice{})
 	if err != nil {
 		return cluster.Window{}, nil, err
 	}
-	step, err := store.Step(ctx)
-	if err != nil {
-		return cluster.Window{}, nil, err
-	}
-	from := first.Truncate(step)
-	w := cluster.Window{From: from, Step: step, Len: int(last.Sub(from)/step) + 1}
 	series, err := store.Window(ctx, w)
 	return w, series, err
 }

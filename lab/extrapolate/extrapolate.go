@@ -192,13 +192,13 @@ func near(foretold, recorded []float64) float64 {
 	return share(n, len(recorded))
 }
 
-func readRun(c *corpus.Corpus, file string) (*corpus.Run, error) {
+func readRun(c *corpus.Corpus, file string) (*corpus.Recording, error) {
 	in, err := trace.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	r := c.Run(file)
+	r := c.Begin(file)
 	for {
 		call, err := in.Next()
 		if err == io.EOF {

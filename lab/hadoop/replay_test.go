@@ -120,7 +120,7 @@ func learned(t *testing.T) *program.Program {
 	t.Helper()
 	logs := corpus.New()
 	for _, name := range []string{"n003", "n004", "n006a", "n008", "n012"} {
-		run := logs.Run(name)
+		run := logs.Begin(name)
 		each(t, name+".jsonl.gz", run.Add)
 		logs.Learn(run)
 	}

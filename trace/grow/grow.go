@@ -1,9 +1,9 @@
 // Package grow makes the traffic of any scale from a program.
 //
-// Calls are made one at a time, node after node, and nothing is kept of a node
-// that is done: growing a hundred thousand nodes takes the memory of one. What
-// a reply will give is left as a placeholder, the program's own expression in
-// braces, for the player that gets the reply (PatternMiner §III-B5).
+// Calls are made one at a time, node after node, and nothing is kept of a node that is
+// done: a hundred thousand nodes take the memory of one. A value that comes from a reply
+// is left as a placeholder, the program's own expression in braces, for the player that
+// gets the reply (PatternMiner §III-B5).
 package grow
 
 import (
@@ -19,8 +19,8 @@ import (
 	"gleaner/trace/value"
 )
 
-// A Setting is how large to grow: the scale, and how many nodes of which type
-// where the program's own formula is not to be used.
+// A Setting is how large to grow: the scale, and the number of nodes of types for which
+// the program's formula is not used.
 type Setting struct {
 	Scale int
 	Nodes map[string]int
@@ -59,10 +59,10 @@ func Resolve(p *program.Program, s Setting) (Setting, error) {
 		return s, input.Fieldf("scale", "%d is not between 1 and %d", s.Scale, trace.MaxScale)
 	}
 	if s.Beats < 0 {
-		return s, input.Fieldf("beats", "%v is less than nothing", s.Beats)
+		return s, input.Fieldf("beats", "%v is negative", s.Beats)
 	}
 	if s.Scale == 0 {
-		return s, input.Fieldf("scale", "the scale follows from none of the nodes given; give it")
+		return s, input.Fieldf("scale", "the numbers of nodes given do not determine the scale; give it")
 	}
 	for i := range p.Types {
 		if t := &p.Types[i]; s.Count(t) > trace.MaxScale {
@@ -92,8 +92,8 @@ func (s Setting) Count(t *program.NodeType) int {
 	return t.Nodes.At(s.Scale)
 }
 
-// Calls yields the calls of every node in turn, each node's in time. A call is
-// valid until the next is asked for.
+// Calls yields the calls of one node after another, each node's in the order of time. A
+// call is valid until the next one is yielded.
 func Calls(p *program.Program, s Setting, chance *rand.Rand) iter.Seq[*trace.Call] {
 	return func(yield func(*trace.Call) bool) {
 		starts := startTimes(p, s)
@@ -115,12 +115,12 @@ func Calls(p *program.Program, s Setting, chance *rand.Rand) iter.Seq[*trace.Cal
 	}
 }
 
-// farthest is a time that no call comes after: beyond it, sums of times are none.
+// farthest is the latest time of a call: sums of times beyond it would overflow.
 const farthest = 1 << 62
 
 func later(at, by int64) int64 { return at + min(by, farthest-min(at, farthest)) }
 
-// lastCall is when the last type is done with its steps, by its first node.
+// lastCall is when the first nodes of all types have made their steps.
 func lastCall(p *program.Program, s Setting, starts map[string]int64) int64 {
 	end := s.Start.UnixNano()
 	for i := range p.Types {
@@ -142,9 +142,8 @@ func byName(t *program.NodeType) map[string]*program.Call {
 	return out
 }
 
-// startTimes places the start of each type: behind the type it waits for, by
-// the wait the program says. What in that type's life it waits for is known
-// only when it is played.
+// startTimes gives the start of each type: that of the type it waits for, plus the wait
+// of the program. When the call comes that it waits for is known only in a replay.
 func startTimes(p *program.Program, s Setting) map[string]int64 {
 	out := map[string]int64{}
 	byName := map[string]*program.NodeType{}
@@ -181,7 +180,7 @@ type node struct {
 	yield   func(*trace.Call) bool
 
 	scene value.Scene
-	room  int // for elements in the lists of a call
+	room  int // elements that the lists of the call may still have
 	out   trace.Call
 }
 
@@ -190,7 +189,7 @@ func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, ran
 		scene: value.Scene{Scale: s.Scale, Node: rank, Chance: chance}}
 }
 
-// play makes the node's calls; its heartbeats go on until end.
+// play makes the node's calls, and its heartbeats until end.
 func (n *node) play(end int64) bool {
 	fill := func(t program.Template) string {
 		return t.Fill(func(h *program.Hole) string { return n.fill(h, nil, 0) })
@@ -233,8 +232,8 @@ func (n *node) steps(steps []program.Step) bool {
 	return true
 }
 
-// span is how long the steps take on average, without making their calls: at a
-// large scale one node may have very many.
+// span is how long the steps take on average. It is computed without making the calls,
+// because at a large scale a node may have very many.
 func (n *node) span(steps []program.Step) int64 {
 	sum := value.Sum(steps, n.setting.Scale, n.rank, func(call string) float64 {
 		return float64(value.Millis(n.calls[call].Wait.Formula, n.setting.Scale, n.rank))
@@ -257,7 +256,7 @@ func (n *node) call(c *program.Call, wait int64) bool {
 	return n.yield(&n.out)
 }
 
-// length is how long a list is this time.
+// length is the length of a list in this call.
 func (n *node) length(l program.List) int {
 	long := min(value.Length(l, n.setting.Scale, n.scene.Chance), n.room)
 	n.room -= long
@@ -274,7 +273,7 @@ func (n *node) leaf(c *program.Call, path string, item int, v program.Template) 
 	return l
 }
 
-// fill gives a hole's value, or the hole itself where only a reply can.
+// fill gives a hole's value, or the hole itself if the value comes from a reply.
 func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
 	n.scene.Nth, n.scene.Item, n.scene.At = 0, item, n.at
 	if c != nil {

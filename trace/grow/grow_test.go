@@ -109,8 +109,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestLists: a list whose length varies is written out, as long as the program
-// says.
+// TestLists: a list whose length varies has the length that the program gives.
 func TestLists(t *testing.T) {
 	const text = `version: 1
 scales: [3]
@@ -176,7 +175,7 @@ func TestSameSeedSameTraffic(t *testing.T) {
 	}
 }
 
-// TestEnds: a program that a formula makes endless is grown as far as anybody asks.
+// TestEnds: a program that a formula makes endless is grown as far as calls are read.
 func TestEnds(t *testing.T) {
 	for name, steps := range map[string]string{
 		"loops that make no call":         "{repeat: 1/0, steps: [{repeat: 1/0, steps: [{call: a#1, repeat: 0}]}]}",
@@ -208,8 +207,8 @@ types:
 	}
 }
 
-// TestNoNumber: what a formula has no value for is left to be filled, and so is no
-// text that reads NaN.
+// TestNoNumber: a formula without a value is left as a placeholder, and not written as
+// NaN.
 func TestNoNumber(t *testing.T) {
 	p, err := program.Read("ring.yaml", []byte(`version: 1
 scales: [4, 8]

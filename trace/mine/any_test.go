@@ -27,8 +27,8 @@ type recording struct {
 }
 
 // TestAnyRecordings mines, checks, writes, reads back and grows recordings of
-// random programs, of chance alone and of real systems, all of them damaged:
-// whatever they hold, the answer is a result or an error of the input.
+// random programs, of random calls and of real systems, all of them damaged: the
+// answer must be a result or an input error.
 func TestAnyRecordings(t *testing.T) {
 	real := cuts(t)
 	tracetest.Cases(t, 300, 6000, func(seed int) error {
@@ -40,8 +40,8 @@ func TestAnyRecordings(t *testing.T) {
 	})
 }
 
-// survive does all that the commands do with recordings. The last one is held
-// against what the others taught.
+// survive does all that the commands do with recordings. The last one is checked
+// against what was learned from the others.
 func survive(runs []recording, seed int) error {
 	logs := corpus.New()
 	for _, r := range runs[:len(runs)-1] {
@@ -76,7 +76,7 @@ func survive(runs []recording, seed int) error {
 }
 
 // reread writes a recording and reads it as a file of its own.
-func reread(logs *corpus.Corpus, r recording) (*corpus.Run, error) {
+func reread(logs *corpus.Corpus, r recording) (*corpus.Recording, error) {
 	var file bytes.Buffer
 	w := trace.NewWriter(&file)
 	for i := range r.calls {
@@ -88,7 +88,7 @@ func reread(logs *corpus.Corpus, r recording) (*corpus.Run, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("n%03d.jsonl", r.scale)
-	run, in := logs.Run(name), trace.NewReader(name, &file)
+	run, in := logs.Begin(name), trace.NewReader(name, &file)
 	for {
 		call, err := in.Next()
 		if err == io.EOF && len(run.Calls) == 0 {
@@ -104,7 +104,7 @@ func reread(logs *corpus.Corpus, r recording) (*corpus.Run, error) {
 	}
 }
 
-// sound reports counts below zero, and shares that are none.
+// sound is an error for counts below zero and shares outside 0 to 1.
 func sound(r *Report) error {
 	for _, t := range r.NodeTypes {
 		for n, nodes := range t.NodesByScale {
@@ -168,7 +168,7 @@ func growsAgain(p *program.Program, seed int) error {
 	return nil
 }
 
-// mostGrown is how many calls of a scale are looked at.
+// mostGrown is how many calls of a scale are compared.
 const mostGrown = 300
 
 // traffic is the first calls at a scale, as a file that can be read.

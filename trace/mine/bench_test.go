@@ -8,10 +8,11 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 )
 
 // BenchmarkMine mines the traffic of uploading workers at five scales: files of
-// one block with three reports each, in all about as many calls as the name says.
+// one block with three reports each, in all about the number of calls in the name.
 func BenchmarkMine(b *testing.B) {
 	for _, calls := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("%dcalls", calls), func(b *testing.B) {
@@ -33,8 +34,8 @@ func BenchmarkMine(b *testing.B) {
 	}
 }
 
-func uploads(c *corpus.Corpus, n, files int) *corpus.Run {
-	r := c.Run(fmt.Sprintf("n%03d", n))
+func uploads(c *corpus.Corpus, n, files int) *corpus.Recording {
+	r := c.Begin(fmt.Sprintf("n%03d", n))
 	chance := rand.New(rand.NewPCG(uint64(n), 0))
 	var call trace.Call
 	id := 0
@@ -46,18 +47,18 @@ func uploads(c *corpus.Corpus, n, files int) *corpus.Run {
 				id++
 				r.Add(&call)
 			}
-			uuid := leafOf("uuid", fmt.Sprintf("%q", fmt.Sprintf("w%d-%d", n, k*7919)))
+			uuid := minetest.Leaf("uuid", fmt.Sprintf("%q", fmt.Sprintf("w%d-%d", n, k*7919)))
 			if i == 0 {
-				add("register", []trace.Leaf{leafOf("host", fmt.Sprintf("%q", fmt.Sprintf("node-%d", k))), uuid}, nil)
+				add("register", []trace.Leaf{minetest.Leaf("host", fmt.Sprintf("%q", fmt.Sprintf("node-%d", k))), uuid}, nil)
 				continue
 			}
-			file, block := leafOf("file", fmt.Sprint(id+1000)), leafOf("block", fmt.Sprint(chance.Int64N(1e12)))
-			add("create", []trace.Leaf{leafOf("src", fmt.Sprintf("%q", fmt.Sprintf("/in/w-%d/part-%05d", k, i-1))), uuid}, []trace.Leaf{file})
+			file, block := minetest.Leaf("file", fmt.Sprint(id+1000)), minetest.Leaf("block", fmt.Sprint(chance.Int64N(1e12)))
+			add("create", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf("%q", fmt.Sprintf("/in/w-%d/part-%05d", k, i-1))), uuid}, []trace.Leaf{file})
 			add("addBlock", []trace.Leaf{file, uuid}, []trace.Leaf{block})
 			for range 3 {
-				add("received", []trace.Leaf{block, leafOf("size", "120000")}, nil)
+				add("received", []trace.Leaf{block, minetest.Leaf("size", "120000")}, nil)
 			}
-			add("complete", []trace.Leaf{file, block}, []trace.Leaf{leafOf("result", "true")})
+			add("complete", []trace.Leaf{file, block}, []trace.Leaf{minetest.Leaf("result", "true")})
 		}
 	}
 	return r

@@ -40,8 +40,8 @@ func (m *Model) varying() []Varying {
 	return out
 }
 
-// whyVarying says what shows that a count is not the scale's: runs at one scale
-// that differ, or nodes of one run.
+// whyVarying gives the evidence that the scale does not decide a count: runs at one
+// scale that differ, one run that is an exception, or nodes of one run that differ.
 func (m *Model) whyVarying(t *count.Total) (why string, chance bool) {
 	points := t.Count.Points
 	for i, p := range points {
@@ -54,7 +54,7 @@ func (m *Model) whyVarying(t *count.Total) (why string, chance bool) {
 	if f, at, ok := count.AllButOne(points); ok {
 		odd := points[at]
 		if f.At(odd.N) == odd.V { // the largest scale
-			return fmt.Sprintf("%d at n = %d, the largest, where the other runs say otherwise: chance, or the first of many", odd.V, odd.N), false
+			return fmt.Sprintf("%d at n = %d, the largest, where the formula of the other runs gives another number: chance, or the first of many", odd.V, odd.N), false
 		}
 		return fmt.Sprintf("%s, but %d at n = %d", f, odd.V, odd.N), true
 	}
@@ -64,7 +64,7 @@ func (m *Model) whyVarying(t *count.Total) (why string, chance bool) {
 	return "no formula of the scale gives these counts", false
 }
 
-// uneven says how the nodes of one run differ in how often they make a call.
+// uneven tells how much the nodes of one run differ in how often they make a call.
 func (m *Model) uneven(ct count.CallType) string {
 	for _, r := range slices.Backward(m.runs) {
 		if low, high := callsPerNode(r, ct); low != high {
@@ -75,7 +75,7 @@ func (m *Model) uneven(ct count.CallType) string {
 }
 
 // callsPerNode is how many calls of a type its nodes made at least and at most.
-func callsPerNode(r *corpus.Run, ct count.CallType) (low, high int) {
+func callsPerNode(r *corpus.Recording, ct count.CallType) (low, high int) {
 	low = -1
 	for _, s := range r.Senders {
 		if s.Kind != ct.Kind {
@@ -90,7 +90,7 @@ func callsPerNode(r *corpus.Run, ct count.CallType) (low, high int) {
 }
 
 // made is how often a sender calls something.
-func made(r *corpus.Run, s *corpus.Sender, op corpus.OpID) int {
+func made(r *corpus.Recording, s *corpus.Sender, op corpus.OpID) int {
 	n := 0
 	for _, i := range s.Calls {
 		if r.Calls[i].Op == op {
@@ -100,10 +100,9 @@ func made(r *corpus.Run, s *corpus.Sender, op corpus.OpID) int {
 	return n
 }
 
-// strays are the nodes that made another number of calls than all the others,
-// where those are one in twenty at most: what single nodes do once is noise, as
-// a comparison of logs of one type shows (PatternMiner §III-B2).
-func (m *Model) strays(r *corpus.Run, t *count.Total) string {
+// strays lists the nodes that made another number of calls than all others, if they
+// are few enough to be noise (count.OneIn).
+func (m *Model) strays(r *corpus.Recording, t *count.Total) string {
 	var nodes []*corpus.Sender
 	for _, s := range r.Senders {
 		if s.Kind == t.Kind {
@@ -120,18 +119,18 @@ func (m *Model) strays(r *corpus.Run, t *count.Total) string {
 			odd = append(odd, fmt.Sprintf("%d by %s", n, m.c.Syms.Text[s.Name]))
 		}
 	}
-	if len(odd) == 0 || len(odd)*20 > len(nodes) {
+	if len(odd) == 0 || len(odd)*count.OneIn > len(nodes) {
 		return ""
 	}
 	return fmt.Sprintf("%d by each, but %s", expect/len(nodes), strings.Join(odd, ", "))
 }
 
-// doubtful names the counts that met every run and may still be otherwise at a
+// doubtful lists the counts whose formula meets every run and may still be wrong at a
 // larger scale.
 func (m *Model) doubtful() []Ambiguous {
 	var out []Ambiguous
 	type bend struct{ kind, before, after int }
-	growing := map[bend]string{} // a bend behind which some count still grows, by what
+	growing := map[bend]string{} // bends after which a count still grows, with its method
 	for _, grows := range []bool{true, false} {
 		for _, t := range m.totals {
 			before, after, bent := bendOf(t)
@@ -147,7 +146,7 @@ func (m *Model) doubtful() []Ambiguous {
 			case growing[at] != "":
 				a.Why = fmt.Sprintf("it changed its course between n = %d and %d together with %s", before, after, growing[at])
 			default:
-				continue // it came to a bound, and stays there
+				continue // it reached a bound and stays there
 			}
 			out = append(out, a)
 		}
@@ -166,7 +165,7 @@ func (m *Model) doubtful() []Ambiguous {
 		i := slices.IndexFunc(t.Sites, (*count.Site).Paced)
 		if t.Nature == count.Logical && i >= 0 {
 			a := m.doubt(t)
-			a.Why = fmt.Sprintf("the calls keep time, %.1f s apart: it may be the clock that decides, and not the scale", float64(t.Sites[i].Period)/1e9)
+			a.Why = fmt.Sprintf("the calls are %.1f s apart: the clock may decide their number, and not the scale", float64(t.Sites[i].Period)/1e9)
 			out = append(out, a)
 		}
 	}
@@ -179,7 +178,8 @@ func (m *Model) doubt(t *count.Total) Ambiguous {
 		Formulas: []string{t.Count.Formula.String()}, Next: 2 * m.largest(), of: t.CallType}
 }
 
-// bendOf is where a count that the scale decides last changed its course.
+// bendOf gives the scales between which a count that the scale decides last changed
+// its course.
 func bendOf(t *count.Total) (before, after int, ok bool) {
 	text := t.Count.Formula.String()
 	if t.Nature != count.Logical || !t.Count.Exact || !strings.Contains(text, "min(") && !strings.Contains(text, "max(") {
@@ -188,7 +188,8 @@ func bendOf(t *count.Total) (before, after int, ok bool) {
 	return ladder.Break(t.Count.Points)
 }
 
-// stillGrows: the count is larger at the largest scale than at the one before.
+// stillGrows reports whether a count is larger at the largest scale than at the one
+// before.
 func stillGrows(t *count.Total) bool {
 	top, below := 0, 0
 	for i, p := range t.Count.Points {

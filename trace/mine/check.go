@@ -16,18 +16,18 @@ import (
 
 // A Check is how well a run that was not learned from was predicted.
 type Check struct {
-	CallsExpected  int         `json:"calls_expected"`  // recorded
-	CallsPredicted int         `json:"calls_predicted"` // foretold
+	CallsExpected  int         `json:"calls_expected"` // recorded
+	CallsPredicted int         `json:"calls_predicted"`
 	SequenceMatch  float64     `json:"sequence_match"`
 	ArgumentsMatch float64     `json:"arguments_match"`
 	Intervals      float64     `json:"intervals_within_10pct"`
-	AtBest         float64     `json:"intervals_at_best"` // if every call came at the one interval that suits the run best
+	AtBest         float64     `json:"intervals_at_best"` // with the best interval for each call, taken from the checked run itself
 	Sequences      []Sequence  `json:"sequences"`         // by node type, worst first
 	ByType         []TypeCheck `json:"by_type"`
 }
 
-// A Sequence is how far the nodes of a type made their calls in the order that
-// was foretold: what both have in common, in the same order.
+// A Sequence compares the calls that the nodes of a type made with those predicted:
+// Common is the length of their longest common subsequences.
 type Sequence struct {
 	NodeType  string `json:"node_type"`
 	Nodes     int    `json:"nodes"`
@@ -48,15 +48,15 @@ type TypeCheck struct {
 	Arguments        int    `json:"arguments"`
 	ArgumentsMatched int    `json:"arguments_matched"`
 	Nature           string `json:"count_is"`      // logical, until, realtime or varying
-	Why              string `json:"why,omitempty"` // a count was not foretold, where that is known
+	Why              string `json:"why,omitempty"` // the prediction is wrong, if known
 
 	named bool // among the ambiguous
 }
 
-// Check holds a recorded run against what was learned. Arguments are compared
-// by value: what comes from a reply is looked up in the replies of this run.
-func (m *Model) Check(r *corpus.Run) *Check {
-	m.c.WriteLists([]*corpus.Run{r})
+// Check compares a recorded run with what was learned. Arguments are compared by
+// value: a value from a reply is looked up in the replies of this run.
+func (m *Model) Check(r *corpus.Recording) *Check {
+	m.c.WriteLists([]*corpus.Recording{r})
 	r.Sort()
 	kind.Assign(m.c, r, m.types, m.rules)
 	m.sites.Sites.Place(r)
@@ -85,7 +85,7 @@ func (m *Model) Check(r *corpus.Run) *Check {
 }
 
 // Exact reports whether every count that the scale decides, and not the clock,
-// a reply or chance, was foretold exactly or named as ambiguous.
+// a reply or chance, was predicted exactly or named as ambiguous.
 func (c *Check) Exact() bool {
 	return !slices.ContainsFunc(c.ByType, func(t TypeCheck) bool {
 		return t.Expected != t.Predicted && t.Nature == count.Logical.String() && !t.named
@@ -106,7 +106,7 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-func (m *Model) countRows(r *corpus.Run) map[count.CallType]*TypeCheck {
+func (m *Model) countRows(r *corpus.Recording) map[count.CallType]*TypeCheck {
 	rows := map[count.CallType]*TypeCheck{}
 	row := func(ct count.CallType) *TypeCheck {
 		if rows[ct] == nil {
@@ -131,8 +131,8 @@ func (m *Model) countRows(r *corpus.Run) map[count.CallType]*TypeCheck {
 	return rows
 }
 
-// explainMisses says of every count that was foretold wrong what is known of it.
-func (m *Model) explainMisses(r *corpus.Run, rows map[count.CallType]*TypeCheck) {
+// explainMisses adds to every count that was predicted wrong what is known about it.
+func (m *Model) explainMisses(r *corpus.Recording, rows map[count.CallType]*TypeCheck) {
 	doubts := m.doubts()
 	for _, t := range m.totals {
 		w := rows[t.CallType]
@@ -151,8 +151,8 @@ func (m *Model) explainMisses(r *corpus.Run, rows map[count.CallType]*TypeCheck)
 	}
 }
 
-// doubts says of every call type why its count is not sure, if it is not: by
-// itself, by a loop it is in, or by the number of nodes.
+// doubts gives the reason why the count of a call type is not certain, if so: the
+// count itself, a loop it is in, or the number of nodes.
 func (m *Model) doubts() map[count.CallType]string {
 	out := map[count.CallType]string{}
 	for k := range m.types {
@@ -179,10 +179,11 @@ func (m *Model) doubts() map[count.CallType]string {
 	return out
 }
 
-// checkSequences compares, for every sender, the calls foretold and the calls
-// made, as far as they follow the program. Which nodes of a type do what not all of them do is
-// chance: those that made most calls are compared with those foretold to.
-func (m *Model) checkSequences(r *corpus.Run) []Sequence {
+// checkSequences compares the calls that each sender made with those predicted, as far
+// as the program decides them. Which nodes of a type make a step that not all make is
+// chance, so the nodes that made most calls are compared with those predicted to make
+// most.
+func (m *Model) checkSequences(r *corpus.Recording) []Sequence {
 	made := make([][][]corpus.OpID, len(m.types))
 	for _, snd := range r.Senders {
 		st := m.shapes[snd.Kind]
@@ -194,15 +195,15 @@ func (m *Model) checkSequences(r *corpus.Run) []Sequence {
 	for k, logs := range made {
 		slices.SortStableFunc(logs, func(a, b []corpus.OpID) int { return cmp.Compare(len(b), len(a)) })
 		q := Sequence{NodeType: m.types[k].Name, Nodes: len(logs)}
-		foretold := map[int][]corpus.OpID{} // by how many of the steps a node makes
+		predicted := map[int][]corpus.OpID{} // by how many of the steps a node makes
 		for i, log := range logs {
 			share := (float64(i) + 0.5) / float64(len(logs))
 			steps := m.shapes[k].Reached(share)
-			if foretold[steps] == nil {
-				foretold[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
+			if predicted[steps] == nil {
+				predicted[steps] = m.ops(m.shapes[k].Expand(r.Scale, share))
 			}
-			q.Common += commonLength(foretold[steps], log)
-			q.Predicted += len(foretold[steps])
+			q.Common += commonLength(predicted[steps], log)
+			q.Predicted += len(predicted[steps])
 			q.Expected += len(log)
 		}
 		if len(logs) > 0 {
@@ -213,7 +214,7 @@ func (m *Model) checkSequences(r *corpus.Run) []Sequence {
 	return out
 }
 
-// match is the share of the calls foretold and made that they have in common.
+// match is the share of calls, both predicted and made, that are common to the two.
 func match(all []Sequence) float64 {
 	both, sum := 0, 0
 	for _, q := range all {
@@ -223,7 +224,7 @@ func match(all []Sequence) float64 {
 	return share(both, sum)
 }
 
-// ops is what the calls of sites call.
+// ops gives what each site calls.
 func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
 	out := make([]corpus.OpID, len(sites))
 	for i, site := range sites {
@@ -232,10 +233,14 @@ func (m *Model) ops(sites []corpus.SiteID) []corpus.OpID {
 	return out
 }
 
-// commonLength is the length of the longest common subsequence; of very long
-// sequences, how much their counts have in common.
+// longestTable bounds the table for a longest common subsequence: 160 MB. Sequences of
+// 6,000 calls each stay below.
+const longestTable = 4e7
+
+// commonLength is the length of the longest common subsequence; for very long
+// sequences, the number of calls that both have in any order.
 func commonLength(a, b []corpus.OpID) int {
-	if len(a)*len(b) < 4e7 {
+	if len(a)*len(b) < longestTable {
 		return len(order.Common(a, b))
 	}
 	counts := map[corpus.OpID]int{}
@@ -252,8 +257,8 @@ func commonLength(a, b []corpus.OpID) int {
 	return n
 }
 
-// checkIntervals is the share of intervals within 10% of the foretold ones.
-func (m *Model) checkIntervals(r *corpus.Run) float64 {
+// checkIntervals is the share of intervals within 10% of the predicted ones.
+func (m *Model) checkIntervals(r *corpus.Recording) float64 {
 	near, all := 0, 0
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		all++

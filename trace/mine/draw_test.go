@@ -11,12 +11,13 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 )
 
 // A cut is what is taken from a recorded system: its calls at several scales.
 type cut []recording
 
-// cuts reads the recorded systems, those that are at hand.
+// cuts reads the recorded systems, if they are there.
 func cuts(t *testing.T) []cut {
 	var out []cut
 	for _, system := range []string{"k8s", "hadoop"} {
@@ -24,7 +25,7 @@ func cuts(t *testing.T) []cut {
 		for _, name := range []string{"n003", "n004", "n006a", "n006b", "n008"} {
 			run := opened(t, corpus.New(), system+"/"+name, func(*trace.Call) {})
 			if run == nil {
-				t.Logf("no recordings of %s at hand: only made-up ones are damaged", system)
+				t.Logf("no recordings of %s: only synthetic ones are damaged", system)
 				break
 			}
 			c = append(c, recording{run.Scale, recordedCalls(run)})
@@ -78,7 +79,7 @@ func drawNoise(t *rapid.T) []recording {
 	leaves := func(paths ...string) (out []trace.Leaf) {
 		for _, p := range paths {
 			for range rapid.IntRange(0, 2).Draw(t, "elements") {
-				out = append(out, leafOf(fmt.Sprintf(p, len(out)), word.Draw(t, "value")))
+				out = append(out, minetest.Leaf(fmt.Sprintf(p, len(out)), word.Draw(t, "value")))
 			}
 		}
 		return out
@@ -126,7 +127,7 @@ func (c cut) draw(t *rapid.T) []recording {
 	return out
 }
 
-// damages are what may befall recordings.
+// damages are what may happen to recordings.
 var damages = []func(*rapid.T, []recording){
 	// Calls are dropped.
 	func(t *rapid.T, runs []recording) {
@@ -146,7 +147,7 @@ var damages = []func(*rapid.T, []recording){
 		a, b := &r.calls[at], &r.calls[rapid.IntRange(0, len(r.calls)-1).Draw(t, "other")]
 		a.Start, a.End, b.Start, b.End = b.Start, b.End, a.Start, a.End
 	}),
-	// A value is another.
+	// A value changes.
 	eachDamage(func(t *rapid.T, r *recording, at int) {
 		if l := drawLeaf(t, &r.calls[at]); l != nil {
 			*l = trace.Leaf{Path: l.Path, Kind: drawKind.Draw(t, "kind"), Value: drawValue.Draw(t, "value")}
@@ -155,7 +156,7 @@ var damages = []func(*rapid.T, []recording){
 			}
 		}
 	}),
-	// All values at one path are others.
+	// All values at one path change.
 	eachDamage(func(t *rapid.T, r *recording, at int) {
 		l := drawLeaf(t, &r.calls[at])
 		if l == nil {
@@ -170,7 +171,7 @@ var damages = []func(*rapid.T, []recording){
 			}
 		}
 	}),
-	// A leaf is elsewhere.
+	// A leaf moves to another path.
 	eachDamage(func(t *rapid.T, r *recording, at int) {
 		if l := drawLeaf(t, &r.calls[at]); l != nil {
 			l.Path = rapid.SampledFrom([]string{"x", "l[0].y", "l[7].y", "l[1].m[2]", "l[*].y", "m[3][4]", "a.b", `c\[0]`, "l[-1]", "<<", "="}).Draw(t, "path")
@@ -251,7 +252,7 @@ func drawLeaf(t *rapid.T, c *trace.Call) *trace.Leaf {
 
 var drawKind = rapid.SampledFrom([]trace.Kind{trace.String, trace.Int, trace.Float, trace.Bool, trace.Null})
 
-// drawValue draws texts, those among them that mean something to somebody.
+// drawValue draws texts, among them some with a meaning to YAML or to a program.
 var drawValue = rapid.OneOf(rapid.SampledFrom([]string{"", "0", "1", "2", "3", "-1", "00000000000000000000000000000000000000000000000001", "007", "9223372036854775807",
 	"99999999999999999999999", "1e9", "0x10", "NaN", ".inf", "null", "~", "true", "{", "}", "{i}", "{{", "={n}", "=", "a\x00b", "\x00", "a\nb", " ", "\"", "é-1", "part-{node}",
 	"10.0.0.1", "2026-01-02T03:04:05Z", "<<", "a|b:c"}), rapid.StringN(0, 6, 12))

@@ -11,10 +11,11 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/kind"
+	"gleaner/trace/mine/minetest"
 )
 
-// faults are recordings, each of which mining, checking or growing once died or
-// hung of, or made a program of that could not be read.
+// faults are recordings that once made mining, checking or growing panic or hang, or
+// gave a program that could not be read.
 var faults = map[string]func(*tape){
 	"beats that are minutes apart": func(tp *tape) {
 		for k := range tp.n {
@@ -52,7 +53,7 @@ var faults = map[string]func(*tape){
 	"a list in a list, a hundred and thirty deep": func(tp *tape) {
 		deep := "l" + strings.Repeat("[0]", 130)
 		for i := range tp.n {
-			id := leafOf(deep, strconv.Itoa(7000+31*i*i))
+			id := minetest.Leaf(deep, strconv.Itoa(7000+31*i*i))
 			tp.call("client", "get", nil, []trace.Leaf{id})
 			tp.call("client", "put", []trace.Leaf{id}, nil)
 		}
@@ -88,7 +89,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			var runs []recording
 			for _, n := range []int{3, 4, 6, 8, 12, 26} {
-				tp := &tape{run: corpus.New().Run("taped"), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
+				tp := &tape{run: corpus.New().Begin("taped"), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
 				play(tp)
 				calls := recordedCalls(tp.run)
 				for i := range calls {
@@ -107,7 +108,7 @@ func TestFaults(t *testing.T) {
 // that was found.
 func TestNamesOfTypes(t *testing.T) {
 	c := corpus.New()
-	tp := &tape{run: c.Run("n001"), n: 1, now: 1e18, chance: rand.New(rand.NewPCG(1, 7))}
+	tp := &tape{run: c.Begin("n001"), n: 1, now: 1e18, chance: rand.New(rand.NewPCG(1, 7))}
 	for _, who := range []string{"x-1", "x-2", "y", "z"} {
 		tp.call(who, "by "+who, nil, nil)
 	}

@@ -16,8 +16,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// Overrides is what a user knows better (docs/trace.md): which senders are of
-// one type, and what an argument is that nothing explains.
+// Overrides are the user's corrections (docs/trace.md): which senders are of one
+// type, the values of arguments, and what calls wait for.
 type Overrides struct {
 	Types     []kind.Rule `yaml:"types"`
 	Arguments []ArgRule   `yaml:"arguments"`
@@ -50,9 +50,8 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 	return out, nil
 }
 
-// Apply gives the program the user's values. An argument that no call has, and
-// a call that does not exist, are the user's mistakes, and so is what makes no
-// program.
+// Apply changes the program. It is an input error if no call has an argument, if a
+// call does not exist, or if the changed program is not valid.
 func (o *Overrides) Apply(name string, p *program.Program) error {
 	for _, rule := range o.Arguments {
 		found := false
@@ -89,8 +88,8 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 	return nil
 }
 
-// innermost is the list that an argument stands in; its length is the
-// override's to say, by where its values come from.
+// innermost is the list that an argument stands in. An override also decides its
+// length, by the source of its values.
 func innermost(path string) string {
 	return path[:max(0, strings.LastIndex(path, "[*]"))]
 }

@@ -11,7 +11,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// A Curve is a number at the scales it was seen at, and its formula.
+// A Curve is a count at the scales it was seen at, with its formula.
 type Curve struct {
 	Name    string
 	N, V    []float64
@@ -37,15 +37,15 @@ func (m *Model) Curves() []Curve {
 	return out
 }
 
-// Intervals pairs the intervals of a checked run with the foretold ones, in
+// Intervals gives the predicted and the recorded intervals of a checked run, in
 // milliseconds.
-func (m *Model) Intervals(r *corpus.Run) (foretold, recorded []float64) {
+func (m *Model) Intervals(r *corpus.Recording) (predicted, recorded []float64) {
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		if f, ok := m.timing.Gaps[g]; ok {
-			foretold, recorded = append(foretold, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
+			predicted, recorded = append(predicted, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
 		}
 	})
-	return foretold, recorded
+	return predicted, recorded
 }
 
 // Diagram gives the program as a diagram in the DOT language: node types, what

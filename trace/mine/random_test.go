@@ -13,8 +13,8 @@ import (
 	"gleaner/trace/mine/corpus"
 )
 
-// A script is a random program with known truth: it is run at five scales, and
-// what is mined must foretell the sixth.
+// A script is a random program whose counts and arguments are known. It is played at
+// five scales, and what is mined must predict the sixth.
 type script struct {
 	types []scriptType
 }
@@ -56,7 +56,7 @@ func drawScript(t *rapid.T) script {
 			var out []scriptStep
 			last := ""
 			for i := range rapid.IntRange(1, 3).Draw(t, "steps") {
-				// A loop of nothing but a loop looks like one loop from outside.
+				// A loop that contains nothing but a loop looks like one loop.
 				if depth < 2 && (depth == 0 || i > 0) && rapid.IntRange(0, 2).Draw(t, "loop") == 0 {
 					count := rapid.SampledFrom(counts).Draw(t, "count")
 					if depth == 1 { // keep the number of calls small
@@ -84,8 +84,8 @@ func drawScript(t *rapid.T) script {
 }
 
 // run plays the script at a scale.
-func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Run {
-	r := c.Run(fmt.Sprintf("n%03d", n))
+func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Recording {
+	r := c.Begin(fmt.Sprintf("n%03d", n))
 	now := int64(1e18)
 	for _, ty := range s.types {
 		for rank := range ty.nodes(n) {
@@ -119,8 +119,8 @@ func (s script) run(c *corpus.Corpus, n int, chance *rand.Rand) *corpus.Run {
 	return r
 }
 
-// TestRandomPrograms: what is learned at five scales foretells the sixth, or
-// the tool has named the count it was not sure of.
+// TestRandomPrograms: what is learned at five scales predicts the sixth, or
+// the count that is not certain is listed as ambiguous.
 func TestRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScript(t)

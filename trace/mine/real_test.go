@@ -12,7 +12,7 @@ import (
 	"gleaner/trace/mine/corpus"
 )
 
-// TestRecordedSystems mines recordings of real systems at n = 3 to 12 and holds
+// TestRecordedSystems mines recordings of real systems at n = 3 to 12 and checks
 // n = 26 against the result. It takes some seconds, so it runs when asked for.
 func TestRecordedSystems(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
@@ -28,6 +28,9 @@ func TestRecordedSystems(t *testing.T) {
 	} {
 		t.Run(tc.system, func(t *testing.T) {
 			m, report, check := learnRecorded(t, tc.system, func(*trace.Call) {})
+			t.Logf("%s: %d types, %d sites, arguments %+v; check: arguments %.4f, sequences %.4f, intervals %.4f, %d calls predicted and %d recorded, counts exact %v; %d ambiguous, %d varying, %d throttled",
+				tc.system, len(report.NodeTypes), len(m.sites.All), report.Arguments, check.ArgumentsMatch, check.SequenceMatch, check.Intervals,
+				check.CallsPredicted, check.CallsExpected, check.Exact(), len(report.Ambiguous), len(report.Varying), len(report.Throttled))
 			if got := len(report.NodeTypes); got != tc.types {
 				t.Errorf("%d node types, want %d", got, tc.types)
 			}
@@ -76,16 +79,16 @@ func knownBreaks(t *testing.T, r *Report) {
 	}
 }
 
-func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Run {
+func recorded(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	run := opened(t, c, name, change)
 	if run == nil {
-		t.Skipf("no recordings at hand: %s", name)
+		t.Skipf("no recording %s", name)
 	}
 	return run
 }
 
-// opened reads a recording; nil when it is not at hand.
-func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Run {
+// opened reads a recording; nil if it is not there.
+func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call)) *corpus.Recording {
 	r, err := trace.Open("../../../shared/data/traces/" + name + ".jsonl.gz")
 	if input.Is(err) {
 		return nil
@@ -94,7 +97,7 @@ func opened(t *testing.T, c *corpus.Corpus, name string, change func(*trace.Call
 		t.Fatal(err)
 	}
 	defer r.Close()
-	run := c.Run(name)
+	run := c.Begin(name)
 	for {
 		call, err := r.Next()
 		if err == io.EOF {

@@ -25,7 +25,7 @@ import (
 // A Model is what was learned from the runs of a corpus.
 type Model struct {
 	c       *corpus.Corpus
-	runs    []*corpus.Run
+	runs    []*corpus.Recording
 	rules   []kind.Rule
 	types   []*kind.Kind
 	nodes   []count.Count
@@ -38,10 +38,10 @@ type Model struct {
 	Program *program.Program
 }
 
-// Learn mines the runs that were added to the corpus. Rules are the user's word
-// on node types; without any, behaviour alone decides.
+// Learn mines the recordings that were added to the corpus. Rules are the user's word
+// on node types; behaviour decides on all other senders.
 func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, error) {
-	m := &Model{c: c, runs: c.Runs, rules: rules}
+	m := &Model{c: c, runs: c.Recordings, rules: rules}
 	for _, step := range []func(){
 		func() {
 			c.FindLists(m.runs)
@@ -89,8 +89,8 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 	return m, nil
 }
 
-// Conflicts are runs that claim one scale but are not of one shape: other
-// numbers of nodes, or other calls. No program explains both.
+// Conflicts lists runs that claim the same scale but have other numbers of nodes or
+// make other calls. No program explains both.
 func (m *Model) Conflicts() []error {
 	var out []error
 	for i, a := range m.runs {
@@ -106,8 +106,8 @@ func (m *Model) Conflicts() []error {
 	return out
 }
 
-func (m *Model) differ(a, b *corpus.Run) string {
-	of := func(r *corpus.Run) ([]int, map[corpus.OpID]float64) {
+func (m *Model) differ(a, b *corpus.Recording) string {
+	of := func(r *corpus.Recording) ([]int, map[corpus.OpID]float64) {
 		nodes, all := make([]int, len(m.types)), map[corpus.OpID]float64{}
 		for _, s := range r.Senders {
 			nodes[s.Kind]++
@@ -130,7 +130,7 @@ func (m *Model) differ(a, b *corpus.Run) string {
 	return ""
 }
 
-// A Report is what mining and checking tell, as docs/trace.md describes it.
+// A Report is the result of mining and checking; docs/trace.md describes it.
 type Report struct {
 	Runs        []RunReport    `json:"runs"`
 	NodeTypes   []TypeReport   `json:"node_types"`
@@ -161,7 +161,7 @@ type TypeReport struct {
 	Realtime     []string       `json:"realtime"`
 }
 
-// Unknown is an argument whose value nothing explains, and what fills it instead.
+// Unknown is an argument that no rule explains, with the generator that fills it.
 type Unknown struct {
 	NodeType  string `json:"node_type"`
 	Target    string `json:"target"`
@@ -172,8 +172,8 @@ type Unknown struct {
 	Generator string `json:"generator"`
 }
 
-// Ambiguous is a count that more than one formula fits, or that may be another
-// at a larger scale for the reason given; or an argument that two rules give.
+// Ambiguous is a count that several formulas fit, or that may be wrong at a larger
+// scale for the reason given; or an argument that two rules give.
 type Ambiguous struct {
 	NodeType string   `json:"node_type"`
 	Target   string   `json:"target,omitempty"`
@@ -186,8 +186,8 @@ type Ambiguous struct {
 	of count.CallType
 }
 
-// Throttled is a call that comes at the interval of a rate limit once there are
-// many: a regime that larger scales stay in.
+// Throttled is a call that a rate limit delays once there are many. At larger scales
+// the limit decides its interval.
 type Throttled struct {
 	NodeType string  `json:"node_type"`
 	Target   string  `json:"target,omitempty"`
@@ -196,8 +196,8 @@ type Throttled struct {
 	From     int     `json:"from_scale"`
 }
 
-// Repeated is how well one run of a scale foretells another of the same scale: a
-// measure of what mining can hope for.
+// Repeated is how well one run predicts another of the same scale: no more can be
+// expected of a prediction from smaller scales.
 type Repeated struct {
 	Files     [2]string `json:"files"`
 	Scale     int       `json:"scale"`
@@ -228,7 +228,7 @@ func (m *Model) throttled() []Throttled {
 	return out
 }
 
-// Report says what was learned.
+// Report reports what was learned.
 func (m *Model) Report() *Report {
 	out := &Report{Unknown: []Unknown{}, Ambiguous: []Ambiguous{}, CountsExact: true}
 	for _, r := range m.runs {
@@ -252,7 +252,7 @@ func (m *Model) Report() *Report {
 }
 
 func (m *Model) largest() int {
-	return slices.MaxFunc(m.runs, func(a, b *corpus.Run) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
+	return slices.MaxFunc(m.runs, func(a, b *corpus.Recording) int { return cmp.Compare(a.Scale, b.Scale) }).Scale
 }
 
 func (m *Model) typeReport(k int) TypeReport {
@@ -271,8 +271,8 @@ func (m *Model) typeReport(k int) TypeReport {
 	return t
 }
 
-// Targets is Table IV for each target by itself. As in the paper, a loop
-// counts once and a type of nodes counts once.
+// Targets is Table IV for each target. As in the paper, the calls of a loop and of a
+// type of nodes count once.
 func (m *Model) Targets() map[string]argument.Known {
 	out := map[string]argument.Known{}
 	for _, st := range m.sites.All {
@@ -285,15 +285,21 @@ func (m *Model) Targets() map[string]argument.Known {
 }
 
 func shorten(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "..."
+	const line = 80 // characters of a terminal
+	if len(s) > line {
+		return s[:line] + "..."
 	}
 	return s
 }
 
-// Ambiguous lists what is not sure beyond the scales seen.
+// horizon is how far beyond the largest scale formulas are compared, as a factor. Two
+// formulas that agree so far differ later, if at all, by a bound that no recording
+// could show.
+const horizon = 16
+
+// Ambiguous lists what is not certain beyond the scales seen.
 func (m *Model) Ambiguous() []Ambiguous {
-	out := m.alternatives(16 * m.largest())
+	out := m.alternatives(horizon * m.largest())
 	if n := len(m.Program.Scales); n < 3 {
 		out = append(out, Ambiguous{What: "all counts", Formulas: []string{}, Next: 2 * m.largest(), Why: fmt.Sprintf("a line takes three scales to show, and there are %d", n)})
 	}
@@ -305,7 +311,7 @@ func (m *Model) Ambiguous() []Ambiguous {
 	return append(out, m.listed()...)
 }
 
-// listed are the arguments that may count calls, or be read from a list.
+// listed lists the arguments that either count calls or come from a list.
 func (m *Model) listed() []Ambiguous {
 	var out []Ambiguous
 	for _, st := range m.sites.All {
@@ -314,7 +320,7 @@ func (m *Model) listed() []Ambiguous {
 			a := Ambiguous{NodeType: m.types[st.Kind].Name, Target: op.Target, Method: op.Method, What: argumentWord + l.Name, Formulas: l.Either[:],
 				Why: "as text, 10 comes before 2"}
 			each := m.each(st)
-			for a.Next = range program.Scales(m.largest(), 16*m.largest()) {
+			for a.Next = range program.Scales(m.largest(), horizon*m.largest()) {
 				if each.At(a.Next) >= l.Calls {
 					break
 				}
@@ -325,10 +331,10 @@ func (m *Model) listed() []Ambiguous {
 	return out
 }
 
-// argumentWord begins what is ambiguous where that is no count.
+// argumentWord is how Ambiguous.What begins for an argument.
 const argumentWord = "argument "
 
-// alternatives lists the counts of which two formulas say different things at a scale.
+// alternatives lists the counts for which two formulas differ at a scale.
 func (m *Model) alternatives(scale int) []Ambiguous {
 	out := []Ambiguous{}
 	add := func(a Ambiguous, c count.Count) {

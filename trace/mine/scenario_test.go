@@ -3,43 +3,24 @@ package mine
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
 
-	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 	"gleaner/trace/program"
 )
 
-// TestScenarios mines small logs that show one thing each. A log is written
-// as in PatternMiner's Figure 3, one call a line, with the sender before it:
-//
-//	[TIME] SENDER[#ID][^PARENT]: [REPLY =] METHOD(ARG, ARG...)
-//
-// Calls are 10 ms apart unless a time in seconds stands before them. A list is
-// [1 2 3], in a reply [1,2,3].
+// TestScenarios mines small logs that show one thing each.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
-		c := corpus.New()
-		var check *corpus.Run
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+	minetest.Stories(t, func(c *corpus.Corpus) func(*testing.T, *datadriven.TestData) string {
+		var check *corpus.Recording
+		return func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
-			case "run", "check":
-				var scale int
-				d.ScanArgs(t, "n", &scale)
-				r := c.Run(fmt.Sprintf("n%03d", scale))
-				for _, in := range parseLog(t, d.Input, scale) {
-					r.Add(in)
-				}
-				if d.Cmd == "check" {
-					check = r
-				} else {
-					c.Learn(r)
-				}
+			case "check":
+				check = minetest.Recording(t, c, minetest.Scale(t, d), d.Input)
 				return ""
 			case "mine":
 				m, err := Learn(context.Background(), c)
@@ -49,66 +30,14 @@ func TestScenarios(t *testing.T) {
 				out := describe(m)
 				if check != nil {
 					got := m.Check(check)
-					out += fmt.Sprintf("check: %d calls, %d foretold, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
+					out += fmt.Sprintf("check: %d calls, %d predicted, sequence %.2f, arguments %.2f\n", got.CallsExpected, got.CallsPredicted, got.SequenceMatch, got.ArgumentsMatch)
 				}
 				return out
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
-		})
+		}
 	})
-}
-
-var logLine = regexp.MustCompile(`^(?:([\d.]+) )?([\w-]+)(?:#(\w+))?(?:\^(\w+))?: (?:(\S+) = )?(\w+)\((.*)\)$`)
-
-func parseLog(t *testing.T, text string, scale int) []*trace.Call {
-	var out []*trace.Call
-	now := 1000.0
-	for line := range strings.SplitSeq(text, "\n") {
-		m := logLine.FindStringSubmatch(strings.TrimSpace(line))
-		if m == nil {
-			t.Fatalf("not a call: %s", line)
-		}
-		now += 0.01
-		if m[1] != "" {
-			at, err := strconv.ParseFloat(m[1], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			now = 1000 + at
-		}
-		c := &trace.Call{Scale: scale, Start: int64(now * 1e9), End: int64((now + 0.005) * 1e9), Sender: m[2], ID: m[3], Parent: m[4], Method: m[6], Target: "server"}
-		if m[5] != "" {
-			c.Response = leavesOf("return", strings.ReplaceAll(m[5], ",", " "))
-		}
-		if m[7] != "" {
-			for i, a := range strings.Split(m[7], ", ") {
-				c.Request = append(c.Request, leavesOf(fmt.Sprintf("args%d", i), a)...)
-			}
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func leavesOf(path, text string) (out []trace.Leaf) {
-	if !strings.HasPrefix(text, "[") {
-		return []trace.Leaf{leafOf(path, text)}
-	}
-	for i, item := range strings.Fields(strings.Trim(text, "[]")) {
-		out = append(out, leafOf(fmt.Sprintf("%s[%d]", path, i), item))
-	}
-	return out
-}
-
-func leafOf(path, text string) trace.Leaf {
-	if plain, err := strconv.Unquote(text); err == nil {
-		return trace.Leaf{Path: path, Kind: trace.String, Value: plain}
-	}
-	if text == "true" || text == "false" {
-		return trace.Leaf{Path: path, Kind: trace.Bool, Value: text}
-	}
-	return trace.Leaf{Path: path, Kind: trace.Int, Value: text}
 }
 
 // describe prints a model as the paper prints templates.

@@ -12,13 +12,14 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/mine/corpus"
+	"gleaner/trace/mine/minetest"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/program"
 )
 
 // A tape records what a synthetic program does at one scale.
 type tape struct {
-	run    *corpus.Run
+	run    *corpus.Recording
 	n      int
 	now    int64
 	chance *rand.Rand
@@ -35,8 +36,8 @@ func (t *tape) id() string { return strconv.FormatInt(t.chance.Int64N(1e12), 10)
 func taught(t *testing.T, play func(*tape)) (*Model, *Report, *Check) {
 	t.Helper()
 	c := corpus.New()
-	at := func(n int) *corpus.Run {
-		tp := &tape{run: c.Run(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
+	at := func(n int) *corpus.Recording {
+		tp := &tape{run: c.Begin(fmt.Sprintf("n%03d", n)), n: n, now: 1e18, chance: rand.New(rand.NewPCG(uint64(n), 7))}
 		play(tp)
 		return tp.run
 	}
@@ -66,13 +67,13 @@ func TestCountsKnown(t *testing.T) {
 			_, report, check := taught(t, func(tp *tape) {
 				tp.call("client", "begin", nil, nil)
 				for i := range f(tp.n) {
-					tp.call("client", "put", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+					tp.call("client", "put", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
 				}
 				tp.call("client", "end", nil, nil)
 			})
 			exact := check.CallsExpected == check.CallsPredicted
 			if !exact && len(report.Ambiguous) == 0 || !check.Exact() || len(report.Varying) > 0 {
-				t.Errorf("%d calls, %d foretold; ambiguous %+v, varying %+v", check.CallsExpected, check.CallsPredicted, report.Ambiguous, report.Varying)
+				t.Errorf("%d calls, %d predicted; ambiguous %+v, varying %+v", check.CallsExpected, check.CallsPredicted, report.Ambiguous, report.Varying)
 			}
 			if check.ArgumentsMatch != 1 {
 				t.Errorf("arguments %.3f", check.ArgumentsMatch)
@@ -81,12 +82,12 @@ func TestCountsKnown(t *testing.T) {
 	}
 }
 
-// TestRandomInnerCounts: a loop whose inner loop runs as often as chance will
-// is still a loop, and what is called in it is listed as varying.
+// TestRandomInnerCounts: a loop with an inner loop of random length is still a loop, and
+// the calls of the inner one are listed as varying.
 func TestRandomInnerCounts(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 4 * tp.n {
-			tp.call("client", "open", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
+			tp.call("client", "open", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, nil)
 			for range 1 + tp.chance.IntN(5) {
 				tp.call("client", "read", nil, nil)
 			}
@@ -101,8 +102,7 @@ func TestRandomInnerCounts(t *testing.T) {
 	}
 }
 
-// TestNoise: calls that come by chance neither break the loop they fall into
-// nor hide what it does.
+// TestNoise: calls at random do not break the loop that they fall into.
 func TestNoise(t *testing.T) {
 	for _, share := range []float64{0.01, 0.05} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestNoise(t *testing.T) {
 					}
 				}
 				for i := range 20 * tp.n {
-					file := leafOf("file", tp.id())
-					tp.call("client", "create", []trace.Leaf{leafOf("src", fmt.Sprintf(`"/in/%d"`, i))}, []trace.Leaf{file})
+					file := minetest.Leaf("file", tp.id())
+					tp.call("client", "create", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i))}, []trace.Leaf{file})
 					noise()
 					tp.call("client", "write", []trace.Leaf{file}, nil)
 					noise()
@@ -132,15 +132,15 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestRetries: a call that is repeated until its reply says so, by chance once
-// to four times.
+// TestRetries: a call that is repeated until its reply is the right one, at random one to
+// four times.
 func TestRetries(t *testing.T) {
 	m, _, check := taught(t, func(tp *tape) {
 		for range 2 * tp.n {
-			file := leafOf("file", tp.id())
+			file := minetest.Leaf("file", tp.id())
 			tp.call("client", "create", nil, []trace.Leaf{file})
 			for tries := tp.chance.IntN(4); tries >= 0; tries-- {
-				tp.call("client", "complete", []trace.Leaf{file}, []trace.Leaf{leafOf("done", strconv.FormatBool(tries == 0))})
+				tp.call("client", "complete", []trace.Leaf{file}, []trace.Leaf{minetest.Leaf("done", strconv.FormatBool(tries == 0))})
 			}
 		}
 	})
@@ -154,9 +154,8 @@ func TestRetries(t *testing.T) {
 }
 
 // TestMergedMessages: every block is reported by min(5, n) of the nodes, but a
-// node may put two into one message. How many nodes report a block is found all
-// the same, and where its number comes from; the number of messages is listed
-// as varying.
+// node may put two into one message. It is found how many nodes report a block, and
+// where its number comes from; the number of messages is listed as varying.
 func TestMergedMessages(t *testing.T) {
 	m, report, check := taught(t, mergedMessages)
 	var received *program.Call
@@ -193,7 +192,7 @@ func lengthsWritten(c *program.Call) map[int]bool {
 
 func mergedMessages(tp *tape) {
 	for k := range tp.n {
-		tp.call(fmt.Sprintf("node-%d", k), "register", []trace.Leaf{leafOf("host", fmt.Sprintf(`"host-%d"`, k))}, nil)
+		tp.call(fmt.Sprintf("node-%d", k), "register", []trace.Leaf{minetest.Leaf("host", fmt.Sprintf(`"host-%d"`, k))}, nil)
 	}
 	waiting := make([][]trace.Leaf, tp.n)
 	flush := func(k int) {
@@ -207,7 +206,7 @@ func mergedMessages(tp *tape) {
 		waiting[k] = nil
 	}
 	for range 5 * tp.n {
-		block := leafOf("id", tp.id())
+		block := minetest.Leaf("id", tp.id())
 		tp.call("client", "addBlock", nil, []trace.Leaf{block})
 		for _, k := range tp.chance.Perm(tp.n)[:min(5, tp.n)] {
 			waiting[k] = append(waiting[k], block)
@@ -221,13 +220,13 @@ func mergedMessages(tp *tape) {
 	}
 }
 
-// TestListOfTheScale: a list that is as long as the scale says.
+// TestListOfTheScale: a list whose length follows the scale.
 func TestListOfTheScale(t *testing.T) {
 	m, report, check := taught(t, func(tp *tape) {
 		for i := range 3 * tp.n {
-			request := []trace.Leaf{leafOf("job", strconv.Itoa(i))}
+			request := []trace.Leaf{minetest.Leaf("job", strconv.Itoa(i))}
 			for k := range 2 * tp.n {
-				request = append(request, leafOf(fmt.Sprintf("hosts[%d].name", k), fmt.Sprintf(`"host-%d"`, k)))
+				request = append(request, minetest.Leaf(fmt.Sprintf("hosts[%d].name", k), fmt.Sprintf(`"host-%d"`, k)))
 			}
 			tp.call("client", "submit", request, nil)
 		}
@@ -241,8 +240,8 @@ func TestListOfTheScale(t *testing.T) {
 	}
 }
 
-// TestStray: one node of many calls once more than all others. That is no
-// mistake of the program, and is said to be none.
+// TestStray: one node of many makes one call more than all others. The check does not
+// count that as a wrong prediction, and says why.
 func TestStray(t *testing.T) {
 	_, _, check := taught(t, func(tp *tape) {
 		for k := range tp.n {
@@ -280,8 +279,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestThreads: what threads of one sender call at the same time has no order, and
-// is foretold all the same; what is called one after the other has.
+// TestThreads: calls of several threads at the same time have no order, and are
+// predicted nevertheless; calls one after the other have an order.
 func TestThreads(t *testing.T) {
 	watches := []string{"watch pods", "watch nodes", "watch jobs", "watch leases", "watch events", "watch secrets"}
 	m, _, check := taught(t, func(tp *tape) {
@@ -301,8 +300,8 @@ func TestThreads(t *testing.T) {
 }
 
 // TestThreadsThatDepend: the next file is opened while one is read, so that the
-// two overlap either way; but what is read is what the last reply said, and so
-// they stay in their order.
+// two overlap in either order; but a read takes its argument from the last open, so
+// they keep their order.
 func TestThreadsThatDepend(t *testing.T) {
 	m, _, check := taught(t, func(tp *tape) {
 		id := ""
@@ -343,8 +342,7 @@ func TestSameRunsSameProgram(t *testing.T) {
 	}
 }
 
-// TestNamesMeanNothing: methods, targets and fields that are called something
-// else change no figure.
+// TestNamesMeanNothing: other names of methods, targets and fields change no figure.
 func TestNamesMeanNothing(t *testing.T) {
 	_, plain, plainCheck := taught(t, mergedMessages)
 	_, other, otherCheck := taught(t, func(tp *tape) {
@@ -359,7 +357,7 @@ func TestNamesMeanNothing(t *testing.T) {
 // renameRun records a tape again with other names.
 func renameRun(tp *tape) {
 	calls := recordedCalls(tp.run)
-	tp.run = tp.run.Corpus.Run(tp.run.File)
+	tp.run = tp.run.Corpus.Begin(tp.run.File)
 	for i := range calls {
 		rename(&calls[i])
 		tp.run.Add(&calls[i])
@@ -367,7 +365,7 @@ func renameRun(tp *tape) {
 }
 
 // recordedCalls are the calls of a run as they were recorded.
-func recordedCalls(r *corpus.Run) []trace.Call {
+func recordedCalls(r *corpus.Recording) []trace.Call {
 	leaves := func(m corpus.Message) []trace.Leaf {
 		var out []trace.Leaf
 		for k, p := range r.Corpus.Shapes.Paths[m.Shape] {
@@ -385,8 +383,8 @@ func recordedCalls(r *corpus.Run) []trace.Call {
 	return out
 }
 
-// rename gives a call's sender, method, target and fields names that sort otherwise and
-// say nothing.
+// rename gives a call's sender, method, target and fields names that sort in another
+// order and mean nothing.
 func rename(c *trace.Call) {
 	c.Sender, c.Method, c.Target = disguise(c.Sender), disguise(c.Method), disguise(c.Target)
 	for _, leaves := range [][]trace.Leaf{c.Request, c.Response} {
@@ -409,7 +407,7 @@ func disguise(s string) string {
 	}, s)
 }
 
-// figures are what a report and a check say, but for names.
+// figures are the numbers of a report and a check, without names.
 func figures(r *Report, c *Check) string {
 	var rows []string
 	for _, row := range c.ByType {

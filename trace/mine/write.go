@@ -13,7 +13,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// write puts what was learned into a program.
+// write makes a program of what was learned.
 func (m *Model) write() *program.Program {
 	p := &program.Program{Version: 1}
 	for _, r := range m.runs {
@@ -46,7 +46,7 @@ func (m *Model) writeType(k int) program.NodeType {
 	} else if st.Firm != nil {
 		t.Steps = m.writeSteps(st.Firm)
 		loose = slices.Concat(loose, st.Aside)
-	} else { // counts are better known than their order
+	} else { // the counts are certain, the order is not
 		for _, site := range m.sites.All {
 			if site.Kind == k && site.Nature != count.Realtime && !slices.Contains(loose, site) {
 				loose = append(loose, site)
@@ -65,13 +65,13 @@ func (m *Model) writeType(k int) program.NodeType {
 	return t
 }
 
-// others are the formulas that fit a count as well as the one taken, one for
-// each answer they give at a larger scale.
+// others are the other formulas that fit a count, one for each value that they give
+// at a larger scale.
 func (m *Model) others(c count.Count) []program.Formula {
 	seen := map[int]bool{}
 	var out []program.Formula
 	for i, f := range c.Forms {
-		v := f.At(16 * m.largest())
+		v := f.At(horizon * m.largest())
 		if i > 0 && !seen[v] {
 			out = append(out, f)
 		}
@@ -104,7 +104,7 @@ func (m *Model) writeSteps(steps []*order.Step) []program.Step {
 			w = program.Step{Repeat: &repeat, Also: m.others(s.Repeat), Steps: m.writeSteps(s.Body)}
 		}
 		if s.Made < s.Of {
-			w.Share = float64(s.Made*1000/s.Of) / 1000
+			w.Share = float64(s.Made*1000/s.Of) / 1000 // three digits: for people to read
 		}
 		out = append(out, w)
 	}

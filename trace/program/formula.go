@@ -21,8 +21,8 @@ type Vars map[string]float64
 
 type term interface{ eval(Vars) float64 }
 
-// maxFormula is how long the text of a formula may be: every sign in it may take a
-// step of recursion to evaluate.
+// maxFormula is how long the text of a formula may be: every character may take a level
+// of recursion to evaluate.
 const maxFormula = 1 << 20
 
 // ParseFormula reads a formula.
@@ -41,7 +41,7 @@ func ParseFormula(s string) (Formula, error) {
 	return Formula{text: strings.TrimSpace(s), root: root}, nil
 }
 
-// MustFormula is ParseFormula for formulas the program wrote itself.
+// MustFormula is ParseFormula for formulas written by this code. It panics on errors.
 func MustFormula(format string, args ...any) Formula {
 	f, err := ParseFormula(fmt.Sprintf(format, args...))
 	if err != nil {
@@ -69,8 +69,8 @@ func (f Formula) Eval(vars Vars) float64 {
 // At gives the value for a scale, as a count.
 func (f Formula) At(n int) int { return Whole(f.Eval(Vars{"n": float64(n)})) }
 
-// Whole is a value as a count: rounded, never below zero, and never so large that
-// it would not be a whole number.
+// Whole is a value as a count: rounded, not below zero, and not above 2^53, the largest
+// number up to which floats are exact.
 func Whole(v float64) int {
 	if math.IsNaN(v) || v < 0 {
 		return 0
@@ -78,9 +78,8 @@ func Whole(v float64) int {
 	return int(min(math.Round(v), 1<<53))
 }
 
-// Scales are those above one and up to another, to find the first at which formulas
-// say something: all of them up to some thousands, and then ever fewer, so that
-// there are never very many.
+// Scales are scales above one and up to another, in which to look for the first where
+// formulas differ: all of them up to 4096, and then ever fewer, to bound the time.
 func Scales(above, to int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for n := above + 1; n <= to && yield(n); n += 1 + n/4096 {
@@ -88,7 +87,7 @@ func Scales(above, to int) iter.Seq[int] {
 	}
 }
 
-// Constant reports whether the formula holds no names.
+// Constant reports whether the formula is a number.
 func (f Formula) Constant() bool {
 	_, ok := f.root.(number)
 	return ok || f.root == nil

@@ -38,7 +38,7 @@ func (p *holeParser) hole() (*Hole, error) {
 	}
 }
 
-// MaxWidth is how far a number is filled up with zeros at most.
+// MaxWidth is the largest width to which a number is padded with zeros.
 const MaxWidth = 40
 
 func (p *holeParser) width() (int, error) {
@@ -167,7 +167,7 @@ func (p *holeParser) cases(a Alt) (Alt, error) {
 	return a, err
 }
 
-// sum reads a number and arguments to add or take off.
+// sum reads a number and arguments to add or subtract.
 func (p *holeParser) sum(a Alt) (Alt, error) {
 	a.Is = p.word()
 	if _, err := strconv.ParseInt(a.Is, 10, 64); err != nil {

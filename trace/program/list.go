@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A List says how long a list of a call's request is whose length varies: by a
-// formula, or as one of several lengths that were seen as often as each other.
+// A List is the length of a list in a request that varies: one formula, or several
+// lengths of which each is equally likely.
 type List struct {
 	Path    string // up to the bracket
 	Lengths []Formula
@@ -53,10 +53,9 @@ func (l *Lists) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Elements visits the arguments of a call with every list of varying length
-// written out: item is the number of the element in the innermost of them. How
-// long a list is, length says; one that the program says nothing of has one
-// element.
+// Elements visits the arguments of a call with every element of every list whose length
+// varies. item is the number of the element in the innermost list. length gives the
+// length of a list; one that the program does not name has one element.
 func (c *Call) Elements(length func(List) int, visit func(path string, item int, value Template)) {
 	elements(c.Args, "", 0, c.Lists, length, visit)
 }
@@ -69,7 +68,7 @@ func elements(args []Arg, done string, item int, lists Lists, length func(List) 
 			i++
 			continue
 		}
-		same := i + 1 // what belongs to the same list is written out element by element
+		same := i + 1 // arguments of the same list are visited element by element
 		for same < len(args) && strings.HasPrefix(args[same].Path, list+star) {
 			same++
 		}

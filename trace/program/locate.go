@@ -8,8 +8,8 @@ import (
 	"gleaner/input"
 )
 
-// A fault is what is wrong with a program, and where in its document: the keys
-// and places that lead there.
+// A fault is an error in a program, with its place in the document: the keys and indices
+// that lead there.
 type fault struct {
 	path []any
 	err  error
@@ -18,7 +18,7 @@ type fault struct {
 func (f fault) Error() string { return f.err.Error() }
 func (f fault) Unwrap() error { return f.err }
 
-// at says where an error is, seen from the part of the document that holds it.
+// at adds where an error is, relative to the part of the document that contains it.
 func at(err error, path ...any) error {
 	if err == nil {
 		return nil
@@ -30,7 +30,7 @@ func at(err error, path ...any) error {
 	return fault{path, err}
 }
 
-// named turns a fault into an error of the user's, with its line.
+// named turns a fault into an input error with its line.
 func named(name string, text []byte, err error) error {
 	var f fault
 	var doc yaml.Node

@@ -1,5 +1,5 @@
-// Package program is what mining learns and growing plays: for every type of
-// node, the calls it makes, in loops, with the origin of every argument.
+// Package program is what mining learns, and what is grown and replayed: for every type
+// of node, the calls it makes, in loops, with the origin of every argument.
 //
 // A program is written as YAML (docs/formats/program.md) for people to read
 // and edit. Reading and writing it again gives the same bytes.
@@ -24,7 +24,7 @@ import (
 // A Program is what nodes of all types do, at any scale n.
 type Program struct {
 	Version int        `yaml:"version"`
-	Scales  []int      `yaml:"scales,flow"` // it was learned at
+	Scales  []int      `yaml:"scales,flow"` // that it was learned at
 	Types   []NodeType `yaml:"types"`
 }
 
@@ -36,18 +36,18 @@ type NodeType struct {
 	Sender  Template  `yaml:"sender"`              // the name of each
 	Address Template  `yaml:"address,omitempty"`
 	Start   *Start    `yaml:"start,omitempty"` // none: at once
-	Calls   []Call    `yaml:"calls,omitempty"` // all it makes; the rest says when
+	Calls   []Call    `yaml:"calls,omitempty"` // all that it makes; the fields below say when
 	Steps   []Step    `yaml:"steps,omitempty"`
-	// Beats are called at regular intervals as long as the node lives, besides
-	// the steps.
+	// Beats are called at regular intervals as long as the node lives, beside its
+	// steps.
 	Beats []Step `yaml:"beats,omitempty"`
-	// Leaves: the node is gone with its last step, and its beats stop before that.
+	// Leaves: the node ends with its last step, and its beats stop before that.
 	Leaves bool `yaml:"leaves,omitempty"`
-	// Aside are calls whose order means nothing: several threads, or the world.
+	// Aside are calls without an order.
 	Aside []Step `yaml:"aside,omitempty"`
 }
 
-// A Start says when a node begins: some time after others have come to a call.
+// A Start is when a node starts: some time after other nodes have made a call.
 type Start struct {
 	After string   `yaml:"after"`           // a call
 	Of    string   `yaml:"of,omitempty"`    // the type that makes it
@@ -60,7 +60,7 @@ type Call struct {
 	Name   string   `yaml:"call"` // unique in the program
 	Target string   `yaml:"target,omitempty"`
 	Method string   `yaml:"method"`
-	Wait   Interval `yaml:"wait,omitempty"` // after what the node did before
+	Wait   Interval `yaml:"wait,omitempty"` // after the node's call before
 	Join   *Join    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	Reach  []Reach  `yaml:"reach,omitempty"`
@@ -68,8 +68,8 @@ type Call struct {
 	Args   Args     `yaml:"args,omitempty"`
 }
 
-// A Join holds a call back until others have had the answer to one of theirs;
-// to the last of them where it is made beside the steps.
+// A Join holds a call back until other nodes have had the answer to a call; to the last
+// one, if they make it aside.
 type Join struct {
 	After string  `yaml:"after"`           // a call
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
@@ -80,7 +80,7 @@ type Step struct {
 	Call string `yaml:"call,omitempty"` // by name
 	// Repeat is how often a step is made; none means once.
 	Repeat *Formula `yaml:"repeat,omitempty"`
-	// Also are other formulas that fit as well and say something else at larger scales.
+	// Also are other formulas that fit and differ at larger scales.
 	Also []Formula `yaml:"also,omitempty,flow"`
 	// Share of the nodes that make this step; none means all.
 	Share float64  `yaml:"share,omitempty"`
@@ -92,13 +92,13 @@ type Step struct {
 type Until struct {
 	Path  string  `yaml:"reply"`
 	Value string  `yaml:"is"`
-	Tries float64 `yaml:"tries"` // it took when recorded
-	// Every is the time between tries; none: as long as before the first.
+	Tries float64 `yaml:"tries"` // on average, when recorded
+	// Every is the time between tries; if missing, that before the first.
 	Every Interval `yaml:"every,omitempty"`
 }
 
-// A Reach says how many nodes make a call for each one that gave rise to it:
-// every block is reported by min(3, n) nodes.
+// A Reach is how many nodes make a call for each call of another kind: every block that
+// is added is reported by min(3, n) nodes.
 type Reach struct {
 	From  string  `yaml:"from"`
 	Nodes Formula `yaml:"nodes"`
@@ -107,7 +107,7 @@ type Reach struct {
 // An Interval is a time in milliseconds, a formula of the scale.
 type Interval struct{ Formula }
 
-// IsZero leaves an interval of nothing unwritten.
+// IsZero makes YAML leave out an interval that is not set.
 func (i Interval) IsZero() bool { return i.root == nil }
 
 // An Arg is one argument of a call.
@@ -189,14 +189,14 @@ func Read(name string, text []byte) (p *Program, err error) {
 	return p, nil
 }
 
-// A Doubt is a count of which two formulas say different things at a scale.
+// A Doubt is a count for which two formulas differ at a scale.
 type Doubt struct {
 	What     string
 	Formulas []string
 	Values   []int
 }
 
-// Doubts lists what the program does not know for sure at a scale.
+// Doubts lists what is not certain in the program at a scale.
 func (p *Program) Doubts(scale int) []Doubt {
 	var out []Doubt
 	add := func(what string, all ...Formula) {
@@ -244,7 +244,7 @@ func (t *NodeType) Walk(visit func(*Step)) {
 	}
 }
 
-// Check finds what a hand edit may have broken.
+// Check finds errors that editing by hand may have made.
 func (p *Program) Check() error {
 	if p.Version != 1 {
 		return at(fmt.Errorf("version %d; this reads version 1", p.Version), "version")
@@ -280,8 +280,8 @@ func (p *Program) Check() error {
 	return cmp.Or(p.checkStarts(owner), p.checkReach())
 }
 
-// checkReach finds calls that are made for calls that are made for themselves: they
-// would be ever more.
+// checkReach finds calls that are made, directly or not, for themselves: there would be
+// more and more of them.
 func (p *Program) checkReach() error {
 	from := map[string][]Reach{}
 	for i := range p.Types {
@@ -329,7 +329,7 @@ func (p *Program) checkStarts(owner map[string]string) error {
 	return nil
 }
 
-// check finds what is wrong with a call by itself.
+// check finds errors in a single call.
 func (c *Call) check() error {
 	if c.Method == "" {
 		return errors.New("it has no method")
@@ -393,8 +393,8 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 		at(checkSteps(t.Aside, t.Name, owner), "aside"))
 }
 
-// checkFlows finds calls that a call is made for, or takes values from, and
-// that nobody makes.
+// checkFlows finds calls that do not exist and that a call is made for, or takes values
+// from.
 func (c *Call) checkFlows(owner map[string]string) error {
 	if c.Join != nil && owner[c.Join.After] == "" {
 		return at(fmt.Errorf(": joins the call %q, which does not exist", c.Join.After), "join", "after")
@@ -449,13 +449,13 @@ func (s *Step) check(kind string, owner map[string]string) error {
 }
 
 func checkShare(share float64) error {
-	if !(share >= 0 && share <= 1) { // nor is it NaN
+	if !(share >= 0 && share <= 1) { // also NaN
 		return fmt.Errorf("a share lies between 0 and 1, not %g", share)
 	}
 	return nil
 }
 
-// known reports names in a formula that mean nothing where it stands.
+// known is an error for names in a formula that have no value there.
 func known(f Formula, names ...string) error {
 	for _, name := range f.Names() {
 		if !slices.Contains(names, name) {

@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Template is the value of an argument: text with holes, "part-{i:05}". A
-// text that begins with '=' is not a string but the number or truth value that
-// the rest spells: "={reply \"create#1\" fileId}".
+// A Template is the value of an argument: text with holes, "part-{i:05}". A text that
+// begins with '=' is a number or a truth value and not a string:
+// "={reply \"create#1\" fileId}".
 type Template struct {
 	Bare  bool // not a string
 	parts []piece
@@ -22,10 +22,10 @@ type piece struct {
 	hole *Hole
 }
 
-// A Hole is what a template fills in. Its alternatives are tried in order;
-// the first that has a value gives it.
+// A Hole is a part of a template that is computed. The first of its alternatives that
+// has a value is taken.
 type Hole struct {
-	Width int // numbers are filled up with zeros to this width
+	Width int // numbers are padded with zeros to this width
 	Alts  []Alt
 }
 
@@ -65,7 +65,7 @@ const (
 	Draw
 	Unknown
 	// Case: Texts are keys and values in turn; Path is the argument (Is "arg")
-	// or the number that decides; Where is what else gives, with Any.
+	// or the number that decides; Where is the value of all other cases, if Any.
 	Case
 	Sum  // the number Is plus and minus arguments: Texts are signs and paths in turn
 	Span // the argument Path, a number of seconds, spelled as 7m30s
@@ -244,7 +244,7 @@ func (a Alt) flowWords() []string {
 // MarshalYAML writes a plain number or truth value as such, all else as text.
 func (t Template) MarshalYAML() (any, error) {
 	if t.Bare && len(t.parts) == 1 && t.parts[0].hole == nil && t.parts[0].text != "" {
-		// What YAML takes for text is not plain.
+		// Text that YAML reads as text is not plain.
 		if plain := (&yaml.Node{Kind: yaml.ScalarNode, Value: t.parts[0].text}); plain.ShortTag() != "!!str" {
 			return plain, nil
 		}
@@ -253,7 +253,7 @@ func (t Template) MarshalYAML() (any, error) {
 	if plain := (yaml.Node{}); plain.Encode(t.String()) == nil {
 		n.Style = plain.Style
 	}
-	if t.String() == "<<" { // a key that merges, which the encoder leaves as it is
+	if t.String() == "<<" { // YAML's merge key, which the encoder does not quote
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n, nil

@@ -26,8 +26,8 @@ import (
 	"gleaner/trace"
 )
 
-// Descriptors know the messages of a server's methods. The zero value knows
-// none, and leaves messages as the bytes they are.
+// Descriptors has the message types of a server's methods. The zero value has none, and
+// leaves messages as bytes.
 type Descriptors struct {
 	methods map[string]protoreflect.MethodDescriptor // by "package.Service/Name"
 }
@@ -88,7 +88,7 @@ func AskDescriptors(ctx context.Context, conn grpc.ClientConnInterface) (*Descri
 	return fromFiles(all)
 }
 
-// collect adds the files of a reply, and asks for those they depend on.
+// collect adds the files of a reply, and requests those they depend on.
 func collect(files map[string]*descriptorpb.FileDescriptorProto, reply *reflection.ServerReflectionResponse,
 	ask func(*reflection.ServerReflectionRequest) (*reflection.ServerReflectionResponse, error)) error {
 	var missing []string
@@ -140,7 +140,7 @@ func fromRegistry(files *protoregistry.Files) *Descriptors {
 	return d
 }
 
-// Decode gives the leaves of a message; of one that is not known, its bytes.
+// Decode gives the leaves of a message; its bytes if the method is not known.
 func (d *Descriptors) Decode(method string, answer bool, message []byte) []trace.Leaf {
 	known := d.methods[method]
 	if known == nil {
@@ -157,8 +157,8 @@ func (d *Descriptors) Decode(method string, answer bool, message []byte) []trace
 	return leaves(nil, "", m)
 }
 
-// leaves flattens a message, its fields in the order of their numbers. A
-// message that is there but empty shows as the leaf "path{}".
+// leaves flattens a message, its fields in the order of their numbers. An empty message
+// becomes the leaf "path{}".
 func leaves(into []trace.Leaf, path string, m protoreflect.Message) []trace.Leaf {
 	type set struct {
 		field protoreflect.FieldDescriptor

@@ -1,13 +1,10 @@
-// Package record listens in on gRPC traffic and writes it down as a trace,
-// without any change to either side.
+// Package record records gRPC traffic as a trace, without any change to either side.
 //
-// A Proxy stands between clients and a server and passes bytes: what arrives
-// on one side leaves on the other, the very same, without waiting for anything.
-// A copy goes to a listener of its own for each connection, which reads the
-// HTTP/2 frames, puts the messages together and decodes them with the
-// descriptors of the server. When the listener is slow, damaged or dies, the
-// copy ends and is counted as lost; the traffic does not notice.
+// A Proxy between clients and a server passes bytes on unchanged and without delay. For
+// each connection a copy goes to a listener, which reads the HTTP/2 frames, joins them
+// to messages and decodes these with the descriptors of the server. If the listener is
+// too slow or fails, the copy ends and is counted as lost; the traffic is not affected.
 //
-// Each request message becomes one trace.Call, with what the server sent
-// until the next request message as its response (docs/formats/trace.md).
+// Each request message becomes one trace.Call, with what the server sent until the next
+// request message as its response (docs/formats/trace.md).
 package record

@@ -13,13 +13,13 @@ import (
 	"gleaner/trace"
 )
 
-// Method gives what is known of a method ("package.Service/Name"); nil for nothing.
+// Method gives the descriptor of a method ("package.Service/Name"); nil if not known.
 func (d *Descriptors) Method(name string) protoreflect.MethodDescriptor { return d.methods[name] }
 
 // Leaves flattens a message as Decode does.
 func Leaves(m proto.Message) []trace.Leaf { return leaves(nil, "", m.ProtoReflect()) }
 
-// Message makes a message of leaves: what Leaves undoes.
+// Message makes a message of leaves, the reverse of Leaves.
 func Message(kind protoreflect.MessageDescriptor, from []trace.Leaf) (proto.Message, error) {
 	m := dynamicpb.NewMessage(kind)
 	for _, l := range from {
@@ -33,7 +33,7 @@ func Message(kind protoreflect.MessageDescriptor, from []trace.Leaf) (proto.Mess
 // A component is one name of a path, with the index behind it if any.
 type component struct {
 	name  string
-	index int // -1: none
+	index int // -1 for none
 }
 
 // splitPath takes a path apart: "a\.b.c[2]".
@@ -64,7 +64,7 @@ func splitPath(path string) []component {
 	return append(out, component{name.String(), index})
 }
 
-// maxList is the longest list believed.
+// maxList is the longest list accepted.
 const maxList = 1 << 20
 
 func setLeaf(m protoreflect.Message, path []component, value string) error {
@@ -103,8 +103,7 @@ func setLeaf(m protoreflect.Message, path []component, value string) error {
 	return err
 }
 
-// setBelow sets a leaf of a message in a message; with no path left, that it is
-// there was all.
+// setBelow sets a leaf of a message in a message. With no path left, the message is empty.
 func setBelow(m protoreflect.Message, path []component, value string) error {
 	if len(path) == 0 {
 		return nil

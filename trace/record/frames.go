@@ -11,13 +11,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A half reads one direction of an HTTP/2 connection, as its bytes go by.
+// A half reads one direction of an HTTP/2 connection.
 type half struct {
 	waiting []byte // bytes of a frame that is not whole yet
-	preface bool   // the client's greeting is still to come
+	preface bool   // the client's preface has not come yet
 	headers *hpack.Decoder
 	block   []byte // header fragments until the last
-	stream  uint32 // that the fragments belong to
+	stream  uint32 // the stream of the fragments
 	ends    bool   // the stream ends with them
 }
 
@@ -30,12 +30,12 @@ type event struct {
 	reset   bool
 }
 
-// maxFrame is the largest frame believed; a peer may agree to more, but no gRPC does.
+// maxFrame is the largest frame accepted. Peers may agree on more, but no gRPC does.
 const maxFrame = 16 << 20
 
 func newHalf(client bool) *half {
 	h := &half{preface: client, headers: hpack.NewDecoder(4096, nil)}
-	// Which size the peers agreed on is theirs to know; every one they use is announced in the stream itself.
+	// The size that the peers agreed on is not known here; each size they use is announced in the stream.
 	h.headers.SetAllowedMaxDynamicTableSize(1 << 24)
 	return h
 }
@@ -66,14 +66,14 @@ func (h *half) feed(b []byte, on func(event)) error {
 		}
 		h.waiting = h.waiting[9+length:]
 	}
-	h.waiting = bytes.Clone(h.waiting) // let go of what was read
+	h.waiting = bytes.Clone(h.waiting) // frees the bytes that were read
 	return nil
 }
 
 func (h *half) frame(whole []byte, on func(event)) error {
 	framer := http2.NewFramer(io.Discard, bytes.NewReader(whole))
 	framer.SetMaxReadFrameSize(maxFrame)
-	framer.AllowIllegalReads = true // the order of frames was agreed on before we came
+	framer.AllowIllegalReads = true // each frame is read alone, without those before
 	f, err := framer.ReadFrame()
 	if err != nil {
 		return fmt.Errorf("record: %w", err)

@@ -17,17 +17,17 @@ import (
 	"gleaner/trace"
 )
 
-// Push ends the method of what a server said on a stream unasked.
+// Push is the end of the method of a push.
 const Push = trace.Push
 
-// A Listener turns overheard connections into calls.
+// A Listener turns the bytes of connections into calls.
 type Listener struct {
 	// Decode gives the leaves of a message of a method ("package.Service/Name"). Required.
 	Decode func(method string, answer bool, message []byte) []trace.Leaf
 	// Emit takes each call. It is called from many goroutines. Required.
 	Emit func(*trace.Call)
-	// Sender names the metadata key that tells who calls; without it, or where
-	// a call has no such key, the sender is the connection.
+	// Sender is the metadata key with the name of the sender. If it is empty, or a call
+	// does not have it, the sender is the connection.
 	Sender string
 	Run    string
 	Scale  int
@@ -59,7 +59,7 @@ func (l *Listener) Hear(c Conversation) {
 	}
 }
 
-// A hearing is one connection while it is overheard.
+// A hearing is one connection that is listened to.
 type hearing struct {
 	*Listener
 	Conversation
@@ -75,7 +75,7 @@ type stream struct {
 	asked, answered messages
 	askedAs, answer string // compression
 	said            int    // request messages and pushes so far
-	last            string // ID of the newest request
+	last            string // ID of the last request
 	call            *trace.Call
 	replied         bool // call has its response
 }
@@ -84,7 +84,7 @@ func (h *hearing) on(p Piece, e event) {
 	s := h.streams[e.stream]
 	if s == nil {
 		if p.Answer || e.headers == nil {
-			return // it began before we listened, or has ended
+			return // it began before the recording, or has ended
 		}
 		s = h.open(e.stream, p.At, e.headers)
 	}
@@ -115,7 +115,7 @@ func (h *hearing) open(id uint32, at time.Time, headers []hpack.HeaderField) *st
 	return s
 }
 
-// answers takes what the server said on a stream.
+// answers handles a message of the server on a stream.
 func (h *hearing) answers(s *stream, at time.Time, e event) {
 	status, done := "", e.end
 	for _, f := range e.headers {
@@ -138,7 +138,7 @@ func (h *hearing) answers(s *stream, at time.Time, e event) {
 	}
 }
 
-// check gives up a stream whose data are not gRPC messages.
+// check drops a stream whose data are not gRPC messages.
 func (h *hearing) check(id uint32, err error) {
 	if err != nil {
 		h.end(id, codes.Unknown.String())
@@ -169,7 +169,7 @@ func (h *hearing) newCall(s *stream, at time.Time, method string, request []trac
 		Address: host(h.Client), Target: h.Target, Method: method, Request: request}
 }
 
-// host is an address without its port, which is another one each time.
+// host is an address without its port, which differs for each connection.
 func host(address string) string {
 	if name, _, err := net.SplitHostPort(address); err == nil {
 		return name
@@ -191,7 +191,7 @@ func (h *hearing) end(id uint32, status string) {
 	if s == nil {
 		return
 	}
-	if s.said == 0 { // a stream that ended before it asked anything
+	if s.said == 0 { // a stream that ended without a request
 		s.call = h.newCall(s, s.opened, s.method, nil)
 	}
 	h.finish(s, status)
@@ -206,7 +206,7 @@ func statusName(value string) string {
 	return codes.Code(n).String()
 }
 
-// unpack undoes compression; what cannot be undone stays as it is.
+// unpack decompresses a message; if that fails, it stays as it is.
 func unpack(packed bool, as string, message []byte) []byte {
 	if !packed || as != "gzip" {
 		return message

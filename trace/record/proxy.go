@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Proxy passes connections through to a target and hears what is said.
+// A Proxy passes connections on to a target and copies what they carry.
 type Proxy struct {
 	// Dial connects to the target. Required.
 	Dial func(context.Context) (net.Conn, error)
@@ -24,29 +24,29 @@ type Proxy struct {
 	conns map[net.Conn]struct{}
 
 	Connections atomic.Int64 // accepted so far
-	Lost        atomic.Int64 // whose recording fell behind or failed, while they went on
-	Refused     atomic.Int64 // for which the target could not be reached
+	Lost        atomic.Int64 // connections whose recording fell behind or failed
+	Refused     atomic.Int64 // connections for which the target could not be reached
 }
 
-// A Conversation is one connection as it is overheard.
+// A Conversation is the copy of one connection.
 type Conversation struct {
 	Client, Target string // addresses
 	tape           *tape
 }
 
-// A Piece is some bytes that one side said.
+// A Piece is some bytes that one side sent.
 type Piece struct {
 	At     time.Time
-	Answer bool // said by the target
+	Answer bool // sent by the target
 	Bytes  []byte
 }
 
-// Next gives the next piece, in the order they went by, and waits for it. At
-// the end of the connection it gives io.EOF.
+// Next waits for the next piece and returns it, in the order they were sent. At the end
+// of the connection it returns io.EOF.
 func (c Conversation) Next() (Piece, error) { return c.tape.next() }
 
-// maxBehind is how many bytes of a connection may wait for the listener. A
-// listener further behind than that is left behind.
+// maxBehind is how many bytes of a connection may wait for the listener. If there are
+// more, the copy ends.
 const maxBehind = 64 << 20
 
 // Serve accepts connections until ctx is done or the listener fails, and
@@ -71,7 +71,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// keep notes an open connection, so that the end of the recording ends it too.
+// keep notes an open connection, so that it is closed at the end of the recording.
 func (p *Proxy) keep(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *Proxy) pass(ctx context.Context, client net.Conn) {
 	listener.Wait()
 }
 
-// hear runs the listener, and survives it.
+// hear runs the listener, and recovers if it panics.
 func (p *Proxy) hear(c Conversation) {
 	defer func() {
 		failed := recover() != nil
@@ -129,8 +129,8 @@ func (p *Proxy) hear(c Conversation) {
 	p.Hear(c)
 }
 
-// carry passes bytes from one side to the other. A copy goes onto the tape
-// first, so that the tape has a question before its answer; that never waits.
+// carry passes bytes from one side to the other. The copy is made first, so that a
+// request is on the tape before its answer; that never waits.
 func carry(to, from net.Conn, said *tape, answer bool) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -149,7 +149,7 @@ func carry(to, from net.Conn, said *tape, answer bool) {
 	}
 }
 
-// halfClose passes on that one side has nothing more to say.
+// halfClose passes on that one side has closed its direction.
 func halfClose(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -158,18 +158,18 @@ func halfClose(c net.Conn) {
 	c.Close()
 }
 
-// errBehind tells a listener that it was left behind.
+// errBehind is the error of a listener that fell too far behind.
 var errBehind = errors.New("record: too far behind the traffic")
 
-// A tape holds what was said on a connection until the listener has heard it.
+// A tape holds the copy of a connection until the listener has read it.
 type tape struct {
 	mu      sync.Mutex
 	more    sync.Cond
 	pieces  []Piece
 	waiting int  // bytes in pieces
-	ended   bool // nothing more will come
-	deaf    bool // nobody listens any more
-	behind  bool // because the listener was left behind
+	ended   bool // the connection has ended
+	deaf    bool // the listener has stopped
+	behind  bool // because it fell too far behind
 }
 
 func newTape() *tape {
@@ -178,7 +178,7 @@ func newTape() *tape {
 	return t
 }
 
-// write keeps a copy of the piece. It never waits.
+// write adds a copy of the piece. It never waits.
 func (t *tape) write(p Piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,7 +194,7 @@ func (t *tape) write(p Piece) {
 	t.more.Signal()
 }
 
-// end says that nothing more will come.
+// end marks the end of the connection.
 func (t *tape) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +202,7 @@ func (t *tape) end() {
 	t.more.Signal()
 }
 
-// stop says that nobody listens any more, and tells whether the listener was left behind.
+// stop marks that the listener has stopped, and reports whether it fell too far behind.
 func (t *tape) stop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 )
 
 // TestAnyProgram plays the programs of the stories and of the documents, edited
-// into all kinds of nonsense: whatever can be read is played to its end, or refused
-// as an error of the input.
+// at random: every program that can be read is played to its end, or refused with an
+// input error.
 func TestAnyProgram(t *testing.T) {
 	known := programs(t)
 	tracetest.Cases(t, 500, 10_000, func(seed int) error {
@@ -53,7 +53,7 @@ type edited struct {
 	fails int // every so manieth call has no reply; 0: none
 }
 
-// A bubble's time passes in no time, but for what is done in it.
+// Time in a synctest bubble passes at once when all goroutines wait.
 const (
 	mostCalls = 500
 	mostSaid  = 100_000          // leaves of all of them
@@ -106,7 +106,8 @@ func aside(p *program.Program) (n int) {
 	return n
 }
 
-// counted echoes calls with something of its own, and says when there were enough.
+// counted answers calls with their request and a value of its own, and reports when there
+// were enough.
 type counted struct {
 	fails  int
 	enough func()
@@ -274,7 +275,7 @@ func edit(t *rapid.T, doc *yaml.Node) {
 	}
 }
 
-// nonsense are numbers, formulas and values that somebody may write.
+// nonsense are numbers, formulas and values that a user may write by mistake.
 var nonsense = []string{"0", "1", "-1", "2", "1000000000", "9007199254740993", "99999999999999999999", "0.5", "1e-300", ".nan", ".inf", "~", "",
 	"n", "n*n*n", "n-3", "0-n", "1/0", "0/0", "n/(n-3)", "n%0", "2^99", "0-2^99", "log2(0)", "sqrt(0-1)", "node", "node-1", "node%0", "0.0000000001", "1000000000*node",
 	"={i%(n-n)}", "={1/0}", "{node/0:05}", `={reply any "id" each}`, `{arg "src"}`, `={reply any "names[0]" index item 0}`, `={request any "a[0].x" index item 0}`,

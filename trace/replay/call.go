@@ -13,8 +13,8 @@ import (
 	"gleaner/trace/value"
 )
 
-// play fills in a call and makes it, or lets its lane wait for what is missing.
-func (r *run) play(f *filling, l *lane) {
+// play fills in a call and makes it, or lets its lane wait for a missing value.
+func (r *controller) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
 	if st.gate != nil && st.gate.hold(r, l) {
 		return
@@ -38,7 +38,7 @@ func (r *run) play(f *filling, l *lane) {
 		}
 		patience := r.Patience
 		if !st.sent {
-			patience = min(patience, r.Timeout) // nobody but a player would notice
+			patience = min(patience, r.Timeout) // no target waits for it
 		}
 		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
 			if f.soon && !f.spare {
@@ -69,9 +69,9 @@ func (r *run) play(f *filling, l *lane) {
 	r.send(l, call, rec)
 }
 
-// park lets a lane wait until a value comes or patience ends. The player is
-// locked, and the memory too where others are waited for.
-func (r *run) park(f *filling, l *lane, until int64) {
+// park lets a lane wait until a value comes or patience ends. The player is locked,
+// and the memory too if the value comes from others.
+func (r *controller) park(f *filling, l *lane, until int64) {
 	l.state.Store(waiting)
 	l.player.parked = append(l.player.parked, l)
 	for _, w := range f.wants {
@@ -85,8 +85,8 @@ func (r *run) park(f *filling, l *lane, until int64) {
 	r.clock.Unlock()
 }
 
-// cannot gives a call up for which a value is missing.
-func (r *run) cannot(f *filling, l *lane, now int64) {
+// cannot skips a call for which a value is missing.
+func (r *controller) cannot(f *filling, l *lane, now int64) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.skipped++
@@ -97,8 +97,8 @@ func (r *run) cannot(f *filling, l *lane, now int64) {
 	r.goOn(l, now, now)
 }
 
-// lacks says which value a call was not made for want of.
-func (r *run) lacks(f *filling, st *site) string {
+// lacks tells which value of a call is missing.
+func (r *controller) lacks(f *filling, st *site) string {
 	if f.lost != nil {
 		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
 	}
@@ -108,12 +108,12 @@ func (r *run) lacks(f *filling, st *site) string {
 	} else if s.method != "" {
 		from = s.method
 	}
-	return fmt.Sprintf("%s waited in vain for what %s gives", st.Name, from)
+	return fmt.Sprintf("%s waited for a value from %s that did not come", st.Name, from)
 }
 
-func (r *run) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
+func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *run) noteMadeUp(f *filling, st *site) {
+func (r *controller) noteMadeUp(f *filling, st *site) {
 	if len(f.madeUp) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (r *run) noteMadeUp(f *filling, st *site) {
 }
 
 // send makes a call and takes its reply.
-func (r *run) send(l *lane, call *trace.Call, rec *record) {
+func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 	st, g := l.site, &r.gauges[l.site.id]
 	if !st.sent {
 		g.mu.Lock()
@@ -153,7 +153,7 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 		call.Start = began
 	}
 	if r.ctx.Err() != nil && err != nil {
-		return // the run is over, and nobody knows what the target would have said
+		return // the run is over: this is no error of the target
 	}
 	var unsent *notSent
 	if !errors.As(err, &unsent) {
@@ -172,7 +172,7 @@ func (r *run) send(l *lane, call *trace.Call, rec *record) {
 }
 
 // answered takes the reply to a call, and goes on.
-func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
 	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
@@ -190,9 +190,9 @@ func (r *run) answered(l *lane, call *trace.Call, rec *record, reply Reply, end 
 	r.goOn(l, call.Start, end)
 }
 
-// listen waits for what the target says unasked, without a worker. It reports
-// whether the connection can do that.
-func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+// listen waits for a push of the target, without a worker. It reports whether the
+// connection can do that.
+func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
 	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
 	if err != nil || !ok {
@@ -211,8 +211,8 @@ func (r *run) listen(ctx context.Context, l *lane, call *trace.Call, rec *record
 	return true
 }
 
-// hear takes what came, or gives up when nothing did.
-func (r *run) hear(l *lane) {
+// hear takes the push that came, or goes on if none did.
+func (r *controller) hear(l *lane) {
 	e, now := l.ear, r.now()
 	l.ear = nil
 	g := &r.gauges[l.site.id]
@@ -231,16 +231,16 @@ func (r *run) hear(l *lane) {
 	r.goOn(l, now, now)
 }
 
-// refused reports whether a reply is a refusal: by the words of gRPC, or by the
-// numbers of HTTP, which recordings of Hadoop have too.
+// refused reports whether a reply is a refusal, by its gRPC code or its HTTP status
+// (which recordings of Hadoop have too).
 func refused(status string) bool {
 	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
 
-// warm reports whether a time counts: not while everybody connects.
-func (r *run) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
+// warm reports whether a time is after the warm-up.
+func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
-func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
+func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -258,9 +258,9 @@ func (r *run) measure(l *lane, call *trace.Call, reply *Reply) {
 	}
 }
 
-// remember keeps what later arguments are taken from, and passes it on to the
-// nodes that make calls for it.
-func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
+// remember keeps the leaves that later arguments come from, and delivers the reply to
+// the nodes that make calls for it.
+func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
 	if len(st.enters) == 0 && len(st.feeds) == 0 {
 		return
@@ -279,8 +279,8 @@ func (r *run) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p.mu.Unlock()
 }
 
-// unanswered is what becomes of a call without a reply.
-func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+// unanswered handles a call without a reply, by the policy.
+func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
 	var lost *notYet
 	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
@@ -314,14 +314,15 @@ func (r *run) unanswered(l *lane, call *trace.Call, rec *record, err error, now 
 	}
 }
 
-// starved reports an error of this machine, and not of the target: no more
-// files may be opened, or no port is left to call from.
+// starved reports whether an error is this machine's and not the target's: no more
+// files may be opened, or no local port is left.
 func starved(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// tryAgain makes a call again after a wait, a little different for each player.
-func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+// tryAgain makes a call again after a wait. A random part keeps players from retrying
+// all at once.
+func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
 	if l.since == 0 {
 		l.since = now
 	}
@@ -332,8 +333,9 @@ func (r *run) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait t
 	r.schedule(l, now+int64(wait))
 }
 
-// again repeats a call that is made until its reply says enough.
-func (r *run) again(l *lane, reply Reply) bool {
+// again repeats a call until its reply meets the condition, and reports whether it
+// does.
+func (r *controller) again(l *lane, reply Reply) bool {
 	until := l.site.Until
 	now := r.now()
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {

@@ -10,10 +10,10 @@ import (
 	"gleaner/trace/program"
 )
 
-// A Comparison holds what was played against what was recorded.
+// A Comparison compares what was played with what was recorded.
 type Comparison struct {
 	Rows []CountRow `json:"rows"`
-	// Equal is whether all counts are the same but those that the clock or the
+	// Equal is whether all counts are the same, except those that the clock or the
 	// replies decide.
 	Equal bool `json:"equal"`
 }
@@ -36,11 +36,11 @@ type Counter struct {
 type senders struct {
 	name    string
 	pattern *regexp.Regexp
-	fixed   int // how much of the name is always the same
+	fixed   int // characters of the name that are the same for all nodes
 }
 
-// NewCounter returns a counter for a program's types, which it knows by the
-// names of their nodes.
+// NewCounter returns a counter for a program's types. It recognises them by the names of
+// their nodes.
 func NewCounter(p *program.Program) *Counter {
 	c := &Counter{counts: map[[2]string]int{}}
 	for _, t := range p.Types {
@@ -69,9 +69,8 @@ func (c *Counter) typeOf(sender string) string {
 	return "?"
 }
 
-// Compare holds a result against what was counted. Calls made again because no
-// reply came are not counted; how often the clock or a reply makes a call is
-// set aside.
+// Compare compares a result with the counts. Calls made again because no reply came are
+// not counted, and counts that the clock or a reply decides need not be equal.
 func (c *Counter) Compare(r *Result) Comparison {
 	rows := map[[2]string]*CountRow{}
 	row := func(key [2]string) *CountRow {
@@ -90,9 +89,9 @@ func (c *Counter) Compare(r *Result) Comparison {
 		case inBeats.String():
 			w.Aside = "by the clock"
 		case "until":
-			w.Aside = "until a reply says so"
+			w.Aside = "until the reply meets a condition"
 		case byReach.String():
-			w.Aside = "merged as they come"
+			w.Aside = "several may be merged into one"
 		}
 	}
 	out := Comparison{Equal: true, Rows: []CountRow{}}

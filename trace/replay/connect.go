@@ -8,26 +8,26 @@ import (
 	"gleaner/trace"
 )
 
-// A Multiplexed connection takes several calls at once. Others are kept to one
-// after another.
+// A Multiplexed connection takes several calls at once. On others, calls wait for each
+// other.
 type Multiplexed interface{ Multiplexed() }
 
-// A Sharer is an executor that can let many nodes speak over a few
-// connections. Others are shared call by call.
+// A Sharer is an executor whose nodes can share a few connections. Other executors are
+// shared call by call.
 type Sharer interface {
 	// Share returns an executor that dials n times at most.
 	Share(n int) Executor
 }
 
-// A Pusher is a connection on which the target also speaks unasked. A step
-// whose method ends in trace.Push waits for that.
+// A Pusher is a connection on which the target also sends messages without a request.
+// A step whose method ends in trace.Push waits for one.
 type Pusher interface {
-	// Pushed calls take, once, with the next thing the target says unasked on
-	// the method's stream: at once, if it has been said. Cancel takes that back.
+	// Pushed calls take, once, with the next push on the method's stream: at once if
+	// one has come already. Cancel withdraws that.
 	Pushed(method string, take func(Reply)) (cancel func())
 }
 
-// A Checker is an executor that knows beforehand which methods its target has.
+// A Checker is an executor that knows which methods its target has.
 type Checker interface{ Check(method string) error }
 
 // A Witness is an executor whose target can be asked which nodes it has
@@ -36,17 +36,17 @@ type Witness interface {
 	Dead(context.Context) ([]string, error)
 }
 
-// A link is a connection to a role that comes back when it was lost.
+// A link is a connection to a role that is made again after it was lost.
 type link struct {
 	to   Executor
 	who  Identity
-	free chan struct{} // empty during a call of a connection that takes one at a time
+	free chan struct{} // empty during a call, if the connection takes one at a time
 
 	mu    sync.Mutex
 	conn  Conn
 	wait  time.Duration // before the next try to connect
-	after time.Time     // not to be tried before
-	cause error         // why not
+	after time.Time     // no try to connect before this
+	cause error         // why the last try failed
 }
 
 const (
@@ -60,7 +60,7 @@ func newLink(to Executor, who Identity) *link {
 	return k
 }
 
-// get gives the connection, and makes it where there is none.
+// get gives the connection, and makes it if there is none.
 func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +81,7 @@ func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, erro
 	return conn, nil
 }
 
-// notYet is the error of a connection that was lost and is not to be tried yet.
+// notYet is the error while a link waits before it connects again.
 type notYet struct {
 	wait  time.Duration
 	cause error
@@ -89,7 +89,7 @@ type notYet struct {
 
 func (e *notYet) Error() string { return "not connected: " + e.cause.Error() }
 
-// notSent is the error of a call that was not even sent.
+// notSent is the error of a call that was not sent.
 type notSent struct{ error }
 
 func (e *notSent) Unwrap() error { return e.error }
@@ -99,7 +99,7 @@ func (k *link) backOff(err error) {
 	k.after, k.cause = time.Now().Add(k.wait), err
 }
 
-// drop gives a broken connection up.
+// drop closes a broken connection.
 func (k *link) drop(conn Conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,13 +113,13 @@ func (k *link) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn != nil {
-		_ = k.conn.Close() // nothing is under way any more
+		_ = k.conn.Close() // no call is under way
 		k.conn = nil
 	}
 }
 
-// call makes one call over the link. A connection without a reply is given up,
-// because a reply that comes late would be taken for the next one's.
+// call makes one call over the link. After a call without a reply the connection is
+// closed: a late reply would be taken for that to the next call.
 func (k *link) call(ctx context.Context, call *trace.Call, dialled func(time.Duration)) (Reply, error) {
 	conn, err := k.get(ctx, dialled)
 	if err != nil {

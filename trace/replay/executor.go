@@ -34,24 +34,23 @@ type Identity struct {
 type Conn interface {
 	// Call makes one call: call.Method and call.Request are set. The reply's
 	// leaves have the paths and kinds that a recording of the same call has, and
-	// its status the same words. An error means that no reply came: the target
+	// the same status. An error means that no reply came: the target
 	// refused the connection, broke it, or did not answer in time. A connection
 	// that fails so is closed and dialled anew, unless it is Multiplexed. Close
-	// may come during a call, and ends it. A Conn that knows better than its
-	// caller when it sent the call and heard the reply sets call.Start and End.
+	// may be called during a call, and ends it. A Conn that knows more exactly than
+	// its caller when the call was sent and answered sets call.Start and End.
 	Call(context.Context, *trace.Call) (Reply, error)
 	Close() error
 }
 
-// A Reply is what the target said.
+// A Reply is a reply of the target.
 type Reply struct {
 	Leaves  []trace.Leaf
 	Status  string // as recorded: empty, "OK" or a number from 200 to 299 is success
-	Message string // what the target said when it refused
+	Message string // the target's reason for a refusal
 }
 
 // An Opener makes an executor for a target, as the user names it:
-// "lean://127.0.0.1:7000". What the protocol needs to know besides is in the
-// query: "grpc://host:port?descriptors=FILE". It fails where the target cannot
-// be spoken to at all.
+// "lean://127.0.0.1:7000". Options of the protocol are in the query:
+// "grpc://host:port?descriptors=FILE". It fails if the target cannot be reached.
 type Opener func(ctx context.Context, at *url.URL) (Executor, error)

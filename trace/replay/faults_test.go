@@ -90,8 +90,8 @@ func made(r *replay.Result, method string) replay.CallResult {
 	return replay.CallResult{}
 }
 
-// TestTargetKilledAndRestarted: all steps are made in the end, once each, and
-// the report tells what was lost.
+// TestTargetKilledAndRestarted: all steps are made in the end, once each, and the report
+// counts what was lost.
 func TestTargetKilledAndRestarted(t *testing.T) {
 	at, kill := serve(t, "127.0.0.1:0", lean.Echo)
 	o := options(t, registered, 10, open(t, at))
@@ -115,8 +115,8 @@ func TestTargetKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// TestConnectionsCut: they come back, and nothing is lost but calls that were
-// under way.
+// TestConnectionsCut: connections are made again, and only calls that were under way are
+// lost.
 func TestConnectionsCut(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
 	proxy := newToxiproxy(t, at)
@@ -143,7 +143,7 @@ func TestConnectionsCut(t *testing.T) {
 	}
 }
 
-// said is all that befell calls.
+// said is all errors of calls.
 func said(r *replay.Result) string {
 	var out []string
 	for _, call := range r.Calls {
@@ -181,8 +181,7 @@ func TestRepliesThatNeverCome(t *testing.T) {
 	}
 }
 
-// TestSlowReplies: that they are slow is told of the target, and not of the
-// players, and nothing is lost.
+// TestSlowReplies: the report blames the target and not the players, and nothing is lost.
 func TestSlowReplies(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
 	proxy := newToxiproxy(t, at)
@@ -216,7 +215,7 @@ func TestRepliesOutOfOrder(t *testing.T) {
 				defer c.Close()
 				_, _ = io.CopyN(c, c, 6) // the greeting
 				frame := make([]byte, 4096)
-				if _, err := c.Read(frame); err == nil { // reply to call 9, which nobody made
+				if _, err := c.Read(frame); err == nil { // reply to call 9, which was not made
 					_, _ = c.Write([]byte{0, 0, 0, 4, 9, 0, 0, 0})
 				}
 				_, _ = c.Read(frame)
@@ -251,7 +250,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestBadTargets: not there, and of another tongue.
+// TestBadTargets: a target that is not there, and one of another protocol.
 func TestBadTargets(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -308,8 +307,8 @@ func (c counting) Dial(ctx context.Context, who replay.Identity) (replay.Conn, e
 	return c.Executor.Dial(ctx, who)
 }
 
-// TestCarried: with the connections elsewhere, a program plays the same, and a
-// process that ends is an error like any other.
+// TestCarried: with the connections in another process a program plays the same, and the
+// end of that process is an error like any other.
 func TestCarried(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
 	real := open(t, at)
@@ -339,7 +338,7 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestPlayedEqualsGrown: what is played has the counts of what is written down.
+// TestPlayedEqualsGrown: a replay has the counts of grown traffic.
 func TestPlayedEqualsGrown(t *testing.T) {
 	at, _ := serve(t, "127.0.0.1:0", lean.Echo)
 	o := options(t, registered, 7, open(t, at))

@@ -10,26 +10,25 @@ import (
 	"gleaner/trace/value"
 )
 
-// A filling finds the arguments of one call. Every worker has one and uses it
-// again and again.
+// A filling computes the arguments of one call. Every worker has one and reuses it.
 type filling struct {
-	r      *run
+	r      *controller
 	p      *player
 	l      *lane
 	st     *site
 	scene  value.Scene
 	given  []given          // by argument
-	listed map[place]given  // those in lists
-	long   map[string]int   // how long lists are that hold others, or stand in them
-	room   int              // how many elements they may still have, all together
+	listed map[place]given  // arguments in lists
+	long   map[string]int   // lengths of lists that contain lists, or are in one
+	room   int              // elements that all lists together may still have
 	outer  int              // which of the lists with the same name is filled
-	taken  []take           // from unordered sources, unless the call has to wait
-	looked map[*[]*item]int // how far each of them was looked through
-	wants  []want           // what may still come
-	lost   *source          // what will not come any more
-	spare  bool             // what others have used may be used too
-	soon   bool             // it could be, had the node waited a little longer
-	madeUp []string         // arguments that nobody could give
+	taken  []take           // values of unordered sources, used up if the call is made
+	looked map[*[]*item]int // how far each unordered source was searched
+	wants  []want           // missing values that may still come
+	lost   *source          // a missing value that will not come
+	spare  bool             // values that others have used may be taken
+	soon   bool             // such a value is there, but spare is not set yet
+	madeUp []string         // arguments without a source
 }
 
 // A place is an argument in an element of a list.
@@ -40,10 +39,10 @@ type place struct {
 type given struct {
 	text  string
 	ok    bool
-	asked bool // found, or being found: an argument cannot be taken from itself
+	asked bool // computed, or being computed: an argument cannot be taken from itself
 }
 
-// A want is a key of an index that holds nothing yet.
+// A want is a key of an index under which no call is entered yet.
 type want struct {
 	index *index
 	key   string
@@ -54,16 +53,16 @@ type take struct {
 	it   *item
 }
 
-func newFilling(r *run) *filling {
+func newFilling(r *controller) *filling {
 	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
 	f.scene.Scale = r.plan.scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
 }
 
-// fill gives the request's leaves, or false where a value is missing: wants
-// says which may still come, lost which will not. The player is locked, and
-// the memory too where the call asks others.
+// fill gives the request's leaves, or false if a value is missing: wants has those that
+// may still come, lost one that will not. The player is locked, and the memory too if
+// values come from others.
 func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	p, st := l.player, l.site
 	f.p, f.l, f.st = p, l, st
@@ -95,8 +94,8 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	return out, true
 }
 
-// list fills the elements of a list, one after another; of one that stands in
-// others, those of each.
+// list fills the elements of a list, or of each list of the same name if it is in a
+// list itself.
 func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
 	for outer, path := range f.lists(l.prefix) {
 		f.outer = outer
@@ -131,7 +130,7 @@ func (f *filling) lists(prefix string) []string {
 	return out
 }
 
-// length is how long a list is in this call: a call says so once.
+// length is the length of a list in this call. It is decided once.
 func (f *filling) length(l *list, path string) int {
 	n, ok := f.long[path]
 	if !ok {
@@ -155,9 +154,8 @@ func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf 
 	return append(out, leaf(a, path, g.text))
 }
 
-// elements is how long a list is: as long as the one its values come from, or
-// as many as there are to be used up, or as the program says. A list of which
-// nothing is known has one.
+// elements is the length of a list: that of the list its values come from, or the
+// number of values to be used, or what the program says; otherwise one.
 func (f *filling) elements(l *list) int {
 	if f.l.inbox != nil && len(l.args) > 0 {
 		return len(f.l.inbox)
@@ -195,7 +193,7 @@ func (f *filling) lengthOf(s *source) int {
 	return s.length(rec)
 }
 
-// get finds an argument, once.
+// get computes an argument, once.
 func (f *filling) get(i, item int) given {
 	a := &f.st.args[i]
 	if a.fixed != nil {
@@ -234,8 +232,8 @@ func (f *filling) know(i, item int, g given) {
 	f.listed[place{i, f.outer, item}] = g
 }
 
-// hole fills one hole. What nobody can give is made up; what may still come is
-// noted, and so is what should have come and did not.
+// hole fills one hole. A value without a source is made up. A missing value is noted
+// in wants if it may still come, and in lost if it will not.
 func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
 	for i := range h.Alts {
@@ -243,7 +241,7 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 		if !ok {
 			continue
 		}
-		f.wants = f.wants[:wants] // a later alternative counts at once
+		f.wants = f.wants[:wants] // do not wait for an earlier alternative
 		if h.Width > 0 {
 			text = value.Pad(plainNumber(text), h.Width)
 		}
@@ -266,7 +264,7 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 	return f.scene.MakeUp(kind), true
 }
 
-// argument is another argument of the call, by the name the program gives it.
+// argument is another argument of the call, by its path in the program.
 func (f *filling) argument(path string) (string, bool) {
 	i, ok := f.st.byPath[path]
 	item := f.scene.Item
@@ -282,7 +280,8 @@ func (f *filling) argument(path string) (string, bool) {
 	return g.text, g.ok
 }
 
-// inList finds the argument that a path with an index means: ask[2].id in ask[*].id.
+// inList finds the argument of a path with an index, and the index: ask[2].id is
+// element 2 of ask[*].id.
 func (f *filling) inList(path string) (int, int) {
 	for level := 0; ; level++ {
 		index := value.Index(path, level)
@@ -295,7 +294,7 @@ func (f *filling) inList(path string) (int, int) {
 	}
 }
 
-// past is what an earlier call holds.
+// past is a value from an earlier call.
 func (f *filling) past(a *program.Alt) (string, bool) {
 	s := f.r.plan.sources[a]
 	key, ok := f.key(s)
@@ -344,8 +343,8 @@ func (f *filling) delivered(s *source) (string, bool) {
 	return items[0].text, true
 }
 
-// want notes what may still come. A call that is not sent waits for replies
-// only: they are the target's pace, and all else is between players.
+// want notes a missing value that may still come. A call that is not sent waits only
+// for values from replies: without them players would run ahead of the target.
 func (f *filling) want(s *source, key string) {
 	if s.comes && (f.st.sent || s.index.late) {
 		f.wants = append(f.wants, want{s.index, key})
@@ -399,12 +398,12 @@ func (f *filling) pool(s *source, post *posting) *[]*item {
 	return &post.pools[s.pool]
 }
 
-// grace is how long a node waits for a value of its own before it takes one
-// that another has used.
-func (r *run) grace() int64 { return int64(r.Patience) / 10 }
+// grace is how long a node waits for an unused value before it takes one that another
+// has used.
+func (r *controller) grace() int64 { return int64(r.Patience) / 10 }
 
-// take finds a value in a pool that nobody has used up, or at least not this
-// node: those that were used longest ago come first.
+// take finds a value in a pool that no node has used or, if spare is set, that this
+// node has not used. Values that were used longest ago come first.
 func (f *filling) take(pool *[]*item) (string, bool) {
 	for f.looked[pool] < len(*pool) {
 		it := (*pool)[f.looked[pool]]
@@ -422,8 +421,8 @@ func (f *filling) take(pool *[]*item) (string, bool) {
 	return "", false
 }
 
-// commit uses up what was taken: of what a node said itself for good; of what
-// others said, other nodes may use it too, those it was used least for first.
+// commit marks the values that were taken as used. A value of the node's own calls is
+// removed; one of others' calls goes to the end of the pool, for other nodes.
 func (f *filling) commit() {
 	for _, t := range f.taken {
 		pool := *t.from

@@ -12,7 +12,7 @@ import (
 	"gleaner/trace/value"
 )
 
-// largest answers at once, and keeps the most leaves it was asked with.
+// largest answers at once, and keeps the largest number of leaves in a request.
 type largest struct{ leaves int }
 
 func (l *largest) Dial(context.Context, Identity) (Conn, error) { return l, nil }
@@ -36,9 +36,8 @@ func playText(t *testing.T, text string, scale int, to Executor) error {
 	return err
 }
 
-// TestFloods: a list is as long as one call can hold, whatever a formula, lists in
-// lists or the index of an element make of it, and it takes no time to speak of to
-// use one up.
+// TestFloods: a list is no longer than one call may have, also with a huge formula, lists
+// in lists or a huge index, and using it up takes little time.
 func TestFloods(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists in lists": `  - {type: a, nodes: 1, sender: a, calls: [{call: a#1, method: a, lists: {'a': [1000], 'a[*].b': [1/0]}, args: {'a[*].b[*]': 1}}], steps: [{call: a#1}]}`,
@@ -67,7 +66,7 @@ func TestTooManyNodes(t *testing.T) {
 	}
 }
 
-// TestLater: waits that are too long together come to a time, and not to one before.
+// TestLater: a sum of waits that would overflow is a time in the future.
 func TestLater(t *testing.T) {
 	now := int64(1.8e18)
 	if at := later(now, 10, 3); at != now+30 {

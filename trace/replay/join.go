@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A gate holds calls back until enough nodes have had an answer to another
+// A gate holds calls back until enough nodes have had an answer to another call
 // (the controller's join, PatternMiner §III-C).
 type gate struct {
 	mu     sync.Mutex
@@ -22,15 +22,15 @@ func newGate(after *site, share float64) *gate {
 	return &gate{enough: enough, passed: map[*player]bool{}, open: after.kind.count == 0}
 }
 
-// hold keeps a lane back while the gate is closed.
-func (g *gate) hold(r *run, l *lane) bool {
+// hold makes a lane wait while the gate is closed, and reports whether it does.
+func (g *gate) hold(r *controller, l *lane) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open {
 		return false
 	}
 	if l.player.open.Load() < 0 {
-		return true // for good: it was taken out of the run
+		return true // forever: it was taken out of the run
 	}
 	l.state.Store(waiting)
 	g.held = append(g.held, l)
@@ -40,8 +40,8 @@ func (g *gate) hold(r *run, l *lane) bool {
 	return true
 }
 
-// release plays lanes that a gate held back.
-func (r *run) release(held []*lane) {
+// release plays the lanes that waited at a gate.
+func (r *controller) release(held []*lane) {
 	for _, l := range held {
 		if l.nature != inBeats {
 			r.held.Add(-1)
@@ -50,8 +50,8 @@ func (r *run) release(held []*lane) {
 	}
 }
 
-// forget gives up the lanes of a player.
-func (g *gate) forget(r *run, p *player) {
+// forget removes the lanes of a player.
+func (g *gate) forget(r *controller, p *player) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(l *lane) bool {
@@ -62,7 +62,7 @@ func (g *gate) forget(r *run, p *player) {
 	})
 }
 
-// pass counts a node that had its answer; it gives the lanes to wake.
+// pass counts a node that had its answer, and gives the lanes to release.
 func (g *gate) pass(p *player) []*lane {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +75,7 @@ func (g *gate) pass(p *player) []*lane {
 	return g.swing()
 }
 
-// swing opens the gate. It is locked.
+// swing opens the gate, and gives the lanes to release. The gate is locked.
 func (g *gate) swing() []*lane {
 	g.open = true
 	held := g.held
@@ -84,14 +84,14 @@ func (g *gate) swing() []*lane {
 }
 
 // passed tells the gates that a player is done with a call.
-func (r *run) passed(st *site, p *player) {
+func (r *controller) passed(st *site, p *player) {
 	for _, g := range st.opens {
 		r.release(g.pass(p))
 	}
 }
 
-// openGates lets through what waited for a type that is done.
-func (r *run) openGates(k *kind) {
+// openGates opens the gates that wait for calls of a type that is done.
+func (r *controller) openGates(k *kind) {
 	for _, st := range k.sites {
 		for _, g := range st.opens {
 			g.mu.Lock()
@@ -102,9 +102,9 @@ func (r *run) openGates(k *kind) {
 	}
 }
 
-// standstill opens all gates once every lane that has something to do has waited at
-// one for as long as patience lasts: they wait for each other.
-func (r *run) standstill(now int64) {
+// standstill opens all gates once every lane that has something to do has waited at a
+// gate until patience ends: they wait for each other.
+func (r *controller) standstill(now int64) {
 	held := r.held.Load()
 	if held == 0 || held < r.lanes.Load() {
 		r.stands = 0
@@ -126,7 +126,7 @@ func (r *run) standstill(now int64) {
 		g := &r.gauges[st.id]
 		g.mu.Lock()
 		for range held {
-			note(&g.missing, fmt.Sprintf("%s waited in vain for others to make %s", st.Name, st.Join.After), r.into(now))
+			note(&g.missing, fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, st.Join.After), r.into(now))
 		}
 		g.mu.Unlock()
 		r.release(held)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// connect makes the player's connections; one that cannot be made is tried
-// again when it is needed.
-func (r *run) connect(p *player) {
+// connect makes the player's connections. If one fails, it is tried again with the
+// first call.
+func (r *controller) connect(p *player) {
 	for _, role := range p.kind.roles {
 		if r.target(role) == nil {
 			continue
@@ -21,7 +21,7 @@ func (r *run) connect(p *player) {
 }
 
 // linkOf gives a player's link to a role, and makes it.
-func (r *run) linkOf(p *player, role string) *link {
+func (r *controller) linkOf(p *player, role string) *link {
 	if p.links == nil {
 		p.links = make([]*link, len(p.kind.roles))
 	}
@@ -32,7 +32,7 @@ func (r *run) linkOf(p *player, role string) *link {
 	return *k
 }
 
-func (r *run) newLinkOf(p *player, role string) *link {
+func (r *controller) newLinkOf(p *player, role string) *link {
 	to, at := r.target(role), p.rank
 	_, shares := to.(Sharer)
 	if r.Share == 0 || shares {
@@ -48,23 +48,23 @@ func (r *run) newLinkOf(p *player, role string) *link {
 	return links[at]
 }
 
-// from is where a player's calls come from: its own address, or where
-// connections begin that are bound to none.
-func (r *run) from(p *player) string {
+// from is the address that a player's calls come from: its own, or the loopback address
+// of shared connections.
+func (r *controller) from(p *player) string {
 	if r.Share > 0 && p.address != "" {
 		return "127.0.0.1"
 	}
 	return p.address
 }
 
-func (r *run) dialled(took time.Duration) {
+func (r *controller) dialled(took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	observe(&r.dials, int64(took))
 }
 
 // hangUp closes all connections.
-func (r *run) hangUp() {
+func (r *controller) hangUp() {
 	for _, players := range r.players {
 		for _, p := range players {
 			p.hangUp()

@@ -14,7 +14,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Result is what one run at one scale measured.
+// A Result is what was measured in one run at one scale.
 type Result struct {
 	Scale   int            `json:"scale"`
 	Nodes   map[string]int `json:"nodes"`
@@ -28,7 +28,7 @@ type Result struct {
 	Answered  int     `json:"answered"`
 	Refused   int     `json:"refused"`
 	Failed    int     `json:"failed"`
-	Latency   Spread  `json:"latency_ms"` // from the time a call was meant for
+	Latency   Spread  `json:"latency_ms"` // from the time a call was due
 	Service   Spread  `json:"service_ms"` // from the time it was sent
 	Lag       Spread  `json:"lag_ms"`     // between the two
 	Dial      Spread  `json:"dial_ms"`
@@ -36,14 +36,14 @@ type Result struct {
 	// how many may be.
 	Busy    int `json:"busy"`
 	Workers int `json:"workers"`
-	// Memory is what the players held at the end, in bytes, where somebody looked.
+	// Memory is what the players held at the end, in bytes; 0 if not measured.
 	Memory int64 `json:"memory_bytes,omitempty"`
 
 	Behind   int      `json:"behind"`              // nodes that the run was too short to start
 	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
 	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
 	MadeUp   []MadeUp `json:"made_up,omitempty"`
-	Missing  []Said   `json:"missing,omitempty"` // replies that calls waited for in vain
+	Missing  []Said   `json:"missing,omitempty"` // values and calls that did not come
 	Dead     []string `json:"dead,omitempty"`    // nodes that the target declared dead
 	Starved  int      `json:"starved"`           // calls without a reply because this machine had no file or port left for them
 	Silenced int      `json:"silenced"`          // nodes without an answer to their last call
@@ -54,15 +54,15 @@ type CallResult struct {
 	NodeType string  `json:"node_type"`
 	Target   string  `json:"target"`
 	Method   string  `json:"method"`
-	Nature   string  `json:"nature"` // step, aside, beat, reach; until where a reply decides how often
+	Nature   string  `json:"nature"` // step, aside, beat, reach; until if a reply decides how often
 	Made     int     `json:"made"`
 	Answered int     `json:"answered"`
 	Refused  int     `json:"refused"`
 	Failed   int     `json:"failed"`
-	Retries  int     `json:"retries"` // again after no reply, or because the reply said so
-	Skipped  int     `json:"skipped"` // could not be made
+	Retries  int     `json:"retries"` // made again, after no reply or until the reply meets a condition
+	Skipped  int     `json:"skipped"` // not made, because a value was missing
 	Missed   int     `json:"missed"`  // beats that passed while the one before had no answer
-	Unsent   int     `json:"unsent"`  // their role has no target
+	Unsent   int     `json:"unsent"`  // not sent, because the role has no target
 	Latency  Spread  `json:"latency_ms"`
 	Service  Spread  `json:"service_ms"`
 	Lag      Spread  `json:"lag_ms"`
@@ -88,7 +88,7 @@ type Said struct {
 	First float64 `json:"first_s"` // seconds into the run
 }
 
-// MadeUp is an argument whose value nobody could give.
+// MadeUp is an argument whose value has no source.
 type MadeUp struct {
 	Call     string `json:"call"`
 	Argument string `json:"argument"`
@@ -157,7 +157,7 @@ var (
 	hexes   = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
 )
 
-// complaint is an error as people count it.
+// complaint is an error as it is counted.
 func complaint(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return "no reply in time"
@@ -165,7 +165,8 @@ func complaint(err error) string {
 	return summary(err.Error())
 }
 
-// summary makes what targets say comparable: one line, numbers masked.
+// summary is a message of a target in one line with numbers masked, so that equal
+// ones can be counted.
 func summary(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	text = numbers.ReplaceAllString(hexes.ReplaceAllString(text, "#"), "#")
@@ -176,7 +177,7 @@ func summary(text string) string {
 }
 
 // result sums up the gauges: one row for each call type.
-func (r *run) result(ended string) *Result {
+func (r *controller) result(ended string) *Result {
 	seconds := time.Duration(r.now() - r.begun).Seconds()
 	warm := max(seconds-r.Warmup.Seconds(), 1e-9)
 	out := &Result{Scale: r.plan.scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
@@ -228,7 +229,7 @@ func (r *run) result(ended string) *Result {
 		latency, service, lag = append(latency, l...), append(service, s...), append(lag, g...)
 		out.Calls = append(out.Calls, row)
 		if row.Nature == "push" {
-			continue // nobody called
+			continue // no node called it
 		}
 		out.PerSecond += row.PerSec
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+row.Made, out.Answered+row.Answered, out.Refused+row.Refused, out.Failed+row.Failed
@@ -245,8 +246,8 @@ func (r *run) result(ended string) *Result {
 	return out
 }
 
-// measured is how many calls were answered after the warm-up. What the target
-// says unasked has no times.
+// measured is how many calls were answered after the warm-up. Pushes are not counted:
+// they have no times.
 func (c *CallResult) measured() int64 {
 	if c.Nature == "push" {
 		return int64(c.Answered)
@@ -254,9 +255,9 @@ func (c *CallResult) measured() int64 {
 	return c.hist[1].TotalCount()
 }
 
-// behind is how many nodes of a type had not started when a run ended that was
-// too short for it.
-func (r *run) behind(k *kind) int {
+// behind is how many nodes of a type had not started, in a run that was too short to
+// start them all.
+func (r *controller) behind(k *kind) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.groups[k.at].long {
@@ -308,8 +309,8 @@ func sorted(said map[string]*Said) []Said {
 	return out
 }
 
-// unsent are the roles that are called and have no target.
-func (r *run) unsent() (out []string) {
+// unsent are the roles that are called but have no target.
+func (r *controller) unsent() (out []string) {
 	for _, st := range r.plan.sites {
 		if !st.sent && !slices.Contains(out, st.Target) {
 			out = append(out, st.Target)

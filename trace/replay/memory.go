@@ -10,9 +10,8 @@ import (
 	"gleaner/trace/value"
 )
 
-// A record is what is remembered of one call: the leaves, of its request and
-// of its reply, that some argument may be taken from. Nothing else is kept, so
-// that a player is small.
+// A record is what is kept of one call: the leaves of its request and of its reply that
+// arguments come from. Nothing else is kept, so that a player is small.
 type record struct {
 	parts [2][]trace.Leaf
 }
@@ -20,9 +19,9 @@ type record struct {
 // A posting is the calls found under one key of an index.
 type posting struct {
 	first, last *record
-	all         []*record // where somebody asks for more
-	pools       [][]*item // of the unordered sources, by source
-	waiting     []*lane   // for something to be entered here
+	all         []*record // if index.all
+	pools       [][]*item // values of unordered sources, by source
+	waiting     []*lane   // lanes that wait for a call under this key
 }
 
 // An item is one value of an unordered source.
@@ -31,8 +30,8 @@ type item struct {
 	used bool
 }
 
-// A memory is what nodes know of each other, by index. What a node knows of
-// itself is its own.
+// A memory has the calls of all nodes, by index. A node's own calls are with its
+// player.
 type memory struct {
 	mu    sync.Mutex
 	found []map[string]*posting
@@ -46,7 +45,7 @@ func newMemory(pl *plan) *memory {
 	return m
 }
 
-// at gives the posting under a key, and makes it where there is none.
+// at gives the posting under a key, and makes it if there is none.
 func (m *memory) at(ix *index, key string) *posting {
 	p := m.found[ix.at][key]
 	if p == nil {
@@ -56,8 +55,7 @@ func (m *memory) at(ix *index, key string) *posting {
 	return p
 }
 
-// keep is how many calls under one key are remembered; the first ones and the
-// last stay.
+// keep is how many calls are kept under one key: the first ones and the last.
 const keep = 4096
 
 func (p *posting) add(rec *record, all bool) {
@@ -73,7 +71,7 @@ func (p *posting) add(rec *record, all bool) {
 	}
 }
 
-// items are the values a source finds in a call, in whatever element of a list.
+// items are the values of a source in one call, in any element of a list.
 func (s *source) items(rec *record) (out []*item) {
 	for _, l := range rec.parts[s.part] {
 		if value.Class(l.Path) != s.class {
@@ -97,10 +95,9 @@ func plainNumber(text string) string {
 	return text
 }
 
-// publish enters a call of a node into the indexes it belongs to: when it is
-// made, and again when it is answered. The player is locked, and the memory
-// too where others ask about the call.
-func (r *run) publish(p *player, st *site, rec *record, late bool) {
+// publish enters a call of a node into its indexes: when it is made, and again when it
+// is answered. The player is locked, and the memory too if others use the call.
+func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 	for _, ix := range st.enters {
 		if ix.late != late {
 			continue
@@ -120,7 +117,7 @@ func (r *run) publish(p *player, st *site, rec *record, late bool) {
 	p.parked = p.parked[:0]
 }
 
-func (r *run) enter(p *player, ix *index, rec *record) {
+func (r *controller) enter(p *player, ix *index, rec *record) {
 	switch ix.by {
 	case "anyone":
 		r.enterAt(ix, "", rec)
@@ -137,7 +134,7 @@ func (r *run) enter(p *player, ix *index, rec *record) {
 	}
 }
 
-func (r *run) enterAt(ix *index, key string, rec *record) {
+func (r *controller) enterAt(ix *index, key string, rec *record) {
 	post := r.memory.at(ix, key)
 	post.add(rec, ix.all)
 	for i, s := range ix.each {
@@ -149,7 +146,7 @@ func (r *run) enterAt(ix *index, key string, rec *record) {
 	post.waiting = nil
 }
 
-// read takes a source's value out of a call.
+// read gives a source's value in a call.
 func (s *source) read(rec *record, sc *value.Scene, key string) (string, bool) {
 	if rec == nil {
 		return "", false
@@ -178,7 +175,7 @@ func (s *source) read(rec *record, sc *value.Scene, key string) (string, bool) {
 	return program.Word(text, s.Word)
 }
 
-// length is how long the list is that a source takes its elements from.
+// length is the length of the list that a source takes its elements from.
 func (s *source) length(rec *record) int {
 	n := 0
 	for _, l := range rec.parts[s.part] {

@@ -21,11 +21,11 @@ type Options struct {
 	// every role that is not named. A call to a role without a target is not
 	// sent, and counts as made.
 	Targets map[string]Executor
-	// Compress divides all waits but those of beats: what the target does by
-	// the clock, such as declaring a node dead, it does not do faster.
+	// Compress divides all waits except those of beats: the target's own clock, by
+	// which it declares a node dead, does not run faster.
 	Compress float64 // 0: 1
-	// Ramp spreads the starts of a type's nodes. 0: over its longest beat, so
-	// that beats do not come all at once; negative: not at all.
+	// Ramp is the time over which the starts of a type's nodes are spread. 0: its
+	// longest beat, so that their beats do not coincide; negative: none.
 	Ramp     time.Duration
 	Warmup   time.Duration // calls sent before are counted, but their times are not
 	For      time.Duration // end after this time; 0: when all steps are done
@@ -35,21 +35,20 @@ type Options struct {
 	Share    int           // connections that all nodes share for a role; 0: each has its own
 	Workers  int           // calls under way at once; 0: 4096
 	Seed     uint64
-	// Part of Parts plays only every Parts-th node, so that several processes
-	// can share a program whose nodes have nothing to do with each other (see
-	// Apart). Parts 0 plays all.
+	// Part of Parts plays only every Parts-th node, so that several processes can
+	// share a program whose nodes are independent (see Apart). Parts 0 plays all.
 	Part, Parts int
-	// Record is told every call that was sent, from many goroutines at once. The
-	// call is its own to keep.
+	// Record gets every call that was sent, from many goroutines at once. It may keep
+	// the call.
 	Record func(*trace.Call)
 }
 
 // Policy is what a player does when a call gets no reply.
 type Policy uint8
 
-// The policies. A beat is never made again: the next one is.
+// The policies. A beat is not retried: the next beat follows.
 const (
-	Retry Policy = iota // make it again, until patience runs out, and then go on
+	Retry Policy = iota // make it again until patience ends, and then go on
 	Skip                // go on
 	End                 // make no more calls
 )
@@ -63,11 +62,11 @@ func ParsePolicy(s string) (Policy, error) {
 	return Policy(at), nil
 }
 
-// mostNodes is how many one machine is asked to play at most. They take about a
-// gigabyte of its memory; many more would take all.
+// mostNodes is how many nodes are played at most. They take about a gigabyte of memory;
+// many more would take all that a usual machine has.
 const mostNodes = 1_000_000
 
-// FewEnough reports a setting with more nodes than can be played, an input.Error.
+// FewEnough is an input.Error for a setting with more nodes than can be played.
 func FewEnough(p *program.Program, s grow.Setting) error {
 	all := 0
 	for i := range p.Types {

@@ -10,9 +10,9 @@ import (
 	"gleaner/trace/program"
 )
 
-// Apart reports whether the nodes of a program have nothing to do with each
-// other: nobody waits for another to start, and no argument comes from what
-// another said. Then several processes may play a part each.
+// Apart reports whether the nodes of a program are independent: none waits for another,
+// and no argument comes from a call of another. Then several processes may play a part
+// each.
 func Apart(p *program.Program, s grow.Setting) bool {
 	pl := newPlan(p, s, func(string) bool { return true })
 	for _, k := range pl.kinds {
@@ -34,7 +34,7 @@ type exported struct {
 	Histograms [][3][]byte `json:"histograms"` // by call
 }
 
-// Export gives a result as another process can merge it.
+// Export encodes a result, so that another process can merge it.
 func (r *Result) Export() ([]byte, error) {
 	out := exported{Result: r}
 	for i := range r.Calls {

@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestApart: who needs another is not played apart.
+// TestApart: nodes that need each other are not played in several processes.
 func TestApart(t *testing.T) {
 	for _, change := range []string{
 		"start: {after: b#1, of: b, wait: 0}",

@@ -10,15 +10,15 @@ import (
 	"gleaner/trace/value"
 )
 
-// A plan is a program made ready to play at one scale: names are resolved, and
-// it is known which leaves of which calls somebody will ask for.
+// A plan is a program prepared for one scale: names are resolved, and it is known which
+// leaves of which calls arguments come from.
 type plan struct {
 	scale   int
 	kinds   []*kind
 	sites   []*site
 	byName  map[string]*site
 	sources map[*program.Alt]*source
-	indexes []*index // of what others said; what a node said itself is in its own memory
+	indexes []*index // of calls of all nodes; a node's own calls are in its kind's indexes
 }
 
 // A kind is a type of node.
@@ -30,16 +30,16 @@ type kind struct {
 	steps  []step
 	aside  []step
 	beats  []beat
-	reach  []*site  // made for what others did
-	roles  []string // that it calls
+	reach  []*site  // sites that are called for calls of others
+	roles  []string // the roles that it calls
 	sent   bool     // one of them has a target
-	own    []*index // what its nodes remember of themselves
-	pools  int      // how many unordered sources of their own they have
-	starts []*kind  // that may start because of it
+	own    []*index // of its nodes' own calls
+	pools  int      // unordered sources in its nodes' own calls
+	starts []*kind  // kinds whose start waits for one of its calls
 }
 
-// A step is program.Step with its call found, and without those that are made for
-// what others did.
+// A step is a program.Step with its call resolved. Calls made for calls of others are
+// left out.
 type step struct {
 	program.Step
 	site  *site
@@ -59,21 +59,21 @@ type site struct {
 	kind   *kind
 	role   int  // in its kind's roles
 	sent   bool // its role has a target
-	push   bool // it is no call: the node waits for what the target says unasked
-	inMain bool // made by the steps
-	place  int  // of its first time in them
+	push   bool // it is no call: the node waits for a push of the target
+	inMain bool // it is in the steps
+	place  int  // where it is first in the steps
 	nature nature
 	args   []arg
 	byPath map[string]int
 	lists  []list
-	global bool // some argument comes from others
+	global bool // some argument comes from calls of others
 	enters []*index
-	tells  [2]bool               // others ask about its requests, or its replies
-	keep   [2]map[string]*wanted // by part: the leaves to remember, by class
-	starts []*kind               // whose start waits for this call
-	feeds  []*site               // that are made for this call
-	gate   *gate                 // that it waits at
-	opens  []*gate
+	tells  [2]bool               // by part: others take arguments from its calls
+	keep   [2]map[string]*wanted // by part: the leaves to keep, by class
+	starts []*kind               // kinds whose start waits for this call
+	feeds  []*site               // sites that are called for this call
+	gate   *gate                 // it waits at
+	opens  []*gate               // that wait for it
 }
 
 // nature is why a call is made.
@@ -91,8 +91,8 @@ func (n nature) String() string { return [...]string{"step", "aside", "beat", "r
 // An arg is one argument of a site.
 type arg struct {
 	program.Arg
-	list  int         // that it stands in; -1: none
-	fixed *trace.Leaf // when it has no holes
+	list  int         // the list that it is in; -1 for none
+	fixed *trace.Leaf // set if it has no holes
 }
 
 // A list is one whose length varies: "blocks[0].blocks".
@@ -101,7 +101,7 @@ type list struct {
 	args   []int
 }
 
-// wanted are the leaves of one class that somebody will ask for.
+// wanted are the leaves of one class that arguments come from.
 type wanted struct {
 	all   bool
 	exact []string
@@ -120,8 +120,8 @@ type source struct {
 	class string
 	part  int
 	pool  int  // of an unordered source: which of the index's, or the node's
-	comes bool // a value that is not there may still come
-	gone  bool // it should have come before, in the same steps
+	comes bool // a value that is missing may still come
+	gone  bool // a value that is missing will not come: its call is earlier in the same steps
 }
 
 // An index finds earlier calls by a key: their sender, its address, a value
@@ -129,10 +129,10 @@ type source struct {
 type index struct {
 	by      string // me, anyone, address, where
 	scope   scope
-	late    bool // calls are entered when they are answered
+	late    bool // calls are entered with their reply, not with their request
 	keyPart int
 	keyWhat string // class of the key's path
-	all     bool   // somebody asks for more than the first and the last
+	all     bool   // some source asks for more than the first and the last
 	at      int    // in plan.indexes, or kind.own
 	each    []*source
 }
@@ -147,7 +147,7 @@ func (s scope) holds(st *site) bool {
 	return (s.kind == nil || s.kind == st.kind) && (s.site == nil || s.site == st) && (s.method == "" || s.method == st.Method)
 }
 
-// newPlan makes a program ready. sent tells which roles have a target.
+// newPlan prepares a program. sent tells which roles have a target.
 func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *plan {
 	pl := &plan{scale: s.Scale, byName: map[string]*site{}, sources: map[*program.Alt]*source{}}
 	byType := map[string]*kind{}
@@ -195,8 +195,8 @@ func (pl *plan) addSite(k *kind, c *program.Call, sent func(string) bool) {
 	k.sites = append(k.sites, st)
 }
 
-// layOut sorts a type's calls into those of its steps, beside them, in real
-// time, and for what others did.
+// layOut sorts a type's calls into steps, calls aside, beats, and calls made for calls
+// of others.
 func (k *kind) layOut(pl *plan) {
 	places := 0
 	var convert func(steps []program.Step, main bool) []step
@@ -235,7 +235,7 @@ func (k *kind) layOut(pl *plan) {
 	}
 }
 
-// arguments finds the lists among a site's arguments, and those that never vary.
+// arguments finds the lists among a site's arguments, and the arguments without holes.
 func (st *site) arguments() {
 	st.byPath = map[string]int{}
 	for i := range st.Args {
@@ -306,8 +306,8 @@ func (pl *plan) addSource(st *site, a *program.Alt) {
 			from.enters = append(from.enters, s.index)
 			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != "me"
 		}
-		// What steps said before, they have said, and what they say later nobody
-		// can wait for; all else may still happen.
+		// In a node's own steps a call is either over or comes too late to wait for;
+		// any other call may still come.
 		inOrder := from.inMain && st.inMain && a.By == "me"
 		if from != st && from.kind.count > 0 && (from.sent || !s.index.late) {
 			s.comes, s.gone = s.comes || !inOrder, s.gone || inOrder && from.place < st.place
@@ -352,7 +352,7 @@ func lateness(late bool) int {
 	return inRequest
 }
 
-// want notes that leaves of a class will be asked for; a is nil for a key.
+// want notes that arguments come from leaves of a class; a is nil for a key.
 func (st *site) want(part int, class string, a *program.Alt) {
 	if st.keep[part] == nil {
 		st.keep[part] = map[string]*wanted{}
@@ -369,7 +369,7 @@ func (st *site) want(part int, class string, a *program.Alt) {
 	}
 }
 
-// kept are the leaves of a message that somebody will ask for.
+// kept are the leaves of a message that arguments come from.
 func (st *site) kept(part int, leaves []trace.Leaf) []trace.Leaf {
 	if st.keep[part] == nil {
 		return nil

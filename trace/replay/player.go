@@ -25,14 +25,14 @@ type player struct {
 	rand    rand.Rand
 
 	made   []int32   // how often each of its calls was made
-	own    []posting // what it remembers of itself
+	own    []posting // its own calls
 	pools  [][]*item
-	used   map[*item]bool // of what others said
-	parked []*lane        // that wait for a value
+	used   map[*item]bool // values from others' calls that it has used
+	parked []*lane        // lanes that wait for a value
 	links  []*link        // by role
 	lanes  []lane
 	open   atomic.Int32 // lanes that are not done
-	silent atomic.Bool  // the last call had no reply
+	silent atomic.Bool  // the last call got no reply
 }
 
 func newPlayer(k *kind, rank, scale int, seed uint64) *player {
@@ -86,7 +86,7 @@ func (b *beat) period(p *player) int64 { return max(value.Millis(b.every, p.scal
 
 func (p *player) chance() *rand.Rand { return &p.rand }
 
-// owns reports whether a pool is the player's own.
+// owns reports whether a pool has values of the player's own calls.
 func (p *player) owns(pool *[]*item) bool {
 	for i := range p.pools {
 		if &p.pools[i] == pool {
@@ -96,34 +96,34 @@ func (p *player) owns(pool *[]*item) bool {
 	return false
 }
 
-// A lane is one thing a player does after another: its steps, one call beside
-// them, one beat, or the calls it makes for what others did.
+// A lane is a sequence of calls of a player: its steps, one call aside, one beat, or
+// the calls that it makes for calls of others.
 type lane struct {
 	timer  wheel.Timer[lane]
 	player *player
 	site   *site // to be called next
 	nature nature
 	state  atomic.Int32
-	due    int64 // when its next call is to be made
+	due    int64 // when its next call is due
 	meant  int64 // when the call under way was due
-	since  int64 // when it began to wait, or to try; 0: it does not
-	asking int64 // when it began to ask until a reply says enough
-	every  int64 // of a beat, or what a call beside the steps is apart
+	since  int64 // when it began to wait for a value, or to retry; 0 if it does not
+	asking int64 // when it began to repeat a call until the reply meets its condition
+	every  int64 // the interval of a beat
 	cursor []frame
 	retry  *attempt
-	ear    *ear       // while it waits for what the target says unasked
-	inbox  []delivery // what its next call is made for
-	coming []delivery // and the one after that; these three are guarded by the memory
-	going  bool
-	begun  bool
-	still  atomic.Bool // a beat that is made no more
+	ear    *ear        // while it waits for a push
+	inbox  []delivery  // the calls that its next call is made for
+	coming []delivery  // those for the call after; this, going and begun are guarded by the memory
+	going  bool        // it has calls to make
+	begun  bool        // its player has begun
+	still  atomic.Bool // a beat that has ended
 }
 
-// The states of a lane. One that is neither is being played, or done.
+// The states of a lane.
 const (
-	playing   = iota
-	scheduled // sleeps until it is due
-	waiting   // for a value, or until patience runs out
+	playing   = iota // or done
+	scheduled        // until it is due
+	waiting          // for a value, or until patience ends
 )
 
 // An attempt is a call that got no reply and is made again.
@@ -139,7 +139,7 @@ type ear struct {
 	cancel func()
 }
 
-// A delivery is a call that another is made for.
+// A delivery is a call that another one is made for.
 type delivery struct {
 	from *site
 	rec  *record
@@ -149,10 +149,10 @@ type delivery struct {
 type frame struct {
 	steps []step
 	at    int
-	left  int // how often the step is still to be made; -1: not known yet
+	left  int // how often the step is still to be made; -1 if not decided yet
 }
 
-// next moves on to the next call of the steps; nil when all are made.
+// next moves to the next call of the steps; nil after the last.
 func (l *lane) next(scale int) *site {
 	for len(l.cursor) > 0 {
 		f := &l.cursor[len(l.cursor)-1]
@@ -178,7 +178,7 @@ func (l *lane) next(scale int) *site {
 	return nil
 }
 
-// atLast reports whether the call that next gave is the last of the steps.
+// atLast reports whether the call that next returned is the last of the steps.
 func (l *lane) atLast() bool {
 	return !slices.ContainsFunc(l.cursor, func(f frame) bool { return f.left > 0 || f.at+1 < len(f.steps) })
 }

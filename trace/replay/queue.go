@@ -39,7 +39,7 @@ func (q *queue) push(l *lane) {
 	q.done.Go(func() { q.work(q.next) })
 }
 
-// next waits for a lane; nil when there will be no more.
+// next waits for a lane; nil after the queue was closed.
 func (q *queue) next() *lane {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +64,7 @@ func (q *queue) next() *lane {
 	return l
 }
 
-// forget counts the busy workers anew.
+// forget restarts the count of workers busy at once.
 func (q *queue) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

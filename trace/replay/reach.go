@@ -4,10 +4,10 @@ import (
 	"gleaner/trace"
 )
 
-// deliver passes a reply on to the nodes that make a call because of it: as
-// many as the program says, those first that the reply names by address or by
-// name, the others by lot. The memory is locked.
-func (r *run) deliver(from *site, rec *record, leaves []trace.Leaf) {
+// deliver delivers a reply to the nodes that make a call for it: as many as the program
+// says, first those that the reply names by address or name, then others at random.
+// The memory is locked.
+func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
 	for _, st := range from.feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
@@ -21,7 +21,7 @@ func (r *run) deliver(from *site, rec *record, leaves []trace.Leaf) {
 	}
 }
 
-func (r *run) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
 	for _, l := range leaves {
@@ -40,7 +40,7 @@ func (r *run) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 }
 
 // named finds the node of a type with a name or an address.
-func (r *run) named(k *kind, text string) *player {
+func (r *controller) named(k *kind, text string) *player {
 	if r.names[k.at] == nil {
 		r.names[k.at] = map[string]*player{}
 		for _, p := range r.players[k.at] {
@@ -53,9 +53,9 @@ func (r *run) named(k *kind, text string) *player {
 	return r.names[k.at][text]
 }
 
-// deliverTo leaves a call to be made with a player. Several that come before it
-// is made go into one, where the call takes a list.
-func (r *run) deliverTo(p *player, st *site, d delivery) {
+// deliverTo adds a delivery for a player's call. Several deliveries before the call is
+// made go into one call, if it has a list.
+func (r *controller) deliverTo(p *player, st *site, d delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.nature != byReach || l.site != st {
@@ -69,16 +69,16 @@ func (r *run) deliverTo(p *player, st *site, d delivery) {
 	}
 }
 
-// callFor makes a lane call for what was left with it. The memory is locked.
-func (r *run) callFor(l *lane) {
+// callFor schedules a call for a lane's deliveries. The memory is locked.
+func (r *controller) callFor(l *lane) {
 	l.going = true
 	r.left.Add(1)
 	r.lanes.Add(1)
 	r.schedule(l, r.now())
 }
 
-// beginReach makes a lane heed what is left with it, and has been.
-func (r *run) beginReach(l *lane) {
+// beginReach starts a lane, with the deliveries that came before.
+func (r *controller) beginReach(l *lane) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	if l.begun = true; len(l.coming) > 0 {
@@ -86,8 +86,8 @@ func (r *run) beginReach(l *lane) {
 	}
 }
 
-// collect takes what a lane is to call for: all of it where the call takes a
-// list, and one otherwise. The memory is locked.
+// collect takes the deliveries for a lane's next call: all of them if the call has a
+// list, otherwise one. The memory is locked.
 func (l *lane) collect() {
 	if l.nature != byReach || len(l.inbox) > 0 {
 		return
@@ -99,15 +99,15 @@ func (l *lane) collect() {
 	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
 }
 
-// stopReach ends a lane for good. The memory is locked.
-func (r *run) stopReach(l *lane) {
+// stopReach ends a lane. The memory is locked.
+func (r *controller) stopReach(l *lane) {
 	if l.begun = false; l.going {
 		r.rest(l)
 	}
 }
 
-// nextReach makes the next call of a lane that is called for, if any.
-func (r *run) nextReach(l *lane, now int64) {
+// nextReach schedules the next call of a lane, if there are deliveries for one.
+func (r *controller) nextReach(l *lane, now int64) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	if len(l.coming) > 0 {
@@ -119,8 +119,8 @@ func (r *run) nextReach(l *lane, now int64) {
 	}
 }
 
-// rest ends the calls of a lane that was called for. The memory is locked.
-func (r *run) rest(l *lane) {
+// rest counts a lane as without calls to make. The memory is locked.
+func (r *controller) rest(l *lane) {
 	l.going = false
 	r.lanes.Add(-1)
 	r.finish(1)

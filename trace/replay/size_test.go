@@ -9,8 +9,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// BenchmarkPlayerBytes60000players shows what an idle player holds, its
-// connection apart.
+// BenchmarkPlayerBytes60000players shows the memory of an idle player
+// without its connection.
 func BenchmarkPlayerBytes60000players(b *testing.B) {
 	text, err := os.ReadFile("../../examples/replay/heartbeat.yaml")
 	if err != nil {

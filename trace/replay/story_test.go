@@ -28,7 +28,7 @@ import (
 //	target           one rule a line, see rules
 //	play [n=N] [for=D] [nodes=TYPE:N] [compress=X] [on-error=P] [roles=A,B] [timeout=D] [patience=D] [workers=N] [show=sender|counts|when]
 //
-// Time is that of a bubble: no test waits, and none is late.
+// Stories run in a synctest bubble: no test waits, and no call is late.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var p *program.Program
@@ -111,7 +111,7 @@ func play(t *testing.T, d *datadriven.TestData, p *program.Program, rules string
 	return target.heard(show) + summary(result)
 }
 
-// summary is what a result says besides the calls that were heard.
+// summary is a result without the calls.
 func summary(r *replay.Result) string {
 	var out strings.Builder
 	for _, c := range r.Calls {
@@ -242,7 +242,7 @@ type line struct {
 
 func (c *line) Close() error { return nil }
 
-// Pushed says what the rules say of a method that nobody called.
+// Pushed pushes what the rules have for a method that was not called.
 func (c *line) Pushed(method string, take func(replay.Reply)) (cancel func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	go func() {
@@ -293,7 +293,7 @@ func (g *target) note(call *trace.Call) {
 	g.calls = append(g.calls, heard{time.Since(g.begun), call.Sender, call.Method, strings.Join(args, " ")})
 }
 
-// heard tells what was heard: how often, by sender, or in time.
+// heard prints the calls that came: how many, by sender, or with their times.
 func (g *target) heard(show string) string {
 	var out strings.Builder
 	switch show {

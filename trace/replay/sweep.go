@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits say when a target has given in, and when the players have.
+// Limits decide when a target has given in, and when the players are the limit.
 type Limits struct {
 	Latency time.Duration // p99 from sending to the reply; 0: 1 s
 	Errors  float64       // share of calls without a reply, or refused beyond what the smallest scale refuses; 0: 1%
@@ -27,7 +27,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A Report is what a sweep over scales found.
+// A Report is the result of a sweep over scales.
 type Report struct {
 	Runs []Verdict `json:"runs"` // by scale
 	// Held is the largest scale the target held, GaveIn the smallest at which it
@@ -35,13 +35,13 @@ type Report struct {
 	Held   int      `json:"held"`
 	GaveIn int      `json:"gave_in"`
 	Why    string   `json:"why,omitempty"`  // it gave in
-	Said   []string `json:"said,omitempty"` // what it said then, most often first
-	// PlayerLimit is the smallest scale at which calls were sent too late for the
-	// run to say anything about the target; 0 for none.
+	Said   []string `json:"said,omitempty"` // its errors then, the most frequent first
+	// PlayerLimit is the smallest scale at which calls were sent too late to measure
+	// the target; 0 for none.
 	PlayerLimit int `json:"player_limit"`
 }
 
-// A Verdict is one run with what it says about the target.
+// A Verdict is one run with its conclusion about the target.
 type Verdict struct {
 	*Result
 	Verdict string `json:"verdict"` // held, gave in, player, cut short
@@ -56,8 +56,8 @@ const (
 	Cut    = "cut short"
 )
 
-// Judge says what a run shows. usual is the share of calls that the target
-// refuses at the smallest scale.
+// Judge concludes from a run whether the target held. usual is the share of calls that
+// the target refuses at the smallest scale.
 func (l Limits) Judge(r *Result, usual float64) Verdict {
 	l = l.withDefaults()
 	v := Verdict{Result: r, Verdict: Held}
@@ -105,11 +105,12 @@ func (r *Result) failures() (bad, all int) {
 	return r.Refused + r.Failed, max(r.Made, r.Answered+r.Failed)
 }
 
-// mostRefused is the largest share of refusals that may be what a program is
-// used to: of a target that refuses more, nothing was seen.
+// mostRefused is the largest share of refusals at the smallest scale that is usual for
+// a program. A target that refuses more does not do its work, and has given in.
 const mostRefused = 0.5
 
-// closeEnough is how near the knee is looked for, and maxBisections how often.
+// closeEnough is how close the two scales around the knee must come, as a factor, and
+// maxBisections how many runs that may take.
 const (
 	closeEnough   = 1.1
 	maxBisections = 6
@@ -156,7 +157,7 @@ func Sweep(ctx context.Context, scales []int, limits Limits, play func(context.C
 	return report, nil
 }
 
-// limit is the smallest scale that was too much for somebody.
+// limit is the smallest scale that was too large for the target or the players.
 func (r *Report) limit() int {
 	if r.GaveIn == 0 || r.PlayerLimit > 0 && r.PlayerLimit < r.GaveIn {
 		return r.PlayerLimit
@@ -181,8 +182,8 @@ func (r *Report) add(v Verdict) {
 	}
 }
 
-// said is what a target said when it refused, or what befell calls without a
-// reply, most often first.
+// said is the errors of a run, the most frequent first: refusals of the target, and
+// calls without a reply.
 func (r *Result) said() []string {
 	all := map[string]*Said{}
 	for _, c := range r.Calls {

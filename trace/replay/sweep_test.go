@@ -10,8 +10,8 @@ import (
 	"gleaner/trace/replay"
 )
 
-// TestKnee: the scale at which a target gives in is found between those that
-// were asked for, and that the players gave in before it is told.
+// TestKnee: the scale at which a target gives in is found between those given, and it is
+// reported if the players are the limit before that.
 func TestKnee(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A toxiproxy stands between players and their target, and does to connections
-// what networks do.
+// A toxiproxy between players and their target delays, limits and breaks connections.
 type toxiproxy struct {
 	t       *testing.T
 	api     string
@@ -63,8 +62,7 @@ func newToxiproxy(t *testing.T, target string) *toxiproxy {
 	return p
 }
 
-// suffer lets all connections have a toxic in what the target says; it gives how
-// to end that.
+// suffer adds a toxic to the replies of all connections, and returns how to remove it.
 func (p *toxiproxy) suffer(kind string, attributes map[string]any) (end func()) {
 	_, err := p.ask(http.MethodPost, "/proxies/target/toxics", map[string]any{"name": kind, "type": kind, "stream": "downstream", "attributes": attributes})
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package tracetest asks one thing of thousands of cases, each made from a seed:
-// that a result or an input error comes of it, and no panic, no hang and no flood
-// of memory.
+// Package tracetest tests thousands of cases, each made from a seed: each must end in a
+// result or an input error, without a panic, a hang, or too much memory.
 package tracetest
 
 import (
@@ -13,17 +12,17 @@ import (
 	"time"
 )
 
-// What one case may take. Cases are made to take milliseconds and kilobytes; a
-// busy machine is not to fail them.
+// What one case may take. Cases take milliseconds and kilobytes; the limits are so high
+// that a busy machine does not fail them.
 const (
 	mostTime   = 4 * time.Minute
 	mostMemory = 2 << 30
 )
 
-// Cases calls check with the seeds from 1 to few, or to many with GLEANER_LONG=1,
-// or with the one in GLEANER_SEED. What check panics with fails the test, and so
-// does an error; either way the seed is told, and how to run it again. Where a
-// goroutine that is not check's ends the process, the last line before tells it.
+// Cases calls check with the seeds from 1 to few, or to many with GLEANER_LONG=1, or with
+// the one in GLEANER_SEED. A panic or an error fails the test with the seed and the
+// command to repeat it. If another goroutine ends the process, the last line before has
+// the seed.
 func Cases(t *testing.T, few, many int, check func(seed int) error) {
 	t.Helper()
 	first, last := 1, few
@@ -37,7 +36,7 @@ func Cases(t *testing.T, few, many int, check func(seed int) error) {
 		}
 		first, last = seed, seed
 	}
-	debug.SetTraceback("all") // a hang is where some goroutine stands
+	debug.SetTraceback("all") // shows where a goroutine hangs
 	for seed := first; seed <= last; seed++ {
 		again := fmt.Sprintf("seed %d; again with: GLEANER_SEED=%d go test -run '^%s$' .", seed, seed, t.Name())
 		fmt.Fprintf(os.Stderr, "\r%s", again)
@@ -50,7 +49,7 @@ func Cases(t *testing.T, few, many int, check func(seed int) error) {
 	}
 }
 
-// watch ends the process where a case takes too much.
+// watch ends the process if a case takes too much.
 func watch(again string) (stop func()) {
 	done, begun := make(chan struct{}), time.Now()
 	go func() {
@@ -74,7 +73,7 @@ func watch(again string) (stop func()) {
 	return func() { close(done) }
 }
 
-// attempt makes an error of a panic.
+// attempt turns a panic into an error.
 func attempt(check func(int) error, seed int) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

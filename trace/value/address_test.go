@@ -15,8 +15,8 @@ func TestAddressCarriesOver(t *testing.T) {
 	}
 }
 
-// However many calls all nodes make together, portions add up to as many, and
-// no node makes more than one above another.
+// Portions add up to the calls that all nodes make together, and no two nodes differ by
+// more than one.
 func TestPortionsAddUp(t *testing.T) {
 	for _, total := range []int{0, 1, 7, 26, 40, 1000} {
 		const nodes = 26

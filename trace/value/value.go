@@ -1,5 +1,5 @@
-// Package value gives the holes of a program's arguments their values: for the
-// traffic that is written down beforehand, and for the one that is played.
+// Package value computes the values of holes in a program's arguments, both for traffic
+// that is written to a file and for traffic that is replayed.
 package value
 
 import (
@@ -14,7 +14,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// A Scene is a call about to be made: all that a template may ask about.
+// A Scene is everything that the value of an argument may depend on, for one call.
 type Scene struct {
 	Scale, Node int // the scale, and the node's number in its type
 	Nth         int // how many times the node made this call before
@@ -24,8 +24,8 @@ type Scene struct {
 	Address     string
 	Chance      *rand.Rand
 
-	// Past gives what an earlier request or reply holds. Without it, as when no
-	// replies are there yet, such alternatives have no value.
+	// Past gives a value from an earlier request or reply. If it is nil, as when there
+	// are no replies, such alternatives have no value.
 	Past func(*program.Alt) (string, bool)
 	// Arg gives another argument of the call, in the same list element where it
 	// stands in one.
@@ -68,7 +68,7 @@ func (s *Scene) Alt(a *program.Alt) (string, bool) {
 	return s.Past(a)
 }
 
-// Length is how long a list of varying length is this time.
+// Length is the length of a list in one call.
 func Length(l program.List, scale int, chance *rand.Rand) int {
 	f := l.Lengths[0]
 	if len(l.Lengths) > 1 {
@@ -77,18 +77,18 @@ func Length(l program.List, scale int, chance *rand.Rand) int {
 	return min(f.At(scale), MaxElements)
 }
 
-// MaxElements bounds what formulas may do to the lists of one call far beyond what
-// was seen.
+// MaxElements is how many elements the lists of one call may have: far beyond the scales
+// seen a formula may give any length.
 const MaxElements = 1 << 20
 
-// Pad fills a number up with zeros to the hole's width.
+// Pad pads a number with zeros to the hole's width.
 func Pad(text string, width int) string {
 	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
-// number is a formula's value; none where it has none, as behind a division by 0.
+// number is a formula's value; not ok if it has none, as after a division by 0.
 func (s *Scene) number(f program.Formula) (string, bool) {
-	v := math.Round(f.Eval(s.names())) + 0 // and not -0
+	v := math.Round(f.Eval(s.names())) + 0 // turns -0 into 0
 	return strconv.FormatFloat(v, 'f', -1, 64), !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
@@ -100,14 +100,14 @@ func (s *Scene) names() program.Vars {
 	return s.vars
 }
 
-// pick is the case that a number or an argument decides.
+// pick chooses a case by a number or an argument.
 func (s *Scene) pick(a *program.Alt) (string, bool) {
 	var key string
 	if a.Is == "arg" {
 		if s.Arg == nil {
 			return "", false
 		}
-		key, _ = s.Arg(a.Path) // an argument that is not given counts as empty
+		key, _ = s.Arg(a.Path) // a missing argument counts as empty
 	} else {
 		key = strconv.FormatFloat(s.names()[a.Path], 'f', -1, 64)
 	}
@@ -199,8 +199,8 @@ func (s *Scene) MakeUp(kind string) string {
 	return strconv.FormatInt(s.Chance.Int64N(1<<31), 10)
 }
 
-// Bare is the kind of a value that is not a string; a placeholder stays one
-// until it is filled.
+// Bare is the kind of a value that is not a string. A placeholder is a string until it is
+// filled.
 func Bare(text string) trace.Kind {
 	if text == "true" || text == "false" {
 		return trace.Bool
@@ -217,8 +217,8 @@ func Bare(text string) trace.Kind {
 	return trace.String
 }
 
-// Millis is an interval in nanoseconds; a formula that turns negative or wild
-// beyond the scales it was learned at is cut to an hour.
+// Millis is an interval of milliseconds in nanoseconds. It is cut to the range from 0 to
+// an hour: beyond the scales seen a formula may give any number.
 func Millis(f program.Formula, scale, node int) int64 {
 	v := f.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
 	if math.IsNaN(v) || v < 0 {
@@ -227,8 +227,8 @@ func Millis(f program.Formula, scale, node int) int64 {
 	return int64(min(v, 3.6e6) * 1e6)
 }
 
-// Address makes an address of one whose last number grew beyond a byte with
-// the nodes: 127.0.1.300 is 127.0.2.44. All else stays as it is.
+// Address carries the last number of an IPv4 address if it is above 255, as it is for
+// many nodes: 127.0.1.300 is 127.0.2.44. Other texts stay as they are.
 func Address(text string) string {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 {
@@ -245,9 +245,9 @@ func Address(text string) string {
 	return fmt.Sprintf("%d.%d.%d.%d", number>>24&255, number>>16&255, number>>8&255, number&255)
 }
 
-// Portion is how often one of many nodes makes a call of which all together make
-// so many: as evenly as whole numbers can be, so that the sum is right, and the
-// same nodes make the calls that are as many.
+// Portion is how often a node makes a call, if repeat is the average over all nodes. It
+// spreads the total evenly over the nodes in whole numbers, so that the sum is right,
+// and calls with the same average are made by the same nodes.
 func Portion(repeat *program.Formula, scale, node int) int {
 	upTo := func(nodes int) float64 {
 		return math.Floor(often(repeat, scale, node)*float64(nodes) + 0.5)
@@ -255,8 +255,8 @@ func Portion(repeat *program.Formula, scale, node int) int {
 	return int(upTo(node+1) - upTo(node))
 }
 
-// Times is how often a step is made; what is left of a whole number decides by
-// chance, so that the sum over all nodes is right.
+// Times is how often a step is made. A fraction is rounded up or down by chance, so that
+// the sum over all nodes is right.
 func Times(repeat *program.Formula, scale, node int, chance *rand.Rand) int {
 	if repeat == nil {
 		return 1
@@ -281,7 +281,7 @@ func often(repeat *program.Formula, scale, node int) float64 {
 	return min(v, 1e9)
 }
 
-// Sum adds up what each call of some steps counts for, all times it is made, on
+// Sum adds up a number for each call of some steps, as often as the call is made on
 // average.
 func Sum(steps []program.Step, scale, node int, of func(call string) float64) (sum float64) {
 	for i := range steps {
@@ -301,8 +301,8 @@ func Sum(steps []program.Step, scale, node int, of func(call string) float64) (s
 	return sum
 }
 
-// Idle reports a loop that makes hardly a call in a million passes: nobody would
-// see the end of so many.
+// Idle reports whether a loop makes less than one call in a million iterations: it is
+// skipped, because its iterations would take too long.
 func Idle(s *program.Step, scale, node int) bool {
 	return s.Call == "" && Sum(s.Steps, scale, node, func(string) float64 { return 1 }) < 1e-6
 }

@@ -33,15 +33,15 @@ func appendPart(dst, part []byte, mark byte) []byte {
 
 var errShape = errors.New("kv: a key on disk does not parse")
 
-// A Parser reads flat keys one after the other. Neighbours mostly share a part,
-// so it remembers the last, and allocates nothing once it has seen the longest.
+// A Parser reads flat keys one after the other. Most keys have the part of the
+// one before, so it keeps the last part, and allocates only for a longer one.
 type Parser struct {
 	flat []byte // the last part that has 0x00 in it, flat, with its end
 	part []byte // and as it is
 }
 
 // Parse gives the key whose flat form is b. The key shares the bytes of b and of
-// the parser, and is good until the next one is parsed.
+// the parser, and is valid until the next one is parsed.
 func (p *Parser) Parse(b []byte) (kv.Key, error) {
 	if n := len(p.flat); n > 0 && len(b) >= n && bytes.Equal(b[:n], p.flat) {
 		return kv.Key{Part: p.part, Row: b[n:]}, nil

@@ -17,7 +17,7 @@ type Rules struct {
 }
 
 // Learn finds how every argument is known.
-func Learn(in *site.Sites, runs []*corpus.Run) *Rules {
+func Learn(in *site.Sites, runs []*corpus.Recording) *Rules {
 	s := &Rules{c: in.Corpus, sites: in, of: make([][]*arg, len(in.All))}
 	for i, st := range in.All {
 		s.of[i] = make([]*arg, len(st.Args))
@@ -36,19 +36,19 @@ func Learn(in *site.Sites, runs []*corpus.Run) *Rules {
 			var words []*slot
 			for _, w := range a.words {
 				if !w.simple(s.c) {
-					w.prefix = "" // what comes from elsewhere comes whole
+					w.prefix = "" // a value from another call is a whole word
 					words = append(words, w)
 				}
 			}
 			if len(a.words) > 0 && len(words) == 0 {
-				continue // regular first, as in the paper
+				continue // a regular value is not looked for in earlier calls, as in the paper
 			}
 			open = append(append(open, a.whole), words...)
 		}
 	}
 	s.findFlows(open, runs)
 	e := flow.New(in)
-	for _, words := range []bool{true, false} { // a rule for each word says more than one for the text
+	for _, words := range []bool{true, false} { // prefer a rule for each word to one for the whole text
 		for _, sl := range open {
 			if (sl.word >= 0) == words && sl.arg.class() == unknown && sl.solved == unknown {
 				sl.late(s.c, e)

@@ -6,9 +6,9 @@ import (
 	"gleaner/trace/mine/intern"
 )
 
-// Compare walks through a run and visits every call with how many of its
-// arguments have the value that the rules give.
-func (s *Rules) Compare(r *corpus.Run, visit func(c *corpus.Call, matched int)) {
+// Compare goes through a run and visits every call with the number of its
+// arguments whose value the rules give.
+func (s *Rules) Compare(r *corpus.Recording, visit func(c *corpus.Call, matched int)) {
 	e := flow.New(s.sites)
 	for _, args := range s.of {
 		for _, a := range args {
@@ -25,7 +25,7 @@ func (s *Rules) Compare(r *corpus.Run, visit func(c *corpus.Call, matched int)) 
 		call, matched := &r.Calls[i], 0
 		if call.Site != corpus.NoSite {
 			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
-				if args := s.of[call.Site]; int(p.Arg) < len(args) && args[p.Arg].foretold(e, flow.Occ{Run: r, Call: i, Pos: int32(pos), Star: p.Star}) {
+				if args := s.of[call.Site]; int(p.Arg) < len(args) && args[p.Arg].predicted(e, flow.Occ{In: r, Call: i, Pos: int32(pos), Star: p.Star}) {
 					matched++
 				}
 			}
@@ -34,28 +34,28 @@ func (s *Rules) Compare(r *corpus.Run, visit func(c *corpus.Call, matched int)) 
 	})
 }
 
-// foretold reports whether the argument's rules give the value recorded.
-func (a *arg) foretold(e *flow.Evaluator, o flow.Occ) bool {
+// predicted reports whether the argument's rules give the value recorded.
+func (a *arg) predicted(e *flow.Evaluator, o flow.Occ) bool {
 	switch {
 	case a.constant:
 		return o.Raw() == a.value
 	case a.whole == nil:
 		return false
 	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
-		return a.whole.foretold(e, o)
+		return a.whole.predicted(e, o)
 	}
 	if intern.Separators(e.Corpus.Syms.Text[o.Raw()]) != a.pattern {
 		return false
 	}
 	for _, s := range a.words {
-		if !s.foretold(e, o) {
+		if !s.predicted(e, o) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *slot) foretold(e *flow.Evaluator, o flow.Occ) bool {
+func (s *slot) predicted(e *flow.Evaluator, o flow.Occ) bool {
 	want, ok := s.value(e.Corpus, o)
 	if !ok {
 		return false

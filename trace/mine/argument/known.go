@@ -8,10 +8,11 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// An unexplained argument, with an example of its values and what fills it instead.
+// An unexplained argument, with an example of its values and the generator that
+// fills it.
 type unexplained struct{ Name, Example, Generator string }
 
-// Known says how the arguments of all call sites are known (Table IV).
+// Known counts the arguments of call sites by how they are known (Table IV).
 type Known struct {
 	Total    int `json:"total"`
 	Constant int `json:"constant"`
@@ -29,7 +30,7 @@ func (a *Known) Add(b Known) {
 	a.Unknown += b.Unknown
 }
 
-// Count is how the arguments of a site are known.
+// Count counts the arguments of a site.
 func (m *Rules) Count(st *site.Site) Known {
 	out := Known{Total: len(m.of[st.ID])}
 	for _, a := range m.of[st.ID] {
@@ -47,7 +48,7 @@ func (m *Rules) Count(st *site.Site) Known {
 	return out
 }
 
-// Unknown are the arguments of a site that nothing explains.
+// Unknown are the arguments of a site that no rule explains.
 func (m *Rules) Unknown(st *site.Site) []unexplained {
 	var out []unexplained
 	for _, a := range m.of[st.ID] {
@@ -58,8 +59,8 @@ func (m *Rules) Unknown(st *site.Site) []unexplained {
 	return out
 }
 
-// Loose are the arguments of a site that nothing explains, or that now this and
-// now that does.
+// Loose are the arguments of a site that no rule explains, or several sources in
+// turn, or a source in any order.
 func (m *Rules) Loose(st *site.Site) []*site.Arg {
 	var out []*site.Arg
 	for _, a := range m.of[st.ID] {
@@ -84,8 +85,8 @@ func (s *slot) loose() bool {
 	return sources > 1
 }
 
-// ByPlace reports whether the places of an argument's occurrences give its
-// values: which call of its sender each is in, of which node, at which scale.
+// ByPlace reports whether the place of each occurrence of an argument gives its
+// value: the number of the call, the node, and the scale.
 func ByPlace(c *corpus.Corpus, of *site.Arg, occs []flow.Occ) bool {
 	a := &arg{Arg: of, value: occs[0].Raw(), occs: occs, stride: 1}
 	a.whole = &slot{arg: a, word: -1}

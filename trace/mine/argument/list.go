@@ -13,13 +13,13 @@ import (
 
 // lengths are how long the lists of a site were, by run: how many lists had
 // which length.
-type lengths map[string]map[*corpus.Run]map[int]int
+type lengths map[string]map[*corpus.Recording]map[int]int
 
 // Lists are the lengths of the lists of all sites.
 type Lists map[corpus.SiteID]lengths
 
 // ListLengths measures the lists whose length varies, of all sites.
-func ListLengths(s *site.Sites, runs []*corpus.Run) Lists {
+func ListLengths(s *site.Sites, runs []*corpus.Recording) Lists {
 	type form struct {
 		site  corpus.SiteID
 		shape intern.ShapeID
@@ -44,9 +44,9 @@ func ListLengths(s *site.Sites, runs []*corpus.Run) Lists {
 	return out
 }
 
-func (l lengths) note(list string, r *corpus.Run, length, times int) {
+func (l lengths) note(list string, r *corpus.Recording, length, times int) {
 	if l[list] == nil {
-		l[list] = map[*corpus.Run]map[int]int{}
+		l[list] = map[*corpus.Recording]map[int]int{}
 	}
 	if l[list][r] == nil {
 		l[list][r] = map[int]int{}
@@ -54,9 +54,9 @@ func (l lengths) note(list string, r *corpus.Run, length, times int) {
 	l[list][r][length] += times
 }
 
-// Write says how long the lists of a site are: by a formula where all of a
-// run are as long and the scale decides, else by what was seen.
-func (l Lists) Write(st *site.Site, runs []*corpus.Run) program.Lists {
+// Write gives the lengths of a site's lists: a formula if all lists of a run have
+// one length that follows the scale, otherwise lengths that were seen.
+func (l Lists) Write(st *site.Site, runs []*corpus.Recording) program.Lists {
 	found := l[st.ID]
 	var out program.Lists
 	for _, a := range st.Args {
@@ -78,7 +78,7 @@ func nextStar(name string, at int) int {
 	return at + 1 + next
 }
 
-func lengthsOf(byRun map[*corpus.Run]map[int]int, runs []*corpus.Run) []program.Formula {
+func lengthsOf(byRun map[*corpus.Recording]map[int]int, runs []*corpus.Recording) []program.Formula {
 	var points []ladder.Point
 	same := true
 	all := map[int]int{}
@@ -95,8 +95,9 @@ func lengthsOf(byRun map[*corpus.Run]map[int]int, runs []*corpus.Run) []program.
 	return spreadLengths(all)
 }
 
-// spreadLengths picks ten lengths that stand for as many parts of what was
-// seen, or one where they are the same.
+// spreadLengths picks lengths at even steps through those that were seen: the 5th,
+// 15th and so on to the 95th percentile. Ten are enough for a median and a tail,
+// and few enough to be read in a program. One, if all are the same.
 func spreadLengths(all map[int]int) []program.Formula {
 	var sorted []int
 	total := 0

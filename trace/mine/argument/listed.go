@@ -8,17 +8,18 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// A Listed argument counts calls, and a reply listed the same names in the same
-// order. Which of both it follows shows when there is a tenth: sorted as text,
-// 10 comes before 2.
+// A Listed argument counts calls, and a reply lists the same names in the same
+// order. Only a tenth name would show which of the two rules is right: sorted as
+// text, 10 comes before 2.
 type Listed struct {
 	Name   string
-	Either [2]string // as the program would say it
-	Calls  int       // of one node that would tell
+	Either [2]string // the two rules, as a program writes them
+	Calls  int       // that one node has to make to show it
 }
 
-// findListed looks for arguments that a list could have given as well.
-func (s *Rules) findListed(runs []*corpus.Run) {
+// findListed finds the arguments that count calls and that a list in a reply gives
+// as well.
+func (s *Rules) findListed(runs []*corpus.Recording) {
 	var counting, listed []*slot
 	var questions []*flow.Question
 	for _, args := range s.of {
@@ -42,7 +43,7 @@ func (s *Rules) findListed(runs []*corpus.Run) {
 	}
 }
 
-// oneDigit reports whether a slot counts calls and never came to 10.
+// oneDigit reports whether a slot counts calls and never reached 10.
 func (s *slot) oneDigit(c *corpus.Corpus) bool {
 	if len(s.rules) != 1 || s.width > 1 {
 		return false
@@ -59,7 +60,7 @@ func (s *slot) oneDigit(c *corpus.Corpus) bool {
 	return true
 }
 
-// Listed are the arguments of a site that a list could have given as well.
+// Listed are the arguments of a site that a list in a reply gives as well.
 func (s *Rules) Listed(st *site.Site) []Listed {
 	var out []Listed
 	for _, a := range s.of[st.ID] {

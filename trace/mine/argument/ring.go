@@ -10,8 +10,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// A ring counts nodes and calls together, and behind the last from the start
-// again: of four, node 2 takes 2, 3, 0, 1.
+// A ring counts nodes and calls together and starts again after the last number:
+// in a ring of four, node 2 takes 2, 3, 0, 1.
 type ring struct {
 	shift, low int64
 	length     program.Formula
@@ -20,7 +20,7 @@ type ring struct {
 func (r ring) class() class { return regular }
 
 func (r ring) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	length := int64(r.length.At(o.Run.Scale))
+	length := int64(r.length.At(o.In.Scale))
 	if length <= 0 {
 		return 0, false
 	}
@@ -43,10 +43,11 @@ func (r ring) formula() program.Formula {
 	return program.MustFormula("%s", f)
 }
 
-// ringRule: numbers that rise with the node and with the call, as far as the
-// scale says. In more than one run some must start again.
+// ringRule finds numbers that rise with the node and with the call, in a ring whose
+// length follows the scale. They must start again in more than one run. Numbers
+// above 2^30 are identifiers, and no length of a ring.
 func (s *slot) ringRule(c *corpus.Corpus) rule {
-	low, high := map[*corpus.Run]int64{}, map[*corpus.Run]int64{}
+	low, high := map[*corpus.Recording]int64{}, map[*corpus.Recording]int64{}
 	values := make([]int64, len(s.arg.occs))
 	for i, o := range s.arg.occs {
 		v, ok := s.value(c, o)
@@ -56,16 +57,16 @@ func (s *slot) ringRule(c *corpus.Corpus) rule {
 		if values[i], ok = c.Syms.Number(v); !ok || values[i] < 0 || values[i] > 1<<30 {
 			return nil
 		}
-		if _, seen := low[o.Run]; !seen {
-			low[o.Run], high[o.Run] = values[i], values[i]
+		if _, seen := low[o.In]; !seen {
+			low[o.In], high[o.In] = values[i], values[i]
 		}
-		low[o.Run], high[o.Run] = min(low[o.Run], values[i]), max(high[o.Run], values[i])
+		low[o.In], high[o.In] = min(low[o.In], values[i]), max(high[o.In], values[i])
 	}
-	r := ring{low: low[s.arg.occs[0].Run]}
+	r := ring{low: low[s.arg.occs[0].In]}
 	var points []ladder.Point
 	for run := range low {
 		if low[run] < r.low {
-			return nil // a ring has the same start at every scale, and so a length of one at least
+			return nil // a ring starts at the same number at every scale
 		}
 		points = append(points, ladder.Point{N: run.Scale, V: int(high[run] - r.low + 1)})
 	}
@@ -74,16 +75,16 @@ func (s *slot) ringRule(c *corpus.Corpus) rule {
 		return nil
 	}
 	r.length = forms[0]
-	again := map[*corpus.Run]bool{}
+	again := map[*corpus.Recording]bool{}
 	for i, o := range s.arg.occs {
-		length := int64(r.length.At(o.Run.Scale))
+		length := int64(r.length.At(o.In.Scale))
 		if i == 0 {
 			r.shift = ((values[0]-r.low-nth.of(o)-node.of(o))%length + length) % length
 		}
 		if r.at(o, length) != values[i] {
 			return nil
 		}
-		again[o.Run] = again[o.Run] || nth.of(o)+node.of(o)+r.shift >= length
+		again[o.In] = again[o.In] || nth.of(o)+node.of(o)+r.shift >= length
 	}
 	wraps := 0
 	for _, yes := range again {

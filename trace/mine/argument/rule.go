@@ -15,7 +15,7 @@ import (
 
 // A rule gives the value of a slot at an occurrence.
 type rule interface {
-	// value is not ok where the rule has nothing to say: a source that is not there yet.
+	// value is not ok if the rule has no value here, as a source whose call was not made yet.
 	value(e *flow.Evaluator, o flow.Occ) (v intern.Symbol, ok bool)
 	class() class
 }
@@ -41,7 +41,7 @@ func (r firstThen) class() class { return regular }
 type scaled struct{ f program.Formula }
 
 func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.Run.Scale)}))), true
+	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.In.Scale)}))), true
 }
 func (r scaled) class() class { return regular }
 
@@ -78,7 +78,7 @@ func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 }
 func (r affine) class() class { return regular }
 
-// now gives the time of the call, in the form the argument has it.
+// now gives the time of the call, in the unit of the argument.
 type now struct {
 	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
 }
@@ -86,8 +86,11 @@ type now struct {
 func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
 func (r now) class() class                                          { return regular }
 
-// near is how far from its call a time may lie and still be called now: clocks
-// and queues are that unlike.
+// near is how far from the start of its call a time may be and still be the time of
+// the call: clocks of machines differ, and calls wait in queues. With one second, 17
+// of Kubernetes' times are found elsewhere and 0.07% of its arguments are lost; four
+// seconds find five more, but a time that comes from a reply a few seconds old
+// passes as well.
 const near = 2 * time.Second
 
 // meets reports whether a value is the time of its call.
@@ -115,10 +118,10 @@ func (r now) read(text string) (int64, bool) {
 	return v * r.unit, true
 }
 
-// simple finds a rule that needs nothing but an occurrence's own place. It is
-// not sure of one that counts from a large number: such a number was handed
-// out by somebody, and where it came from is the better rule. Nor of a plain
-// number that counts calls: the reply before may have said it.
+// simple finds a rule that needs only the place of an occurrence. It is not sure of
+// a rule that counts from a large number: a server hands out such numbers, and the
+// reply that had it is the better rule. Nor of a plain number that counts calls: it
+// may come from the reply before.
 func (s *slot) simple(c *corpus.Corpus) (sure bool) {
 	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.ringRule, s.timeRule} {
 		if r := try(c); r != nil {
@@ -136,7 +139,10 @@ func (s *slot) echo(r rule) bool {
 	return ok && a.x == nth && s.word < 0 && s.arg.Kind == trace.Int
 }
 
-// counter reports whether a rule counts from a large number.
+// counter reports whether a rule counts from a large number. Counts of a program
+// start at 0 or 1, and servers number from 1000 or far above: half changes nothing
+// in the recorded systems; with twice, nine identifiers of Hadoop are taken for
+// counts.
 func counter(r rule) bool {
 	const large = 1000
 	switch r := r.(type) {
@@ -162,23 +168,24 @@ func (s *slot) constantRule(c *corpus.Corpus) rule {
 	return always{first}
 }
 
-// scaleRule: one number in each run, which follows the scale.
+// scaleRule finds one number in each run that follows the scale. Beyond 2^40 a
+// number is an identifier or a time, and products in formulas would overflow.
 func (s *slot) scaleRule(c *corpus.Corpus) rule {
-	seen := map[*corpus.Run]intern.Symbol{}
+	seen := map[*corpus.Recording]intern.Symbol{}
 	var points []ladder.Point
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
-		before, ok := seen[o.Run]
+		before, ok := seen[o.In]
 		if ok && before != v {
 			return nil
 		}
 		if !ok {
 			n, isNumber := c.Syms.Number(v)
-			if !isNumber || o.Run.Scale == 0 || n > 1<<40 || n < -1<<40 {
+			if !isNumber || o.In.Scale == 0 || n > 1<<40 || n < -1<<40 {
 				return nil
 			}
-			seen[o.Run] = v
-			points = append(points, ladder.Point{N: o.Run.Scale, V: int(n)})
+			seen[o.In] = v
+			points = append(points, ladder.Point{N: o.In.Scale, V: int(n)})
 		}
 	}
 	if forms := ladder.Exact(points); len(forms) > 0 {
@@ -208,6 +215,10 @@ func (s *slot) firstRule(c *corpus.Corpus) rule {
 	return r
 }
 
+// maxDivisor is how many calls in a row may have one number. Half or twice changes
+// nothing in the recorded systems; replicas and retries come in twos and threes.
+const maxDivisor = 4
+
 func (s *slot) affineRule(c *corpus.Corpus) rule {
 	values := make([]int64, len(s.arg.occs))
 	for i, o := range s.arg.occs {
@@ -220,7 +231,7 @@ func (s *slot) affineRule(c *corpus.Corpus) rule {
 		}
 	}
 	for _, x := range []feature{nth, node, item} {
-		for div := int64(1); div <= 4; div++ {
+		for div := int64(1); div <= maxDivisor; div++ {
 			if r, ok := fitAffine(x, div, s.arg.occs, values); ok {
 				return r
 			}
@@ -229,8 +240,8 @@ func (s *slot) affineRule(c *corpus.Corpus) rule {
 	return nil
 }
 
-// fitAffine solves from two flow.Occurrences and holds the answer against all. A
-// line through two places proves nothing, so a third has to lie on it.
+// fitAffine finds the line through two occurrences and tries it on all. There is a
+// line through any two, so a third place must be on it.
 func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, bool) {
 	first := x.of(occs[0]) / div
 	for i, o := range occs {
@@ -253,7 +264,7 @@ func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, b
 	return affine{}, false
 }
 
-// timeRule: the time of the call, as a number or as a text.
+// timeRule finds the time of the call, as a number or as a text.
 func (s *slot) timeRule(c *corpus.Corpus) rule {
 	units := []int64{1, 1e3, 1e6, 1e9, -1}
 	if s.arg.Kind == trace.String && s.word < 0 {
@@ -266,7 +277,7 @@ func (s *slot) timeRule(c *corpus.Corpus) rule {
 				hits++
 			}
 		}
-		if hits*100 >= 95*len(s.arg.occs) {
+		if float64(hits) >= (1-wrong)*float64(len(s.arg.occs)) {
 			return r
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// late finds rules for slots that neither their place nor a flow explains.
+// late finds rules for slots that neither their place nor an earlier call explains.
 func (s *slot) late(c *corpus.Corpus, e *flow.Evaluator) {
 	for _, try := range []func(*corpus.Corpus, *flow.Evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
 		if r := try(c, e); r != nil {
@@ -25,12 +25,12 @@ func (s *slot) late(c *corpus.Corpus, e *flow.Evaluator) {
 	}
 }
 
-// A table gives the value that went with the same value of something else: a
-// feature of the place, or another argument.
+// A table gives a value for each value of something else: a feature of the place,
+// or another argument.
 type table struct {
 	by   int // an argument's index, or -1-feature
 	rows map[intern.Symbol]intern.Symbol
-	rest intern.Symbol // what goes with everything else, where there is such a thing
+	rest intern.Symbol // the value for all other keys, if open
 	open bool
 }
 
@@ -54,10 +54,16 @@ func (t table) key(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 	return e.Given(o.CallOf(), int32(t.by), o.Star), true
 }
 
-// maxRows is how many cases a table may tell apart.
-const maxRows = 24
+// What a table takes to be no chance. Half or twice of each changes nothing in the
+// recorded systems, where tables are small and clear.
+const (
+	maxRows       = 24 // cases; a program with more of them is too long to read
+	maxExceptions = 4  // cases beside the common one
+	callsPerRow   = 3  // on average: a table of single calls explains nothing
+	fewCalls      = 20 // below that, one miss in twenty cannot be told from a wrong rule
+)
 
-// tableRule finds something small that decides the value in all runs.
+// tableRule finds a table that gives the value in all runs.
 func (s *slot) tableRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	by := []int{-1 - int(nth), -1 - int(item)}
 	for _, a := range s.arg.peers {
@@ -79,8 +85,8 @@ func (s *slot) tableRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	return nil
 }
 
-// shuffled: the elements of a list are the same in every call, in an order that
-// is nobody's choice (a hash table's). What the program says is the usual order.
+// shuffled gives a list that has the same elements in every call, in any order (that
+// of a hash table). The program has the most frequent order.
 type shuffled struct {
 	always
 	set map[intern.Symbol]bool
@@ -88,7 +94,7 @@ type shuffled struct {
 
 func (r shuffled) class() class { return regular }
 
-// shuffledRule: the values at one place of all elements are the same set.
+// shuffledRule finds lists whose elements have the same set of values in every call.
 func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	if s.word >= 0 || len(s.arg.occs) == 0 || strings.Contains(s.arg.Name, "[*]") {
 		return nil
@@ -113,14 +119,16 @@ func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	return r
 }
 
-// recentRule: a time that the sender took some time before, in the same run.
+// recentRule finds a time that the sender took earlier in the same run, or up to a
+// minute before the first recorded call: processes start before they call. Half or
+// twice of the minute changes nothing in the recorded systems.
 func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	for _, unit := range []int64{1e3, 1e6, 1e9} {
 		r, ok := now{unit}, true
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
 			at, isTime := r.read(c.Syms.Text[v])
-			began := o.Run.Calls[0].Start - int64(time.Minute)
+			began := o.In.Calls[0].Start - int64(time.Minute)
 			if !found || !isTime || at < began || at > o.CallOf().Start+int64(near) {
 				ok = false
 				break
@@ -133,19 +141,20 @@ func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	return nil
 }
 
-// exceptions makes a table of the few cases in which the value is usually not
-// the commonest one. Nearly all values must come out right.
+// exceptions makes a table of the few cases in which the value is not the commonest
+// one. Every case needs three calls, in two runs, and nearly all values must be
+// right.
 func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, bool) {
 	t.rest, t.open, t.rows = s.commonest(c), true, map[intern.Symbol]intern.Symbol{}
-	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Run]bool{}
+	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
 		key, _ := t.key(e, o)
 		v, _ := s.value(c, o)
 		if counts[key] == nil {
-			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Run]bool{}
+			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Recording]bool{}
 		}
 		counts[key][v]++
-		runs[key][o.Run] = true
+		runs[key][o.In] = true
 	}
 	misses := 0
 	for key, seen := range counts {
@@ -160,17 +169,17 @@ func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, 
 			continue
 		}
 		t.rows[key] = best
-		if all < 3 || len(runs[key]) < 2 || len(t.rows) > 4 {
+		if all < 3 || len(runs[key]) < 2 || len(t.rows) > maxExceptions {
 			return t, false
 		}
 	}
-	return t, len(t.rows) > 0 && (misses == 0 || len(s.arg.occs) >= 20 && s.arg.rarely(misses, len(s.arg.occs)))
+	return t, len(t.rows) > 0 && (misses == 0 || len(s.arg.occs) >= fewCalls && s.arg.rarely(misses, len(s.arg.occs)))
 }
 
-// fits fills a table; no two flow.Occurrences may disagree, and every row must be
-// there in a third of the runs: cases that come with the scale are no table.
+// fits fills a table. No two occurrences may disagree, and every row must be in two
+// runs and in a third of all: rows that come with larger scales are no table.
 func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
-	runs, all := map[intern.Symbol]map[*corpus.Run]bool{}, map[*corpus.Run]bool{}
+	runs, all := map[intern.Symbol]map[*corpus.Recording]bool{}, map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
 		key, ok := t.key(e, o)
 		v, found := s.value(c, o)
@@ -182,10 +191,10 @@ func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
 		}
 		t.rows[key] = v
 		if runs[key] == nil {
-			runs[key] = map[*corpus.Run]bool{}
+			runs[key] = map[*corpus.Recording]bool{}
 		}
-		runs[key][o.Run] = true
-		all[o.Run] = true
+		runs[key][o.In] = true
+		all[o.In] = true
 		if len(t.rows) > maxRows {
 			return false
 		}
@@ -195,26 +204,26 @@ func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
 			return false
 		}
 	}
-	return len(t.rows) > 1 && len(s.arg.occs) >= 3*len(t.rows)
+	return len(t.rows) > 1 && len(s.arg.occs) >= callsPerRow*len(t.rows)
 }
 
-// A cycle counts a feature from the start again and again, as a loop does that
-// is run several times.
+// A cycle counts a feature and starts again and again, as the index of an inner loop
+// does.
 type cycle struct {
 	affine
 	length program.Formula
 }
 
 func (r cycle) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	length := int64(r.length.At(o.Run.Scale))
+	length := int64(r.length.At(o.In.Scale))
 	if length == 0 {
 		return 0, false
 	}
 	return e.Number(r.a*(r.x.of(o)%length) + r.b), true
 }
 
-// cycleRule: numbers that rise from call to call and fall back after as many
-// calls as the scale says.
+// cycleRule finds numbers that rise from call to call and start again after a number
+// of calls that follows the scale.
 func (s *slot) cycleRule(c *corpus.Corpus) rule {
 	if s.arg.stride != 1 {
 		return nil
@@ -230,8 +239,8 @@ func (s *slot) cycleRule(c *corpus.Corpus) rule {
 		if i == 0 {
 			first = n
 		}
-		if at := int64(o.CallOf().Nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.Run.Scale }) {
-			points = append(points, ladder.Point{N: o.Run.Scale, V: int(at)})
+		if at := int64(o.CallOf().Nth); n == first && at > 0 && !slices.ContainsFunc(points, func(p ladder.Point) bool { return p.N == o.In.Scale }) {
+			points = append(points, ladder.Point{N: o.In.Scale, V: int(at)})
 		}
 	}
 	forms := ladder.Exact(points)
@@ -242,7 +251,7 @@ func (s *slot) cycleRule(c *corpus.Corpus) rule {
 	for _, o := range s.arg.occs {
 		v, _ := s.value(c, o)
 		n, _ := c.Syms.Number(v)
-		length := int64(r.length.At(o.Run.Scale))
+		length := int64(r.length.At(o.In.Scale))
 		if length == 0 || int64(o.CallOf().Nth)%length+first != n {
 			return nil
 		}
@@ -253,7 +262,8 @@ func (s *slot) cycleRule(c *corpus.Corpus) rule {
 // usual gives the value that an argument nearly always has.
 type usual struct{ always }
 
-// usualRule: one value, but for a few calls in a hundred.
+// usualRule finds one value that nearly all calls have. If only half of them have
+// it, it is a guess.
 func (s *slot) usualRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	best, count := s.commonest(c), 0
 	for _, o := range s.arg.occs {
@@ -264,7 +274,7 @@ func (s *slot) usualRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 	if count*2 >= len(s.arg.occs) && s.guess == nil {
 		s.guess = []rule{usual{always{best}}}
 	}
-	if !s.arg.rarely(len(s.arg.occs)-count, len(s.arg.occs)) || len(s.arg.occs) < 20 {
+	if !s.arg.rarely(len(s.arg.occs)-count, len(s.arg.occs)) || len(s.arg.occs) < fewCalls {
 		return nil
 	}
 	return usual{always{best}}
@@ -284,8 +294,8 @@ func (s *slot) commonest(c *corpus.Corpus) intern.Symbol {
 	return best
 }
 
-// A sum gives what is left of a total when two other arguments are taken off,
-// or their sum or difference: total + a*x + b*y.
+// A sum gives total + a*x + b*y of two other arguments, with a and b either 1 or -1:
+// what is left of a total, a sum, or a difference.
 type sum struct {
 	total int64
 	x, y  int32
@@ -306,9 +316,14 @@ func (r sum) of(e *flow.Evaluator, o flow.Occ) (int64, bool) {
 	return r.a*x + r.b*y, okX && okY && isX && isY
 }
 
-// sumRule: arguments of one call that add up.
+// leastSums is how many calls must show a sum: with two signs and any total there
+// are four sums through a single call. Half or twice changes nothing in the
+// recorded systems.
+const leastSums = 8
+
+// sumRule finds arguments of one call that add up.
 func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
-	if s.word >= 0 || s.arg.Kind != trace.Int || len(s.arg.occs) < 8 {
+	if s.word >= 0 || s.arg.Kind != trace.Int || len(s.arg.occs) < leastSums {
 		return nil
 	}
 	var terms []int32
@@ -321,7 +336,7 @@ func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 		for _, y := range terms[:i] {
 			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
 				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
-				if r.settle(s, c, e) && s.holds(r, c, e) {
+				if r.fitTotal(s, c, e) && s.holds(r, c, e) {
 					return r
 				}
 			}
@@ -330,10 +345,10 @@ func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 	return nil
 }
 
-// settle takes for the total what comes out most often in a few occurrences.
-func (r *sum) settle(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
+// fitTotal finds the total: the one that fits most of a few occurrences.
+func (r *sum) fitTotal(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
 	counts := map[int64]int{}
-	few := s.arg.spread(3)
+	few := s.arg.spread(3) // of each run: two could both be odd ones
 	varies, first := false, int64(0)
 	for i, o := range few {
 		v, _ := s.value(c, o)
@@ -353,8 +368,8 @@ func (r *sum) settle(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
 	return varies && counts[r.total]*2 > len(few)
 }
 
-// holds reports whether a rule gives nearly every value. One that is right
-// more often than not is kept as a guess.
+// holds reports whether a rule gives nearly every value. One that gives more than
+// half is kept as a guess.
 func (s *slot) holds(r rule, c *corpus.Corpus, e *flow.Evaluator) bool {
 	misses := 0
 	for _, o := range s.arg.occs {
@@ -372,7 +387,7 @@ func (s *slot) holds(r rule, c *corpus.Corpus, e *flow.Evaluator) bool {
 	return true
 }
 
-// A duration spells another argument, a number of seconds, as 7m30s.
+// A duration gives another argument, a number of seconds, as 7m30s.
 type duration struct{ arg int32 }
 
 func (r duration) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {

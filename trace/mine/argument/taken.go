@@ -20,11 +20,13 @@ func (r taken) class() class {
 	return fromFlow
 }
 
-// samplesPerRun is how many occurrences of each run candidates come from.
+// samplesPerRun is how many occurrences of each run propose candidates. Two lose
+// 0.7% of Hadoop's arguments and 0.3% of Kubernetes'; ten gain two of
+// Hadoop's arguments.
 const samplesPerRun = 5
 
 // findFlows looks for the sources of the slots that are not known by place.
-func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
+func (s *Rules) findFlows(slots []*slot, runs []*corpus.Recording) {
 	questions := make([]*flow.Question, len(slots))
 	for i, sl := range slots {
 		questions[i] = sl.question(s.c)
@@ -32,7 +34,7 @@ func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
 	var open, left []*slot
 	searches := map[*slot]*flow.Search{}
 	for i, se := range flow.Find(s.sites, questions, runs) {
-		if searches[slots[i]] = se; !slots[i].settle(se.Answer()) {
+		if searches[slots[i]] = se; !slots[i].accept(se.Answer()) {
 			open = append(open, slots[i])
 		}
 	}
@@ -41,18 +43,18 @@ func (s *Rules) findFlows(slots []*slot, runs []*corpus.Run) {
 	}
 	var again []*flow.Search
 	for _, sl := range open {
-		// A text whose every word is known is known better than one of many.
+		// Where a rule gives each word of a text, that is better than any of many texts.
 		if sl.arg.class() == unknown && searches[sl].SeldomTwice() {
 			left, again = append(left, sl), append(again, searches[sl])
 		}
 	}
 	flow.AnyOrder(s.sites, again, runs)
 	for i, sl := range left {
-		sl.settle(again[i].Answer())
+		sl.accept(again[i].Answer())
 	}
 }
 
-// question asks where a slot's values come from.
+// question is the question where a slot's values come from.
 func (s *slot) question(c *corpus.Corpus) *flow.Question {
 	return &flow.Question{
 		Occs: s.arg.occs, Samples: s.arg.spread(samplesPerRun),
@@ -64,8 +66,8 @@ func (s *slot) question(c *corpus.Corpus) *flow.Question {
 	}
 }
 
-// preferWords gives up a text that now this and now that could have given, when
-// one rule for each of its words says as much.
+// preferWords drops the rules of a text that has several sources in turn, if each of
+// its words has one rule.
 func (a *arg) preferWords() {
 	if len(a.words) == 0 || len(a.whole.rules) < 2 || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 }) {
 		return
@@ -73,8 +75,12 @@ func (a *arg) preferWords() {
 	a.whole.rules, a.whole.solved = nil, unknown
 }
 
-// settle takes an answer, and reports whether it explains the slot.
-func (s *slot) settle(a flow.Answer) bool {
+// accept takes an answer, and reports whether it explains the slot. The sources must
+// give half of the values to be a guess, and 90% to be rules: the first calls of a
+// sender have no earlier call to take a value from. Less than 90% will do if only
+// such first calls are left. With 80% two more arguments of Hadoop are explained,
+// with 95% one less, and no value of the check changes.
+func (s *slot) accept(a flow.Answer) bool {
 	total := len(s.arg.occs)
 	if a.Hits*2 < total {
 		return false
@@ -95,7 +101,7 @@ func (s *slot) settle(a flow.Answer) bool {
 		return false
 	}
 	if s.placed && !counter(s.rules[0]) && !(a.Sources[0].Chained() && a.Misses == 0) {
-		return true // it is known better by its place
+		return true // the rule by its place is the better one
 	}
 	s.rules, s.solved = rules, rules[0].class()
 	return true

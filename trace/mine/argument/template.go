@@ -12,7 +12,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// template says what an argument is.
+// template is an argument as a program writes it.
 func (m *Rules) template(a *arg) program.Template {
 	bare := isNumber(a.Kind)
 	if a.constant || a.whole == nil {
@@ -26,7 +26,8 @@ func (m *Rules) template(a *arg) program.Template {
 	return t
 }
 
-// oneWord reports whether an argument's texts are made up in one piece.
+// oneWord reports whether an argument's texts are UUIDs, which a generator makes
+// whole.
 func (m *Rules) oneWord(a *arg) bool {
 	for _, o := range a.occs {
 		if !isUUID(m.c.Syms.Text[o.Raw()]) {
@@ -170,7 +171,14 @@ func (r affine) formula() program.Formula {
 	return program.MustFormula("%s", x)
 }
 
-// slotGenerator proposes a stand-in by what the values look like.
+// What an unknown value is drawn from. Neither number changes the recorded systems'
+// figures: they decide only what a program offers for values that are unknown.
+const (
+	drawnFrom = 12 // different values at most, each seen more than twice on average, to be a set of choices
+	drawnMax  = 20 // choices written to a program, the most frequent first
+)
+
+// slotGenerator chooses a generator by what the values look like.
 func (m *Rules) slotGenerator(s *slot) *program.Hole {
 	seen := map[string]int{}
 	var values []string
@@ -185,16 +193,17 @@ func (m *Rules) slotGenerator(s *slot) *program.Hole {
 		}
 	}
 	alt := program.Alt{Kind: program.Unknown, Word: -1, Pick: "last", By: "me", Unit: looks(values)}
-	if len(values) <= 12 && len(s.arg.occs) > 2*len(values) || alt.Unit == "" {
+	if len(values) <= drawnFrom && len(s.arg.occs) > 2*len(values) || alt.Unit == "" {
 		slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(seen[b], seen[a]), cmp.Compare(a, b)) })
-		alt.Kind, alt.Texts = program.Draw, values[:min(len(values), 20)]
+		alt.Kind, alt.Texts = program.Draw, values[:min(len(values), drawnMax)]
 	}
 	return &program.Hole{Alts: []program.Alt{alt}}
 }
 
-// looks names what values look like: uuid, int, port, time, hex, bytes or word;
-// nothing for numbers with a point and other measures, which are drawn from
-// what was seen.
+// looks is the generator whose values look like these: a port has five digits, a
+// time in milliseconds 13 and begins with 1 (from 2001 to 2033), an identifier eight
+// or more, hexadecimal text six or more. None for other numbers, which are drawn
+// from those seen.
 func looks(values []string) string {
 	all := func(is func(string) bool) bool {
 		return len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !is(v) })
@@ -227,7 +236,7 @@ func isUUID(s string) bool {
 // isNumber reports whether leaves of a kind are written without quotes.
 func isNumber(k trace.Kind) bool { return k != trace.String }
 
-// Write is the arguments of a site as a program says them.
+// Write gives the arguments of a site as a program writes them.
 func (m *Rules) Write(st *site.Site) []program.Arg {
 	var out []program.Arg
 	for _, a := range m.of[st.ID] {

@@ -9,10 +9,10 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// Users follows the values that the nodes of a site take from what others were
-// told: how many senders use each value, by run and by the site that gave it.
-// One answer for each source of such values.
-func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.SiteID][]int] {
+// Users follows the values that the nodes of a site take from replies to others:
+// how many senders use each value, by run and by the site that gave it. It yields
+// once for each source of such values.
+func (s *Rules) Users(st *site.Site, runs []*corpus.Recording) iter.Seq[[]map[corpus.SiteID][]int] {
 	return func(yield func([]map[corpus.SiteID][]int) bool) {
 		for _, a := range s.of[st.ID] {
 			for _, sl := range a.slots() {
@@ -26,7 +26,7 @@ func (s *Rules) Users(st *site.Site, runs []*corpus.Run) iter.Seq[[]map[corpus.S
 	}
 }
 
-func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Run) []map[corpus.SiteID][]int {
+func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Recording) []map[corpus.SiteID][]int {
 	out := make([]map[corpus.SiteID][]int, len(runs))
 	for i, r := range runs {
 		out[i] = map[corpus.SiteID][]int{}
@@ -38,8 +38,8 @@ func (s *Rules) follow(a *arg, src flow.Source, runs []*corpus.Run) []map[corpus
 	return out
 }
 
-// users are the senders that gave each value of an argument.
-func (s *Rules) users(a *arg, r *corpus.Run) map[intern.Symbol]map[*corpus.Sender]bool {
+// users are the senders that use each value of an argument.
+func (s *Rules) users(a *arg, r *corpus.Recording) map[intern.Symbol]map[*corpus.Sender]bool {
 	out := map[intern.Symbol]map[*corpus.Sender]bool{}
 	for i := range r.Calls {
 		c := &r.Calls[i]
@@ -59,8 +59,8 @@ func (s *Rules) users(a *arg, r *corpus.Run) map[intern.Symbol]map[*corpus.Sende
 	return out
 }
 
-// From lists the sites whose calls the arguments of a site come from, one for
-// each rule that says so.
+// From lists the sites whose calls the arguments of a site come from, one for each
+// such rule.
 func (s *Rules) From(st *site.Site) []corpus.SiteID {
 	var out []corpus.SiteID
 	for _, a := range s.of[st.ID] {
@@ -77,8 +77,8 @@ func (s *Rules) From(st *site.Site) []corpus.SiteID {
 	return out
 }
 
-// Chained reports whether calls of one site take something from what is merely
-// the sender's last call of another, and not the same every time.
+// Chained reports whether calls of site a take a value that varies from the sender's
+// last call of site b: then their order matters.
 func (s *Rules) Chained(a, b corpus.SiteID) bool {
 	for _, arg := range s.of[a] {
 		if arg.steady() {

@@ -14,14 +14,14 @@ import (
 // A Corpus holds the runs to learn from, each text kept once. Runs are added
 // call by call, so that a trace is never held twice.
 type Corpus struct {
-	Syms   intern.Symbols
-	Paths  intern.Paths
-	Shapes intern.Shapes
-	arena  []intern.Symbol // values are cut from large pieces; millions of small ones would burden the collector
-	ops    map[op]OpID
-	OpOf   []op
-	Runs   []*Run
-	lists  map[listOf]bool
+	Syms       intern.Symbols
+	Paths      intern.Paths
+	Shapes     intern.Shapes
+	arena      []intern.Symbol // values are cut from large pieces: millions of small ones would slow the garbage collector
+	ops        map[op]OpID
+	OpOf       []op
+	Recordings []*Recording
+	lists      map[listOf]bool
 }
 
 // New returns an empty corpus.
@@ -32,11 +32,11 @@ func New() *Corpus {
 // An op is what is called: PatternMiner's RPC type.
 type op struct{ Target, Method string }
 
-// An OpID is an Op, kept once.
+// An OpID is the number of an op.
 type OpID int32
 
-// A Run is one recorded experiment.
-type Run struct {
+// A Recording is one recorded run: the calls of an experiment at one scale.
+type Recording struct {
 	File    string
 	Scale   int
 	Corpus  *Corpus
@@ -49,18 +49,18 @@ type Run struct {
 type Sender struct {
 	Name    intern.Symbol
 	Address intern.Symbol
-	Calls   []int32 // into Run.calls, by start
+	Calls   []int32 // into Recording.Calls, by start
 	Kind    int     // which node type
 	Rank    int     // among those of its type, in the order of their names
 }
 
-// A Call is one call of a run. Its site is found later.
+// A Call is one call. Its site is found later.
 type Call struct {
 	Start, End        int64
 	Sender            *Sender
 	Op                OpID
 	Site              SiteID
-	Nth               int32 // how many calls of the same site its sender made before; tries of one call are one
+	Nth               int32 // how many calls of the same site its sender made before; all tries of a call count as one
 	status            intern.Symbol
 	id, parent        intern.Symbol
 	moved             bool // into the log of the sender that triggered it
@@ -74,16 +74,16 @@ type Message struct {
 	Values []intern.Symbol
 }
 
-// Run begins a run that was recorded in file.
-func (c *Corpus) Run(file string) *Run {
-	return &Run{File: file, Corpus: c, ByName: map[string]*Sender{}}
+// Begin begins a recording that was read from file.
+func (c *Corpus) Begin(file string) *Recording {
+	return &Recording{File: file, Corpus: c, ByName: map[string]*Sender{}}
 }
 
-// Learn makes a finished run part of what is learned from.
-func (c *Corpus) Learn(r *Run) { c.Runs = append(c.Runs, r) }
+// Learn makes a finished recording part of what is learned from.
+func (c *Corpus) Learn(r *Recording) { c.Recordings = append(c.Recordings, r) }
 
-// Add adds a call to the run.
-func (r *Run) Add(in *trace.Call) {
+// Add adds a call.
+func (r *Recording) Add(in *trace.Call) {
 	c := r.Corpus
 	if r.Scale == 0 {
 		r.Scale = in.Scale
@@ -114,7 +114,8 @@ func (c *Corpus) message(in []trace.Leaf) Message {
 		return Message{}
 	}
 	if len(c.arena) < len(in) {
-		c.arena = make([]intern.Symbol, max(1<<18, len(in)))
+		const piece = 1 << 18 // a megabyte: little to waste at the end, and few pieces for a gigabyte
+		c.arena = make([]intern.Symbol, max(piece, len(in)))
 	}
 	m := Message{Values: c.arena[:len(in):len(in)]}
 	c.arena = c.arena[len(in):]
@@ -127,9 +128,8 @@ func (c *Corpus) message(in []trace.Leaf) Message {
 	return m
 }
 
-// Sort brings the calls into the order in which they were made, and gives
-// each sender its log.
-func (r *Run) Sort() {
+// Sort puts the calls in the order of their start, and gives each sender its log.
+func (r *Recording) Sort() {
 	slices.SortStableFunc(r.Calls, func(a, b Call) int { return cmp.Compare(a.Start, b.Start) })
 	for _, s := range r.Senders {
 		s.Calls = s.Calls[:0]
@@ -150,11 +150,11 @@ func (r *Run) Sort() {
 	}
 }
 
-// relocate puts every call that another call triggered into the log of that
-// other's sender, behind it (PatternMiner, Figure 2), and lists what each call
-// triggered. A sender's own calls keep their place: what the server says on a
-// stream comes when it comes. Without parents in the trace it does nothing.
-func (r *Run) relocate() map[int32][]int32 {
+// relocate moves every call that another call triggered into the log of the sender
+// of that call, behind it (PatternMiner, Figure 2), and lists the calls that each
+// call triggered. A sender's own calls stay where they are: messages of a server on
+// a stream may come at any time. Without parents in the trace it does nothing.
+func (r *Recording) relocate() map[int32][]int32 {
 	byID := map[intern.Symbol]int32{}
 	out := map[int32][]int32{}
 	for i := range r.Calls {
@@ -170,7 +170,7 @@ func (r *Run) relocate() map[int32][]int32 {
 	return out
 }
 
-// Hash is the same for equal messages.
+// Hash is the same for equal messages: FNV-1a over whole numbers in place of bytes.
 func (m *Message) Hash() uint64 {
 	h := uint64(14695981039346656037)
 	h = (h ^ uint64(m.Shape)) * 1099511628211
@@ -199,5 +199,5 @@ func (c *Call) Message(p Part) *Message {
 // A SiteID is the call site that a call was found to be made at.
 type SiteID int32
 
-// NoSite is of a call that was not placed.
+// NoSite is the site of a call that has none.
 const NoSite SiteID = -1

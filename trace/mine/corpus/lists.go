@@ -18,10 +18,10 @@ type side struct {
 	part Part
 }
 
-// FindLists notes what is a list in the messages of the runs, and writes it so. A
-// form of messages that knows no lists, as protobuf's text, writes a list of one
-// as if it were none, so what is a list in any message of an op is one in all.
-func (c *Corpus) FindLists(runs []*Run) {
+// FindLists finds the lists in the messages of the runs. Protobuf's text format
+// writes a list of one element like a plain value, so a field that is a list in any
+// message of an op is rewritten as a list in all of them.
+func (c *Corpus) FindLists(runs []*Recording) {
 	c.lists = map[listOf]bool{}
 	forms := formsOf(runs)
 	for _, f := range forms {
@@ -35,10 +35,10 @@ func (c *Corpus) FindLists(runs []*Run) {
 	c.writeLists(runs, forms)
 }
 
-// WriteLists writes lists of one as lists, where they are known to be.
-func (c *Corpus) WriteLists(runs []*Run) { c.writeLists(runs, formsOf(runs)) }
+// WriteLists rewrites the fields that FindLists found to be lists.
+func (c *Corpus) WriteLists(runs []*Recording) { c.writeLists(runs, formsOf(runs)) }
 
-func (c *Corpus) writeLists(runs []*Run, forms []form) {
+func (c *Corpus) writeLists(runs []*Recording, forms []form) {
 	to := map[form]intern.ShapeID{}
 	for _, f := range forms {
 		c.Shapes.Begin()
@@ -71,8 +71,8 @@ type form struct {
 	shape intern.ShapeID
 }
 
-// formsOf lists the forms of all messages, as they come.
-func formsOf(runs []*Run) []form {
+// formsOf lists the forms of all messages in the order of their first message.
+func formsOf(runs []*Recording) []form {
 	var out []form
 	seen := map[form]bool{}
 	for _, r := range runs {
@@ -89,8 +89,8 @@ func formsOf(runs []*Run) []form {
 	return out
 }
 
-// indexed adds the index 0 to a path behind every name that is a list and has
-// none, and gives the path without any index as well.
+// indexed adds the index 0 behind every name in a path that is a list and has no
+// index. It also gives the path without any index.
 func indexed(path string, list func(plain string) bool) (with, without string) {
 	var out, plain strings.Builder
 	bracket := false

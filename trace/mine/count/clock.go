@@ -11,15 +11,15 @@ import (
 	"gleaner/trace/program"
 )
 
-// A follow ties the count of a site to that of another by the same type: twice
+// A follow is a count that follows the count of another site of the same type: twice
 // as many status calls as polls, and four more.
 type follow struct {
 	site        *Site
 	times, plus int
 }
 
-// findFollowers ties counts that no formula gives to others that vary in step
-// with them in all runs, best to one that keeps time.
+// findFollowers finds counts without a formula that follow another count in all
+// runs. A site that the clock decides comes first.
 func (s *Sites) findFollowers() {
 	for _, st := range s.All {
 		if st.Nature != Varying {
@@ -42,8 +42,9 @@ func (s *Sites) findFollowers() {
 	}
 }
 
-// inStep finds whole numbers with v = times*w + plus in all runs. It takes four
-// runs and three different numbers to be more than a coincidence.
+// inStep finds whole numbers with v = times*w + plus in all runs. Two numbers fit any
+// two runs, so it takes four runs and three different counts. One run or one count
+// less changes nothing in the recorded systems.
 func inStep(v, w []ladder.Point) (follow, bool) {
 	seen := map[int]bool{}
 	for _, p := range w {
@@ -70,10 +71,10 @@ func inStep(v, w []ladder.Point) (follow, bool) {
 	return f, f.times > 0 && f.plus >= 0
 }
 
-// keepTime foretells a call that follows the clock: a node makes it again and
-// again for as long as it goes on. How long that is follows the scale, and is a
-// measure where the count itself would be rounded.
-func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
+// keepTime predicts a call that the clock decides: the time for which a node makes
+// it, divided by the interval. The time is fitted to the scale, because it is not
+// rounded as the count is.
+func keepTime(st *Site, nodes Count, runs []*corpus.Recording) {
 	var n, ms []float64
 	var makers, all, repeats, total int64
 	for i, r := range runs {
@@ -89,6 +90,7 @@ func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
 		st.Count = perNode(st.Count, nodes)
 		return
 	}
+	// The first call comes at the start, and half an interval is in the time already.
 	each := fmt.Sprintf("0.5+(%s)/%s", ladder.Smooth(n, ms), ladder.Constant(float64(total)/float64(repeats)/1e6))
 	if makers < all {
 		each = fmt.Sprintf("(%s)*%.3f", each, float64(makers)/float64(all))
@@ -96,14 +98,14 @@ func keepTime(st *Site, nodes Count, runs []*corpus.Run) {
 	st.Count.Formula = product(each, nodes.Formula)
 }
 
-// beating is how the senders of a run kept the time of a site, in all.
+// beating sums up the regular calls of a site in one run.
 type beating struct {
 	makers, repeats int64
 	between         int64 // from the first call to the last, in nanoseconds
-	lived           int64 // the same, and on to the end of the run where only that ended it
+	lived           int64 // the same, and on to the end of the run if the calls went on until then
 }
 
-func beatsOf(r *corpus.Run, st *Site) beating {
+func beatsOf(r *corpus.Recording, st *Site) beating {
 	first, last := map[*corpus.Sender]int64{}, map[*corpus.Sender]int64{}
 	var out beating
 	for k := range r.Calls {
@@ -123,7 +125,7 @@ func beatsOf(r *corpus.Run, st *Site) beating {
 	for s, at := range last {
 		out.between += at - first[s]
 		rest := st.Period / 2
-		if end-at < 2*st.Period {
+		if end-at < 2*st.Period { // one more call would have come, or was late
 			rest = end - at
 		}
 		out.lived += at - first[s] + rest
@@ -131,8 +133,8 @@ func beatsOf(r *corpus.Run, st *Site) beating {
 	return out
 }
 
-// perNode fits counts that no formula meets as so many a node, because the
-// number of nodes is what grows.
+// perNode fits counts without a formula as calls for each node, because it is the
+// number of nodes that grows.
 func perNode(c Count, nodes Count) Count {
 	if f, _, ok := AllButOne(c.Points); ok {
 		c.Formula, c.nearly = f, true
@@ -146,17 +148,17 @@ func perNode(c Count, nodes Count) Count {
 	}
 	each := ladder.Smooth(n, v)
 	if len(v) > 0 && slices.Max(v)-slices.Min(v) <= scatter(n, v) {
-		each = ladder.Constant(mean(v)) // no more than chance does at one scale
+		each = ladder.Constant(mean(v)) // the scales differ no more than runs of one scale do
 	}
 	f := product(each.String(), nodes.Formula)
-	if math.IsNaN(f.Eval(program.Vars{"n": 10})) {
+	if math.IsNaN(f.Eval(program.Vars{"n": 10})) { // or at any other scale
 		return Of(c.Points)
 	}
 	c.Formula = f
 	return c
 }
 
-// product is so many for each node.
+// product is a number for each node, times the nodes.
 func product(each string, nodes program.Formula) program.Formula {
 	if nodes.String() == "1" {
 		return program.MustFormula("%s", each)
@@ -164,7 +166,7 @@ func product(each string, nodes program.Formula) program.Formula {
 	return program.MustFormula("(%s)*(%s)", each, nodes)
 }
 
-// scatter is how far values at one scale lie apart.
+// scatter is the largest difference between values at one scale.
 func scatter(n, v []float64) float64 {
 	out := 0.0
 	for i := range v {
@@ -177,11 +179,16 @@ func scatter(n, v []float64) float64 {
 	return out
 }
 
-// AllButOne is a plain formula that meets all runs but one: chance made a
-// difference once. Where the odd one is the largest, it may as well be the first
-// of many, and what it has more is kept.
+// leastRuns is how many runs it takes for one of them to be an exception: four that
+// agree are one more than a line needs. With four, nothing changes in the recorded
+// systems; with seven, a count of each is predicted wrong.
+const leastRuns = 5
+
+// AllButOne finds a plain formula that meets all runs but one: chance made a
+// difference once. If the exception is the largest run, it may be the first of many,
+// and the formula keeps the difference.
 func AllButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
-	if len(points) < 5 {
+	if len(points) < leastRuns {
 		return f, 0, false
 	}
 	for odd := range points {

@@ -1,6 +1,6 @@
-// Package count finds why a site is called as often as it is (the program, the
-// clock, a reply or chance), and how often it will be at another scale
-// (PatternMiner §III-B2).
+// Package count finds what decides how often a site is called (the program, the
+// clock, a reply, or nothing that is known), and how often it is called at another
+// scale (PatternMiner §III-B2).
 package count
 
 import (
@@ -16,17 +16,17 @@ import (
 	"gleaner/trace/program"
 )
 
-// A Nature is why a site is called as often as it is.
+// A Nature is what decides how often a site is called.
 type Nature uint8
 
 const (
-	Logical  Nature = iota // the program says how often
-	Realtime               // the clock does
-	Until                  // a reply does: repeated until it is the one waited for
-	Varying                // nobody knows
+	Logical  Nature = iota // the program: a formula of the scale
+	Realtime               // the clock: calls at regular intervals
+	Until                  // a reply: repeated until it meets a condition
+	Varying                // nothing that is known
 )
 
-// String is the name a report has for it.
+// String is its name in a report.
 func (n Nature) String() string { return [...]string{"logical", "realtime", "until", "varying"}[n] }
 
 // A Count is how often something happens as the scale changes.
@@ -34,11 +34,11 @@ type Count struct {
 	Points  []ladder.Point
 	Formula program.Formula
 	Exact   bool
-	nearly  bool              // a plain formula meets all runs but one
+	nearly  bool              // the formula meets nearly all runs or nodes
 	Forms   []program.Formula // all that fit exactly
 }
 
-// Of finds the formulas that meet all points, or one that is near them.
+// Of finds the formulas that meet all points, or else one close to them.
 func Of(points []ladder.Point) Count {
 	c := Count{Points: points, Forms: ladder.Exact(points)}
 	if len(c.Forms) > 0 {
@@ -56,18 +56,18 @@ func Of(points []ladder.Point) Count {
 // At is the count expected at a scale.
 func (c Count) At(n int) int { return c.Formula.At(n) }
 
-// A Site is a call site and why it is called as often as it is.
+// A Site is a call site with what decides the number of its calls.
 type Site struct {
 	*site.Site
 	Count     Count
 	Explained bool // the count is that of the loops the site is in
 	Nature    Nature
-	Period    int64   // nanoseconds between its calls, where they keep time
+	Period    int64   // nanoseconds between its calls, if they are regular; otherwise 0
 	follows   follow  // the site whose count decides this one's
-	Groups    Count   // how often a repeated call is waited for
-	Tries     float64 // and how many calls that takes
-	Reach     []reach // the calls it is made for
-	perReach  float64 // and how many calls one of them takes
+	Groups    Count   // of Until: how often it is called, all tries counted as one
+	Tries     float64 // of Until: tries for each
+	Reach     []reach // the calls that it is made for
+	perReach  float64 // calls for each node that one of them reaches
 }
 
 // Sites are all call sites, by their number.
@@ -78,7 +78,7 @@ type Sites struct {
 }
 
 // Learn finds the nature of every site, and how often it is called.
-func Learn(in *site.Sites, nodes []Count, runs []*corpus.Run) *Sites {
+func Learn(in *site.Sites, nodes []Count, runs []*corpus.Recording) *Sites {
 	s := &Sites{c: in.Corpus, Sites: in}
 	for _, st := range in.All {
 		s.All = append(s.All, &Site{Site: st})
@@ -121,16 +121,34 @@ func Learn(in *site.Sites, nodes []Count, runs []*corpus.Run) *Sites {
 	return s
 }
 
-// Plain: a call that comes at regular intervals follows the program and not
-// the clock only if its count follows the scale in the plainest way.
+// Plain reports whether a formula is a number or a line. A call at regular intervals
+// follows the program, and not the clock, only if its count is that plain.
 func Plain(f program.Formula) bool {
 	names := f.Names()
 	return len(names) == 0 || len(names) == 1 && !strings.Contains(f.String(), "(")
 }
 
-// beats finds the sites that are called at regular intervals of real time, and
-// the interval in nanoseconds.
-func (s *Sites) beats(runs []*corpus.Run) map[corpus.SiteID]int64 {
+// What makes calls regular.
+const (
+	// leastGaps: with half, two counts of Kubernetes that vary are taken for beats;
+	// with twice, a beat that is rare is missed and a count is predicted wrong.
+	leastGaps = 5
+	// nearMiddle is how far a gap may be from the middle one; half or twice changes
+	// nothing in the recorded systems.
+	nearMiddle = 0.2
+	// nearShare is the share of gaps that must be near: a busy machine delays some.
+	// With 0.4, two counts of Kubernetes that vary are taken for beats; 0.8 changes
+	// nothing.
+	nearShare = 0.6
+	// shortestBeat: calls that follow each other faster than every 0.1 s are work.
+	// Half or twice changes nothing in the recorded systems, whose beats are a
+	// second and more apart.
+	shortestBeat = 1e8
+)
+
+// beats finds the sites that are called at regular intervals, and the interval in
+// nanoseconds.
+func (s *Sites) beats(runs []*corpus.Recording) map[corpus.SiteID]int64 {
 	type key struct {
 		s    *corpus.Sender
 		site corpus.SiteID
@@ -149,39 +167,39 @@ func (s *Sites) beats(runs []*corpus.Run) map[corpus.SiteID]int64 {
 	}
 	out := map[corpus.SiteID]int64{}
 	for site, g := range gaps {
-		if len(g) < 5 {
+		if len(g) < leastGaps {
 			continue
 		}
 		slices.Sort(g)
 		middle := g[len(g)/2]
 		near := 0
 		for _, v := range g {
-			if math.Abs(float64(v-middle)) <= 0.2*float64(middle) {
+			if math.Abs(float64(v-middle)) <= nearMiddle*float64(middle) {
 				near++
 			}
 		}
-		if near*10 >= 6*len(g) && middle > 1e8 {
+		if float64(near) >= nearShare*float64(len(g)) && middle > shortestBeat {
 			out[site] = middle
 		}
 	}
 	return out
 }
 
-// findUntil recognises a call that is repeated, with the same arguments, until
-// its reply says so (the paper's complete): a leaf that has one value in the
-// last reply of every group of equal calls and never that value before.
-func (s *Sites) findUntil(st *Site, runs []*corpus.Run) bool {
+// findUntil finds a call that is repeated with the same arguments until its reply
+// meets a condition (the paper's complete): a leaf that has one value in the last
+// reply of every group of equal calls, and another value in all replies before.
+func (s *Sites) findUntil(st *Site, runs []*corpus.Recording) bool {
 	groups := s.groups(st, runs)
 	repeated := slices.IndexFunc(groups, func(g []*corpus.Call) bool { return len(g) > 1 })
 	if repeated < 0 || !slices.ContainsFunc(groups, func(g []*corpus.Call) bool { return len(g) != len(groups[0]) }) {
-		return false // always as often is not a retry
+		return false // the same number of calls each time is no retry
 	}
 	final := groups[repeated][len(groups[repeated])-1]
 	for pos, path := range s.c.Shapes.Paths[final.Response.Shape] {
 		cond := site.Condition{Path: path, Value: final.Response.Values[pos]}
 		if s.endsAll(cond, groups) {
 			st.Until = &cond
-			perRun := map[*corpus.Run]int{}
+			perRun := map[*corpus.Recording]int{}
 			for _, g := range groups {
 				perRun[s.runOf(g[0], runs)]++
 			}
@@ -193,7 +211,7 @@ func (s *Sites) findUntil(st *Site, runs []*corpus.Run) bool {
 	return false
 }
 
-func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Run) *corpus.Run {
+func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Recording) *corpus.Recording {
 	for _, r := range runs {
 		if r.ByName[s.c.Syms.Text[c.Sender.Name]] == c.Sender {
 			return r
@@ -202,8 +220,8 @@ func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Run) *corpus.Run {
 	return nil
 }
 
-// groups are a site's calls with equal senders and arguments, in time.
-func (s *Sites) groups(st *Site, runs []*corpus.Run) [][]*corpus.Call {
+// groups are a site's calls with equal senders and arguments, in the order of time.
+func (s *Sites) groups(st *Site, runs []*corpus.Recording) [][]*corpus.Call {
 	type key struct {
 		s    *corpus.Sender
 		hash uint64
@@ -240,7 +258,7 @@ func (s *Sites) endsAll(cond site.Condition, groups [][]*corpus.Call) bool {
 	return true
 }
 
-// A CallType is what the counts of a check are about: a node type and what it calls.
+// A CallType is a node type and what it calls: a row of a check.
 type CallType struct {
 	Kind int
 	Op   corpus.OpID
@@ -254,9 +272,9 @@ type Total struct {
 	Sites  []*Site
 }
 
-// Totals sums sites up to call types. A call type is predicted from its sites
-// where all of them are exact, from its own count where that is.
-func (s *Sites) Totals(runs []*corpus.Run) []*Total {
+// Totals adds up the sites of each call type. A call type is predicted from its
+// sites if all of them are exact, from its own count if only that is exact.
+func (s *Sites) Totals(runs []*corpus.Recording) []*Total {
 	by := map[CallType]*Total{}
 	var out []*Total
 	for _, st := range s.All {
@@ -292,7 +310,7 @@ func (t *Total) natureOf() Nature {
 	return all
 }
 
-// Explained: the loops the calls are in give their number.
+// Explained reports whether the loops that the calls are in give their number.
 func (t *Total) Explained() bool {
 	return !slices.ContainsFunc(t.Sites, func(st *Site) bool { return !st.Explained })
 }
@@ -310,8 +328,8 @@ func (t *Total) At(n int) int {
 	return program.Whole(sum)
 }
 
-// expect is how often a site is called at a scale. It is no int: products of what
-// formulas give far from the scales seen may be beyond one.
+// expect is how often a site is called at a scale. It is a float, because products of
+// formulas may overflow an int far beyond the scales seen.
 func (st *Site) expect(n int) float64 {
 	if st.follows.site != nil {
 		return float64(st.follows.times)*st.follows.site.expect(n) + float64(st.follows.plus)
@@ -325,9 +343,14 @@ func (st *Site) expect(n int) float64 {
 	return float64(st.Count.At(n))
 }
 
-// strayed recognises a call that every node makes as often, but for one node in
-// twenty at most: those few are noise (PatternMiner §III-B2, nondeterministic
-// calls by comparing logs of one type), and the count is that of the others.
+// OneIn is how many nodes there are for each that may make another number of calls
+// than all others and be noise (PatternMiner §III-B2, nondeterministic calls by
+// comparing logs of one type). Half or twice changes the program of Hadoop, but
+// no figure of the check.
+const OneIn = 20
+
+// strayed finds a call that all nodes make equally often but for a few: then the
+// count is that of the others.
 func (st *Site) strayed(made map[*corpus.Sender]int, nodes Count) bool {
 	all := 0
 	for _, p := range nodes.Points {
@@ -343,21 +366,24 @@ func (st *Site) strayed(made map[*corpus.Sender]int, nodes Count) bool {
 			usual = n
 		}
 	}
-	if by[usual] == all || (all-by[usual])*20 > all {
+	if by[usual] == all || (all-by[usual])*OneIn > all {
 		return false
 	}
 	st.Count.Formula, st.Count.Exact, st.Count.nearly = product(strconv.Itoa(usual), nodes.Formula), false, true
 	return true
 }
 
-// Paced: as often at every scale, at regular intervals of a length that no
-// node's work takes by chance.
+// Paced reports whether a site is called equally often at every scale and more than
+// half a second apart. Then the clock may decide, and not the program. Half of that
+// changes nothing in the recorded systems; with twice, a count of Kubernetes that the
+// clock decides is predicted wrong and not named as ambiguous.
 func (st *Site) Paced() bool {
-	return st.Nature == Logical && st.Period > 5e8 && st.Count.Formula.Constant()
+	const slow = 5e8
+	return st.Nature == Logical && st.Period > slow && st.Count.Formula.Constant()
 }
 
 // Nodes is how many nodes a type has as the scale changes.
-func Nodes(kind int, runs []*corpus.Run) Count {
+func Nodes(kind int, runs []*corpus.Recording) Count {
 	return Of(site.Points(runs, func(i int) int {
 		n := 0
 		for _, s := range runs[i].Senders {
@@ -369,8 +395,8 @@ func Nodes(kind int, runs []*corpus.Run) Count {
 	}))
 }
 
-// fit foretells the counts that follow the clock or nothing.
-func (s *Sites) fit(nodes []Count, runs []*corpus.Run) {
+// fit predicts the counts that the clock decides, or nothing that is known.
+func (s *Sites) fit(nodes []Count, runs []*corpus.Recording) {
 	for _, st := range s.All {
 		switch st.Nature {
 		case Realtime:

@@ -8,18 +8,18 @@ import (
 	"gleaner/trace/mine/ladder"
 )
 
-// A reach is how many nodes make a call for each call of another site: a block
-// that is added is reported by as many nodes as hold it.
+// A reach is how many nodes make a call for each call of another site: a block that
+// is added is reported by every node that has it.
 type reach struct {
 	From  *Site
 	Nodes Count
 }
 
-// FindReach finds how many nodes call a site for each call of those it is made
-// for, where that is exact: it foretells a call whose number follows nothing by
-// itself. users are how many senders use each value, by run and by the site that
-// gave it.
-func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Run) {
+// FindReach finds how many nodes call a site for each call of another, if that number
+// is exact: then a count without a formula of its own can be predicted. users has
+// how many senders use each value, by run and by the site that gave it. A reach that
+// falls to nothing at n = 1000 was fitted to too few scales.
+func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*corpus.Recording) {
 	points := map[corpus.SiteID][]ladder.Point{}
 	uneven := map[corpus.SiteID]bool{}
 	for i, r := range runs {
@@ -36,14 +36,13 @@ func (s *Sites) FindReach(st *Site, users []map[corpus.SiteID][]int, runs []*cor
 	slices.SortFunc(st.Reach, func(a, b reach) int { return cmp.Compare(a.From.ID, b.From.ID) })
 }
 
-// madeFor reports whether a site is called for what another one is called for, or
-// for that one itself. Reaches are found one site after another, so they never
-// come round.
+// madeFor reports whether a site is called for calls of another one, directly or not.
+// Reaches are found one site after another and never form a cycle.
 func (st *Site) madeFor(other *Site) bool {
 	return slices.ContainsFunc(st.Reach, func(r reach) bool { return r.From == other || r.From.madeFor(other) })
 }
 
-// reached is how often a site is called for what reaches it, at a scale.
+// reached is how many nodes all calls that a site is made for reach, at a scale.
 func (st *Site) reached(n int) float64 {
 	sum := 0.0
 	for _, r := range st.Reach {
@@ -52,7 +51,7 @@ func (st *Site) reached(n int) float64 {
 	return sum
 }
 
-// LearnReach fits how many calls one reach takes: messages are merged, or split.
+// LearnReach fits the calls for each node reached: messages may be merged or split.
 func (st *Site) LearnReach() {
 	calls, sum := 0.0, 0.0
 	for _, p := range st.Count.Points {

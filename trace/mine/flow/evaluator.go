@@ -11,12 +11,12 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// An Evaluator walks through a run in time and knows at each moment what every
-// source holds.
+// An Evaluator goes through a run in the order of time and knows at each call what
+// every source holds.
 type Evaluator struct {
 	Corpus  *corpus.Corpus
 	sites   *site.Sites
-	run     *corpus.Run
+	run     *corpus.Recording
 	indexes map[spec]*index
 	bySite  map[int32][]*index
 	byOp    map[int32][]*index
@@ -34,17 +34,17 @@ type leafClass struct {
 type index struct {
 	spec
 	postings map[intern.Symbol]*posting
-	all      bool      // somebody asks for more than the first and the last
+	all      bool      // some source asks for more than the first and the last
 	room     []posting // postings are cut from here
 }
 
 // A posting is the calls found under one key.
 type posting struct {
 	first, last ref
-	refs        []ref // all of them, where somebody asks
+	refs        []ref // all of them, if index.all
 }
 
-// New knows nothing yet.
+// New returns an evaluator without sources.
 func New(s *site.Sites) *Evaluator {
 	return &Evaluator{Corpus: s.Corpus, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
 		where: map[leafClass][]int32{}, numbers: map[int64]intern.Symbol{}, spent: map[spent]int{}}
@@ -83,9 +83,10 @@ func (e *Evaluator) Need(s Source) {
 	}
 }
 
-// Walk goes through a run in time; visit is called for each call as it is
-// made, when all that went before is known and itself is not.
-func (e *Evaluator) Walk(r *corpus.Run, visit func(i int32)) {
+// Walk goes through a run in the order of time. visit is called for each call as
+// it is made: earlier requests and replies are indexed then, the call itself is
+// not.
+func (e *Evaluator) Walk(r *corpus.Recording, visit func(i int32)) {
 	e.run = r
 	clear(e.spent)
 	for _, ix := range e.indexes {
@@ -158,14 +159,16 @@ func (e *Evaluator) enter(ix *index, call *corpus.Call, i int32) {
 	}
 }
 
-// keep is how many entries under one key are remembered.
+// keep is how many entries are kept under one key. It bounds the memory where all
+// calls of a run have one key. Half loses 0.15% of Hadoop's arguments, twice gains
+// 0.05% for twice the memory.
 const keep = 4096
 
 func (ix *index) add(key intern.Symbol, r ref) {
 	p := ix.postings[key]
 	if p == nil {
 		if len(ix.room) == 0 {
-			ix.room = make([]posting, 256)
+			ix.room = make([]posting, 256) // one allocation for many: half or twice only changes their number
 		}
 		p, ix.room = &ix.room[0], ix.room[1:]
 		p.first = r
@@ -178,7 +181,7 @@ func (ix *index) add(key intern.Symbol, r ref) {
 	if len(p.refs) < keep {
 		p.refs = append(p.refs, r)
 	} else {
-		p.refs[keep-1] = r // the first ones and the last stay
+		p.refs[keep-1] = r // keep the first ones and the last
 	}
 }
 
@@ -225,8 +228,8 @@ func (e *Evaluator) Argument(call *corpus.Call, arg, star int32) (intern.Symbol,
 	return value, found
 }
 
-// Given is the value of one of a call's own arguments, of the same element of a
-// list where it stands in one; nothing when it is not given.
+// Given is the value of one of a call's own arguments, in the same element of a
+// list where it stands in one; empty when the call does not have it.
 func (e *Evaluator) Given(call *corpus.Call, arg, star int32) intern.Symbol {
 	st := e.sites.All[call.Site]
 	inList := strings.Contains(st.Args[arg].Name, "[*]")

@@ -7,7 +7,7 @@ import (
 	"gleaner/trace/program"
 )
 
-// Alt is the source as a program says it; own names the arguments of the call.
+// Alt is the source as a program writes it; own names the arguments of the call.
 func (r Source) Alt(s *site.Sites, own []*site.Arg) program.Alt {
 	out := program.Alt{Word: int(r.word), Pick: "last", By: "me"}
 	switch r.key {

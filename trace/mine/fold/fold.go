@@ -1,11 +1,11 @@
 // Package fold finds the loops in sequences of symbols.
 //
-// The smallest body is folded first, a loop is known by its body and not by
-// its count, and a lone body that is a loop elsewhere becomes a loop of one:
-// (addBlock, received, received), (addBlock, received) become two iterations
-// of addBlock (received)*. PatternMiner's Algorithm 1 prefers the largest
-// coverage instead and finds accidents that span two iterations as soon as
-// inner counts vary; it also takes cubic time where this takes one pass a
+// The smallest body is folded first. Two loops with the same body are the same loop,
+// whatever their counts, and a body that occurs once but is a loop elsewhere becomes
+// a loop of one iteration: (addBlock, received, received), (addBlock, received)
+// become two iterations of addBlock (received)*. PatternMiner's Algorithm 1 prefers
+// the loop that covers most calls. Where inner counts vary, that finds loops by
+// accident that span two iterations; and it takes cubic time, this one pass for each
 // period.
 package fold
 
@@ -32,7 +32,9 @@ func (l *Loops) Body(s Symbol) []Symbol { return l.bodies[-1-s] }
 // IsLoop reports whether a symbol is a loop.
 func (s Symbol) IsLoop() bool { return s < 0 }
 
-// maxPeriod bounds the length of a loop's body in folded symbols.
+// maxPeriod is how long a loop's body may be, in folded symbols. It bounds the time,
+// which is the length of the log for each period. Bodies are short once inner loops are
+// folded: 16 or 512 give the same loops in the recorded systems.
 const maxPeriod = 256
 
 // Sequences folds several sequences together, so that a loop seen in one is
@@ -66,11 +68,11 @@ type folder struct {
 	loops *Loops
 }
 
-// pass folds all runs of one period, and reports whether there were any.
+// pass folds all repetitions of one period, and reports whether there were any.
 func (f *folder) pass(p int) bool {
 	any := false
 	for i, seq := range f.seqs {
-		if folded, ok := f.runs(seq, p); ok {
+		if folded, ok := f.repetitions(seq, p); ok {
 			f.seqs[i] = folded
 			any = true
 		}
@@ -78,8 +80,8 @@ func (f *folder) pass(p int) bool {
 	return any
 }
 
-// runs folds the runs of period p in one sequence.
-func (f *folder) runs(seq []Item, p int) ([]Item, bool) {
+// repetitions folds the repetitions of period p in one sequence.
+func (f *folder) repetitions(seq []Item, p int) ([]Item, bool) {
 	if len(seq) < 2*p {
 		return seq, false
 	}
@@ -109,8 +111,8 @@ func (f *folder) runs(seq []Item, p int) ([]Item, bool) {
 	return append(out, seq[done:]...), true
 }
 
-// loop makes one item of some iterations of length p. A loop of one loop is
-// that loop, longer.
+// loop makes one item of several iterations of length p. Loops with the same body
+// that follow each other become one.
 func (f *folder) loop(items []Item, p int) Item {
 	if p == 1 && items[0].Symbol.IsLoop() {
 		out := Item{Symbol: items[0].Symbol}
@@ -144,7 +146,7 @@ func (l *Loops) symbol(body []Symbol) Symbol {
 	return s
 }
 
-// promote turns lone bodies of known loops into loops of one iteration.
+// promote turns bodies of known loops that occur once into loops of one iteration.
 func (f *folder) promote() {
 	for i := range f.seqs {
 		f.seqs[i] = f.promoteIn(f.seqs[i])

@@ -24,7 +24,7 @@ type Paths struct {
 	moved   map[move]PathID
 }
 
-// A typedPath tells a number and a text at one path apart, but not two kinds of number.
+// A typedPath is a path with a kind. All numbers have one kind.
 type typedPath struct {
 	text string
 	kind trace.Kind
@@ -43,7 +43,7 @@ type ListStep struct {
 	Index      int
 }
 
-// NewPaths knows no path.
+// NewPaths has no path.
 func NewPaths() Paths {
 	return Paths{ids: map[typedPath]PathID{}, Classes: map[string]ClassID{}, moved: map[move]PathID{}}
 }

@@ -14,7 +14,7 @@ type Shapes struct {
 	key   []byte
 }
 
-// NewShapes knows the empty shape.
+// NewShapes has only the empty shape.
 func NewShapes() Shapes {
 	return Shapes{ids: map[string]ShapeID{"": 0}, Paths: [][]PathID{nil}, at: []map[PathID]int32{nil}}
 }

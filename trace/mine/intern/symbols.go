@@ -25,7 +25,7 @@ type Symbols struct {
 	plain []Symbol   // a number without leading zeros; 0 until asked for
 }
 
-// NewSymbols knows nothing but the empty text.
+// NewSymbols has only the empty text.
 func NewSymbols() Symbols {
 	return Symbols{ids: map[string]Symbol{"": Empty}, Text: []string{""}, parts: [][]Symbol{{}}, plain: []Symbol{Empty}}
 }
@@ -100,12 +100,12 @@ func AllLetters(s string) bool {
 	return s != ""
 }
 
-// Blank stands for a word that was taken out. It is no part of what is left: bytes
-// like it are parts of words.
+// Blank stands for a word that was taken out. No separator contains it: bytes above
+// 0x7f are parts of words.
 const Blank = "\xff"
 
-// Separators is a text with a blank for every word: what is left when only the
-// words may vary.
+// Separators is a text with a blank for every word: the same for texts that differ
+// in their words only.
 func Separators(text string) string {
 	var out strings.Builder
 	last := 0

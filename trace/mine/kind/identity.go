@@ -9,8 +9,12 @@ import (
 	"gleaner/trace/program"
 )
 
+// maxNames is how many different words of names are kept to draw from. It bounds
+// the size of a program; more names of a type with random ones would explain nothing.
+const maxNames = 20
+
 // Identity is the pattern of the names or addresses of a type's nodes.
-func Identity(c *corpus.Corpus, runs []*corpus.Run, k int, name string, of func(*corpus.Sender) intern.Symbol) program.Template {
+func Identity(c *corpus.Corpus, runs []*corpus.Recording, k int, name string, of func(*corpus.Sender) intern.Symbol) program.Template {
 	var members []*corpus.Sender
 	for _, r := range runs {
 		for _, s := range r.Senders {
@@ -51,7 +55,7 @@ func identityWord(c *corpus.Corpus, members []*corpus.Sender, of func(*corpus.Se
 	for i, s := range members {
 		word := c.Syms.Words(of(s))[w]
 		text := c.Syms.Text[word]
-		if !slices.Contains(values, text) && len(values) < 50 {
+		if !slices.Contains(values, text) && len(values) < 50 { // padding looks at more than are kept
 			values = append(values, text)
 		}
 		n, ok := c.Syms.Number(word)
@@ -68,11 +72,10 @@ func identityWord(c *corpus.Corpus, members []*corpus.Sender, of func(*corpus.Se
 		hole.Width = padding(values)
 		return hole, ""
 	}
-	return &program.Hole{Alts: []program.Alt{{Kind: program.Draw, Texts: values[:min(len(values), 20)], Word: -1, Pick: "last", By: "me"}}}, ""
+	return &program.Hole{Alts: []program.Alt{{Kind: program.Draw, Texts: values[:min(len(values), maxNames)], Word: -1, Pick: "last", By: "me"}}}, ""
 }
 
-// padding is the width that numbers are filled up to with zeros; 0 when they
-// are not.
+// padding is the width to which numbers are padded with zeros; 0 if they are not.
 func padding(values []string) int {
 	width := len(values[0])
 	for _, v := range values {

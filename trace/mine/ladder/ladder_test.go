@@ -61,8 +61,8 @@ func TestAmbiguousIsNamed(t *testing.T) {
 	}
 }
 
-// TestFewScales: one scale knows the number, which may be the scale; three know
-// a line, and forms with one number more.
+// TestFewScales: one scale gives the number, which may be the scale; three give a line,
+// and forms with one number besides their basis.
 func TestFewScales(t *testing.T) {
 	if got := fmt.Sprint(Exact([]Point{{6, 6}})); got != "[6 n]" {
 		t.Errorf("6 at n = 6 became %s", got)
@@ -102,8 +102,7 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// TestDisturbedTimes: what disturbs a long time disturbs it more; the short
-// ones are the better witnesses.
+// TestDisturbedTimes: long times vary more, so short ones count more.
 func TestDisturbedTimes(t *testing.T) {
 	f := Smooth([]float64{3, 4, 6, 6, 8, 12}, []float64{40, 50, 70, 71, 90, 200})
 	if got := f.At(26); got > 350 {
@@ -132,8 +131,7 @@ func TestSmoothFollowsALine(t *testing.T) {
 	}
 }
 
-// Times that grow faster than the line through nothing would foretell less than
-// nothing for fewer nodes.
+// A line through times that grow faster than the scale would be negative for few nodes.
 func TestSmoothIsNeverNegative(t *testing.T) {
 	f := Smooth([]float64{6, 8, 12, 26}, []float64{20, 31, 60, 142})
 	for n := 1.0; n < 6; n++ {

@@ -1,7 +1,7 @@
 // Package neighbour tells calls of one form apart by the calls before and after
-// them, where that explains an argument which their form alone does not: the
-// same file is asked about before it is written, moved and read, each time at
-// another place in the program (PatternMiner §III-B3).
+// them, if that explains an argument that is not explained otherwise: a program
+// asks about a file before it writes it, moves it and reads it, each time at another
+// place (PatternMiner §III-B3).
 package neighbour
 
 import (
@@ -16,11 +16,12 @@ import (
 	"gleaner/trace/mine/site"
 )
 
-// maxContexts is how many contexts a place in the program may have; a call with
-// more of them has none.
+// maxContexts is how many contexts the calls of a site may have. With more, threads
+// interleave and the contexts mean nothing; the time grows with their square.
+// Half or twice changes nothing in the recorded systems.
 const maxContexts = 24
 
-// A spot is a site with arguments that nothing explains well.
+// A spot is a site with arguments that are not explained well.
 type spot struct {
 	*count.Site
 	open   []*site.Arg
@@ -34,9 +35,9 @@ type group struct {
 	calls    [][]int32 // by run, in the order they were made
 }
 
-// Split tells the calls of sites apart, and reports whether there were any to be:
-// then all that was learned of sites is void.
-func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Run) bool {
+// Split splits sites, and reports whether it did: then everything that was learned
+// about sites is invalid. A count takes three runs to follow a formula.
+func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Recording) bool {
 	spots := map[corpus.SiteID]*spot{}
 	for _, st := range s.All {
 		if open := args.Loose(st.Site); standing(st) != site.Nowhere && len(open) > 0 {
@@ -71,7 +72,8 @@ func Split(s *count.Sites, args *argument.Rules, runs []*corpus.Run) bool {
 	return len(parts) > 0
 }
 
-// standing: a call that keeps time, or varies by itself, has no place in a log.
+// standing: calls that the clock decides, or nothing that is known, have no fixed
+// place in a log.
 func standing(st *count.Site) site.Standing {
 	switch {
 	case st.Nature == count.Until && st.Groups.Exact:
@@ -92,9 +94,9 @@ func (sp *spot) note(run int, call int32, at site.Context, runs int) {
 	g.calls[run] = append(g.calls[run], call)
 }
 
-// divide finds the fewest groups whose places explain an argument that the
-// whole site's do not.
-func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Run) bool {
+// divide merges groups as long as the places of their calls explain the arguments,
+// and reports whether more than one is left.
+func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Recording) bool {
 	if len(sp.groups) < 2 || len(sp.groups) > maxContexts {
 		return false
 	}
@@ -112,7 +114,7 @@ func (sp *spot) divide(c *corpus.Corpus, runs []*corpus.Run) bool {
 			if both := union(sp.groups[i], sp.groups[k]); sp.explains(both, c, runs, sp.open...) {
 				sp.groups[i] = both
 				sp.groups = slices.Delete(sp.groups, k, k+1)
-				k = i + 1 // what did not fit before may fit now
+				k = i + 1 // a group that did not fit before may fit the larger one
 			} else {
 				k++
 			}
@@ -130,9 +132,9 @@ func union(a, b *group) *group {
 	return out
 }
 
-// explains reports whether the scale gives the number of a group's calls, and
-// their places the values of the arguments.
-func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ...*site.Arg) bool {
+// explains reports whether the number of a group's calls follows the scale, and the
+// arguments follow the places of the calls.
+func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Recording, args ...*site.Arg) bool {
 	occs := make([][]flow.Occ, len(args))
 	points := site.Points(runs, func(k int) int {
 		n := sp.number(runs[k], g.calls[k])
@@ -140,7 +142,7 @@ func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ..
 			for pos, p := range sp.Plan(c, runs[k].Calls[i].Request.Shape) {
 				for j, a := range args {
 					if int(p.Arg) == a.Index {
-						occs[j] = append(occs[j], flow.Occ{Run: runs[k], Call: i, Pos: int32(pos)})
+						occs[j] = append(occs[j], flow.Occ{In: runs[k], Call: i, Pos: int32(pos)})
 					}
 				}
 			}
@@ -158,9 +160,9 @@ func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Run, args ..
 	return true
 }
 
-// number numbers each sender's calls in a group, all tries of one as one, and
-// says how many there are.
-func (sp *spot) number(r *corpus.Run, calls []int32) int {
+// number numbers each sender's calls in a group, all tries of a call as one, and
+// counts them.
+func (sp *spot) number(r *corpus.Recording, calls []int32) int {
 	type try struct {
 		by   *corpus.Sender
 		hash uint64

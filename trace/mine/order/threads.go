@@ -9,27 +9,28 @@ import (
 	"gleaner/trace/mine/fold"
 )
 
-// threads are the sites of a type whose calls have no order among them, because
-// several threads of a sender make them. Their calls are brought into one order,
-// that of their usual places, wherever they stand side by side: what the logs of
-// two nodes have in common is not hidden by who came first.
+// threads are the sites of a type whose calls have no order, because several threads
+// of a sender make them. Where such calls stand side by side they are sorted by
+// their average place in the logs. Otherwise the logs of two nodes would differ by
+// nothing but the order of threads.
 type threads struct {
 	group map[corpus.SiteID]int // sites of one group have no order
 	place map[corpus.SiteID]float64
 }
 
-// A pair is two sites of which the first one's call was under way when the second
-// one's was made.
+// A pair is two sites: a call of the first was under way when one of the second was
+// made.
 type pair struct{ first, second corpus.SiteID }
 
-// maxOpen bounds how many calls of a sender that are under way are looked at.
+// maxOpen is how many calls of a sender are looked at that are under way, the latest
+// first. It bounds the time where calls never end, as watches. Half or twice changes
+// nothing in the recorded systems.
 const maxOpen = 64
 
-// findThreads finds the sites whose calls overlap in time now in this order and
-// now in that: nobody waits for the other. Sites that call the same things go
-// together. Where the calls of one site take something from the last call of
-// another, the two have an order after all.
-func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b corpus.SiteID) bool) *threads {
+// findThreads finds the sites whose calls overlap in time in either order: neither
+// waits for the other. Other sites of the same methods join them. Sites keep their
+// order if calls of one take a value from the last call of the other.
+func findThreads(s *count.Sites, kind int, runs []*corpus.Recording, chained func(a, b corpus.SiteID) bool) *threads {
 	overlap := map[pair]bool{}
 	var logs [][]fold.Symbol
 	for _, r := range runs {
@@ -50,8 +51,8 @@ func findThreads(s *count.Sites, kind int, runs []*corpus.Run, chained func(a, b
 	}
 }
 
-// underWay notes which calls of a sender were made while others were under way.
-func underWay(s *count.Sites, r *corpus.Run, snd *corpus.Sender, overlap map[pair]bool) {
+// underWay finds which calls of a sender were made while others were under way.
+func underWay(s *count.Sites, r *corpus.Recording, snd *corpus.Sender, overlap map[pair]bool) {
 	var open []*corpus.Call
 	for _, i := range snd.Calls {
 		c := &r.Calls[i]
@@ -80,8 +81,8 @@ func bothWays(overlap map[pair]bool) []pair {
 	return out
 }
 
-// gather makes groups of the sites that overlap either way and of those that call
-// the same things, but for those that have an order.
+// gather groups the sites that overlap in either order, and other sites of the same
+// methods, without those that have an order.
 func (t *threads) gather(s *count.Sites, kind int, pairs []pair, ordered map[corpus.SiteID]bool) {
 	t.group = map[corpus.SiteID]int{}
 	byOp := map[corpus.OpID]corpus.SiteID{}
@@ -98,7 +99,7 @@ func (t *threads) gather(s *count.Sites, kind int, pairs []pair, ordered map[cor
 	}
 }
 
-// join makes one group of two sites and of those that go with them.
+// join merges the groups of two sites.
 func (t *threads) join(a, b corpus.SiteID) {
 	for _, site := range []corpus.SiteID{a, b} {
 		if _, ok := t.group[site]; !ok {
@@ -113,8 +114,8 @@ func (t *threads) join(a, b corpus.SiteID) {
 	}
 }
 
-// findOrdered finds the sites of a group of which one takes something from the
-// last call of the other, and reports whether there are any.
+// findOrdered finds two sites of a group of which one takes a value from the last
+// call of the other, and reports whether it found new ones.
 func (t *threads) findOrdered(chained func(a, b corpus.SiteID) bool, ordered map[corpus.SiteID]bool) bool {
 	before := len(ordered)
 	for a, g := range t.group {
@@ -127,7 +128,7 @@ func (t *threads) findOrdered(chained func(a, b corpus.SiteID) bool, ordered map
 	return len(ordered) > before
 }
 
-// places is where in a log the calls of a site stand, from 0 to 1, on average.
+// places is the average place of a site's calls in the logs, from 0 to 1.
 func places(logs [][]fold.Symbol) map[corpus.SiteID]float64 {
 	sum, n := map[corpus.SiteID]float64{}, map[corpus.SiteID]float64{}
 	for _, log := range logs {
@@ -142,7 +143,7 @@ func places(logs [][]fold.Symbol) map[corpus.SiteID]float64 {
 	return sum
 }
 
-// tidy brings calls that have no order, where they stand side by side, into one.
+// tidy sorts calls without an order where they stand side by side.
 func (t *threads) tidy(log []fold.Symbol) []fold.Symbol {
 	for i := 0; i < len(log); {
 		g, ok := t.group[corpus.SiteID(log[i])]

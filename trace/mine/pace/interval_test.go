@@ -8,8 +8,8 @@ import (
 	"gleaner/trace/program"
 )
 
-// seenAt gives forty intervals at each scale, 2% around what of says, one in four
-// of them held up for up to three times as long.
+// seenAt gives forty intervals at each scale, 2% around the value of the function of,
+// with one in four delayed to up to three times as long.
 func seenAt(of func(n int) float64, scales ...int) []intervals {
 	chance := rand.New(rand.NewPCG(1, 2))
 	var out []intervals
@@ -28,9 +28,9 @@ func seenAt(of func(n int) float64, scales ...int) []intervals {
 	return out
 }
 
-// TestForetell: growth is foretold where there is growth, a step where it stays,
-// and what a busy machine did at one scale is taken for neither.
-func TestForetell(t *testing.T) {
+// TestPredict: growth is predicted if there is growth, and a step if it lasts; a delay by
+// a busy machine at one scale is neither.
+func TestPredict(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		of   func(n int) float64
@@ -52,7 +52,7 @@ func TestForetell(t *testing.T) {
 		}, 50},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := foretell(seenAt(tc.of, 3, 4, 6, 8, 12, 16))
+			f := predict(seenAt(tc.of, 3, 4, 6, 8, 12, 16))
 			if got := f.Eval(program.Vars{"n": 40}); got < 0.95*tc.want || got > 1.05*tc.want {
 				t.Errorf("%s is %.1f ms, want %.1f", f, got, tc.want)
 			}
@@ -60,7 +60,7 @@ func TestForetell(t *testing.T) {
 	}
 }
 
-// TestNear: within 10% of what was recorded, not of what was foretold.
+// TestNear: within 10% of what was recorded, not of what was predicted.
 func TestNear(t *testing.T) {
 	sorted := []float64{90, 91, 100, 111, 112}
 	if got := near(sorted, 100); got != 3 {

@@ -21,25 +21,25 @@ type Timing struct {
 	Gaps   map[Gap]program.Formula // milliseconds since the sender's call before
 	Limits map[Gap]Limit
 	Starts []*Start // by type
-	Leaves []bool   // by type: its nodes beat no more when they make their last call
+	Leaves []bool   // by type: its nodes end their beats before their last call
 }
 
-// A Gap is before a call of a site; again, when the call is one more try.
+// A Gap is the interval before a call of a site, or before another try of it.
 type Gap struct {
 	Site  corpus.SiteID
 	Again bool
 }
 
-// A Start is what a type waits for: it starts some time after a share of another
-// type's nodes made a call.
+// A Start is what a type waits for before it starts: a share of another type's nodes
+// has made a call, and some time has passed.
 type Start struct {
 	Site  *count.Site
 	Share float64
 	Wait  program.Formula
 }
 
-// Learn finds both.
-func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
+// Learn finds intervals, limits and starts.
+func Learn(s *count.Sites, runs []*corpus.Recording, types int) *Timing {
 	t := &Timing{Gaps: map[Gap]program.Formula{}, Limits: map[Gap]Limit{}}
 	byScale := map[Gap]map[int][]float64{}
 	for _, r := range runs {
@@ -56,7 +56,7 @@ func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 			slices.Sort(scales[n])
 			seen = append(seen, intervals{n, scales[n]})
 		}
-		t.Gaps[g] = foretell(seen)
+		t.Gaps[g] = predict(seen)
 		if l, ok := findLimit(scales); ok {
 			largest := seen[len(seen)-1]
 			usual := max(middle(largest.ms), 0)
@@ -64,7 +64,7 @@ func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 			t.Limits[g] = l
 		}
 	}
-	confirm(s, t, slices.MaxFunc(runs, func(a, b *corpus.Run) int { return a.Scale - b.Scale }).Scale)
+	confirm(s, t, slices.MaxFunc(runs, func(a, b *corpus.Recording) int { return a.Scale - b.Scale }).Scale)
 	for kind := range types {
 		t.Starts = append(t.Starts, findStart(s, kind, runs))
 		t.Leaves = append(t.Leaves, leaves(s, kind, runs))
@@ -72,8 +72,9 @@ func Learn(s *count.Sites, runs []*corpus.Run, types int) *Timing {
 	return t
 }
 
-// confirm keeps the limits that more than one scale shows, and those that are
-// the same as such a one of the same type: it is senders that have limits.
+// confirm keeps the limits that more than one scale shows, and limits of the same
+// type that are equal to one of those (within sameLimit): a limit belongs to a
+// sender, not to a call.
 func confirm(s *count.Sites, t *Timing, largest int) {
 	sure := map[int][]float64{}
 	for g, l := range t.Limits {
@@ -82,7 +83,7 @@ func confirm(s *count.Sites, t *Timing, largest int) {
 		}
 	}
 	for g, l := range t.Limits {
-		if slices.ContainsFunc(sure[s.All[g.Site].Kind], func(ms float64) bool { return math.Abs(ms-l.Millis) <= 0.02*ms }) {
+		if slices.ContainsFunc(sure[s.All[g.Site].Kind], func(ms float64) bool { return math.Abs(ms-l.Millis) <= sameLimit*ms }) {
 			t.Gaps[g] = l.beyond
 		} else {
 			delete(t.Limits, g)
@@ -99,18 +100,30 @@ type Limit struct {
 	beyond program.Formula // the interval, up to the largest scale and beyond
 }
 
-// findLimit recognises a rate limit: at the largest scale a good part of the
-// intervals is one and the same, at smaller ones less of them are. Beyond, it is
-// the limit that decides.
+// What makes a rate limit. They were chosen on the recorded systems: Hadoop shows no
+// rate limit, and the clients of Kubernetes show one in six calls. Stricter values lose
+// some of the six and up to 1% of the intervals; most laxer ones find limits in Hadoop.
+const (
+	leastIntervals = 3    // that are equal; 2, with 5 ms below, finds three in Hadoop; 6, with 20 ms, loses three
+	shortestLimit  = 10   // milliseconds; below that, calls are as fast as the target answers
+	equalPart      = 4    // one interval in so many must be equal at the largest scale; 2 loses five, 8 loses one
+	equalWidth     = 0.03 // how far these may differ, relative; half loses three, twice finds one in Hadoop
+	atLimit        = 0.05 // how far an interval may be from the limit, relative; half loses two, twice finds two in Hadoop
+	fewAtLimit     = 0.1  // share of intervals at the limit below which a scale does not show it; half finds two in Hadoop, twice changes nothing
+	sameLimit      = 0.02 // how far two limits of one sender may differ, relative; half or twice changes nothing
+)
+
+// findLimit finds a rate limit: at the largest scale a part of the intervals is
+// equal, and at smaller scales fewer of them are. Above the largest scale the limit
+// decides the interval.
 func findLimit(scales map[int][]float64) (Limit, bool) {
-	const slowest, shortest = 3, 10 // as many intervals as that, as long as that in milliseconds
 	order := slices.Sorted(maps.Keys(scales))
 	if len(order) < 3 {
 		return Limit{}, false
 	}
 	gaps := scales[order[len(order)-1]]
-	part := (len(gaps) + 3) / 4
-	if part < slowest {
+	part := (len(gaps) + equalPart - 1) / equalPart
+	if part < leastIntervals {
 		return Limit{}, false
 	}
 	best := Limit{}
@@ -120,27 +133,27 @@ func findLimit(scales map[int][]float64) (Limit, bool) {
 			best.Millis, width = gaps[i+part/2], w
 		}
 	}
-	if width > 0.03 || best.Millis < shortest {
+	if width > equalWidth || best.Millis < shortestLimit {
 		return Limit{}, false
 	}
 	shares := make([]float64, len(order))
 	for i, n := range order {
 		for _, g := range scales[n] {
-			if math.Abs(g-best.Millis) <= 0.05*best.Millis {
+			if math.Abs(g-best.Millis) <= atLimit*best.Millis {
 				shares[i] += 1 / float64(len(scales[n]))
 			}
 		}
-		if best.From == 0 && shares[i] > 0.1 {
+		if best.From == 0 && shares[i] > fewAtLimit {
 			best.From = n
 		}
 	}
 	last := len(shares) - 1
-	return best, shares[0] < 0.1 && shares[last] >= 0.25 && shares[last] > shares[last/2]
+	return best, shares[0] < fewAtLimit && shares[last] >= 1.0/equalPart && shares[last] > shares[last/2]
 }
 
-// EachGap visits the intervals of a run in milliseconds: between the beats of
-// a real-time call, and between the other calls of a sender.
-func EachGap(s *count.Sites, r *corpus.Run, visit func(g Gap, ms float64)) {
+// EachGap visits the intervals of a run in milliseconds: between calls of a site that
+// the clock decides, and between all other calls of a sender.
+func EachGap(s *count.Sites, r *corpus.Recording, visit func(g Gap, ms float64)) {
 	for _, snd := range r.Senders {
 		var before *corpus.Call
 		beat := map[corpus.SiteID]int64{}
@@ -165,9 +178,11 @@ func EachGap(s *count.Sites, r *corpus.Run, visit func(g Gap, ms float64)) {
 	}
 }
 
-// leaves reports whether a type's nodes end with a call that is no beat, as
-// one that signs off does: nearly all of those that beat.
-func leaves(s *count.Sites, kind int, runs []*corpus.Run) bool {
+// leaves reports whether the last call of a type's nodes is no beat, as when a node
+// signs off: of all nodes that beat, 19 in 20. A run that is cut off leaves some
+// nodes with a beat as their last call. 9 in 10 or 39 in 40 change nothing in the
+// recorded systems.
+func leaves(s *count.Sites, kind int, runs []*corpus.Recording) bool {
 	left, all := 0, 0
 	for _, r := range runs {
 		for _, snd := range r.Senders {
@@ -187,14 +202,17 @@ func leaves(s *count.Sites, kind int, runs []*corpus.Run) bool {
 	return all > 0 && left*20 >= all*19
 }
 
-// shares of a type that a start may wait for; 0 is the first of them.
+// shares are the shares of a type's nodes that a start may wait for; 0 is the first
+// node. They are those that programs have: none, a twentieth (Hadoop's slow start
+// of reducers), quarters, all. A share between two of them is not found.
 var shares = []float64{0, 0.05, 0.25, 0.5, 0.75, 1}
 
-// findStart looks for what the first call of a type waits for: an event that
-// comes before it in every run, with the steadiest time between. Where that was
-// always after all nodes of the other type, all are waited for, and for the last
-// thing that all had done: that less would do is not to be seen.
-func findStart(s *count.Sites, kind int, runs []*corpus.Run) *Start {
+// findStart finds what the first call of a type waits for: a call of another type
+// that comes before it in every run, with the steadiest time between the two. If it
+// always came after all nodes of the other type had made that call, it waits for all
+// of them, and for the last call that all had made: the recordings cannot show that
+// less would be enough.
+func findStart(s *count.Sites, kind int, runs []*corpus.Recording) *Start {
 	firsts := make([]map[corpus.SiteID][]int64, len(runs)) // when each sender first called a site
 	begin, n := make([]int64, len(runs)), make([]float64, len(runs))
 	for i, r := range runs {
@@ -204,10 +222,10 @@ func findStart(s *count.Sites, kind int, runs []*corpus.Run) *Start {
 		}
 	}
 	var best *Start
-	latest := map[int]*Start{} // of each type, what all had done
+	latest := map[int]*Start{} // by type: the last call that all had made
 	bestScore, leastSlack := math.Inf(1), map[int]float64{}
 	for _, st := range s.All {
-		// Types that begin at the same time do not wait for each other.
+		// Of types that begin at the same time, the first in order waits for no other.
 		earlier := cmp.Or(cmp.Compare(beginOf(runs[0], st.Kind), begin[0]), cmp.Compare(st.Kind, kind)) < 0
 		if st.Nature != count.Logical || !earlier {
 			continue
@@ -245,7 +263,7 @@ func several(site corpus.SiteID, firsts []map[corpus.SiteID][]int64) bool {
 	return slices.ContainsFunc(firsts, func(times map[corpus.SiteID][]int64) bool { return len(times[site]) > 1 })
 }
 
-func firstCalls(r *corpus.Run) map[corpus.SiteID][]int64 {
+func firstCalls(r *corpus.Recording) map[corpus.SiteID][]int64 {
 	out := map[corpus.SiteID][]int64{}
 	for i := range r.Calls {
 		if c := &r.Calls[i]; c.Nth == 0 && c.Site != corpus.NoSite {
@@ -255,7 +273,7 @@ func firstCalls(r *corpus.Run) map[corpus.SiteID][]int64 {
 	return out
 }
 
-func beginOf(r *corpus.Run, kind int) int64 {
+func beginOf(r *corpus.Recording, kind int) int64 {
 	for i := range r.Calls {
 		if r.Calls[i].Sender.Kind == kind {
 			return r.Calls[i].Start
@@ -264,7 +282,7 @@ func beginOf(r *corpus.Run, kind int) int64 {
 	return 0
 }
 
-// slacks are the times from an event to a start, in milliseconds, in every run.
+// slacks are the times from a call to a start, in milliseconds, in every run.
 func slacks(site corpus.SiteID, share float64, firsts []map[corpus.SiteID][]int64, begin []int64) ([]float64, bool) {
 	out := make([]float64, len(begin))
 	for i := range begin {
@@ -281,7 +299,10 @@ func slacks(site corpus.SiteID, share float64, firsts []map[corpus.SiteID][]int6
 	return out, true
 }
 
-// spreadOf is small for times that are short and much alike.
+// spreadOf is small for times that are similar and short. How similar they are counts
+// five times as much as how short: the cause of a start comes right before it, but
+// calls before the cause may be as regular. Half or twice of the 0.2 changes what some
+// types wait for, and no figure of the check, which does not compare starts.
 func spreadOf(v []float64) float64 {
 	if len(v) == 0 {
 		return math.Inf(1)

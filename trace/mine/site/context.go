@@ -9,21 +9,22 @@ import (
 // sender.
 type Context struct{ before, after siteKey }
 
-// A Standing is what the place of a site's calls in a log is worth.
+// A Standing says whether the calls of a site have a fixed place in a log.
 type Standing uint8
 
 const (
-	Nowhere Standing = iota // they come when they come
+	Nowhere Standing = iota // no: they come at any time
 	InOrder
-	Retried // in order, and made again until the reply is the one waited for
+	Retried // yes, and they are repeated until the reply meets a condition
 )
 
-// Contexts visits the calls of a run that have their place in a log.
-func (s *Sites) Contexts(r *corpus.Run, visit func(call int32, at Context)) {
+// Contexts visits the calls of a run that have a fixed place in a log. All tries of
+// a call have the context of the first.
+func (s *Sites) Contexts(r *corpus.Recording, visit func(call int32, at Context)) {
 	for _, snd := range r.Senders {
 		var log []int32              // the first try of each call
 		tries := map[int32][]int32{} // and those after it
-		first := map[uint64]int32{}  // where a call that is retried began
+		first := map[uint64]int32{}  // the first try, by the hash of the call
 		for _, i := range snd.Calls {
 			call := &r.Calls[i]
 			if call.Site == corpus.NoSite {
@@ -59,7 +60,7 @@ func (s *Sites) Contexts(r *corpus.Run, visit func(call int32, at Context)) {
 	}
 }
 
-// Stand says which calls have their place in a log.
+// Stand sets which sites have a fixed place in a log.
 func (s *Sites) Stand(of func(*Site) Standing) {
 	s.standing = map[siteKey]Standing{}
 	for _, st := range s.All {
@@ -73,9 +74,9 @@ type partKey struct {
 	at   Context
 }
 
-// TellApart makes several sites of one: for each part of its calls, parts has the
-// contexts they are in. What was learned of sites is void.
-func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Run) {
+// TellApart splits sites: parts has the contexts of each new site. Everything that
+// was learned about sites before is invalid.
+func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Recording) {
 	old := s.All
 	s.All, s.parts = nil, map[partKey]*Site{}
 	add := func(st *Site) *Site {
@@ -105,15 +106,15 @@ func (s *Sites) TellApart(parts map[corpus.SiteID][][]Context, runs []*corpus.Ru
 	}
 	for _, st := range s.All {
 		if st.Calls > s.byKey[st.key].Calls {
-			s.byKey[st.key] = st // where a context is new
+			s.byKey[st.key] = st // for contexts that are new
 		}
 		st.layOut(s.Corpus)
 	}
 	s.label()
 }
 
-// tellApart moves the calls of a run to the sites that their contexts say.
-func (s *Sites) tellApart(r *corpus.Run) {
+// tellApart moves the calls of a run to the sites of their contexts.
+func (s *Sites) tellApart(r *corpus.Recording) {
 	if len(s.parts) == 0 {
 		return
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // A Site is a place in the program that makes a call: a node type, what it
-// calls, and the form of the request. Telling calls apart by form and not by
-// position alone keeps the contexts of PatternMiner §III-B3 whole when threads
-// interleave or a call comes late.
+// calls, and the form of the request. The contexts of PatternMiner §III-B3 are
+// positions in a log; a form does not change when threads interleave or a call
+// comes late.
 type Site struct {
 	ID     corpus.SiteID
 	Kind   int
@@ -31,7 +31,7 @@ type Site struct {
 	Args   []*Arg
 	byName map[string]*Arg
 	plans  map[intern.ShapeID][]Leaf
-	Until  *Condition // what its calls are repeated for, where they are
+	Until  *Condition // nil unless its calls are repeated until the reply meets it
 }
 
 // An Arg is one argument of a site: a leaf of its requests, or the leaves at
@@ -43,8 +43,8 @@ type Arg struct {
 	Kind  trace.Kind
 }
 
-// A siteKey tells the requests of one type and op apart: the paths outside
-// lists, and the texts there with everything that varies masked.
+// A siteKey is the form of a request of one type and op: the paths outside lists,
+// and the texts there with every word masked that not all runs have.
 type siteKey struct {
 	kind int
 	op   corpus.OpID
@@ -58,7 +58,10 @@ type Leaf struct {
 	Star int32
 }
 
-// MaxText is the length above which a text is data and not a name.
+// MaxText is the length above which a text is data and not a name. Names of files
+// in the recorded systems have up to about a hundred letters: with 60, a third of
+// Hadoop's sites are merged and five more arguments are unknown; with 240 nothing
+// changes.
 const MaxText = 120
 
 // Sites knows all call sites and how to find a call's.
@@ -66,13 +69,13 @@ type Sites struct {
 	Corpus *corpus.Corpus
 	byKey  map[siteKey]*Site
 	All    []*Site
-	vocab  map[intern.Symbol]bool // words that every run knows
+	vocab  map[intern.Symbol]bool // words that every run has
 	masks  map[intern.Symbol]intern.Symbol
 	known  map[form]bool    // what a masked text may look like
-	split  map[siteKey]bool // sites whose lists have so few lengths that they tell calls apart
+	split  map[siteKey]bool // forms whose lists have a few fixed lengths, each a site of its own
 
 	standing map[siteKey]Standing
-	parts    map[partKey]*Site // forms whose calls are told apart by those around them
+	parts    map[partKey]*Site // sites of one form, told apart by the calls around them
 }
 
 // A form is how a text at one path of a call looks once masked.
@@ -84,7 +87,7 @@ type form struct {
 }
 
 // Find sorts the calls of all runs into sites.
-func Find(c *corpus.Corpus, runs []*corpus.Run) *Sites {
+func Find(c *corpus.Corpus, runs []*corpus.Recording) *Sites {
 	s := &Sites{Corpus: c, byKey: map[siteKey]*Site{}, vocab: vocabulary(c, runs), masks: map[intern.Symbol]intern.Symbol{}}
 	s.known = s.forms(runs)
 	s.split = s.tellingShapes(runs)
@@ -111,9 +114,9 @@ func Find(c *corpus.Corpus, runs []*corpus.Run) *Sites {
 	return s
 }
 
-// Place finds the sites of a run that was not learned from; a call of a form
-// never seen goes to the site of its type and op that most calls came from.
-func (s *Sites) Place(r *corpus.Run) {
+// Place finds the sites of the calls of another run. A call of a new form goes to
+// the site of its type and op that has most calls.
+func (s *Sites) Place(r *corpus.Recording) {
 	fallback := map[siteKey]*Site{}
 	for _, st := range s.All {
 		key := siteKey{kind: st.Kind, op: st.Op}
@@ -136,9 +139,9 @@ func (s *Sites) Place(r *corpus.Run) {
 	s.Number(r)
 }
 
-// Number counts each sender's calls of each site. Where a call is repeated
-// until its reply is the one waited for, all tries are one call.
-func (s *Sites) Number(r *corpus.Run) {
+// Number numbers each sender's calls of each site. All tries of a call that is
+// repeated until its reply meets a condition have one number.
+func (s *Sites) Number(r *corpus.Recording) {
 	type key struct {
 		s    *corpus.Sender
 		site corpus.SiteID
@@ -154,9 +157,9 @@ func (s *Sites) Number(r *corpus.Run) {
 	}
 }
 
-// vocabulary is the words without digits that occur in the requests of every
-// run: names the program knows, as against names somebody made up.
-func vocabulary(c *corpus.Corpus, runs []*corpus.Run) map[intern.Symbol]bool {
+// vocabulary is the words without digits that occur in the requests of every run.
+// They belong to the program; a word that only some runs have is a generated name.
+func vocabulary(c *corpus.Corpus, runs []*corpus.Recording) map[intern.Symbol]bool {
 	seen := map[intern.Symbol]int{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -182,9 +185,9 @@ func vocabulary(c *corpus.Corpus, runs []*corpus.Run) map[intern.Symbol]bool {
 	return out
 }
 
-// forms are those that more than one run has; a form of a single run is data,
-// not a name.
-func (s *Sites) forms(runs []*corpus.Run) map[form]bool {
+// forms are the masked texts that more than one run has. A form that only one run
+// has is data.
+func (s *Sites) forms(runs []*corpus.Recording) map[form]bool {
 	first, out := map[form]int{}, map[form]bool{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -211,7 +214,7 @@ func (s *Sites) forms(runs []*corpus.Run) map[form]bool {
 }
 
 func (s *Sites) key(call *corpus.Call) siteKey {
-	h := uint64(14695981039346656037)
+	h := uint64(14695981039346656037) // FNV-1a; the shifts keep masks and shapes apart from paths
 	mix := func(v uint64) { h = (h ^ v) * 1099511628211 }
 	m := &call.Request
 	for pos, p := range s.Corpus.Shapes.Paths[m.Shape] {
@@ -234,11 +237,15 @@ func (s *Sites) key(call *corpus.Call) siteKey {
 	return key
 }
 
-// tellingShapes finds the sites whose requests have a few shapes that every
-// run knows, and as often as the scale says: their lists are written out in the
-// program. Where chance decides what goes into one message, the list is one
-// whose length varies.
-func (s *Sites) tellingShapes(runs []*corpus.Run) map[siteKey]bool {
+// maxShapes is how many fixed lengths the lists of one form may have. Half or twice
+// changes nothing in the recorded systems; with many more, lengths that vary by
+// chance would be taken for sites.
+const maxShapes = 6
+
+// tellingShapes finds the forms whose requests have a few shapes, each in every run
+// and in a number that follows the scale: then the program has a site for each.
+// Otherwise the length of the list varies.
+func (s *Sites) tellingShapes(runs []*corpus.Recording) map[siteKey]bool {
 	seen := map[siteKey]map[intern.ShapeID][]int{}
 	for i, r := range runs {
 		for k := range r.Calls {
@@ -255,7 +262,7 @@ func (s *Sites) tellingShapes(runs []*corpus.Run) map[siteKey]bool {
 	}
 	out := map[siteKey]bool{}
 	for key, shapes := range seen {
-		out[key] = len(runs) > 1 && len(shapes) > 1 && len(shapes) <= 6
+		out[key] = len(runs) > 1 && len(shapes) > 1 && len(shapes) <= maxShapes
 		for _, calls := range shapes {
 			out[key] = out[key] && !slices.Contains(calls, 0) && len(ladder.Exact(Points(runs, func(i int) int { return calls[i] }))) > 0
 		}
@@ -263,8 +270,8 @@ func (s *Sites) tellingShapes(runs []*corpus.Run) map[siteKey]bool {
 	return out
 }
 
-// mask replaces all words of a text that are not known to every run. A text
-// that is data and not a name is masked as a whole.
+// mask replaces all words of a text that not every run has. A text that is data is
+// masked as a whole.
 func (s *Sites) mask(v intern.Symbol) intern.Symbol {
 	if m, ok := s.masks[v]; ok {
 		return m
@@ -292,9 +299,15 @@ func (s *Sites) mask(v intern.Symbol) intern.Symbol {
 	return m
 }
 
-// encoded reports whether a word nobody knows looks like bytes in disguise.
+// encodedLength is the length from which a word is encoded bytes: words of names are
+// shorter. With half, a third of Hadoop's sites are merged and five more arguments
+// are unknown; twice changes nothing.
+const encodedLength = 20
+
+// encoded reports whether a word that not every run has looks like encoded bytes: it
+// is long, or has letters of both cases.
 func encoded(word string) bool {
-	return len(word) >= 20 || strings.ToLower(word) != word && strings.ToUpper(word) != word
+	return len(word) >= encodedLength || strings.ToLower(word) != word && strings.ToUpper(word) != word
 }
 
 // label names the sites: the method, and a number where one method has several.
@@ -307,8 +320,8 @@ func (s *Sites) label() {
 	}
 }
 
-// layOut finds the arguments of a site: one for each leaf, where the elements
-// of a list whose length varies share theirs.
+// layOut finds the arguments of a site: one for each leaf. The elements of a list
+// whose length varies share an argument.
 func (st *Site) layOut(c *corpus.Corpus) {
 	st.Star = map[string]bool{}
 	shapes := make([]intern.ShapeID, 0, len(st.shapes))
@@ -381,7 +394,7 @@ func (st *Site) general(path string, steps []intern.ListStep) string {
 	return out.String()
 }
 
-// Plan says where each leaf of a shape belongs, making arguments as needed.
+// Plan gives the argument of each leaf of a shape, and adds arguments as needed.
 func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []Leaf {
 	if p, ok := st.plans[id]; ok {
 		return p
@@ -414,20 +427,20 @@ func starIndex(name string, steps []intern.ListStep) int32 {
 	return 0
 }
 
-// A Condition is what a repeated call waits for: a leaf of the reply with a value.
+// A Condition is a leaf of a reply with a value: a repeated call ends with it.
 type Condition struct {
 	Path  intern.PathID
 	Value intern.Symbol
 }
 
-// Met reports whether the reply to a call is the one waited for.
+// Met reports whether the reply to a call meets the condition.
 func (s *Sites) Met(cond Condition, c *corpus.Call) bool {
 	pos := s.Corpus.Shapes.Find(c.Response.Shape, cond.Path)
 	return pos >= 0 && c.Response.Values[pos] == cond.Value
 }
 
 // Points is a number of every run against its scale.
-func Points(runs []*corpus.Run, count func(i int) int) []ladder.Point {
+func Points(runs []*corpus.Recording, count func(i int) int) []ladder.Point {
 	points := make([]ladder.Point, len(runs))
 	for i, r := range runs {
 		points[i] = ladder.Point{N: r.Scale, V: count(i)}
@@ -435,8 +448,8 @@ func Points(runs []*corpus.Run, count func(i int) int) []ladder.Point {
 	return points
 }
 
-// Measure visits the lists of a shape whose length varies, those that are not
-// there included where they stand in no other list.
+// Measure visits the lists of a shape whose length varies, with their lengths. A
+// list that is missing has the length 0, unless it stands in another list.
 func (st *Site) Measure(c *corpus.Corpus, id intern.ShapeID, visit func(list string, length int)) {
 	longest, general := map[string]int{}, map[string]string{}
 	for _, p := range c.Shapes.Paths[id] {

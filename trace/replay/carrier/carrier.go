@@ -1,8 +1,7 @@
-// Package carrier keeps connections in other processes. One process may hold
-// but so many files; players are spread over as many processes as that takes by
-// their connections alone. Everything else, what players remember and when they
-// start, stays in one place, so that a program plays the same however many
-// there are.
+// Package carrier holds connections in other processes, because one process may open a
+// limited number of files. Only the connections of players are spread over processes.
+// What players keep and when they start stays in one process, so that a program plays
+// the same with any number of them.
 package carrier
 
 import (
@@ -20,14 +19,14 @@ import (
 	"gleaner/trace/replay/frame"
 )
 
-// What a frame asks for.
+// The kinds of request in a frame.
 const (
 	opDial = iota
 	opCall
 	opClose
 )
 
-// What a connection or an error is.
+// Properties of a connection or an error.
 const (
 	plain = iota
 	multiplexed
@@ -35,7 +34,7 @@ const (
 	failed
 )
 
-// A Carrier is another process that keeps connections.
+// A Carrier is another process that holds connections.
 type Carrier struct {
 	out  chan []byte
 	quit chan struct{}
@@ -43,13 +42,13 @@ type Carrier struct {
 	last atomic.Uint64
 
 	mu      sync.Mutex
-	waiting map[uint64]chan []byte // nil when the process has ended
+	waiting map[uint64]chan []byte // nil after the process has ended
 }
 
-// errGone is the error of calls that a process was asked to make when it ended.
-var errGone = errors.New("the process that keeps the connection has ended")
+// errGone is the error of calls that were under way in a process when it ended.
+var errGone = errors.New("the process that holds the connection has ended")
 
-// New speaks to a process that runs Serve, through its input and output.
+// New returns a carrier for a process that runs Serve, by its input and output.
 func New(to io.Writer, from io.Reader) *Carrier {
 	c := &Carrier{out: make(chan []byte, 1024), quit: make(chan struct{}), waiting: map[uint64]chan []byte{}}
 	go c.write(to)
@@ -57,7 +56,7 @@ func New(to io.Writer, from io.Reader) *Carrier {
 	return c
 }
 
-// write sends frames, as many at once as there are.
+// write sends frames, all that wait at once.
 func (c *Carrier) write(to io.Writer) {
 	w := bufio.NewWriterSize(to, 64<<10)
 	for {
@@ -137,8 +136,8 @@ func (c *Carrier) ask(ctx context.Context, body func([]byte) []byte) (*frame.Par
 	}
 }
 
-// Executor makes one of those that carriers know by a number, over all carriers
-// in turn. checks is asked what the target has.
+// Executor is the executor that all carriers have at an index. Nodes are spread over the
+// carriers. checks knows the methods of the target.
 func Executor(carriers []*Carrier, number int, checks replay.Executor) replay.Executor {
 	return &executor{carriers: carriers, number: number, checks: checks}
 }
@@ -150,7 +149,7 @@ type executor struct {
 	next     atomic.Int64
 }
 
-// Check reports a method that the target does not have, where that is known.
+// Check is an error for a method that the target is known not to have.
 func (e *executor) Check(method string) error {
 	if c, ok := e.checks.(replay.Checker); ok {
 		return c.Check(method)
@@ -158,7 +157,7 @@ func (e *executor) Check(method string) error {
 	return nil
 }
 
-// Dead asks the target which nodes it has declared dead, where it can tell.
+// Dead asks the target which nodes it has declared dead, if it can tell.
 func (e *executor) Dead(ctx context.Context) ([]string, error) {
 	if w, ok := e.checks.(replay.Witness); ok {
 		return w.Dead(ctx)
@@ -166,7 +165,7 @@ func (e *executor) Dead(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// Dial connects a node in the process whose turn it is.
+// Dial connects a node in the next process.
 func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, error) {
 	c := e.carriers[int(e.next.Add(1)-1)%len(e.carriers)]
 	p, err := c.ask(ctx, func(b []byte) []byte {
@@ -214,7 +213,7 @@ type several struct{ conn }
 
 func (s *several) Multiplexed() {}
 
-// Call has the call made, and says when it really was.
+// Call makes the call in the process, and sets when it was sent and answered there.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	p, err := c.c.ask(ctx, func(b []byte) []byte {
 		b = append(b, opCall)
@@ -241,7 +240,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	return reply, nil
 }
 
-// Close has the connection closed, and does not wait for it.
+// Close closes the connection in the process, and does not wait for that.
 func (c *conn) Close() error {
 	b := frame.Append(nil, func(b []byte) []byte {
 		b = append(binary.AppendUvarint(b, 0), opClose)

@@ -15,8 +15,8 @@ import (
 	"gleaner/trace/replay/frame"
 )
 
-// Serve keeps connections for another process until its input ends. Executors
-// are known by their place.
+// Serve holds connections for another process until its input ends. That process names
+// executors by their index.
 func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay.Executor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -27,7 +27,7 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay
 		var body []byte
 		err := frame.Read(r, &body)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break // who asked has ended, perhaps in the middle of a word
+			break // the other process has ended, perhaps in the middle of a frame
 		}
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay
 	return nil
 }
 
-// A keeper keeps connections.
+// A keeper holds connections.
 type keeper struct {
 	ctx       context.Context
 	executors []replay.Executor
@@ -98,7 +98,7 @@ func (k *keeper) do(id uint64, op byte, p *frame.Parser) {
 		delete(k.conns, which)
 		k.mu.Unlock()
 		if c != nil {
-			_ = c.Close() // nobody waits for the outcome
+			_ = c.Close() // the caller does not wait for the result
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"gleaner/trace"
 )
 
-// maxFrame is the largest frame believed.
+// maxFrame is the largest frame accepted.
 const maxFrame = 16 << 20
 
 // Append appends a frame of what body appends, with its length before it.
@@ -57,13 +57,14 @@ func Read(r io.Reader, buf *[]byte) error {
 
 var errShort = errors.New("frame: the frame ends too early")
 
-// A Parser takes a frame apart; it remembers that something was missing.
+// A Parser reads the parts of a frame. It remembers if one was missing, and End reports
+// it.
 type Parser struct {
 	Body []byte
 	bad  bool
 }
 
-// Number takes a number.
+// Number reads a number.
 func (p *Parser) Number() uint64 {
 	v, n := binary.Uvarint(p.Body)
 	if n <= 0 {
@@ -74,7 +75,7 @@ func (p *Parser) Number() uint64 {
 	return v
 }
 
-// Text takes a text.
+// Text reads a text.
 func (p *Parser) Text() string {
 	n := p.Number()
 	if n > uint64(len(p.Body)) {
@@ -86,10 +87,10 @@ func (p *Parser) Text() string {
 	return s
 }
 
-// Leaves takes a message.
+// Leaves reads a message.
 func (p *Parser) Leaves() []trace.Leaf {
 	n := p.Number()
-	if n > uint64(len(p.Body)) { // each takes three bytes at least
+	if n > uint64(len(p.Body)) { // each leaf takes three bytes or more
 		p.bad = true
 		return nil
 	}
@@ -107,7 +108,7 @@ func (p *Parser) Leaves() []trace.Leaf {
 	return out
 }
 
-// End reports a frame that was too short or too long.
+// End is an error if the frame was too short or too long.
 func (p *Parser) End() error {
 	if p.bad || len(p.Body) > 0 {
 		return errShort

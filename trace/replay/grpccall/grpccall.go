@@ -1,5 +1,5 @@
-// Package grpccall makes calls by gRPC. Messages are made of leaves by the
-// target's descriptors: no code is generated for any service.
+// Package grpccall makes calls by gRPC. Messages are made of leaves with the target's
+// descriptors: no code is generated for any service.
 package grpccall
 
 import (
@@ -29,9 +29,9 @@ import (
 	"gleaner/trace/replay"
 )
 
-// Open makes an executor for grpc://host:port. Its messages are learned by
-// reflection, or with ?descriptors=FILE from a file; with ?sender=KEY every
-// call carries its node's name under that metadata key.
+// Open makes an executor for grpc://host:port. The descriptors come from reflection, or
+// with ?descriptors=FILE from a file; with ?sender=KEY every call has its node's name
+// under that metadata key.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	e := &executor{target: at.Host, sender: at.Query().Get("sender")}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -60,10 +60,10 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 type executor struct {
 	target, sender, file string
 	known                *record.Descriptors
-	pool                 *pool // nil: every node has a connection of its own
+	pool                 *pool // nil if every node has a connection of its own
 }
 
-// Check reports a method that the target's descriptors lack.
+// Check is an error for a method that the target's descriptors do not have.
 func (e *executor) Check(method string) error {
 	if e.known.Method(strings.TrimSuffix(method, record.Push)) != nil {
 		return nil
@@ -95,7 +95,7 @@ func (e *executor) connect(ctx context.Context) (*grpc.ClientConn, error) {
 	}
 }
 
-// whyNot asks a connection that failed what happened; only a call is told.
+// whyNot gives the error of a connection that failed, which only a call returns.
 func whyNot(ctx context.Context, cc *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -126,7 +126,7 @@ func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, 
 	return c, nil
 }
 
-// Share returns an executor whose nodes speak over n connections.
+// Share returns an executor whose nodes share n connections.
 func (e *executor) Share(n int) replay.Executor {
 	shared := *e
 	shared.pool = &pool{conns: make([]*grpc.ClientConn, n)}
@@ -154,7 +154,7 @@ func (p *pool) get(ctx context.Context, e *executor) (*grpc.ClientConn, error) {
 	return p.conns[at], nil
 }
 
-// A conn is a node's end: its streams, over a connection of its own or not.
+// A conn is a node's streams, over a connection of its own or a shared one.
 type conn struct {
 	e       *executor
 	cc      *grpc.ClientConn
@@ -164,8 +164,8 @@ type conn struct {
 	streams map[string]*stream
 }
 
-// Multiplexed says that calls may be made at once, and that the connection
-// mends itself.
+// Multiplexed marks that calls may be made at once, and that the connection is restored
+// by itself.
 func (c *conn) Multiplexed() {}
 
 // Close ends the node's streams, and its connection.
@@ -177,13 +177,13 @@ func (c *conn) Close() error {
 	return c.cc.Close()
 }
 
-// Pushed has take called with what a stream says next unasked.
+// Pushed calls take with the next push on a stream.
 func (c *conn) Pushed(method string, take func(replay.Reply)) (cancel func()) {
 	return c.stream(strings.TrimSuffix(method, record.Push)).await(take)
 }
 
-// Call makes a unary call, says something on a stream, or with a method that
-// ends in record.Push takes what a stream says unasked.
+// Call makes a unary call, sends a message on a stream, or waits for a push if the method
+// ends in record.Push.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	name, push := strings.CutSuffix(call.Method, record.Push)
 	method := c.e.known.Method(name)
@@ -208,7 +208,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	return answer(reply, err)
 }
 
-// answer tells a refusal, which is a reply, from a call that none came to.
+// answer tells a refusal, which is a reply, from a call without a reply.
 func answer(reply proto.Message, err error) (replay.Reply, error) {
 	if err == nil {
 		return replay.Reply{Leaves: record.Leaves(reply), Status: codes.OK.String()}, nil

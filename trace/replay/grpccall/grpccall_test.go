@@ -96,7 +96,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestMessagesThereAndBack: what is made of leaves has the same leaves.
+// TestMessagesThereAndBack: a message that is made of leaves has the same leaves.
 func TestMessagesThereAndBack(t *testing.T) {
 	m := (&descriptorpb.FileDescriptorProto{}).ProtoReflect().Descriptor()
 	want := []trace.Leaf{leaf("name", trace.String, "a.proto"), leaf("dependency[0]", trace.String, "b"), leaf("dependency[1]", trace.String, "c"),
@@ -117,7 +117,7 @@ func TestMessagesThereAndBack(t *testing.T) {
 	}
 }
 
-// TestBadTargets: each says in one line what is wrong.
+// TestBadTargets: each error is one line that names the fault.
 func TestBadTargets(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

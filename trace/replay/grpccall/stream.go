@@ -16,20 +16,20 @@ import (
 	"gleaner/trace/replay"
 )
 
-// A stream is a node's stream of one method. As the recorder has it, the first
-// message after a request is its reply, and all others are pushes.
+// A stream is a node's stream of one method. As in recordings, the first message after a
+// request is its reply, and all others are pushes.
 type stream struct {
 	asking sync.Mutex // one request at a time
 
 	mu     sync.Mutex
-	open   grpc.ClientStream  // nil: none
+	open   grpc.ClientStream  // nil if there is none
 	asked  chan heard         // set while a request waits for its reply
-	pushes [][]trace.Leaf     // that nobody has taken yet
-	heard  chan struct{}      // has something while there may be pushes
-	taker  func(replay.Reply) // is to have the next push
+	pushes [][]trace.Leaf     // that were not taken yet
+	heard  chan struct{}      // not empty while there may be pushes
+	taker  func(replay.Reply) // gets the next push
 }
 
-// heard is what a request is answered with.
+// heard is the answer to a request.
 type heard struct {
 	reply replay.Reply
 	err   error
@@ -38,7 +38,7 @@ type heard struct {
 // maxPushes is how many pushes are kept for a node that does not take them.
 const maxPushes = 256
 
-// ask says something and waits for the next message.
+// ask sends a request and waits for the next message.
 func (s *stream) ask(ctx context.Context, c *conn, method protoreflect.MethodDescriptor, request proto.Message) (replay.Reply, error) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -47,7 +47,7 @@ func (s *stream) ask(ctx context.Context, c *conn, method protoreflect.MethodDes
 	if err != nil {
 		return answer(nil, err)
 	}
-	if err := open.SendMsg(request); err != nil && !errors.Is(err, io.EOF) { // at EOF, the reader knows why
+	if err := open.SendMsg(request); err != nil && !errors.Is(err, io.EOF) { // at EOF, the reader gets the error
 		s.forget(open)
 		return answer(nil, err)
 	}
@@ -65,8 +65,8 @@ func (s *stream) ask(ctx context.Context, c *conn, method protoreflect.MethodDes
 	}
 }
 
-// opened gives the stream, opening it where there is none, and notes who is to
-// have its next message. A method that takes one request has a stream for each.
+// opened gives the stream, opens it if there is none, and sets who gets its next message.
+// A method that takes one request has a stream for each.
 func (s *stream) opened(c *conn, method protoreflect.MethodDescriptor, next chan heard) (grpc.ClientStream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,14 +90,14 @@ func (s *stream) forget(open grpc.ClientStream) {
 	}
 }
 
-// listen takes what comes on a stream until it ends.
+// listen takes the messages of a stream until it ends.
 func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescriptor) {
 	for {
 		m := dynamicpb.NewMessage(kind)
 		err := open.RecvMsg(m)
 		s.mu.Lock()
 		asked, taker := s.asked, s.taker
-		if s.open != open { // a newer stream was asked
+		if s.open != open { // a newer stream has replaced it
 			asked = nil
 		} else {
 			s.asked = nil
@@ -117,7 +117,7 @@ func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescrip
 		if asked != nil {
 			reply, failed := answer(m, ended(err))
 			if reply.Status == "OK" && err == nil {
-				reply.Status = "" // of a stream that goes on, nothing is known
+				reply.Status = "" // a stream that goes on has no status yet
 			}
 			asked <- heard{reply, failed}
 		}
@@ -127,7 +127,7 @@ func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescrip
 	}
 }
 
-// ended is the error of a stream that ended as it should.
+// ended is the error of a stream that ended without one.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -146,7 +146,7 @@ func (s *stream) push(leaves []trace.Leaf) {
 	}
 }
 
-// await has take called with the next push.
+// await calls take with the next push.
 func (s *stream) await(take func(replay.Reply)) (cancel func()) {
 	s.mu.Lock()
 	if len(s.pushes) > 0 {
@@ -165,7 +165,7 @@ func (s *stream) await(take func(replay.Reply)) (cancel func()) {
 	}
 }
 
-// pushed takes the next push, and waits for it.
+// pushed waits for the next push.
 func (s *stream) pushed(ctx context.Context) (replay.Reply, error) {
 	for {
 		s.mu.Lock()

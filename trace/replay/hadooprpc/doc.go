@@ -2,7 +2,7 @@
 // Resource Manager as their nodes do, and as a node where the Resource Manager
 // calls back.
 //
-// A connection opens with a preamble and, where a token is at hand, a SASL
+// A connection opens with a preamble and, if there is a token, a SASL
 // login (DIGEST-MD5); then comes its context, which names the user and the
 // protocol. After that both sides send frames: a length of four bytes, and
 // messages in it each behind its own length as a varint. A call and its reply

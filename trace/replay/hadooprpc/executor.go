@@ -25,13 +25,13 @@ type Executor struct {
 	// three ports in a row, as by default 8030 to 8032: for application masters,
 	// nodes and clients.
 	Address string
-	User    string  // as whom to call; "hadoop" if empty
-	Tokens  *Wallet // of application masters; none: they log in without
+	User    string  // the user of all calls; "hadoop" if empty
+	Tokens  *Wallet // of application masters; nil if they log in without
 }
 
-// Open makes an executor for "hadoop://host:port?descriptors=FILE&user=NAME",
-// once it has found that Hadoop RPC is spoken there. With "nodes=PORT" it also
-// answers for the nodes of a Resource Manager, until the context ends.
+// Open makes an executor for "hadoop://host:port?descriptors=FILE&user=NAME". It fails if
+// the target does not speak Hadoop RPC. With "nodes=PORT" it also answers for the nodes
+// of a Resource Manager, until the context ends.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if at.Port() == "" {
 		return nil, input.Fieldf("target", "%s: which port?", at.Redacted())
@@ -75,8 +75,8 @@ func (e *Executor) probe(ctx context.Context) error {
 	return nil
 }
 
-// Dial begins to speak for a node. A node has one connection for each protocol
-// it uses, made when first needed and again when it broke. Calls may overlap.
+// Dial returns the connections of a node: one for each protocol it uses, made with the
+// first call and again after it broke. Calls may overlap.
 func (e *Executor) Dial(_ context.Context, who replay.Identity) (replay.Conn, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
@@ -107,10 +107,10 @@ const (
 	statusFailed = "500"
 )
 
-// Check is an error for a method that the descriptors lack.
+// Check is an error for a method that the descriptors do not have.
 func (e *Executor) Check(method string) error { return e.Schema.Knows(method) }
 
-// Multiplexed tells that calls may overlap.
+// Multiplexed marks that calls may overlap.
 func (c *conn) Multiplexed() {}
 
 // Call makes one call.
@@ -127,7 +127,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	}
 	*buf = request
 	a, err := c.send(ctx, m, request)
-	if errors.Is(err, errIdle) { // it ended just now; the next is new
+	if errors.Is(err, errIdle) { // the connection was closed as idle; the next one is new
 		a, err = c.send(ctx, m, request)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func reply(m method, a answer) (replay.Reply, error) {
 	return replay.Reply{Leaves: leaves, Status: statusOK}, nil
 }
 
-// link is the node's connection for a protocol, made or made again if need be.
+// link is the node's connection for a protocol. It is made if there is none.
 func (c *conn) link(ctx context.Context, p protocol) (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,11 +223,11 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// masterProtocol is the one that takes nothing but tokens.
+// masterProtocol is the protocol that needs a token.
 const masterProtocol = "org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB"
 
-// A Wallet holds the tokens of application masters that have not begun yet.
-// One that begins takes the oldest.
+// A Wallet holds the tokens of application masters that have not started yet. One that
+// starts takes the oldest.
 type Wallet struct {
 	mu    sync.Mutex
 	free  []Token
@@ -248,8 +248,8 @@ func (w *Wallet) Put(t Token) {
 
 var errNoToken = errors.New("no token came for this application master")
 
-// take gives a token to one who asks, the same if it asks again; it waits for
-// one to come.
+// take gives a token to an application master, the same if it asks again. It waits if
+// there is none.
 func (w *Wallet) take(ctx context.Context, who string) (Token, error) {
 	for {
 		t, came := w.try(who)

@@ -13,7 +13,7 @@ import (
 // maxFrame is the largest frame accepted, as a NameNode's ipc.maximum.data.length.
 const maxFrame = 64 << 20
 
-// Numbers of calls that are none.
+// Call numbers with a special meaning.
 const (
 	callContext = -3
 	callPing    = -4
@@ -47,8 +47,8 @@ func appendFrame(b []byte, messages ...[]byte) []byte {
 	return b
 }
 
-// readFrame reads the next frame. It is allocated as it arrives: a length alone
-// costs its sender nothing.
+// readFrame reads the next frame. Memory is allocated as the frame arrives, because a
+// sender may announce any length.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -70,7 +70,7 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return buf, err
 }
 
-// cut tells a frame that ends too early from a connection that ended well.
+// cut tells a frame that ends too early from a connection that ends between frames.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -87,7 +87,7 @@ func next(buf []byte) (message, rest []byte, err error) {
 	return m, buf[n:], nil
 }
 
-// A requestHeader is what a call begins with (RpcRequestHeaderProto).
+// A requestHeader is the header of a call (RpcRequestHeaderProto).
 type requestHeader struct {
 	call   int32
 	client []byte
@@ -98,7 +98,7 @@ func (h requestHeader) append(b []byte) []byte {
 	b = varint(b, 2, 0) // the last packet
 	b = varint(b, 3, protowire.EncodeZigZag(int64(h.call)))
 	b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), h.client)
-	return varint(b, 5, protowire.EncodeZigZag(0)) // not tried before
+	return varint(b, 5, protowire.EncodeZigZag(0)) // no retry
 }
 
 func (h *requestHeader) parse(b []byte) error {
@@ -112,14 +112,14 @@ func (h *requestHeader) parse(b []byte) error {
 	})
 }
 
-// How a call went (RpcStatusProto).
+// The status of a reply (RpcStatusProto).
 const (
 	succeeded = 0
 	failed    = 1
 	fatal     = 2
 )
 
-// A responseHeader is what a reply begins with (RpcResponseHeaderProto).
+// A responseHeader is the header of a reply (RpcResponseHeaderProto).
 type responseHeader struct {
 	call           int32
 	status         uint64
@@ -154,7 +154,7 @@ func (h *responseHeader) parse(b []byte) error {
 	})
 }
 
-// connectionContext says who calls whom (IpcConnectionContextProto).
+// connectionContext names the user and the protocol (IpcConnectionContextProto).
 func connectionContext(user, protocol string) []byte {
 	var out []byte
 	if user != "" {

@@ -22,17 +22,17 @@ type link struct {
 	mu      sync.Mutex
 	last    int32
 	waiting map[int32]chan<- answer
-	broken  error // why no call can be made any more
+	broken  error // why the link cannot be used any more
 }
 
-// An answer is a reply as it came.
+// An answer is a reply before it is decoded.
 type answer struct {
 	header responseHeader
 	body   []byte
 	err    error
 }
 
-// said is what the other side gave as the reason.
+// said is the reason that the server gave.
 func (h responseHeader) said() string {
 	if h.message == "" {
 		return h.class
@@ -40,7 +40,7 @@ func (h responseHeader) said() string {
 	return h.message
 }
 
-// take reads the header off a frame.
+// take reads the header of a frame.
 func (h *responseHeader) take(buf []byte) (body []byte, err error) {
 	head, body, err := next(buf)
 	if err != nil {
@@ -49,8 +49,8 @@ func (h *responseHeader) take(buf []byte) (body []byte, err error) {
 	return body, h.parse(head)
 }
 
-// open begins to speak on a connection. With a token it logs in by it, without
-// it says who the user is and is believed.
+// open opens a link on a connection. With a token it logs in; without, it names the user
+// and the server trusts it.
 func open(ctx context.Context, c net.Conn, user, protocol string, token *Token) (*link, error) {
 	if until, ok := ctx.Deadline(); ok {
 		c.SetDeadline(until)
@@ -66,7 +66,7 @@ func open(ctx context.Context, c net.Conn, user, protocol string, token *Token) 
 		if err := login(c, r, *token); err != nil {
 			return nil, err
 		}
-		hello, user = nil, "" // the token says who calls
+		hello, user = nil, "" // the token names the user
 	}
 	header := requestHeader{call: callContext, client: l.client[:]}.append(nil)
 	if _, err := c.Write(append(hello, frame(header, connectionContext(user, protocol))...)); err != nil {
@@ -98,7 +98,7 @@ func (l *link) call(ctx context.Context, method, request []byte) (answer, error)
 		return a, a.err
 	case <-ctx.Done():
 		l.mu.Lock()
-		delete(l.waiting, id) // a reply that comes after all is dropped
+		delete(l.waiting, id) // a late reply is dropped
 		l.mu.Unlock()
 		return answer{}, ctx.Err()
 	}
@@ -118,19 +118,19 @@ func (l *link) register(reply chan<- answer) (int32, error) {
 func (l *link) write(ctx context.Context, frame []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	until, _ := ctx.Deadline() // none: as long as it takes
+	until, _ := ctx.Deadline() // zero, for no deadline, if there is none
 	l.conn.SetWriteDeadline(until)
 	_, err := l.conn.Write(frame)
 	return err
 }
 
-// idle is how long a connection stays that nobody uses, as with Hadoop's own
-// clients (ipc.client.connection.maxidletime).
+// idle is how long an unused connection stays open, as in Hadoop's own clients
+// (ipc.client.connection.maxidletime).
 const idle = 10 * time.Second
 
-var errIdle = errors.New("nobody used it")
+var errIdle = errors.New("it was idle")
 
-// await waits for something to read. A link that nobody uses ends.
+// await waits for something to read, and closes the link if it is idle.
 func (l *link) await(r *bufio.Reader) error {
 	for {
 		l.conn.SetReadDeadline(time.Now().Add(idle))
@@ -145,7 +145,7 @@ func (l *link) await(r *bufio.Reader) error {
 	}
 }
 
-// unused ends a link that nobody waits for.
+// unused closes a link without calls under way.
 func (l *link) unused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

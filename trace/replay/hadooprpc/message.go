@@ -34,7 +34,7 @@ func decode(into []trace.Leaf, prefix string, kind protoreflect.MessageDescripto
 		b = b[n:]
 		f := kind.Fields().ByNumber(num)
 		if f == nil || f.IsMap() {
-			continue // of a newer version
+			continue // a field of a newer version
 		}
 		path := prefix + string(f.Name())
 		if !f.IsList() {
@@ -56,7 +56,7 @@ func decode(into []trace.Leaf, prefix string, kind protoreflect.MessageDescripto
 	return into, nil
 }
 
-// elements takes apart what came as one: numbers may be packed.
+// elements splits packed numbers.
 func elements(f protoreflect.FieldDescriptor, wire protowire.Type, value []byte) [][]byte {
 	own := wireType(f)
 	if wire == own {
@@ -95,7 +95,7 @@ func wireType(f protoreflect.FieldDescriptor) protowire.Type {
 // well formed.
 func decodeValue(into []trace.Leaf, path string, f protoreflect.FieldDescriptor, wire protowire.Type, value []byte) ([]trace.Leaf, error) {
 	if wire != wireType(f) || f.Kind() == protoreflect.GroupKind {
-		return into, nil // another version's
+		return into, nil // a field of another version
 	}
 	leaf := trace.Leaf{Path: path}
 	switch wire {
@@ -141,7 +141,7 @@ func fixed64(kind protoreflect.Kind, x uint64) (trace.Kind, string) {
 	return trace.Int, strconv.FormatUint(x, 10)
 }
 
-// varied reads what was written as a varint.
+// varied reads a value that was written as a varint.
 func varied(f protoreflect.FieldDescriptor, x uint64) (trace.Kind, string) {
 	switch f.Kind() {
 	case protoreflect.BoolKind:

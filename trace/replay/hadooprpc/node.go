@@ -12,8 +12,8 @@ import (
 	"gleaner/trace/replay"
 )
 
-// answerNodes listens where all nodes said they do, for a Resource Manager that
-// starts application masters on them. What it sends along are their tokens.
+// answerNodes listens on the port that all nodes registered, for a Resource Manager that
+// starts application masters on them. Its calls carry their tokens.
 func (e *Executor) answerNodes(ctx context.Context, port string) error {
 	// One socket for all loopback addresses, and for no others.
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", net.JoinHostPort("0.0.0.0", port))
@@ -26,7 +26,7 @@ func (e *Executor) answerNodes(ctx context.Context, port string) error {
 	return nil
 }
 
-// A loopback hangs up on whoever calls from elsewhere.
+// A loopback closes connections that do not come from this machine.
 type loopback struct{ net.Listener }
 
 func (l loopback) Accept() (net.Conn, error) {
@@ -42,7 +42,7 @@ func (l loopback) Accept() (net.Conn, error) {
 	}
 }
 
-// startContainers answers as a node that starts whatever it is asked to.
+// startContainers answers like a node that starts every container.
 func (e *Executor) startContainers(c *trace.Call) replay.Reply {
 	for _, l := range c.Request {
 		if !strings.HasSuffix(l.Path, ".container_launch_context.tokens") {
@@ -67,8 +67,8 @@ func (e *Executor) startContainers(c *trace.Call) replay.Reply {
 
 var errCredentials = errors.New("these are not Hadoop's credentials")
 
-// credentials reads the tokens that are kept in Hadoop's own form: "HDTS", a
-// version, a count, and each token behind a name for it.
+// credentials reads tokens in Hadoop's own format: "HDTS", a version, a count, and for
+// each a name and the token.
 func credentials(b []byte) ([]Token, error) {
 	r := writable{rest: b}
 	if string(r.take(4)) != "HDTS" || len(r.take(1)) != 1 {
@@ -89,7 +89,7 @@ func credentials(b []byte) ([]Token, error) {
 	return out, nil
 }
 
-// A writable takes values off bytes that Java has written.
+// A writable reads values that Java has written.
 type writable struct {
 	rest  []byte
 	short bool // it ended too early

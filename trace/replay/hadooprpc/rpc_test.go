@@ -134,8 +134,8 @@ func TestACallAndItsReply(t *testing.T) {
 	}
 }
 
-// TestAnIdleLinkEnds: one that is used now and then stays, one that nobody uses
-// does not.
+// TestAnIdleLinkEnds: a link that is used now and then stays open, an unused one is
+// closed.
 func TestAnIdleLinkEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		schema := toy(t)
@@ -243,8 +243,8 @@ func TestRepliesOutOfOrder(t *testing.T) {
 	both.Wait()
 }
 
-// What can go wrong ends the call with an error that says what it was, and the
-// connection is made again for the next.
+// Every failure ends the call with an error that names it, and the next call has a new
+// connection.
 func TestNoReply(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -409,7 +409,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Whatever leaves go in, those that come out make the same message.
+// Leaves that are encoded and decoded make the same message again.
 func FuzzMessage(f *testing.F) {
 	for _, l := range everyKind {
 		f.Add(l.Path, l.Value)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Token is what a server gave to prove who someone is.
+// A Token proves to a server who calls.
 type Token struct {
 	Identifier, Password []byte
 	Kind, Service        string
@@ -89,7 +89,7 @@ func (a *saslAuth) parse(b []byte) error {
 	})
 }
 
-// login proves by a token who calls.
+// login logs in with a token.
 func login(c net.Conn, r *bufio.Reader, t Token) error {
 	offer, err := saslTrip(c, r, saslMessage{state: saslNegotiate})
 	if err != nil {
@@ -157,7 +157,7 @@ type digestMD5 struct {
 	user, password, realm, nonce, cnonce, uri string
 }
 
-// challenge takes what the server said.
+// challenge reads the server's challenge.
 func (d *digestMD5) challenge(s string) error {
 	var ok, md5sess bool
 	if d.nonce, ok = directive(s, "nonce"); !ok {
@@ -178,8 +178,8 @@ func (d *digestMD5) response() string {
 		d.user, d.realm, d.nonce, d.cnonce, d.uri, d.proof("AUTHENTICATE"))
 }
 
-// proof is what shows that the password is known: the client's with
-// "AUTHENTICATE", the server's without.
+// proof proves that a side knows the password: the client's proof has "AUTHENTICATE", the
+// server's has not.
 func (d *digestMD5) proof(method string) string {
 	secret := md5.Sum([]byte(d.user + ":" + d.realm + ":" + d.password))
 	session := hexMD5(string(secret[:]) + ":" + d.nonce + ":" + d.cnonce)

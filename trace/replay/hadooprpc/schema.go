@@ -15,12 +15,12 @@ import (
 
 // A protocol is one of the interfaces a master offers.
 type protocol struct {
-	java    string // as the server knows it
-	service string // as the descriptors know it
-	port    int    // above the first of its master's ports
+	java    string // its name in the server
+	service string // its name in the descriptors
+	port    int    // added to the first of its master's ports
 }
 
-// protocols are known by the names that recordings have for them.
+// protocols has them by their names in recordings.
 var protocols = map[string]protocol{
 	"ClientProtocol":              {java: "org.apache.hadoop.hdfs.protocol.ClientProtocol", service: "hadoop.hdfs.ClientNamenodeProtocol"},
 	"DatanodeProtocol":            {java: "org.apache.hadoop.hdfs.server.protocol.DatanodeProtocol", service: "hadoop.hdfs.datanode.DatanodeProtocolService"},
@@ -30,7 +30,7 @@ var protocols = map[string]protocol{
 	"ContainerManagementProtocol": {java: "org.apache.hadoop.yarn.api.ContainerManagementProtocolPB", service: "hadoop.yarn.ContainerManagementProtocolService"},
 }
 
-// A Schema knows the messages of the protocols.
+// A Schema has the message types of the protocols.
 type Schema struct {
 	methods map[string]method // by "Protocol.method", as recorded
 }
@@ -38,7 +38,7 @@ type Schema struct {
 type method struct {
 	protocol protocol
 	name     string
-	header   []byte // as every call of it has it
+	header   []byte // the same in every call
 	in, out  *shapes
 }
 
@@ -134,7 +134,7 @@ func (s *Schema) Knows(name string) error {
 	return err
 }
 
-// Encode makes a message of leaves: what a method takes, or what it answers.
+// Encode makes a method's request or reply of leaves.
 func (s *Schema) Encode(name string, answer bool, leaves []trace.Leaf) ([]byte, error) {
 	m, err := s.method(name)
 	if err != nil {

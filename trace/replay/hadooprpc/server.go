@@ -14,8 +14,7 @@ import (
 	"gleaner/trace/replay"
 )
 
-// A Server answers calls: what a node is to a Resource Manager. It asks nobody
-// who they are.
+// A Server answers calls, as a node does for a Resource Manager. It needs no login.
 type Server struct {
 	Schema *Schema
 	// Answer gives the reply to a call; Target is the address that was called,
@@ -46,7 +45,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// session speaks with one caller until either has enough.
+// session answers one connection until either side closes it.
 func (s *Server) session(c net.Conn) {
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	r := bufio.NewReader(c)
@@ -73,7 +72,7 @@ func (s *Server) session(c net.Conn) {
 	}
 }
 
-// frame gives what to send for a frame that came, if anything.
+// frame gives the answer to a frame; nil for none.
 func (s *Server) frame(c net.Conn, buf []byte) ([]byte, error) {
 	var h requestHeader
 	head, body, err := next(buf)
@@ -92,7 +91,7 @@ func (s *Server) frame(c net.Conn, buf []byte) ([]byte, error) {
 	return s.call(c, h, body)
 }
 
-// greet lets whoever logs in know that no login is needed.
+// greet answers a login: none is needed.
 func greet(h requestHeader, body []byte) ([]byte, error) {
 	var m saslMessage
 	inner, _, err := next(body)
@@ -103,7 +102,7 @@ func greet(h requestHeader, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if m.state != saslNegotiate {
-		return nil, nil // the caller says that it agrees
+		return nil, nil // the caller agrees
 	}
 	offer := saslMessage{state: saslNegotiate, auths: []saslAuth{{method: "SIMPLE"}}}
 	return frame(responseHeader{call: callSASL, client: h.client}.append(nil), offer.append(nil)), nil
@@ -138,7 +137,7 @@ func (s *Server) call(c net.Conn, h requestHeader, body []byte) ([]byte, error) 
 	return frame(answer.append(nil), message), nil
 }
 
-// A refusal is an answer that is no.
+// A refusal is an error as an answer.
 type refusal struct{ class, message string }
 
 func (r refusal) Error() string { return r.class + ": " + r.message }
@@ -155,7 +154,7 @@ func (s *Server) answer(c net.Conn, name string, m method, request []byte) ([]by
 	return m.out.encode(nil, reply.Leaves)
 }
 
-// served finds a method by how a caller names it.
+// served finds a method by the caller's name for it.
 func (s *Schema) served(h methodHeader) (string, method, error) {
 	for name, p := range protocols {
 		if m, ok := s.methods[name+"."+h.method]; ok && p.java == h.protocol {

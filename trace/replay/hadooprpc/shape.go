@@ -15,9 +15,8 @@ import (
 	"gleaner/trace"
 )
 
-// A shape is how leaves fit into a message. It is worked out once for all
-// messages whose leaves have the same paths: a player says the same again and
-// again, and only values differ.
+// A shape is how leaves fit into a message. It is computed once for all messages whose
+// leaves have the same paths: the messages of a player mostly differ in values only.
 type shape struct {
 	paths []string
 	root  part
@@ -26,7 +25,7 @@ type shape struct {
 // A part is a field of a message, or one element of a list.
 type part struct {
 	field protoreflect.FieldDescriptor // nil: the message itself
-	leaf  int                          // whose value it is; -1: of none
+	leaf  int                          // that has its value; -1 for none
 	parts []*part                      // of a message
 	row   []*part                      // of a list
 }
@@ -37,7 +36,7 @@ type shapes struct {
 	known atomic.Pointer[[]*shape]
 }
 
-// mostShapes are kept; the lists of a message may have any length.
+// mostShapes is how many are kept: lists of any length may make any number of shapes.
 const mostShapes = 64
 
 // encode appends a message of leaves.
@@ -62,7 +61,7 @@ func (s *shapes) of(leaves []trace.Leaf) (*shape, error) {
 	sh, err := newShape(s.kind, leaves)
 	if err == nil && len(known) < mostShapes {
 		with := append(slices.Clone(known), sh)
-		s.known.Store(&with) // two at once: one is worked out again
+		s.known.Store(&with) // if two goroutines do this at once, one shape is computed again
 	}
 	return sh, err
 }
@@ -142,8 +141,7 @@ func splitIndex(name string) (string, int, error) {
 // maxElements bounds a list's index, so that a path alone cannot ask for memory.
 const maxElements = 1 << 16
 
-// complete adds the messages that must be there and hold nothing: leaves
-// cannot tell them from those that are not there.
+// complete adds required messages that are empty: leaves do not show them.
 func (p *part) complete(kind protoreflect.MessageDescriptor) error {
 	required := kind.RequiredNumbers()
 	for i := range required.Len() {
@@ -202,7 +200,7 @@ func (p *part) appendOne(b []byte, leaves []trace.Leaf) ([]byte, error) {
 	return b, nil
 }
 
-// sized writes something behind its length.
+// sized writes a length and then what write appends.
 func sized(b []byte, write func([]byte) ([]byte, error)) ([]byte, error) {
 	at := len(b)
 	b, err := write(append(b, 0)) // most are shorter than 128 bytes
@@ -221,7 +219,7 @@ func sized(b []byte, write func([]byte) ([]byte, error)) ([]byte, error) {
 	return b, nil
 }
 
-// zero is an element of a list that nobody has said.
+// zero is an element of a list that has no leaf.
 func zero(f protoreflect.FieldDescriptor) string {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
@@ -234,7 +232,7 @@ func zero(f protoreflect.FieldDescriptor) string {
 	return "0"
 }
 
-// appendScalar writes a value that is no message, behind its tag.
+// appendScalar writes a tag and a value that is no message.
 func appendScalar(b []byte, f protoreflect.FieldDescriptor, text string) ([]byte, error) {
 	tag := func(t protowire.Type) []byte { return protowire.AppendTag(b, f.Number(), t) }
 	switch f.Kind() {

@@ -17,8 +17,8 @@ import (
 	"gleaner/trace"
 )
 
-// The twins of encode and decode leave the work to the protobuf library's
-// messages that are made at run time: right, and slow.
+// The twins of encode and decode use the protobuf library's dynamic messages: right, and
+// slow.
 
 func twinEncode(kind protoreflect.MessageDescriptor, leaves []trace.Leaf) ([]byte, error) {
 	m := dynamicpb.NewMessage(kind)
@@ -76,7 +76,7 @@ func setElement(list protoreflect.List, f protoreflect.FieldDescriptor, index in
 	return err
 }
 
-// scalar reads one value: that alone the two have in common.
+// scalar reads one value. Only this is common to the twins.
 func scalar(f protoreflect.FieldDescriptor, l trace.Leaf) (protoreflect.Value, error) {
 	b, err := appendScalar(nil, f, l.Value)
 	if err != nil {
@@ -92,8 +92,7 @@ func scalar(f protoreflect.FieldDescriptor, l trace.Leaf) (protoreflect.Value, e
 	return m.Get(f), nil
 }
 
-// complete makes the messages that must be there and hold nothing: leaves
-// cannot tell them from those that are not there.
+// complete adds required messages that are empty: leaves do not show them.
 func complete(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -166,8 +165,8 @@ func appendValue(into []trace.Leaf, path string, f protoreflect.FieldDescriptor,
 	return append(into, leaf)
 }
 
-// TestShapesEqualTheTwin: whatever leaves go in, both say the same message, and
-// read the same leaves out of it.
+// TestShapesEqualTheTwin: both encode leaves to the same message, and decode it to the
+// same leaves.
 func TestShapesEqualTheTwin(t *testing.T) {
 	m := toy(t).methods["DatanodeProtocol.echo"]
 	leaf := rapid.Custom(func(t *rapid.T) trace.Leaf {
@@ -197,8 +196,8 @@ func TestShapesEqualTheTwin(t *testing.T) {
 	})
 }
 
-// FuzzReply: what is no message is an error for both, and what is one reads
-// alike, but for fields that come twice.
+// FuzzReply: bytes that are no message are an error for both, and a message is read the
+// same by both, except fields that come twice.
 func FuzzReply(f *testing.F) {
 	m := toy(f).methods["DatanodeProtocol.echo"]
 	whole, err := m.in.encode(nil, everyKind)
@@ -222,7 +221,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// BenchmarkEncode is a heartbeat of a data node, but for its names.
+// BenchmarkEncode encodes a heartbeat of a data node, with other names.
 func BenchmarkEncode(b *testing.B) {
 	m := toy(b).methods["DatanodeProtocol.echo"]
 	leaves := slices.Clone(everyKind)

@@ -1,7 +1,7 @@
-// Package httpcall makes calls by HTTP with JSON bodies, as an audit log of
-// Kubernetes tells them: a verb and a resource ("update leases", with the
-// arguments @namespace and @name), or a verb and a path ("get /healthz", with
-// @path). Arguments @query.KEY go into the address, all others into the body.
+// Package httpcall makes calls by HTTP with JSON bodies, as they are in an audit log of
+// Kubernetes: a verb and a resource ("update leases", with the arguments @namespace and
+// @name), or a verb and a path ("get /healthz", with @path). Arguments @query.KEY go into
+// the URL, all others into the body.
 package httpcall
 
 import (
@@ -29,9 +29,8 @@ import (
 )
 
 // Open makes an executor for http://host:port or https://. With ?token=FILE
-// calls carry the token in that file; with ?insecure=true the server's
-// certificate is believed, whoever signed it. Where the server tells its
-// resources as Kubernetes does, they are asked for.
+// calls have the token in that file; with ?insecure=true the server's certificate is
+// not verified. If the server lists its resources as Kubernetes does, they are read.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	e := &executor{base: at.Scheme + "://" + at.Host, paths: map[string]string{}}
 	if file := at.Query().Get("token"); file != "" {
@@ -42,7 +41,7 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 		e.token = strings.TrimSpace(string(token))
 	}
 	if at.Query().Get("insecure") == "true" {
-		e.tls = &tls.Config{InsecureSkipVerify: true} // the user said so
+		e.tls = &tls.Config{InsecureSkipVerify: true} // as the user asked
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -55,7 +54,7 @@ type executor struct {
 	paths       map[string]string // of resources, up to the namespace: "leases" is /apis/coordination.k8s.io/v1
 }
 
-// discover learns where resources are, and that the server lets us in.
+// discover reads the paths of resources, and checks the login.
 func (e *executor) discover(ctx context.Context) error {
 	c := e.client()
 	defer c.CloseIdleConnections()
@@ -73,7 +72,7 @@ func (e *executor) discover(ctx context.Context) error {
 		}
 	}
 	if status, body, err = e.get(ctx, c, "/apis"); err != nil || status != http.StatusOK || json.Unmarshal(body, &groups) != nil {
-		return err // no Kubernetes: resources are paths
+		return err // not Kubernetes: resources are paths
 	}
 	for _, g := range groups.Groups {
 		path := "/apis/" + g.PreferredVersion.GroupVersion
@@ -90,7 +89,7 @@ func (e *executor) learn(path string, body []byte) {
 		Resources []struct{ Name string }
 	}
 	if json.Unmarshal(body, &list) != nil {
-		return // not one that tells
+		return // it lists no resources
 	}
 	for _, r := range list.Resources {
 		if e.paths[r.Name] == "" {
@@ -135,7 +134,7 @@ func (e *executor) client() *http.Client {
 	}}
 }
 
-// Dial makes a client of the node's own. HTTP connects when it has to.
+// Dial makes a client for the node. HTTP connects with the first call.
 func (e *executor) Dial(context.Context, replay.Identity) (replay.Conn, error) {
 	c := &conn{e: e, client: e.client()}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -149,10 +148,10 @@ type conn struct {
 	end    context.CancelFunc
 }
 
-// Multiplexed says that calls may be made at once: each gets a connection.
+// Multiplexed marks that calls may be made at once: each gets a connection.
 func (c *conn) Multiplexed() {}
 
-// Close lets go of the connections.
+// Close closes the connections.
 func (c *conn) Close() error {
 	c.end()
 	c.client.CloseIdleConnections()
@@ -163,7 +162,7 @@ func (c *conn) Close() error {
 var verbs = map[string]string{"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "post": "POST", "update": "PUT", "put": "PUT",
 	"patch": "PATCH", "apply": "PATCH", "delete": "DELETE", "deletecollection": "DELETE", "head": "HEAD", "options": "OPTIONS"}
 
-// Check is an error for a method that begins with no verb.
+// Check is an error for a method that does not begin with a verb.
 func (e *executor) Check(method string) error {
 	verb, _, _ := strings.Cut(method, " ")
 	if verbs[verb] == "" {
@@ -172,7 +171,7 @@ func (e *executor) Check(method string) error {
 	return nil
 }
 
-// Call makes a request. The reply to one that watches is that it has begun.
+// Call makes a request. A watch is answered when it begins.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	path, query, fields, err := c.e.address(call)
 	if err != nil {
@@ -207,7 +206,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if watches && resp.StatusCode == http.StatusOK {
 		go func() {
 			defer resp.Body.Close()
-			_, _ = io.Copy(io.Discard, resp.Body) // until the node or the server has had enough
+			_, _ = io.Copy(io.Discard, resp.Body) // until the node or the server ends the watch
 		}()
 		return replay.Reply{Status: strconv.Itoa(resp.StatusCode)}, nil
 	}
@@ -215,8 +214,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	return answer(resp)
 }
 
-// contentType says what a body is; of the kinds of patch, those that apply are
-// known by their query.
+// contentType is the type of a body. An apply patch is recognised by its query.
 func contentType(verb string, query url.Values) string {
 	switch {
 	case verb == "apply" || verb == "patch" && query.Has("force"):
@@ -227,7 +225,7 @@ func contentType(verb string, query url.Values) string {
 	return "application/json"
 }
 
-// address takes out of a call's arguments what belongs into its address.
+// address gives the path and the query of a call, and the arguments for its body.
 func (e *executor) address(call *trace.Call) (path string, query url.Values, body []trace.Leaf, err error) {
 	query = url.Values{}
 	var namespace, name, whole string
@@ -271,8 +269,7 @@ func (e *executor) address(call *trace.Call) (path string, query url.Values, bod
 	return path, query, body, nil
 }
 
-// root is where a resource is found: where the server said, or where the body
-// says that it belongs.
+// root is the path of a resource: from the server's list, or from the body.
 func (e *executor) root(resource string, body []trace.Leaf) string {
 	version, _ := trace.Get(body, "apiVersion")
 	switch known := e.paths[resource]; {
@@ -284,7 +281,7 @@ func (e *executor) root(resource string, body []trace.Leaf) string {
 	return "/api/" + version
 }
 
-// plainly takes the address out of an error, so that errors can be counted.
+// plainly removes the address from an error, so that equal errors can be counted.
 func plainly(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -13,7 +13,7 @@ import (
 	"gleaner/trace/replay"
 )
 
-// TestCalls: what an audit log tells becomes the request it was told of.
+// TestCalls: a call of an audit log becomes the request that was logged.
 func TestCalls(t *testing.T) {
 	var heard string
 	mux := http.NewServeMux()
@@ -85,7 +85,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestBadTargets: one that is not there, and one that lets nobody in.
+// TestBadTargets: a target that is not there, and one that refuses the login.
 func TestBadTargets(t *testing.T) {
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
 	defer closed.Close()

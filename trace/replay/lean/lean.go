@@ -1,6 +1,6 @@
 // Package lean is the smallest protocol that carries calls: frames with their
-// length before them (docs/formats/lean.md). It costs a player about a kilobyte
-// and a few microseconds, so that what is measured is the target.
+// length before them (docs/formats/lean.md). It takes a player about a kilobyte and a few
+// microseconds, so that a replay measures the target.
 package lean
 
 import (
@@ -21,12 +21,12 @@ import (
 	"gleaner/trace/replay/frame"
 )
 
-// magic opens a connection in both directions, so that one who speaks
-// something else is found out at once.
+// magic opens a connection in both directions, so that another protocol is detected at
+// once.
 var magic = []byte("lean1\n")
 
 // Open makes an executor for lean://host:port[,host:port...]; nodes are spread
-// over several addresses, because between two there are but 28,000 ports.
+// over several addresses, because two addresses have only 28,000 ports between them.
 func Open(_ context.Context, at *url.URL) (replay.Executor, error) {
 	return &executor{hosts: strings.Split(at.Host, ",")}, nil
 }
@@ -69,14 +69,14 @@ func greet(ctx context.Context, c net.Conn) error {
 	return nil
 }
 
-// readBuffer is what a connection holds while nothing is said: enough that a
-// usual message takes one system call.
+// readBuffer is the memory of an idle connection: enough for a usual message in one
+// system call.
 const readBuffer = 512
 
 type conn struct {
 	c    net.Conn
 	r    *bufio.Reader
-	last uint64 // number of the newest call
+	last uint64 // number of the last call
 }
 
 // buffers are shared by all connections: one is in use only during a call.
@@ -106,7 +106,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	return reply, err
 }
 
-// Close hangs up.
+// Close closes the connection.
 func (c *conn) Close() error { return c.c.Close() }
 
 func appendRequest(b []byte, number uint64, call *trace.Call) []byte {

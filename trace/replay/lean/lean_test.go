@@ -10,8 +10,8 @@ import (
 	"gleaner/trace/replay/frame"
 )
 
-// FuzzFrames: whatever comes is read or refused, and what was read is written
-// as the same bytes' meaning.
+// FuzzFrames: any bytes are read or refused, and what was read stays the same when it is
+// written and read again.
 func FuzzFrames(f *testing.F) {
 	call := &trace.Call{Sender: "n1", Method: "beat", Request: []trace.Leaf{{Path: "a[0].b", Kind: trace.Int, Value: "7"}}}
 	f.Add(appendRequest(nil, 3, call))

@@ -11,7 +11,7 @@ import (
 	"gleaner/trace/replay/frame"
 )
 
-// Echo answers a call with what it asked.
+// Echo answers a call with its request.
 func Echo(call *trace.Call) replay.Reply { return replay.Reply{Leaves: call.Request, Status: "OK"} }
 
 // Serve answers calls until ctx ends.
@@ -40,7 +40,7 @@ type server struct {
 	answer func(*trace.Call) replay.Reply
 	done   sync.WaitGroup
 	mu     sync.Mutex
-	open   map[net.Conn]struct{} // nil when hung up
+	open   map[net.Conn]struct{} // nil after all were closed
 }
 
 func (s *server) add(c net.Conn) {
@@ -77,8 +77,8 @@ func (s *server) serve(c net.Conn) {
 	}
 }
 
-// one answers the next call of a connection. No more than the reader's buffer
-// is held while it waits.
+// one answers the next call of a connection. While it waits, it holds only the reader's
+// buffer.
 func (s *server) one(c net.Conn, r *bufio.Reader) error {
 	if _, err := r.Peek(1); err != nil {
 		return err

@@ -1,15 +1,16 @@
-// Package wheel keeps many timers cheaply: a ring of slots, one a millisecond,
-// so that setting, moving and ending one takes the same short time however many
-// there are. It has no clock of its own; whoever turns it says what time it is.
+// Package wheel holds many timers: a ring of slots, one for each millisecond, so that
+// setting, moving and stopping a timer takes the same short time for any number of
+// them. It has no clock: the caller of Turn gives the time.
 package wheel
 
-// tick is what one slot stands for, in nanoseconds; later timers go round again.
+// tick is the time of one slot, in nanoseconds. A timer beyond the last slot stays for
+// another turn.
 const (
 	tick  = 1_000_000
 	slots = 4096
 )
 
-// A Timer belongs to Of. The zero Timer is set nowhere.
+// A Timer belongs to Of. The zero Timer is not set.
 type Timer[T any] struct {
 	Of         *T
 	due        int64
@@ -22,11 +23,11 @@ func (t *Timer[T]) Due() int64 { return t.due }
 // A Wheel holds timers. It is not safe for concurrent use.
 type Wheel[T any] struct {
 	slots [slots]Timer[T] // heads of rings
-	at    int64           // the tick that was turned to
+	at    int64           // the tick of the last turn
 	count int
 }
 
-// New returns a wheel that stands at a time, in nanoseconds.
+// New returns a wheel at a time, in nanoseconds.
 func New[T any](now int64) *Wheel[T] {
 	w := &Wheel[T]{at: now / tick}
 	for i := range w.slots {
@@ -39,7 +40,7 @@ func New[T any](now int64) *Wheel[T] {
 // Len counts the timers that are set.
 func (w *Wheel[T]) Len() int { return w.count }
 
-// Set sets a timer, wherever it was set before.
+// Set sets a timer, also if it is set already.
 func (w *Wheel[T]) Set(t *Timer[T], due int64) {
 	w.Stop(t)
 	t.due = due
@@ -59,8 +60,8 @@ func (w *Wheel[T]) Stop(t *Timer[T]) {
 	w.count--
 }
 
-// Turn takes off every timer that is due and calls fire for it, earlier slots
-// first. fire may set that timer again, for a later time, and no other.
+// Turn removes every timer that is due and calls fire for it, earlier slots first. fire
+// may set that timer again, for a later time, and no other.
 func (w *Wheel[T]) Turn(now int64, fire func(*T)) {
 	end := now / tick
 	first := max(w.at, end-slots+1)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAgainstAList: a wheel wakes the same sleepers at the same turns as a list
-// that is searched from end to end.
+// TestAgainstAList: a wheel fires the same timers at the same turns as a list that is
+// searched from end to end.
 func TestAgainstAList(t *testing.T) {
 	type sleeper struct {
 		timer Timer[sleeper]

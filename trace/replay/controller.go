@@ -21,13 +21,13 @@ import (
 	"gleaner/trace/value"
 )
 
-// A run is one play at one scale: the controller.
-type run struct {
+// A controller plays a program once, at one scale (PatternMiner §III-C).
+type controller struct {
 	Options
 	plan   *plan
 	memory *memory
-	queue  *queue  // of calls that are sent
-	quiet  *queue  // and of those that are not
+	queue  *queue  // lanes whose call is sent
+	quiet  *queue  // lanes whose call is not sent
 	gauges []gauge // by site
 	ctx    context.Context
 	start  time.Time
@@ -38,13 +38,13 @@ type run struct {
 	wheel *wheel.Wheel[lane]
 
 	players [][]*player          // by kind
-	began   []atomic.Int64       // how many of them have, by kind
-	lots    *rand.Rand           // these two are guarded by the memory
-	names   []map[string]*player // by kind; made when asked for
+	began   []atomic.Int64       // how many of them have begun, by kind
+	lots    *rand.Rand           // chooses nodes at random; this and names are guarded by the memory
+	names   []map[string]*player // by kind; nil until needed
 	left    atomic.Int64
-	lanes   atomic.Int64  // that have something to do, or are about to begin
+	lanes   atomic.Int64  // lanes that have something to do, or are about to begin
 	held    atomic.Int64  // those of them that wait at a gate
-	stands  int64         // since when all of them do; 0: they do not
+	stands  int64         // since when all of them wait at a gate; 0 if they do not
 	done    chan struct{} // closed when nothing is left to do
 	once    sync.Once
 
@@ -54,16 +54,16 @@ type run struct {
 	dials     *hdr.Histogram
 }
 
-// A group is the nodes of a type on their way through the run.
+// A group is the state of a type's nodes in the run.
 type group struct {
 	started bool
-	long    bool // to start all takes longer than the run
+	long    bool // starting all of them takes longer than the run
 	undone  int
-	reached map[*site]map[*player]bool // who has made a call that others wait for
+	reached map[*site]map[*player]bool // the players that made a call that other types wait for
 }
 
-// Play plays a program once. When the context ends, so does the run, and what
-// was measured until then is returned.
+// Play plays a program once. If the context ends, the run ends, and what was measured
+// until then is returned.
 func Play(ctx context.Context, o Options) (*Result, error) {
 	if err := FewEnough(o.Program, o.Setting); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
+	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
@@ -95,7 +95,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	ended := r.turn(ctx)
 	dead := r.dead(context.WithoutCancel(ctx))
 	cancel()
-	r.hangUp() // lets calls go that are still under way
+	r.hangUp() // ends calls that are still under way
 	r.queue.close()
 	r.quiet.close()
 	out := r.result(ended)
@@ -103,9 +103,9 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	return out, nil
 }
 
-// dead asks the targets which nodes they have given up, those that can tell. One
-// that cannot say so now is left out: it may be what was killed.
-func (r *run) dead(ctx context.Context) (out []string) {
+// dead asks the targets which nodes they have declared dead, those that can tell. A
+// target that does not answer is left out: it may be down itself.
+func (r *controller) dead(ctx context.Context) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	for _, role := range slices.Sorted(maps.Keys(r.Targets)) {
@@ -118,7 +118,8 @@ func (r *run) dead(ctx context.Context) (out []string) {
 	return out
 }
 
-// playable reports a program that calls nobody, or what its target does not have.
+// playable is an error for a program of which no call has a target, or that calls a
+// method that its target does not have.
 func (pl *plan) playable(o Options) error {
 	var roles []string
 	sent := false
@@ -156,9 +157,9 @@ func (pl *plan) beatsOnly() time.Duration {
 	return max(3*time.Duration(longest), time.Second)
 }
 
-func (r *run) now() int64 { return r.begun + int64(time.Since(r.start)) }
+func (r *controller) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
-func (r *run) makePlayers() {
+func (r *controller) makePlayers() {
 	for i, k := range r.plan.kinds {
 		for rank := r.Part; rank < k.count; rank += max(r.Parts, 1) {
 			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.scale, r.Seed))
@@ -166,9 +167,9 @@ func (r *run) makePlayers() {
 	}
 }
 
-// probe connects the first node that calls each role: a target that is not
-// there, or that lets nobody in, is better known before sixty thousand try.
-func (r *run) probe() error {
+// probe connects the first node that calls each role, so that a target that cannot
+// be reached is reported before sixty thousand nodes try.
+func (r *controller) probe() error {
 	seen := map[string]bool{}
 	for _, k := range r.plan.kinds {
 		if len(r.players[k.at]) == 0 {
@@ -191,9 +192,9 @@ func (r *run) probe() error {
 	return nil
 }
 
-// populate starts the types that wait for nobody.
-func (r *run) populate() {
-	total := int64(1) // until everybody is here
+// populate starts the types that wait for no other.
+func (r *controller) populate() {
+	total := int64(1) // for this function, so that the run does not end before all are counted
 	for i, k := range r.plan.kinds {
 		n := len(r.players[k.at])
 		total += int64(n)
@@ -216,8 +217,8 @@ func (r *run) populate() {
 	r.finish(1)
 }
 
-// launch starts the nodes of a type, from a time on.
-func (r *run) launch(k *kind, at int64) {
+// launch starts the nodes of a type, the first at a time and the others over the ramp.
+func (r *controller) launch(k *kind, at int64) {
 	ramp := r.rampOf(k)
 	r.mu.Lock()
 	g := &r.groups[k.at]
@@ -236,11 +237,11 @@ func (r *run) launch(k *kind, at int64) {
 }
 
 // rampOf is how long it takes to start all nodes of a type.
-func (r *run) rampOf(k *kind) int64 {
+func (r *controller) rampOf(k *kind) int64 {
 	ramp := int64(max(r.Ramp, 0))
 	switch {
 	case !k.sent:
-		return 0 // nobody is there to mind
+		return 0 // no target has to cope with them
 	case r.Ramp == 0:
 		for _, b := range k.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
@@ -249,8 +250,8 @@ func (r *run) rampOf(k *kind) int64 {
 	return ramp
 }
 
-// turn turns the wheel until the run ends, and says why it did.
-func (r *run) turn(ctx context.Context) string {
+// turn turns the wheel until the run ends, and gives the reason.
+func (r *controller) turn(ctx context.Context) string {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	var limit <-chan time.Time
@@ -293,12 +294,12 @@ func (r *run) turn(ctx context.Context) string {
 }
 
 // schedule sets when a lane is played next.
-func (r *run) schedule(l *lane, due int64) {
+func (r *controller) schedule(l *lane, due int64) {
 	if l.player.open.Load() < 0 || l.still.Load() {
 		return // it was taken out of the run
 	}
 	l.due = due
-	if due <= r.now() { // it need not wait for the wheel to turn
+	if due <= r.now() { // no need to wait for the wheel
 		l.state.Store(playing)
 		r.push(l)
 		return
@@ -309,11 +310,11 @@ func (r *run) schedule(l *lane, due int64) {
 	r.clock.Unlock()
 }
 
-// push has a lane played. Calls that are not sent have workers of their own, and
-// few: a thousand at once, whom nobody sees, would make others late.
-func (r *run) push(l *lane) {
+// push queues a lane to be played. Calls that are not sent have a few workers of their
+// own: a thousand of them at once would delay those that are sent.
+func (r *controller) push(l *lane) {
 	sends := l.player.kind.sent
-	if l.site != nil { // it does not only begin
+	if l.site != nil { // it has begun
 		sends = l.site.sent
 	}
 	if sends {
@@ -324,7 +325,7 @@ func (r *run) push(l *lane) {
 }
 
 // wake plays a lane that waited for a value.
-func (r *run) wake(l *lane) {
+func (r *controller) wake(l *lane) {
 	if !l.state.CompareAndSwap(waiting, playing) {
 		return
 	}
@@ -335,15 +336,15 @@ func (r *run) wake(l *lane) {
 	r.push(l)
 }
 
-// finish counts things that were left to do.
-func (r *run) finish(n int64) {
+// finish counts things that are done, and ends the run after the last.
+func (r *controller) finish(n int64) {
 	if r.left.Add(-n) == 0 {
 		r.once.Do(func() { close(r.done) })
 	}
 }
 
-// work is what a worker does.
-func (r *run) work(next func() *lane) {
+// work plays lanes until there are no more.
+func (r *controller) work(next func() *lane) {
 	f := newFilling(r)
 	for l := next(); l != nil; l = next() {
 		switch {
@@ -359,8 +360,8 @@ func (r *run) work(next func() *lane) {
 	}
 }
 
-// begin connects a player and sets its lanes going.
-func (r *run) begin(p *player) {
+// begin connects a player and starts its lanes.
+func (r *controller) begin(p *player) {
 	r.connect(p)
 	r.began[p.kind.at].Add(1)
 	now, scale := r.now(), r.plan.scale
@@ -385,7 +386,7 @@ func (r *run) begin(p *player) {
 				continue
 			}
 			due := now
-			if l.nature == inAside { // one after another, as if a thread of its own made them
+			if l.nature == inAside { // one after another, like calls of one thread
 				due = at
 				at = later(at, r.wait(l.site), 1+l.cursor[0].left)
 			}
@@ -395,19 +396,19 @@ func (r *run) begin(p *player) {
 	r.closed(p)
 }
 
-// later is some waits after a time, or so late that it does not matter.
+// later is a time plus a number of waits; never, if that overflows.
 func later(at, wait int64, times int) int64 {
 	const never = math.MaxInt64 / 2
 	return at + int64(min(float64(wait)*float64(times), float64(never-min(at, never))))
 }
 
-func (r *run) wait(st *site) int64 {
+func (r *controller) wait(st *site) int64 {
 	return int64(float64(value.Millis(st.Wait.Formula, r.plan.scale, 0)) / r.Compress)
 }
 
-// goOn moves a lane to its next call. began and ended are those of the call
-// before: the next is due its wait after the first, and not before the second.
-func (r *run) goOn(l *lane, began, ended int64) {
+// goOn moves a lane to its next call. The call before began and ended at the times
+// given: the next one is due its wait after began, and not before ended.
+func (r *controller) goOn(l *lane, began, ended int64) {
 	was := l.site
 	if l.nature != inAside {
 		r.passed(was, l.player)
@@ -424,7 +425,7 @@ func (r *run) goOn(l *lane, began, ended int64) {
 	p.mu.Lock()
 	l.site = l.next(r.plan.scale)
 	p.mu.Unlock()
-	if l.nature == inAside && l.site != was { // made for the last time
+	if l.nature == inAside && l.site != was { // that was its last time
 		r.passed(was, p)
 	}
 	switch {
@@ -440,8 +441,8 @@ func (r *run) goOn(l *lane, began, ended int64) {
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
 }
 
-// stopBeats ends the beats of a player that is about to leave.
-func (r *run) stopBeats(p *player) {
+// stopBeats ends the beats of a player before its last step.
+func (r *controller) stopBeats(p *player) {
 	r.clock.Lock()
 	defer r.clock.Unlock()
 	for i := range p.lanes {
@@ -452,10 +453,11 @@ func (r *run) stopBeats(p *player) {
 	}
 }
 
-// nextBeat keeps to the clock. Beats that have passed by then are not made up for.
-func (r *run) nextBeat(l *lane, now int64) {
+// nextBeat schedules the next beat by the clock. Beats that were missed are counted
+// and not made.
+func (r *controller) nextBeat(l *lane, now int64) {
 	if !l.site.sent {
-		return // once is enough for those who wait for it
+		return // once is enough for the types that wait for it
 	}
 	due := l.due + l.every
 	if late := now - due; late > l.every {
@@ -469,8 +471,8 @@ func (r *run) nextBeat(l *lane, now int64) {
 	r.schedule(l, due)
 }
 
-// closed counts a lane of a player as done; without any left, so is the player.
-func (r *run) closed(p *player) {
+// closed counts a lane of a player as done, and after the last the player.
+func (r *controller) closed(p *player) {
 	open := p.open.Add(-1)
 	if open >= 0 {
 		r.lanes.Add(-1)
@@ -480,9 +482,9 @@ func (r *run) closed(p *player) {
 	}
 }
 
-func (r *run) playerDone(p *player) {
+func (r *controller) playerDone(p *player) {
 	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
-		p.hangUp() // it has nothing more to say, and nobody else says it there
+		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
 	g := &r.groups[p.kind.at]
@@ -495,7 +497,7 @@ func (r *run) playerDone(p *player) {
 }
 
 // endPlayer takes a player out of the run.
-func (r *run) endPlayer(p *player) {
+func (r *controller) endPlayer(p *player) {
 	if open := p.open.Swap(math.MinInt32 / 2); open > 0 {
 		r.lanes.Add(-int64(open))
 		r.playerDone(p)
@@ -515,9 +517,9 @@ func (r *run) endPlayer(p *player) {
 	}
 }
 
-// closeGroup gives up the types that waited for one that is done and never
-// came to the call. The run is locked.
-func (r *run) closeGroup(k *kind) {
+// closeGroup is for a type whose nodes are all done: types that still wait for one of
+// its calls will never start. The controller is locked.
+func (r *controller) closeGroup(k *kind) {
 	r.openGates(k)
 	for _, w := range k.starts {
 		g := &r.groups[w.at]
@@ -535,9 +537,9 @@ func (r *run) closeGroup(k *kind) {
 	}
 }
 
-// reached counts a node that made a call for the first time, and starts the
-// types that waited for that: after the first, or after a share of all.
-func (r *run) reached(st *site, p *player) {
+// reached counts a node that made a call for the first time, and starts the types
+// that waited for it: after the first node, or after a share of all.
+func (r *controller) reached(st *site, p *player) {
 	if len(st.starts) == 0 {
 		return
 	}

@@ -1,0 +1,168 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/volume"
+	"gleaner/placement"
+	"gleaner/placement/repair"
+)
+
+// A server sends so many groups an hour for repairs: as many as the paper's while its owner needs it, more while it is idle.
+const (
+	busyTurn = time.Hour / repair.PerHour
+	idleTurn = 50 * time.Millisecond
+)
+
+// tidyEvery is how often all groups are looked at, in case a loss was not noticed when it happened.
+const tidyEvery = 10 * time.Second
+
+// A repairer rebuilds replicas and removes what is not needed any more.
+type repairer struct {
+	front  *Front
+	queue  *repair.Queue[disk.GroupID]
+	queued map[disk.GroupID]bool
+	failed []disk.GroupID               // whose rebuild failed just now
+	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
+}
+
+// again is when a rebuild that failed is tried again: by then it is known whether the disk is away.
+const again = 2 * beatEvery
+
+// keepUp runs until ctx ends.
+func (f *Front) keepUp(ctx context.Context) {
+	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}}
+	r.queue = repair.New(func(id disk.GroupID) []placement.ServerIndex { return r.holders(ctx, id) })
+	tick := time.NewTicker(idleTurn)
+	defer tick.Stop()
+	for next := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-f.degraded:
+			r.add(id)
+			continue
+		case <-tick.C:
+		}
+		now := time.Now()
+		if !now.Before(next) {
+			next = now.Add(tidyEvery)
+			if err := r.tidy(ctx, now); err != nil && ctx.Err() == nil {
+				f.log.Warn("upkeep failed", "error", err)
+			}
+		}
+		r.queue.Start(now, r.turn, func(id disk.GroupID, _ placement.ServerIndex) repair.Answer { return r.rebuild(ctx, id) })
+		if len(r.failed) > 0 {
+			r.queue.AddAt(now.Add(again), r.failed)
+			r.failed = nil
+		}
+	}
+}
+
+func (r *repairer) add(id disk.GroupID) {
+	if !r.queued[id] {
+		r.queued[id] = true
+		r.queue.Add(id)
+	}
+}
+
+// holders gives the servers that can be reached and have a good replica.
+func (r *repairer) holders(ctx context.Context, id disk.GroupID) (all []placement.ServerIndex) {
+	g, _, err := r.front.maps.Group(ctx, id)
+	if err != nil {
+		delete(r.queued, id)
+		return nil
+	}
+	for _, d := range g.Good {
+		if s, ok := r.front.pool.server(d); ok {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		delete(r.queued, id) // the next look at all groups finds it again
+	}
+	return all
+}
+
+// server tells on which server a disk is that can be reached.
+func (p *pool) server(id cluster.DiskID) (placement.ServerIndex, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.disks[id]
+	if !ok {
+		return 0, false
+	}
+	return p.fleets[d.tier].Server(d.on)
+}
+
+// turn is how long a server waits between two groups.
+func (r *repairer) turn(s placement.ServerIndex) time.Duration {
+	if r.front.pool.busy(s) {
+		return busyTurn
+	}
+	return idleTurn
+}
+
+func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
+	err := r.front.space.Rebuild(ctx, id)
+	switch {
+	case errors.Is(err, volume.ErrNoTarget):
+		delete(r.queued, id)
+		return repair.NoNeed // looked at again with all others
+	case err != nil:
+		if ctx.Err() == nil {
+			r.front.log.Warn("replica not rebuilt", "group", id.String(), "error", err)
+		}
+		r.failed = append(r.failed, id)
+		return repair.NoNeed // now
+	}
+	delete(r.queued, id)
+	if g, _, err := r.front.maps.Group(ctx, id); err == nil && g.State() == group.Degraded {
+		r.front.note(id) // it lacks another
+	}
+	return repair.Started
+}
+
+// tidy removes the data of removed vDisks, gives up disks that are away too long, and finds groups that lack replicas.
+func (r *repairer) tidy(ctx context.Context, now time.Time) error {
+	if err := r.front.space.Reap(ctx); err != nil {
+		return err
+	}
+	away := map[cluster.DiskID]time.Time{}
+	for g, err := range r.front.maps.Groups(ctx) {
+		if err != nil {
+			return err
+		}
+		if s := g.State(); s == group.Degraded || s == group.Repairing {
+			r.add(g.ID)
+		}
+		for _, d := range g.Good {
+			if _, here := r.front.pool.server(d); !here {
+				away[d] = now
+			}
+		}
+	}
+	for d := range away {
+		if since, known := r.absent[d]; known {
+			away[d] = since
+		}
+	}
+	r.absent = away
+	for d, since := range away {
+		if now.Sub(since) < r.front.o.Grace {
+			continue
+		}
+		r.front.log.Warn("disk counts as lost", "disk", string(d), "away_since", since)
+		if last, err := r.front.space.Lost(ctx, d); err != nil {
+			return err
+		} else if len(last) > 0 {
+			r.front.log.Error("the only replicas of some groups are on a disk that is away", "disk", string(d), "groups", len(last))
+		}
+	}
+	return nil
+}
