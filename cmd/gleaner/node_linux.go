@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,7 @@ type nodeFlags struct {
 	server              string
 	listen              string
 	tenant, environment string
+	busyAbove           float64
 }
 
 func newNode() *cobra.Command {
@@ -44,6 +46,9 @@ The cluster is the one of the data directory. Who comes first makes it, with the
 its servers know each other. For a server on another machine, copy fabric/cluster.json and
 fabric/key to the data directory there.
 
+With --busy-above it denies reads and writes while others use more than that much of the
+machine's CPU; fronts then turn to other replicas.
+
 It goes on until Ctrl-C. What was written survives a crash: start it again with the same
 disks.`,
 		Example: `  mkdir /mnt/ssd1/gleaner
@@ -58,6 +63,7 @@ disks.`,
 	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "a disk to lend, as TIER:PATH:QUOTA; may be given again")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this data server, one of its own in the cluster (default the host name)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "a path with a slash (a Unix socket), host:port of loopback, or tls:host:port (default a socket in the data directory)")
+	cmd.Flags().Float64Var(&f.busyAbove, "busy-above", 100, "percent of the CPU that others may use before reads and writes are denied; 100 denies none")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "tenant that owns this server, for placement")
 	cmd.Flags().StringVar(&f.environment, "environment", "", "environment of this server, for placement")
 	return cmd
@@ -122,6 +128,9 @@ func (f *nodeFlags) parse() ([]*lent, error) {
 		if err := dataserver.CheckAddress(f.listen); err != nil {
 			return nil, input.Errorf("--listen", "%v", err)
 		}
+	}
+	if !(f.busyAbove > 0 && f.busyAbove <= 100) {
+		return nil, input.Errorf("--busy-above", "%v is not a percentage above 0 and up to 100", f.busyAbove)
 	}
 	var disks []*lent
 	seen := map[string]bool{}
@@ -299,14 +308,22 @@ func (f nodeFlags) entry(address string, disks []*lent) registry.Server {
 
 func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Registry, disks []*lent) error {
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	var open []*disk.Disk
+	var open []*dataserver.LocalDisk
 	for _, d := range disks {
 		usage := d.disk.Usage()
 		log.Info("disk", "id", d.disk.Identity().Disk, "tier", d.tier, "path", d.path, "quota", usage.Quota, "used", usage.Used, "groups", usage.Groups)
-		open = append(open, d.disk)
+		open = append(open, dataserver.Local(d.disk))
 	}
 	log.Info("node is up", "server", f.server, "cluster", where.ID, "listening", dataserver.Address(l))
-	err := dataserver.Serve(cmd.Context(), l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Log: log})
+	primary := &primaryWatch{limit: f.busyAbove / 100}
+	watching, stop := context.WithCancel(cmd.Context())
+	var watcher sync.WaitGroup
+	if primary.limit < 1 {
+		watcher.Go(func() { primary.watch(watching, log) })
+	}
+	err := dataserver.Serve(cmd.Context(), l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Busy: primary.busy.Load, Log: log})
+	stop()
+	watcher.Wait()
 	if err == nil {
 		log.Info("node has stopped", "server", f.server, "because", context.Cause(cmd.Context()))
 	}

@@ -182,9 +182,13 @@ func (l *line) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	link, err := newLink(ctx, l.client.address, l.client.cluster, l.name)
-	if err == nil && l.client.isClosed() {
+	l.dialed(link, err)
+	if link != nil && l.client.isClosed() { // Close may have looked before the link was there
 		link.breaks(errClosed)
 	}
+}
+
+func (l *line) dialed(link *link, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.link, l.failed = link, err

@@ -118,7 +118,7 @@ func (r replica) runs(do func(offset int64, part []byte) error) error {
 }
 
 // put writes a replica. The last thing that it does makes it one.
-func (l *local) put(r replica, token uint64) error {
+func (l *LocalDisk) put(r replica, token uint64) error {
 	if !l.claim(r.group) {
 		return fmt.Errorf("group %s is being copied: %w", r.group, disk.ErrExists)
 	}
@@ -140,7 +140,7 @@ func (l *local) put(r replica, token uint64) error {
 	return nil
 }
 
-func (l *local) fill(r replica, token uint64) error {
+func (l *LocalDisk) fill(r replica, token uint64) error {
 	err := r.runs(func(offset int64, part []byte) error {
 		return l.disk.Write(r.group, disk.Unfinished, token, offset, part, false)
 	})
@@ -159,7 +159,7 @@ func (l *local) fill(r replica, token uint64) error {
 }
 
 // makeRoom removes what an unfinished copy left, and says whether the replica is there already.
-func (l *local) makeRoom(r replica) (there bool, err error) {
+func (l *LocalDisk) makeRoom(r replica) (there bool, err error) {
 	info, err := l.disk.Stat(r.group)
 	switch {
 	case isNotFound(err):
@@ -178,7 +178,7 @@ func (l *local) makeRoom(r replica) (there bool, err error) {
 }
 
 // claim keeps others from copying a group to this disk.
-func (l *local) claim(group disk.GroupID) bool {
+func (l *LocalDisk) claim(group disk.GroupID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.copying[group] {
@@ -188,7 +188,7 @@ func (l *local) claim(group disk.GroupID) bool {
 	return true
 }
 
-func (l *local) unclaim(group disk.GroupID) {
+func (l *LocalDisk) unclaim(group disk.GroupID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.copying, group)

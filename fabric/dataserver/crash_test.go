@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"gleaner/fabric/dataserver"
@@ -74,5 +76,37 @@ func TestCopyCrashes(t *testing.T) {
 	}
 	if none < 20 || whole < 4 {
 		t.Errorf("%d times it was whole, %d times not: too few crashes", whole, none)
+	}
+}
+
+// TestCopiesAtOnce: of copies of one group that begin together, each is made or refused, and the group is whole.
+func TestCopiesAtOnce(t *testing.T) {
+	source := memoryDisk(t, disktest.New(64<<20, diskDir), "source")
+	must(t, source.Create(1, 1, 5))
+	must(t, source.Write(1, 5, 1, 0, bytes.Repeat([]byte("large"), disk.BlockSize/5), false))
+	want, err := source.Sums(1, 5)
+	must(t, err)
+	target := memoryDisk(t, disktest.New(64<<20, diskDir), "target")
+	at := serve(t, socket(t), dataserver.Options{}, target)
+	for range 20 {
+		var all sync.WaitGroup
+		var made atomic.Int64
+		for range 4 {
+			c := dial(t, at)
+			all.Go(func() {
+				err := c.Disk("target").Copy(t.Context(), 1, 5, 1, dataserver.Local(source))
+				if err == nil {
+					made.Add(1)
+				} else if !errors.Is(err, disk.ErrExists) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		sums, err := target.Sums(1, 5)
+		if err != nil || !slices.Equal(sums, want) || made.Load() == 0 {
+			t.Fatalf("%d copies were made: %v", made.Load(), err)
+		}
+		must(t, target.Remove(1, 5))
 	}
 }

@@ -54,7 +54,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Cleanup(func() { d.Close() })
 	s := &server{options: Options{Busy: func() bool { return false }}}
-	served := &served{local: newLocal(d), room: semaphore.NewWeighted(mostInHand)}
+	served := &served{LocalDisk: Local(d), room: semaphore.NewWeighted(mostInHand)}
 	served.look()
 
 	request := func(h head, payload string) []byte {
@@ -122,7 +122,7 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		begun := make(chan struct{})
 		says := io.MultiReader(waiting(begun), bytes.NewReader(input))
-		l := &link{conn: &recorded{says: says}, window: semaphore.NewWeighted(window), ended: make(chan struct{}), calls: map[uint64]*call{}}
+		l := &link{conn: &recorded{says: says}, window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
 		go l.receive()
 		var all sync.WaitGroup
 		for i, h := range []head{{op: opRead, count: 10}, {op: opStat}, {op: opList}} {
@@ -146,7 +146,6 @@ func FuzzClient(f *testing.F) {
 		}
 		close(begun)
 		all.Wait()
-		<-l.ended
 		if !l.window.TryAcquire(window) {
 			t.Error("room was not given back")
 		}

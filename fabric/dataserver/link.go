@@ -3,6 +3,7 @@ package dataserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,15 +27,15 @@ type link struct {
 	conn     net.Conn
 	identity disk.Identity
 	window   *semaphore.Weighted // of what is in flight
-	ended    chan struct{}       // closed when all calls have ended
 
 	mu      sync.Mutex
 	broken  error // why no call is taken any more
 	calls   map[uint64]*call
-	last    uint64 // number of a call
-	sending bool
-	waiting []byte // frames that are sent when who is sending has sent his own
-	scratch []byte // of who is sending
+	last    uint64        // number of a call
+	turn    chan struct{} // has one in it while somebody sends
+	queue   int           // of those who wait for their turn
+	waiting []byte        // short frames, for who sends next
+	leaving []byte        // those that are being sent
 }
 
 // A call is a request in flight.
@@ -56,9 +57,9 @@ func newLink(ctx context.Context, address string, cluster Cluster, name string) 
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
-	l := &link{address: address, conn: c, window: semaphore.NewWeighted(window), ended: make(chan struct{}), calls: map[uint64]*call{}}
+	l := &link{address: address, conn: c, window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
 	if err := l.shakeHands(ctx, cluster, name); err != nil {
-		c.Close()
+		hangUp(c)
 		return nil, err
 	}
 	go l.receive()
@@ -86,8 +87,16 @@ func (l *link) breaks(why error) {
 	defer l.mu.Unlock()
 	if l.broken == nil {
 		l.broken = why
-		l.conn.Close()
+		hangUp(l.conn)
 	}
+}
+
+// hangUp closes a connection without a goodbye of TLS's, which would wait for who is not there any more.
+func hangUp(c net.Conn) {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	c.Close()
 }
 
 func (l *link) whole() bool {
@@ -105,7 +114,6 @@ func (l *link) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 	}
 	h.payload = len(payload)
 	if err := l.send(ctx, h, payload, c); err != nil {
-		l.window.Release(c.cost)
 		return nil, err
 	}
 	select {
@@ -137,43 +145,85 @@ func (l *link) abandon(c *call) bool {
 
 var errStalled = errors.New("the connection stalled within a frame")
 
-// send sends a frame itself if nobody else is sending, and else leaves a copy to who
-// is, so that frames leave together.
+// send sends a frame when nobody else is sending. A short one does not wait for that: a copy is left to who
+// sends next, so that frames leave together.
 func (l *link) send(ctx context.Context, h head, payload []byte, c *call) error {
 	l.mu.Lock()
 	if l.broken != nil {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrUnreachable, l.broken)
+		l.window.Release(c.cost)
+		return fmt.Errorf("data server %s: %w: %w", l.address, ErrUnreachable, l.broken)
 	}
 	l.last++
 	h.number = l.last
-	l.calls[h.number] = c
-	if l.sending {
+	short := len(payload) <= copyUpTo
+	if short {
 		l.waiting = append(h.encode(l.waiting), payload...)
-		l.mu.Unlock()
+	} else {
+		l.queue++
+	}
+	l.calls[h.number] = c
+	taken := l.takeTurn()
+	l.mu.Unlock()
+	if short {
+		if taken {
+			l.sendNow(ctx, nil, nil)
+		}
 		return nil
 	}
-	l.sending = true
+	if !taken {
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			l.withdraw(h.number)
+			return ctx.Err()
+		}
+	}
+	l.mu.Lock()
+	l.queue--
 	l.mu.Unlock()
+	l.sendNow(ctx, h.encode(make([]byte, 0, headBytes)), payload)
+	return nil
+}
 
+// copyUpTo is how long the payload of a short frame is.
+const copyUpTo = 16 << 10
+
+// takeTurn takes the right to send, if nobody has it.
+func (l *link) takeTurn() bool {
+	select {
+	case l.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// withdraw takes back a call of which nothing was sent, unless the link broke and ended it. Frames that wait
+// may have been left to it.
+func (l *link) withdraw(number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.calls[number]; c != nil {
+		delete(l.calls, number)
+		l.end(c)
+	}
+	l.queue--
+	if len(l.waiting) > 0 && l.takeTurn() {
+		go l.sendAll(nil, nil)
+	}
+}
+
+// sendNow sends the frames that wait and then one more, for a caller who has the turn and until its
+// ctx ends.
+func (l *link) sendNow(ctx context.Context, head, payload []byte) {
 	if ctx.Done() != nil {
 		sent := make(chan struct{})
 		defer close(sent)
 		defer context.AfterFunc(ctx, func() { l.hurry(sent) })()
 	}
-	l.scratch = h.encode(l.scratch[:0])
-	if len(payload) <= copyUpTo {
-		l.scratch = append(l.scratch, payload...)
-		l.write(net.Buffers{l.scratch})
-	} else {
-		l.write(net.Buffers{l.scratch, payload})
-	}
-	l.sent()
-	return nil
+	l.sendAll(head, payload)
 }
-
-// copyUpTo is how long a payload is copied behind its head, which costs less than to send two pieces.
-const copyUpTo = 16 << 10
 
 // hurry breaks the link if a frame is not sent soon.
 func (l *link) hurry(sent <-chan struct{}) {
@@ -184,27 +234,26 @@ func (l *link) hurry(sent <-chan struct{}) {
 	}
 }
 
-func (l *link) write(frames net.Buffers) {
+// sendAll is sendNow for as long as it takes. Then it gives the turn to the next, or to a goroutine
+// of its own if there are only short frames left.
+func (l *link) sendAll(head, payload []byte) {
+	l.mu.Lock()
+	l.waiting, l.leaving = l.leaving[:0], l.waiting
+	l.mu.Unlock()
+	frames := net.Buffers{l.leaving}
+	if len(payload) > 0 {
+		frames = net.Buffers{append(l.leaving, head...), payload}
+	}
 	if _, err := frames.WriteTo(l.conn); err != nil {
 		l.breaks(err)
 	}
-}
-
-// sent has the frames that wait sent by a goroutine of its own, if there are any.
-func (l *link) sent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 || l.broken != nil {
-		l.sending = false
+	if len(l.waiting) > 0 && l.queue == 0 && l.broken == nil {
+		go l.sendAll(nil, nil)
 		return
 	}
-	go l.sendWaiting(l.waiting)
-	l.waiting = nil
-}
-
-func (l *link) sendWaiting(frames []byte) {
-	l.write(net.Buffers{frames})
-	l.sent()
+	<-l.turn
 }
 
 // receive reads answers until the link breaks, and then tells all who still wait.
@@ -222,7 +271,6 @@ func (l *link) receive() {
 		l.end(c)
 	}
 	l.calls = nil
-	close(l.ended)
 }
 
 // end tells who waits for a call.

@@ -50,7 +50,7 @@ func serveProcess(at string) error {
 		return err
 	}
 	fmt.Println("ready")
-	return dataserver.Serve(context.Background(), l, cluster, []*disk.Disk{d}, dataserver.Options{})
+	return dataserver.Serve(context.Background(), l, cluster, []*dataserver.LocalDisk{dataserver.Local(d)}, dataserver.Options{})
 }
 
 // startProcess starts a server of its own.
@@ -206,7 +206,9 @@ func TestServerEnds(t *testing.T) {
 	must(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- dataserver.Serve(ctx, l, cluster, []*disk.Disk{d}, dataserver.Options{}) }()
+	go func() {
+		ended <- dataserver.Serve(ctx, l, cluster, []*dataserver.LocalDisk{dataserver.Local(d)}, dataserver.Options{})
+	}()
 	at := dial(t, dataserver.Address(l)).Disk("d")
 	must(t, at.Read(t.Context(), 1, 1, 0, slice(0)))
 	g.shut.Store(true)

@@ -24,9 +24,13 @@ func serve(t testing.TB, address string, options dataserver.Options, disks ...*d
 	l, err := dataserver.Listen(address)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
+	var local []*dataserver.LocalDisk
+	for _, d := range disks {
+		local = append(local, dataserver.Local(d))
+	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := dataserver.Serve(ctx, l, cluster, disks, options); err != nil {
+		if err := dataserver.Serve(ctx, l, cluster, local, options); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"gleaner/fabric/conn"
-	"gleaner/fabric/disk"
 )
 
 const (
@@ -51,7 +50,7 @@ type server struct {
 
 // served is a disk of a server.
 type served struct {
-	*local
+	*LocalDisk
 	room   *semaphore.Weighted // of mostInHand
 	looked atomic.Pointer[look]
 }
@@ -64,7 +63,7 @@ type look struct {
 
 // Serve lets clients of the cluster use disks until ctx ends, and then until the requests under way
 // are done. It closes the listener, not the disks. Its error is that of the listener.
-func Serve(ctx context.Context, l net.Listener, cluster Cluster, disks []*disk.Disk, options Options) error {
+func Serve(ctx context.Context, l net.Listener, cluster Cluster, disks []*LocalDisk, options Options) error {
 	if _, ok := l.(*tlsListener); !ok && !conn.WithinMachine(l.Addr()) {
 		l.Close()
 		return fmt.Errorf("dataserver: %s can be reached from other machines, which needs TLS", l.Addr())
@@ -84,8 +83,8 @@ func Serve(ctx context.Context, l net.Listener, cluster Cluster, disks []*disk.D
 	defer watchers.Wait()
 	defer stop()
 	for _, d := range disks {
-		at := &served{local: newLocal(d), room: semaphore.NewWeighted(mostInHand)}
-		s.disks[d.Identity().Disk] = at
+		at := &served{LocalDisk: d, room: semaphore.NewWeighted(mostInHand)}
+		s.disks[d.disk.Identity().Disk] = at
 		s.order = append(s.order, at)
 		at.look()
 		watchers.Go(func() { at.watch(looking) })

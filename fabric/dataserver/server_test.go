@@ -379,11 +379,17 @@ func TestManyAtOnce(t *testing.T) {
 				if w%3 == 0 {
 					size = disk.BlockSize
 				}
-				buf := make([]byte, size)
-				err := at.Read(ctx, 1, 1, 0, buf)
+				buf := bytes.Repeat([]byte{7}, size)
+				var err error
+				if w%5 < 3 {
+					err = at.Write(ctx, 1, 1, 1, 0, buf, false)
+				} else {
+					clear(buf)
+					err = at.Read(ctx, 1, 1, 0, buf)
+				}
 				cancel()
 				switch {
-				case err == nil && !bytes.Equal(buf, bytes.Repeat([]byte{7}, size)):
+				case err == nil && bytes.Count(buf, []byte{7}) != size:
 					t.Error("other bytes")
 				case err != nil && (w%4 != 0 || !errors.Is(err, context.DeadlineExceeded)):
 					t.Error(err)
@@ -392,4 +398,38 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestDeafClient: a client that asks and takes no answers holds up itself alone.
+func TestDeafClient(t *testing.T) {
+	_, d := oneGroup(t, "d")
+	real := serve(t, "127.0.0.1:0", dataserver.Options{}, d)
+	must(t, d.Write(1, 1, 1, 0, make([]byte, disk.BlockSize), false))
+	deaf := make(chan struct{})
+	between := relay(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", real)
+		must(t, err)
+		go io.Copy(server, client)
+		io.CopyN(client, server, 1000) // the handshake, and where an answer begins
+		<-deaf
+		client.Close()
+		server.Close()
+	})
+	t.Cleanup(func() { close(deaf) }) // before the relay waits for it
+	c, err := dataserver.NewClient(between, cluster)
+	must(t, err)
+	defer c.Close()
+	var all sync.WaitGroup
+	for range 5 {
+		for range 64 {
+			all.Go(func() {
+				err := c.Disk("d").Read(within(t, 300*time.Millisecond), 1, 1, 0, make([]byte, disk.BlockSize))
+				if err == nil {
+					t.Error("it was not deaf")
+				}
+			})
+		}
+		all.Wait()
+		must(t, dial(t, real).Disk("d").Read(within(t, 5*time.Second), 1, 1, 0, make([]byte, disk.BlockSize)))
+	}
 }
