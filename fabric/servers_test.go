@@ -92,7 +92,7 @@ func (r *rack) start(s *dataServer) {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.ended = stop, make(chan error, 1)
 	go func() {
-		err := dataserver.Serve(ctx, l, dataserver.Cluster{ID: r.registry.ID, Key: r.registry.Key}, []*disk.Disk{d}, dataserver.Options{Busy: s.busy.Load})
+		err := dataserver.Serve(ctx, l, dataserver.Cluster{ID: r.registry.ID, Key: r.registry.Key}, []*dataserver.LocalDisk{dataserver.Local(d)}, dataserver.Options{Busy: s.busy.Load})
 		d.Close()
 		claim.Release()
 		s.ended <- err

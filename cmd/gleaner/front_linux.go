@@ -72,14 +72,23 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.opened = append(h.opened, own.Close)
+	if own != nil {
+		h.opened = append(h.opened, own.Close)
+	}
 	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, Log: o.log}); err != nil {
 		return nil, err
 	}
 	h.opened = append(h.opened, h.front.Close)
-	here := cluster.ServerID(o.server)
-	h.front.Join(cluster.Server{ID: here})
-	h.front.Add(here, own)
+	if own != nil {
+		here := cluster.ServerID(o.server)
+		h.front.Join(cluster.Server{ID: here})
+		h.front.Add(here, own)
+	}
+	watching, stop := context.WithCancel(context.Background())
+	h.opened = append(h.opened, func() error { stop(); return nil })
+	if err := h.front.Watch(watching, where); err != nil {
+		return nil, err
+	}
 	return h, h.listen(o)
 }
 
@@ -184,7 +193,8 @@ func (h *frontHost) close() error {
 	return errors.Join(errs...)
 }
 
-// openOwnDisk opens the disk in the data directory. At first it is made, with a tenth of the free space.
+// openOwnDisk opens the disk in the data directory. At first it is made, with a tenth of the free space;
+// there is none where data servers lend disks.
 func openOwnDisk(dir string, where *registry.Registry, groups int) (*disk.Disk, error) {
 	path := filepath.Join(fabricDir(dir), "disk")
 	d, err := disk.Open(disk.OS{}, path, disk.Options{Cluster: where.ID, OpenGroups: groups})
@@ -192,6 +202,9 @@ func openOwnDisk(dir string, where *registry.Registry, groups int) (*disk.Disk, 
 		return d, nil
 	}
 	if errors.Is(err, disk.ErrWiped) || errors.Is(err, fs.ErrNotExist) {
+		if servers, err := where.Servers(); err != nil || len(servers) > 0 {
+			return nil, err
+		}
 		if err = formatOwnDisk(dir, path, where.ID); err == nil {
 			d, err = disk.Open(disk.OS{}, path, disk.Options{Cluster: where.ID, OpenGroups: groups})
 		}
