@@ -88,6 +88,9 @@ func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 		pooled{dataserver.Local(d), on, tier, d})
 }
 
+// Servers is how many servers have disks that can be used now.
+func (f *Front) Servers() int { return f.pool.servers() }
+
 // note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
 func (f *Front) note(id disk.GroupID) {
 	select {
@@ -120,7 +123,7 @@ func (f *Front) Close() error {
 // Create makes an empty vDisk. With no replicas given it gets as many as there are servers, up to three.
 func (f *Front) Create(ctx context.Context, name string, size int64, replicas int) (maps.VDisk, error) {
 	if replicas == 0 {
-		replicas = max(1, min(3, f.pool.servers()))
+		replicas = max(1, min(3, f.Servers()))
 	}
 	if err := CheckNew(name, size, replicas); err != nil {
 		return maps.VDisk{}, err
