@@ -169,8 +169,11 @@ func (c *check) readDisks(ctx context.Context) error {
 			}
 			return nil
 		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("fabric: list groups of disk %s: %w", id, err)
+			c.wrong("the groups of disk %s cannot be listed: %v", id, err)
 		}
 	}
 	return nil

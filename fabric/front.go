@@ -38,6 +38,7 @@ type Front struct {
 	mu     sync.Mutex
 	opened map[string]*shared // volumes in use, by name
 
+	tidying  sync.Mutex
 	degraded chan disk.GroupID
 	stop     context.CancelFunc
 	upkeep   sync.WaitGroup
@@ -87,6 +88,9 @@ func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 		pooled{dataserver.Local(d), on, tier, d})
 }
 
+// Servers is how many servers have disks that can be used now.
+func (f *Front) Servers() int { return f.pool.servers() }
+
 // note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
 func (f *Front) note(id disk.GroupID) {
 	select {
@@ -96,7 +100,11 @@ func (f *Front) note(id disk.GroupID) {
 }
 
 // Tidy removes the data of removed vDisks.
-func (f *Front) Tidy(ctx context.Context) error { return f.space.Reap(ctx) }
+func (f *Front) Tidy(ctx context.Context) error {
+	f.tidying.Lock()
+	defer f.tidying.Unlock()
+	return f.space.Reap(ctx)
+}
 
 // Close closes all volumes. Nobody may use the front any more.
 func (f *Front) Close() error {
@@ -114,11 +122,11 @@ func (f *Front) Close() error {
 
 // Create makes an empty vDisk. With no replicas given it gets as many as there are servers, up to three.
 func (f *Front) Create(ctx context.Context, name string, size int64, replicas int) (maps.VDisk, error) {
-	if err := errors.Join(checkName("name", name), checkSize(size)); err != nil {
-		return maps.VDisk{}, err
+	if replicas == 0 {
+		replicas = max(1, min(3, f.Servers()))
 	}
-	if replicas < 1 || replicas > MaxReplicas {
-		return maps.VDisk{}, input.Fieldf("replicas", "%d is not a number from 1 to %d", replicas, MaxReplicas)
+	if err := CheckNew(name, size, replicas); err != nil {
+		return maps.VDisk{}, err
 	}
 	v, err := f.space.Create(ctx, name, size, replicas, time.Now().UTC().Truncate(time.Second))
 	return v, named(err, "name", name)
@@ -126,6 +134,17 @@ func (f *Front) Create(ctx context.Context, name string, size int64, replicas in
 
 // MaxReplicas is how many replicas a vDisk may have.
 const MaxReplicas = 5
+
+// CheckNew says what is wrong with a vDisk that is to be made.
+func CheckNew(name string, size int64, replicas int) error {
+	if err := errors.Join(checkName("name", name), checkSize(size)); err != nil {
+		return err
+	}
+	if replicas < 1 || replicas > MaxReplicas {
+		return input.Fieldf("replicas", "%d is not a number from 1 to %d", replicas, MaxReplicas)
+	}
+	return nil
+}
 
 const maxName = 100
 

@@ -82,6 +82,17 @@ func (p *pool) refresh() {
 	}
 }
 
+// servers is how many servers have disks.
+func (p *pool) servers() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[cluster.ServerID]bool{}
+	for _, d := range p.disks {
+		all[d.on] = true
+	}
+	return len(all)
+}
+
 // Disk gives a disk that can be had.
 func (p *pool) Disk(id cluster.DiskID) (volume.Disk, error) {
 	p.mu.Lock()

@@ -130,7 +130,7 @@ func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
 
 // tidy removes the data of removed vDisks, gives up disks that are away too long, and finds groups that lack replicas.
 func (r *repairer) tidy(ctx context.Context, now time.Time) error {
-	if err := r.front.space.Reap(ctx); err != nil {
+	if err := r.front.Tidy(ctx); err != nil {
 		return err
 	}
 	away := map[cluster.DiskID]time.Time{}

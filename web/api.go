@@ -66,10 +66,11 @@ type Task struct {
 }
 
 // A Problem is the answer to a request that failed. Line is that of the job
-// file that is wrong, or 0.
+// file that is wrong, or 0; Field is what is wrong of a request for a vDisk, or empty.
 type Problem struct {
 	Error string `json:"error"`
 	Line  int    `json:"line,omitempty"`
+	Field string `json:"field,omitempty"`
 }
 
 // Handler serves the API, unguarded.
@@ -158,7 +159,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		wrong := Problem{Error: err.Error()}
 		var at *input.Error
 		if errors.As(err, &at) {
-			wrong = Problem{a.explained(*at).Error(), at.Line}
+			wrong = Problem{Error: a.explained(*at).Error(), Line: at.Line}
 		}
 		answer(w, http.StatusUnprocessableEntity, wrong)
 		return

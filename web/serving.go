@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 type Serving struct {
 	Ready <-chan struct{} // closed when requests can be answered; earlier ones wait
 	Log   *slog.Logger
+	// Patience is how long requests under way may take once Run is to end; a second if 0, for
+	// one that follows a task's output has no end of its own.
+	Patience time.Duration
 
 	servers   []*http.Server
 	listeners []net.Listener
@@ -65,10 +69,9 @@ func (s *Serving) Run(ctx context.Context) error {
 	return err
 }
 
-// shutDown waits for requests under way, but not for long: one that follows a
-// task's output may never end.
+// shutDown waits for requests under way, within Patience.
 func (s *Serving) shutDown() {
-	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), cmp.Or(s.Patience, time.Second))
 	defer stop()
 	for _, server := range s.servers {
 		if server.Shutdown(ctx) != nil {

@@ -29,10 +29,9 @@ func socketPath(dir string) string { return filepath.Join(dir, "local", "gleaner
 // longestSocket is how long the name of a socket may be on every system.
 const longestSocket = 100
 
-// socketAddress returns an address for the socket that is short enough, however
+// socketAddress returns an address for a socket that is short enough, however
 // long the path of the data directory is. It is valid until release is called.
-func socketAddress(dir string) (address string, release func(), err error) {
-	path := socketPath(dir)
+func socketAddress(path string) (address string, release func(), err error) {
 	if len(path) <= longestSocket {
 		return path, func() {}, nil
 	}
@@ -54,9 +53,13 @@ func newClient(cmd *cobra.Command) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{dir: dir}
-	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		address, release, err := socketAddress(dir)
+	return &client{dir, http.Client{Transport: throughSocket(socketPath(dir))}}, nil
+}
+
+// throughSocket sends requests to who listens on a socket, if that is a trusted user.
+func throughSocket(path string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		address, release, err := socketAddress(path)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +74,6 @@ func newClient(cmd *cobra.Command) (*client, error) {
 		}
 		return conn, nil
 	}}
-	return c, nil
 }
 
 // ask sends a request and reads the answer into v.

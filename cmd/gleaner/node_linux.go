@@ -185,6 +185,11 @@ func openRegistry(cmd *cobra.Command) (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
+	return registryIn(dir)
+}
+
+// registryIn opens the registry of a data directory that was looked at.
+func registryIn(dir string) (*registry.Registry, error) {
 	if err := trustBelow(dir, false, "fabric", "fabric/*", "fabric/servers/*"); err != nil {
 		return nil, err
 	}
@@ -236,7 +241,10 @@ func (d *lent) format(cluster string) error {
 }
 
 // refusal says which flag is to blame, where the user can do something about it.
-func (d *lent) refusal(err error) error {
+func (d *lent) refusal(err error) error { return diskRefusal("--disk", d.flag, err) }
+
+// diskRefusal says why a disk that flag names as name cannot be used.
+func diskRefusal(flag, name string, err error) error {
 	for _, known := range []struct {
 		cause error
 		why   string
@@ -250,7 +258,7 @@ func (d *lent) refusal(err error) error {
 		{fs.ErrPermission, "it may not be used"},
 	} {
 		if errors.Is(err, known.cause) {
-			return input.Errorf("--disk", "%s: %s (%v)", d.flag, known.why, err)
+			return input.Errorf(flag, "%s: %s (%v)", name, known.why, err)
 		}
 	}
 	return err

@@ -97,6 +97,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	defer u.serveDisks(store)()
 	past, err := history.Open(cmd.Context(), store, time.Now)
 	if err != nil {
 		return err

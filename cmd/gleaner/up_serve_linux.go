@@ -64,7 +64,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(socketPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // an old socket is a dead process's: we hold the data directory
 	}
-	address, release, err := socketAddress(dir)
+	address, release, err := socketAddress(socketPath(dir))
 	if err != nil {
 		return nil, err
 	}

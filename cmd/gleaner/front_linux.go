@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gleaner/cluster"
+	"gleaner/fabric"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/nbd"
+	"gleaner/fabric/registry"
+	"gleaner/input"
+	"gleaner/kv"
+	"gleaner/web"
+)
+
+func fabricDir(dir string) string { return filepath.Join(dir, "fabric") }
+
+// frontSocket is where the process that has the front of a data directory open answers 'gleaner disk'.
+func frontSocket(dir string) string { return filepath.Join(fabricDir(dir), "front.sock") }
+
+// nbdSocket is where it serves vDisks.
+func nbdSocket(dir string) string { return filepath.Join(fabricDir(dir), "nbd.sock") }
+
+// A frontHost has the front of a data directory open, and serves it on sockets there.
+type frontHost struct {
+	front *fabric.Front
+	uri   func(name string) string
+
+	api     *web.Serving
+	nbd     net.Listener // nil if vDisks are not served
+	clients int          // of NBD, at most
+	log     *slog.Logger
+	opened  []func() error // what closes what is open, in the order of opening
+}
+
+// hostOptions say what a frontHost is made of.
+type hostOptions struct {
+	dir    string   // the data directory, looked at
+	server string   // the name of this machine
+	store  kv.Store // stays the caller's
+	stays  bool     // vDisks are served, and requests do not wait for it to be over
+	groups int      // files of groups that may be open; 0 for the usual number
+	// clients is how many NBD connections may be open; 0 for the usual number.
+	clients int
+	log     *slog.Logger
+}
+
+func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
+	h := &frontHost{clients: o.clients, log: o.log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+		}
+	}()
+	where, err := registryIn(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	own, err := openOwnDisk(o.dir, where, o.groups)
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		h.opened = append(h.opened, own.Close)
+	}
+	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, Log: o.log}); err != nil {
+		return nil, err
+	}
+	h.opened = append(h.opened, h.front.Close)
+	if own != nil {
+		here := cluster.ServerID(o.server)
+		h.front.Join(cluster.Server{ID: here})
+		h.front.Add(here, own)
+	}
+	watching, stop := context.WithCancel(context.Background())
+	h.opened = append(h.opened, func() error { stop(); return nil })
+	if err := h.front.Watch(watching, where); err != nil {
+		return nil, err
+	}
+	return h, h.listen(o)
+}
+
+// listen opens the sockets. Whoever has the store open is the only one to do so.
+func (h *frontHost) listen(o hostOptions) error {
+	ready := make(chan struct{})
+	close(ready)
+	h.api = &web.Serving{Ready: ready, Log: o.log}
+	if o.stays {
+		l, reach, err := listenShort(nbdSocket(o.dir))
+		if err != nil {
+			return err
+		}
+		h.nbd = l
+		h.opened = append(h.opened, l.Close)
+		h.uri = func(name string) string { return nbd.URI(&net.UnixAddr{Name: reach, Net: "unix"}, name, false) }
+	} else {
+		h.api.Patience = longestGuest
+	}
+	l, _, err := listenShort(frontSocket(o.dir))
+	if err != nil {
+		return err
+	}
+	h.opened = append(h.opened, l.Close)
+	disks := &web.Disks{Front: h.front, Stays: o.stays, URI: h.uri}
+	h.api.Add(&http.Server{Handler: disks.Handler()}, l, "socket "+frontSocket(o.dir))
+	return nil
+}
+
+// longestGuest is how long a command that is done waits for others that use the disks through it.
+const longestGuest = 24 * time.Hour
+
+// listenShort listens on a socket, however long its name is. Others reach it by the name reach as long as this
+// process runs.
+func listenShort(path string) (_ net.Listener, reach string, err error) {
+	address, release, err := socketAddress(path)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := nbd.Listen(address)
+	if err != nil {
+		release()
+		return nil, "", err
+	}
+	reach = path
+	if address != path {
+		var number int
+		if _, err := fmt.Sscanf(address, "/proc/self/fd/%d/", &number); err != nil {
+			panic(err) // socketAddress writes it so
+		}
+		reach = fmt.Sprintf("/proc/%d/fd/%d/%s", os.Getpid(), number, filepath.Base(path))
+	}
+	return releasing{l, sync.OnceValue(func() error {
+		defer release()
+		return l.Close()
+	})}, reach, nil
+}
+
+// A releasing listener gives its address back when it is closed, which may be done twice.
+type releasing struct {
+	net.Listener
+	close func() error
+}
+
+func (r releasing) Close() error { return r.close() }
+
+// run serves until ctx is done.
+func (h *frontHost) run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return h.api.Run(ctx) })
+	if h.nbd != nil {
+		all.Go(func() error {
+			return nbd.Serve(ctx, h.nbd, h.front.Exports(), nbd.Options{Clients: h.clients, Log: h.log})
+		})
+	}
+	if err := all.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// during serves as long as do takes, and until the requests of others are answered. If
+// that takes long, linger is called.
+func (h *frontHost) during(do func() error, linger func()) error {
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- h.run(serving) }()
+	err := do()
+	stop()
+	late := time.AfterFunc(time.Second, linger)
+	defer late.Stop()
+	return errors.Join(err, <-ended, h.close())
+}
+
+func (h *frontHost) close() error {
+	var errs []error
+	for i := len(h.opened) - 1; i >= 0; i-- {
+		errs = append(errs, h.opened[i]())
+	}
+	h.opened = nil
+	return errors.Join(errs...)
+}
+
+// openOwnDisk opens the disk in the data directory. At first it is made, with a tenth of the free space;
+// there is none where data servers lend disks.
+func openOwnDisk(dir string, where *registry.Registry, groups int) (*disk.Disk, error) {
+	path := filepath.Join(fabricDir(dir), "disk")
+	d, err := disk.Open(disk.OS{}, path, disk.Options{Cluster: where.ID, OpenGroups: groups})
+	if err == nil {
+		return d, nil
+	}
+	if errors.Is(err, disk.ErrWiped) || errors.Is(err, fs.ErrNotExist) {
+		if servers, err := where.Servers(); err != nil || len(servers) > 0 {
+			return nil, err
+		}
+		if err = formatOwnDisk(dir, path, where.ID); err == nil {
+			d, err = disk.Open(disk.OS{}, path, disk.Options{Cluster: where.ID, OpenGroups: groups})
+		}
+	}
+	if err != nil {
+		return nil, diskRefusal("--data", path, err)
+	}
+	return d, nil
+}
+
+func formatOwnDisk(dir, path, cluster string) error {
+	free, err := disk.OS{}.Free(dir)
+	if err != nil {
+		return err
+	}
+	own := lent{tier: disk.SSD, path: path, quota: free / 10}
+	if err := own.identity(cluster).Check(); err != nil {
+		return input.Errorf("--data", "a tenth of the free space in %s is too little for a disk: %v", dir, err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return disk.Format(disk.OS{}, path, own.identity(cluster))
+}

@@ -1,0 +1,261 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"gleaner/fabric"
+	"gleaner/input"
+)
+
+// Disks answers the requests under /api/v1/disks/ (docs/disk.md). It belongs on a socket that only the
+// owner of the data can reach.
+type Disks struct {
+	Front *fabric.Front
+	// Stays says that the front stays open when a request is answered. One that does not exports nothing,
+	// and clears away at once what was removed.
+	Stays bool
+	// URI names a vDisk as NBD clients take it.
+	URI func(name string) string
+}
+
+// A DiskOrder says what to do with which vDisk. It is the query of a request.
+type DiskOrder struct {
+	Name     string
+	As       string // the name of the snapshot or the clone
+	Size     int64
+	Replicas int // 0 for as many as is usual
+}
+
+// Query writes an order as a query.
+func (o DiskOrder) Query() string {
+	return url.Values{"name": {o.Name}, "as": {o.As}, "size": {strconv.FormatInt(o.Size, 10)}, "replicas": {strconv.Itoa(o.Replicas)}}.Encode()
+}
+
+func diskOrder(query url.Values) (DiskOrder, error) {
+	o := DiskOrder{Name: query.Get("name"), As: query.Get("as")}
+	replicas := int64(0)
+	for field, n := range map[string]*int64{"size": &o.Size, "replicas": &replicas} {
+		if text := query.Get(field); text != "" {
+			var err error
+			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
+				return o, input.Fieldf(field, "%q is not a whole number", text)
+			}
+		}
+	}
+	o.Replicas = int(replicas)
+	return o, nil
+}
+
+// DiskName is the answer to a request after which there is no more to tell.
+type DiskName struct {
+	Name string `json:"name"`
+}
+
+// DiskExport is the answer to POST /api/v1/disks/export.
+type DiskExport struct {
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+}
+
+// Handler serves the requests, unguarded.
+func (d *Disks) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for name, do := range map[string]func(context.Context, DiskOrder) (any, error){
+		"list": d.list, "create": d.create, "remove": d.remove, "snapshot": d.snapshot, "clone": d.clone, "resize": d.resize, "stat": d.stat, "export": d.export,
+	} {
+		mux.HandleFunc("POST /api/v1/disks/"+name, func(w http.ResponseWriter, r *http.Request) {
+			var result any
+			o, err := diskOrder(r.URL.Query())
+			if err == nil {
+				result, err = do(r.Context(), o)
+			}
+			conclude(w, result, err)
+		})
+	}
+	mux.HandleFunc("POST /api/v1/disks/check", d.check)
+	mux.HandleFunc("POST /api/v1/disks/import", d.fill)
+	mux.HandleFunc("POST /api/v1/disks/dump", d.dump)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Who hears this knows that the order was read, and else that it may be given to another.
+		w.WriteHeader(http.StatusProcessing)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// conclude answers with a result, or says what went wrong.
+func conclude(w http.ResponseWriter, result any, err error) {
+	switch {
+	case err == nil:
+		answer(w, http.StatusOK, result)
+	case errors.Is(err, errLeaves):
+		problem(w, http.StatusServiceUnavailable, "%v", err)
+	case input.Is(err):
+		answer(w, http.StatusUnprocessableEntity, ProblemOf(err))
+	case errors.Is(err, syscall.ENOSPC):
+		problem(w, http.StatusUnprocessableEntity, "%v", err)
+	default:
+		problem(w, http.StatusInternalServerError, "%v", err)
+	}
+}
+
+// ProblemOf tells what is wrong. It keeps the field apart: only who asked knows what it is called there.
+func ProblemOf(err error) Problem {
+	var at *input.Error
+	if errors.As(err, &at) && at.Field != "" {
+		return Problem{Error: at.Msg, Field: at.Field}
+	}
+	return Problem{Error: err.Error()}
+}
+
+func (d *Disks) list(ctx context.Context, _ DiskOrder) (any, error) { return d.Front.List(ctx) }
+
+func (d *Disks) stat(ctx context.Context, o DiskOrder) (any, error) { return d.Front.Stat(ctx, o.Name) }
+
+// after gives the line of a vDisk that was changed.
+func (d *Disks) after(ctx context.Context, name string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.Front.Stat(ctx, name)
+	return s.Info, err
+}
+
+func (d *Disks) create(ctx context.Context, o DiskOrder) (any, error) {
+	_, err := d.Front.Create(ctx, o.Name, o.Size, o.Replicas)
+	return d.after(ctx, o.Name, err)
+}
+
+func (d *Disks) snapshot(ctx context.Context, o DiskOrder) (any, error) {
+	return d.after(ctx, o.As, d.Front.Snapshot(ctx, o.Name, o.As))
+}
+
+func (d *Disks) clone(ctx context.Context, o DiskOrder) (any, error) {
+	return d.after(ctx, o.As, d.Front.Clone(ctx, o.Name, o.As))
+}
+
+func (d *Disks) resize(ctx context.Context, o DiskOrder) (any, error) {
+	return d.after(ctx, o.Name, d.Front.Resize(ctx, o.Name, o.Size))
+}
+
+func (d *Disks) remove(ctx context.Context, o DiskOrder) (any, error) {
+	err := d.Front.Remove(ctx, o.Name)
+	if err == nil && !d.Stays {
+		err = d.Front.Tidy(ctx)
+	}
+	return DiskName{o.Name}, err
+}
+
+// errLeaves refuses an export by a process that is about to end.
+var errLeaves = errors.New("another 'gleaner disk' command has the disks open and will end soon; try again then")
+
+func (d *Disks) export(ctx context.Context, o DiskOrder) (any, error) {
+	if _, err := d.Front.Stat(ctx, o.Name); err != nil {
+		return nil, err
+	}
+	if !d.Stays {
+		return nil, errLeaves
+	}
+	return DiskExport{o.Name, d.URI(o.Name)}, nil
+}
+
+// A CheckStep is a line of the answer to POST /api/v1/disks/check: how far it has come, or in the last line
+// what was found or what went wrong.
+type CheckStep struct {
+	Done    int            `json:"done"`
+	Of      int            `json:"of"`
+	Report  *fabric.Report `json:"report,omitempty"`
+	Problem *Problem       `json:"problem,omitempty"`
+}
+
+const tellEvery = 100 * time.Millisecond
+
+func (d *Disks) check(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/jsonl")
+	lines := json.NewEncoder(w)
+	var step CheckStep
+	var told time.Time
+	report, err := d.Front.Check(r.Context(), func(done, of int) {
+		step.Done, step.Of = done, of
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			_ = lines.Encode(step)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	if err != nil {
+		p := ProblemOf(err)
+		step.Problem = &p
+	} else {
+		step.Report = &report
+	}
+	_ = lines.Encode(step)
+}
+
+const sector = 512
+
+// fill makes a vDisk of what the request sends: all of it, or none.
+func (d *Disks) fill(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it takes as long as it takes
+	o, err := diskOrder(r.URL.Query())
+	if err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	ctx := r.Context()
+	if _, err := d.Front.Create(ctx, o.Name, (r.ContentLength+sector-1)/sector*sector, o.Replicas); err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	body := counting{Reader: r.Body}
+	err = d.Front.Import(ctx, o.Name, &body, func(int64) {})
+	if err == nil && body.n != r.ContentLength {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		_, left := d.remove(context.WithoutCancel(ctx), o)
+		conclude(w, nil, errors.Join(err, left))
+		return
+	}
+	info, err := d.after(ctx, o.Name, nil)
+	conclude(w, info, err)
+}
+
+type counting struct {
+	io.Reader
+	n int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// DiskSizeHeader tells the size of a vDisk that is dumped.
+const DiskSizeHeader = "Gleaner-Disk-Size"
+
+// dump sends a vDisk in pieces.
+func (d *Disks) dump(w http.ResponseWriter, r *http.Request) {
+	o, err := diskOrder(r.URL.Query())
+	if err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	s, err := d.Front.Stat(r.Context(), o.Name)
+	if err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(DiskSizeHeader, strconv.FormatInt(s.Size, 10))
+	size, err := d.Front.Dump(r.Context(), o.Name, func(p []byte, offset int64) error { return writePiece(w, p, offset) })
+	endPieces(w, size, err)
+}
