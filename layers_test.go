@@ -77,7 +77,7 @@ var within = map[string]map[string][]string{
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages",
+	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group",
 		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
 		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
@@ -363,7 +363,7 @@ func (c *checker) selector(n *ast.SelectorExpr) {
 	}
 }
 
-// longestPrefix gives the longest of names that is dir or a folder above it.
+// longestPrefix returns the longest of names that is dir or a folder above it.
 func longestPrefix(dir string, names []string) string {
 	best := ""
 	for _, name := range names {

@@ -1,7 +1,7 @@
 // Package chart draws figures, as SVG for the page and PNG for everything
 // else: panels of lines, bands, steps and bars with titled axes.
 //
-// It knows nothing of what the numbers mean. A room that has something to show
+// It does not depend on what the numbers mean. A room that has something to show
 // returns a Figure as plain data; the caller saves it where the user asked.
 package chart
 
@@ -75,7 +75,7 @@ type Tick struct {
 	Label string
 }
 
-// palette is Okabe and Ito's: told apart by the colour-blind too.
+// palette is Okabe and Ito's, which the colour-blind can distinguish too.
 var palette = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff},
@@ -86,8 +86,8 @@ func shade(i int, alpha uint8) color.Color {
 	return color.NRGBA{c.R, c.G, c.B, alpha}
 }
 
-// Save writes dir/Name.svg and dir/Name.png, making dir where it is missing,
-// and returns their paths.
+// Save writes dir/Name.svg and dir/Name.png, creates dir if it is missing, and
+// returns their paths.
 func (f Figure) Save(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("chart: %w", err)
@@ -232,7 +232,7 @@ func (panel Panel) names() int {
 	return n
 }
 
-// spread gives an axis some length where its data have none.
+// spread makes an axis longer than nothing if its data are all equal.
 func spread(low, high float64) (float64, float64) {
 	switch {
 	case math.IsInf(low, 0) || math.IsInf(high, 0) || high < low:

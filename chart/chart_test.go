@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// everything uses each kind of mark, and the values that trip plots up.
+// everything uses each kind of mark, and values that break naive plots.
 func everything() Figure {
 	x := []float64{1, 2, 3, 4, 5}
 	return Figure{Name: "all", Columns: 2, Panels: []Panel{

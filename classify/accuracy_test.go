@@ -62,8 +62,9 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// TestDriftIsNeverPeriodic tries what looks periodic by chance: walks of every
-// pace, from free to tightly held, 1/f noise and bursts, other than TestAccuracy's.
+// TestDriftIsNeverPeriodic tries series that look periodic by chance: random
+// walks with every strength of mean reversion, 1/f noise and bursts, all others
+// than TestAccuracy's.
 func TestDriftIsNeverPeriodic(t *testing.T) {
 	tried, wrong := 0, 0
 	for _, k := range kinds {

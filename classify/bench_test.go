@@ -28,7 +28,7 @@ func BenchmarkClassify(b *testing.B) {
 	})
 }
 
-// cpuTime is what this process has used, which other work on the machine does not change.
+// cpuTime is the CPU time of this process, which does not depend on other work on the machine.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

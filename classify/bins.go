@@ -10,19 +10,19 @@ import (
 // levels is how finely utilisations are counted: a tenth of a point.
 const levels = 1000
 
-// summary is what one pass over a tenant's samples gives.
+// summary is the result of one pass over a tenant's samples.
 type summary struct {
 	filled int     // slots with a sample
 	mean   float64 // of the samples
 	vari   float64 // variance of the samples
 	echo   float64 // covariance of neighbouring samples: 0 for white noise
-	pairs  int     // neighbours that echo was taken from
+	pairs  int     // of neighbours that echo was computed from
 	counts [levels + 1]int32
 }
 
 func level(v float64) int { return int(v*levels + 0.5) }
 
-// quantile gives the utilisation below which a share q of the samples lies.
+// quantile returns the utilisation below which a share q of the samples lies.
 func (s *summary) quantile(q float64) float64 {
 	rank, seen := int32(q*float64(s.filled)), int32(0)
 	for i, n := range s.counts {
@@ -33,9 +33,9 @@ func (s *summary) quantile(q float64) float64 {
 	return 1
 }
 
-// spread gives the median, and the standard deviation a normal distribution
-// would have with the same median distance from it. It does not see bursts
-// that fill less than half of the time.
+// spread returns the median, and the standard deviation a normal distribution
+// would have with the same median distance from it. Bursts that fill less than
+// half of the time do not change either.
 func (s *summary) spread() (median, sd float64) {
 	median = s.quantile(0.5)
 	at, seen := int(math.Round(median*levels)), int32(0)
@@ -57,11 +57,11 @@ func (s *summary) spread() (median, sd float64) {
 	return median, 0
 }
 
-// outlying gives the part of the variance around the median that comes from
-// samples too far above it to be the ordinary noise. Bursts of one sample each
-// have a white spectrum; this is what tells them from noise. What is far below
-// is no burst: load that comes does harm, load that goes does not, and the
-// noise of a busy server has no room but below.
+// outlying returns the part of the variance around the median that comes from
+// samples too far above it to be ordinary noise. Bursts of one sample each have
+// a white spectrum, so only their height separates them from noise. Samples far
+// below are not bursts: falling load does no harm, and the noise of a busy
+// server can only go down.
 func (s *summary) outlying() float64 {
 	median, sd := s.spread()
 	sum, far := 0.0, int32(0)
@@ -82,8 +82,8 @@ func (s *summary) outlying() float64 {
 type bins struct {
 	step  time.Duration // of one bin
 	value []float64
-	sum   []float64 // sum[i] of the values before i, so that any stretch is summed at once
-	count []int32   // count[i] values before i that are not missing
+	sum   []float64 // sum[i]: of the values before i, so that any stretch is summed in one step
+	count []int32   // count[i]: values before i that are not missing
 }
 
 func (b *bins) length() time.Duration { return time.Duration(len(b.value)) * b.step }
@@ -91,8 +91,8 @@ func (b *bins) length() time.Duration { return time.Duration(len(b.value)) * b.s
 // perBin is how many slots of w make one bin.
 func perBin(w cluster.Window) int { return max(1, (w.Len+maxBins-1)/maxBins) }
 
-// read fills b from cpu and sums cpu up, in one pass. Samples outside 0
-// to 1 are taken as the nearer end.
+// read fills b from cpu and summarises cpu, in one pass. Samples outside 0
+// to 1 count as 0 or 1.
 func (b *bins) read(w cluster.Window, cpu []float32) summary {
 	var s summary
 	every := perBin(w)
@@ -140,7 +140,7 @@ func (b *bins) copy(step time.Duration, cpu []float32) {
 	}
 }
 
-// reset empties b and keeps its room.
+// reset empties b and keeps its memory.
 func (b *bins) reset(step time.Duration) {
 	b.step, b.value = step, b.value[:0]
 	b.sum, b.count = append(b.sum[:0], 0), append(b.count[:0], 0)
@@ -154,13 +154,13 @@ func (b *bins) add(v float64) {
 	b.value, b.sum, b.count = append(b.value, v), append(b.sum, sum), append(b.count, count)
 }
 
-// between gives the sum and the number of the values from..to.
+// between returns the sum and the number of the values from..to.
 func (b *bins) between(from, to int) (sum float64, n int) {
 	return b.sum[to] - b.sum[from], int(b.count[to] - b.count[from])
 }
 
-// outlying is the same as for samples: bursts that drown in the noise of a
-// sample may stand out of that of a bin.
+// outlying is the same as summary.outlying, of bins: bursts that are hidden in
+// the noise of samples may stand out from the noise of bins.
 func (b *bins) outlying() float64 {
 	var s summary
 	for _, v := range b.value {
@@ -172,7 +172,7 @@ func (b *bins) outlying() float64 {
 	return s.outlying()
 }
 
-// coarsen makes b of the bins of fine, averaged in groups so that at most n remain.
+// coarsen fills b with the bins of fine, averaged in groups so that at most n remain.
 func (b *bins) coarsen(fine *bins, n int) {
 	group := max(1, (len(fine.value)+n-1)/n)
 	b.reset(time.Duration(group) * fine.step)
@@ -182,9 +182,9 @@ func (b *bins) coarsen(fine *bins, n int) {
 	}
 }
 
-// meanOf is the mean of n values of the so many that there could be, or NaN if
-// these are fewer than half: a mean of few is noisier than its neighbours and
-// would pass for a burst.
+// meanOf is the mean of n values out of a possible of, or NaN if fewer than
+// half are present: a mean of few is noisier than its neighbours and would pass
+// for a burst.
 func meanOf(sum float64, n, of int) float64 {
 	if 2*n < of || n == 0 {
 		return math.NaN()

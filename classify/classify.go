@@ -22,7 +22,7 @@ const (
 	octaveWeight      = 0.2 // utilisation that a factor of two in the period counts for
 )
 
-// Options of Run. The zero value is good.
+// Options of Run. The zero value is ready to use.
 type Options struct {
 	Seed       uint64 // of the K-Means++ starts
 	MaxClasses int    // for each pattern; 15 if unset
@@ -43,7 +43,7 @@ type Tenant struct {
 	Class    string // the ID of its class
 	Pattern  cluster.Pattern
 	Mean     float64       // average utilisation, 0 to 1
-	Peak     float64       // utilisation that its average server exceeds 1% of the time, or that it reaches in every cycle
+	Peak     float64       // utilisation that its average server exceeds 1% of the time, or reaches in every cycle if that is more
 	Period   time.Duration // 0 unless periodic
 	Evidence Evidence
 }
@@ -78,7 +78,7 @@ func Run(w cluster.Window, series []cluster.Series, o Options) Result {
 	return result
 }
 
-// tenant judges one series, or gives the reason why it cannot.
+// tenant judges one series, or returns the reason why it cannot.
 func (a *analyst) tenant(s cluster.Series) (Tenant, point, string) {
 	if len(s.CPU) != a.window.Len {
 		panic(fmt.Sprintf("classify: %s has %d samples in a window of %d", s.Tenant, len(s.CPU), a.window.Len))
@@ -104,7 +104,7 @@ func (a *analyst) tenant(s cluster.Series) (Tenant, point, string) {
 	return t, a.profile(b, t), ""
 }
 
-// tooFew gives the reason why so many samples in the window do not suffice.
+// tooFew returns the reason why the samples in the window do not suffice; empty if they do.
 func tooFew(w cluster.Window, filled int) string {
 	length := w.To().Sub(w.From)
 	switch {
@@ -120,9 +120,9 @@ func tooFew(w cluster.Window, filled int) string {
 	return ""
 }
 
-// profile is what tenants of one pattern are compared by: mean, peak, and how
-// much they move at which pace, all in utilisation; for periodic ones also
-// when in the cycle, and how long it is.
+// profile is the point by which tenants of one pattern are compared: mean, peak,
+// and variation by frequency, all in utilisation; for periodic ones also the
+// phase and the length of the cycle.
 func (a *analyst) profile(b *bins, t Tenant) point {
 	p := point{t.Mean, t.Peak}
 	p = append(p, a.spectrum.octaves(b.step)...)
@@ -164,7 +164,7 @@ func classes(pattern cluster.Pattern, tenants []Tenant, profiles []point, o Opti
 	return out
 }
 
-// name numbers the classes and tells their tenants.
+// name numbers the classes and writes their IDs into their tenants.
 func name(classes []cluster.Class, tenants []Tenant) {
 	class := map[cluster.TenantID]string{}
 	for i := range classes {
@@ -181,7 +181,7 @@ func name(classes []cluster.Class, tenants []Tenant) {
 	}
 }
 
-// class sums up its members.
+// class summarises its members.
 func class(pattern cluster.Pattern, tenants []Tenant, members []int) cluster.Class {
 	c := cluster.Class{Pattern: pattern}
 	var peaks, periods []weighed
@@ -204,7 +204,7 @@ func class(pattern cluster.Pattern, tenants []Tenant, members []int) cluster.Cla
 
 type weighed struct{ value, weight float64 }
 
-// quantile gives the value that a share q of the weight does not exceed.
+// quantile returns the value that a share q of the weight does not exceed.
 func quantile(v []weighed, q float64) float64 {
 	slices.SortFunc(v, func(a, b weighed) int { return cmp.Compare(a.value, b.value) })
 	total, seen := 0.0, 0.0

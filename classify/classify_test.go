@@ -95,7 +95,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 }
 
 // TestClassesCoverTenants: every tenant that was judged is in one class of its
-// pattern, every class knows its members and lies between them.
+// pattern, and every class lists its members and has a mean between theirs.
 func TestClassesCoverTenants(t *testing.T) {
 	w, series := mixed(4)
 	r := Run(w, series, Options{MaxClasses: 3})
@@ -136,9 +136,9 @@ func TestClassesCoverTenants(t *testing.T) {
 	}
 }
 
-// TestPeakKnowsShortJobs: what fills less than 1% of the time and comes in
-// every cycle is part of the peak, also when it rests at weekends.
-func TestPeakKnowsShortJobs(t *testing.T) {
+// TestPeakIncludesShortJobs: load that fills less than 1% of the time but comes
+// in every cycle is part of the peak, also if it pauses at weekends.
+func TestPeakIncludesShortJobs(t *testing.T) {
 	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 28 * 288}
 	for _, workdays := range []int{7, 5} {
 		cpu := make([]float32, w.Len)
@@ -158,8 +158,8 @@ func TestPeakKnowsShortJobs(t *testing.T) {
 	}
 }
 
-// TestShortPeriods: a period of few bins is read from the samples, and one of
-// fewer than four samples is not named.
+// TestShortPeriods: a period of few bins is found from the samples, and one of
+// fewer than four samples is not reported.
 func TestShortPeriods(t *testing.T) {
 	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 30 * 288}
 	for samples, want := range map[int]time.Duration{3: 0, 6: 30 * time.Minute, 9: 45 * time.Minute, 12: time.Hour} {
@@ -188,7 +188,7 @@ func TestNothingToClassify(t *testing.T) {
 	}
 }
 
-// TestEvidenceIsFinite: series without any noise divide nothing by zero.
+// TestEvidenceIsFinite: series without noise cause no division by zero.
 func TestEvidenceIsFinite(t *testing.T) {
 	w := cluster.Window{From: monday, Step: 5 * time.Minute, Len: 21 * 288}
 	for _, tc := range []struct {

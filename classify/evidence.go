@@ -8,14 +8,14 @@ import (
 	"gleaner/cluster"
 )
 
-// Evidence is what a pattern was decided from. Standard deviations are in
+// Evidence is the measurements that decided a pattern. Standard deviations are in
 // utilisation, 0 to 1.
 type Evidence struct {
 	Rule    string        // that decided, in words
-	Period  time.Duration // the best period found, also when it was not good enough; 0 if none
+	Period  time.Duration // the best period found, even if it was not good enough; 0 if none
 	Cycles  float64       // of it in the window
-	Share   float64       // part of all that is not white noise which the period explains, each cycle foretold by the others
-	Steady  float64       // 1: the pattern is there all the time; 0: some stretch of the window lacks it
+	Share   float64       // of the variance that is not white noise, explained by the period, each cycle predicted by the others
+	Steady  float64       // 1: the pattern is there all the time; 0: it is missing in some stretch of the window
 	Weekend bool          // the days differ over the week
 	Swing   float64       // standard deviation of the part that repeats
 	Drift   float64       // of the part that neither repeats nor is white noise: drift, steps, long bursts
@@ -23,7 +23,7 @@ type Evidence struct {
 	Noise   float64       // of white noise, from one sample to the next
 }
 
-// Why says in a line which rule decided, and then what else was measured.
+// Why says in one line which rule decided, and then what else was measured.
 func (e Evidence) Why() string {
 	why := fmt.Sprintf("drift %s, bursts %s, noise %s points", points(e.Drift), points(e.Bursts), points(e.Noise))
 	if e.Period == 0 {
@@ -61,10 +61,10 @@ func (e Evidence) lacks(f folding, w cluster.Window) string {
 	return lack
 }
 
-// points gives a utilisation as a percentage.
+// points returns a utilisation as a percentage.
 func points(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
 
-// span gives a duration as people say it: 24 h, 4.8 h, 90 min.
+// span returns a duration as people say it: 24 h, 4.8 h, 90 min.
 func span(d time.Duration) string {
 	if d < 2*time.Hour {
 		return fmt.Sprintf("%.0f min", d.Minutes())

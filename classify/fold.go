@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A folding lays the cycles of one period over each other and asks how well
-// every cycle is foretold by the others.
+// A folding is how well the cycles of one period predict each other when they
+// are laid over each other.
 type folding struct {
 	period time.Duration
 	cycles float64 // how many fit into the window
 
-	foretold float64 // variance explained, each cycle by the mean of the others; below zero when they mislead
-	swing    float64 // variance of the repeating part, freed of the noise in its estimate
-	rest     float64 // variance of what remains and is not white noise: drift, steps, bursts
-	noise    float64 // variance of white noise, at the width of a cell
-	cells    int     // with data
-	slots    int     // places in the cycle
+	predicted float64 // variance explained, each cycle by the mean of the others; negative if they mislead
+	swing     float64 // variance of the repeating part, corrected for the noise in its estimate
+	rest      float64 // variance of what remains and is not white noise: drift, steps, bursts
+	noise     float64 // variance of white noise, at the width of a cell
+	cells     int     // with data
+	slots     int     // places in the cycle
 }
 
-// share is the part of all that is not white noise which repeats.
+// share is the repeating part of the variance that is not white noise.
 func (f folding) share() float64 {
 	if f.swing <= 0 {
 		return 0
@@ -29,33 +29,33 @@ func (f folding) share() float64 {
 	return f.swing / (f.swing + f.rest)
 }
 
-// needed is the share that the period must explain. A red series foretells
+// needed is the share that the period must explain. A red series predicts
 // itself by chance in inverse proportion to the cycles seen, so fewer cycles
 // must explain more.
 func (f folding) needed() float64 { return minShare + 1/f.cycles }
 
-// convincing says whether the period explains most of what is not noise.
+// convincing reports whether the period explains most of what is not noise.
 func (f folding) convincing() bool {
-	return f.clear() && f.foretold >= minForetold*f.swing && f.share() >= f.needed()
+	return f.clear() && f.predicted >= minPredicted*f.swing && f.share() >= f.needed()
 }
 
-// clear says whether the repeating part stands out from what white noise
-// leaves in a profile of so many slots and cycles.
+// clear reports whether the repeating part stands out from the traces of white
+// noise in a profile of that many slots and cycles.
 func (f folding) clear() bool {
 	chance := f.noise / f.cycles * math.Sqrt(2/float64(f.slots))
 	return f.swing > clearSigmas*chance
 }
 
-// explainsAll says whether no other period could explain much more of the
+// explainsAll reports whether no other period could explain much more of the
 // structured variance.
 func (f folding) explainsAll(structured float64) bool {
 	return f.clear() && f.swing > allExplained*structured
 }
 
-// outdoes says whether f, whose period is a multiple of g's, tells more than g
-// by more than chance. Cycles of varying height always differ between, say,
-// even and odd ones, in inverse proportion to how many there are. Less is asked
-// of the day and the week, which people keep to.
+// outdoes reports whether f, whose period is a multiple of g's, explains more
+// than g by more than chance. Cycles of varying height always differ between,
+// say, even and odd ones, in inverse proportion to their number. The day and the
+// week need to explain less, because people keep to them.
 func (f folding) outdoes(g folding) bool {
 	asked := chanceCycles
 	if near(f.period, day, 0.03) || near(f.period, week, 0.03) {
@@ -64,16 +64,16 @@ func (f folding) outdoes(g folding) bool {
 	return f.swing > g.swing+float64(asked)*f.rest/f.cycles
 }
 
-// folder holds the room folding needs, so that it is made once.
+// folder holds the buffers that folding needs, so that they are allocated once.
 type folder struct {
 	cell  []float64 // the series as means of cells, in order of time; NaN without data
 	slot  []int     // the place of every cell in the cycle
 	slots int       // how many places there are
-	error []float64 // cell less what the other cycles foretell; NaN without data
+	error []float64 // cell less the prediction of the other cycles; NaN without data
 	sum   []float64 // of the cells of a slot
 	count []float64
 	mean  []float64 // of the cells of a slot
-	scale []float64 // from a cell's distance to that mean to its distance to the mean of the others
+	scale []float64 // ratio of a cell's distance to the mean of the others, to its distance to that mean
 
 	circle []complex128 // the slots' places on the unit circle
 }
@@ -83,14 +83,14 @@ func (r *folder) fold(b *bins, period time.Duration) folding {
 	return r.foldIn(b, period, slots(period))
 }
 
-// foldIn folds into so many slots: only folds whose slots are equally wide see
-// as much of a short peak.
+// foldIn folds into the given number of slots: only folds with equally wide
+// slots show as much of a short peak.
 func (r *folder) foldIn(b *bins, period time.Duration, slots int) folding {
 	r.cut(b, period, slots)
 	return r.judge(b, period)
 }
 
-// slots is how finely a cycle is looked at.
+// slots is how many slots a cycle is divided into.
 func slots(period time.Duration) int {
 	return min(max(int(period/time.Hour), minSlots), maxSlots)
 }
@@ -100,8 +100,8 @@ func (r *folder) sketch(b *bins, period time.Duration) folding {
 	return r.foldIn(b, period, slots(period)/sketchSlots)
 }
 
-// whole folds, coarsely where the data are too thin to fill every slot of a
-// fine profile: without all of its slots a profile has no harmonics.
+// whole folds, and more coarsely if the data are too sparse to fill every slot
+// of a fine profile: harmonics need all slots.
 func (r *folder) whole(b *bins, period time.Duration, slots int) folding {
 	if f := r.foldIn(b, period, slots); f.slots == r.slots {
 		return f
@@ -137,7 +137,7 @@ func (r *folder) cut(b *bins, period time.Duration, slots int) {
 func (r *folder) judge(b *bins, period time.Duration) folding {
 	f := folding{period: period, cycles: float64(b.length()) / float64(period)}
 	mean := r.profile()
-	r.foretell(mean)
+	r.predict(mean)
 	var total, left, echo float64
 	pairs, last := 0, math.NaN()
 	r.error = slices.Grow(r.error[:0], len(r.cell))[:len(r.cell)]
@@ -167,14 +167,14 @@ func (r *folder) judge(b *bins, period time.Duration) folding {
 	f.rest = min(max(echo/float64(max(pairs, 1)), 0), left)
 	again := max(n/float64(max(f.slots, 1)), 1) // how often a slot is seen
 	f.noise = (left - f.rest) * (again - 1) / again
-	f.foretold = total - left
+	f.predicted = total - left
 	f.swing = max(0, total-left+(left-f.rest)/again)
 	return f
 }
 
-// foretell prepares the distance of every cell from the mean of the others in
-// its slot. A slot seen once is foretold by the mean of all.
-func (r *folder) foretell(mean float64) {
+// predict prepares the distance of every cell from the mean of the others in
+// its slot. A slot seen once is predicted by the mean of all cells.
+func (r *folder) predict(mean float64) {
 	r.mean, r.scale = r.mean[:0], r.scale[:0]
 	for s, n := range r.count {
 		slot, scale := mean, 1.0
@@ -185,7 +185,7 @@ func (r *folder) foretell(mean float64) {
 	}
 }
 
-// profile sums the cells of every slot and gives the mean of all cells.
+// profile sums the cells of every slot and returns the mean of all cells.
 func (r *folder) profile() float64 {
 	r.room(r.slots)
 	sum, n := 0.0, 0
@@ -200,15 +200,15 @@ func (r *folder) profile() float64 {
 	return sum / float64(max(n, 1))
 }
 
-// room makes sum and count so long, and 0.
+// room sets sum and count to that length and to 0.
 func (r *folder) room(slots int) {
 	r.sum, r.count = slices.Grow(r.sum[:0], slots)[:slots], slices.Grow(r.count[:0], slots)[:slots]
 	clear(r.sum)
 	clear(r.count)
 }
 
-// highest folds samples, so many a cycle, and gives the highest mean of a place
-// in the cycle that was seen more than once. Bins would flatten a short job.
+// highest folds samples, perCycle to a cycle, and returns the highest mean of a
+// place in the cycle that was seen more than once. Bins would flatten a short job.
 func (r *folder) highest(cpu []float32, perCycle float64) float64 {
 	r.room(int(math.Ceil(perCycle)))
 	at := 0.0
@@ -231,9 +231,9 @@ func (r *folder) highest(cpu []float32, perCycle float64) float64 {
 }
 
 // steady cuts the window into at most four stretches of whole cycles or more
-// and gives the smallest slope of the stretch on what the other cycles
-// foretell: 1 when the pattern is there all the time, 0 when it is missing.
-// Cells for which leave is true are left out.
+// and returns the smallest slope of a stretch on the prediction of the other
+// cycles: 1 if the pattern is there all the time, 0 if it is missing. Cells for
+// which leave is true are left out.
 func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	stretches := min(4, max(2, int(f.cycles+0.2)))
 	least, judged := math.Inf(1), 0
@@ -248,13 +248,13 @@ func (r *folder) steady(f folding, leave func(cell int) bool) float64 {
 	if judged < 2 || f.swing <= 0 {
 		return 0 // one stretch has nothing to be steady against
 	}
-	// Noise in the forecast flattens the slope; take that out again.
+	// Noise in the prediction flattens the slope; correct for that.
 	again := float64(f.cells) / float64(f.slots)
 	return least * (1 + f.noise/again/f.swing)
 }
 
-// slope regresses the cells from..to on their forecasts and gives the variance
-// of these: a stretch where nothing is foretold cannot tell.
+// slope regresses the cells from..to on their predictions and returns the
+// variance of the predictions: a stretch whose prediction is flat decides nothing.
 func (r *folder) slope(from, to int, leave func(cell int) bool) (slope, vari float64, cells int) {
 	var n, sx, sy, sxx, sxy float64
 	for i := from; i < to; i++ {
@@ -273,10 +273,10 @@ func (r *folder) slope(from, to int, leave func(cell int) bool) (slope, vari flo
 	return (sxy/n - sx/n*sy/n) / vari, vari, int(n)
 }
 
-// repeats gives the numbers of times, at most so many, largest first, that the
-// profile of f may repeat itself within its period: it holds nothing but every
-// m-th harmonic. Only low harmonics count: what bins do to sharp edges is in
-// the high ones.
+// repeats returns how many times, at most most, the profile of f may repeat
+// itself within its period, the largest number first: m times if it has only
+// every m-th harmonic. Only low harmonics count: binning distorts the high ones
+// of sharp edges.
 func (r *folder) repeats(f folding, most int) []int {
 	power := r.harmonics(f.slots)
 	total := 0.0
@@ -299,7 +299,7 @@ func (r *folder) repeats(f folding, most int) []int {
 	return times
 }
 
-// harmonics gives the variance of the profile at one, two, three… cycles a
+// harmonics returns the variance of the profile at one, two, three… cycles a
 // period, or nothing if a slot has no data.
 func (r *folder) harmonics(slots int) []float64 {
 	if len(r.sum) != slots {
@@ -313,7 +313,7 @@ func (r *folder) harmonics(slots int) []float64 {
 	return power
 }
 
-// harmonic gives the amplitudes of cosine and sine at h cycles a period.
+// harmonic returns the amplitudes of cosine and sine at h cycles a period.
 func (r *folder) harmonic(h, slots int) (cosine, sine float64) {
 	if len(r.circle) != slots { // one turn of the circle serves all harmonics
 		r.circle = r.circle[:0]

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// foretell is fold's dumb twin: it predicts every cell by averaging the same
-// slot of all other cycles afresh, and gives the variance explained.
-func foretell(cells []float64, slots int) float64 {
+// predict is fold's dumb twin: it predicts every cell by averaging the same
+// slot of all other cycles each time, and returns the variance explained.
+func predict(cells []float64, slots int) float64 {
 	mean, n := 0.0, 0.0
 	for _, v := range cells {
 		if v == v {
@@ -52,8 +52,8 @@ func TestFoldAgainstItsTwin(t *testing.T) {
 		}
 		var r folder
 		f := r.fold(&b, time.Duration(slots)*time.Hour)
-		if want := foretell(cells, slots); math.Abs(f.foretold-want) > 1e-9 {
-			t.Fatalf("foretold %g, want %g", f.foretold, want)
+		if want := predict(cells, slots); math.Abs(f.predicted-want) > 1e-9 {
+			t.Fatalf("predicted %g, want %g", f.predicted, want)
 		}
 	})
 }
@@ -84,8 +84,8 @@ func best(points []point, k int) float64 {
 	}
 }
 
-// ends are the sums of squares at which Lloyd's algorithm can come to rest: it
-// is run, as plainly as it can be written, from every choice of k points.
+// ends are the sums of squares at which Lloyd's algorithm can converge: it is
+// run, in its simplest form, from every choice of k points.
 func ends(points []point, k int) (out []float64) {
 	var from func(centres []point)
 	from = func(centres []point) {
@@ -95,14 +95,14 @@ func ends(points []point, k int) (out []float64) {
 			}
 			return
 		}
-		out = append(out, rest(points, centres))
+		out = append(out, converge(points, centres))
 	}
 	from(nil)
 	return out
 }
 
-// rest runs Lloyd's algorithm for longer than it can take to come to rest.
-func rest(points, centres []point) (sum float64) {
+// converge runs Lloyd's algorithm for longer than it can take to converge.
+func converge(points, centres []point) (sum float64) {
 	for range 50 {
 		groups := make([][]point, len(centres))
 		sum = 0

@@ -58,7 +58,7 @@ func kmeans(points []point, k int, chance *rand.Rand) grouping {
 	for range restarts {
 		g := grouping{centre: seed(points, k, chance), of: make([]int, len(points))}
 		g.of[0] = -1 // belongs nowhere yet
-		g.settle(points)
+		g.iterate(points)
 		if g.within < best.within {
 			best = g
 		}
@@ -93,8 +93,8 @@ func seed(points []point, k int, chance *rand.Rand) []point {
 	return centres
 }
 
-// settle moves points and centres until neither changes.
-func (g *grouping) settle(points []point) {
+// iterate reassigns points and moves centres until neither changes (Lloyd's algorithm).
+func (g *grouping) iterate(points []point) {
 	for range maxRounds {
 		changed := g.assign(points)
 		if !changed {

@@ -15,7 +15,7 @@ import (
 const (
 	maxBins      = 4464 // a series is averaged into
 	minBinsCycle = 4    // bins a cycle must have
-	shortBins    = 16   // bins of a cycle below which samples are looked at
+	shortBins    = 16   // bins of a cycle below which samples are used
 	minSlots     = 48   // of a profile: half hours of a day
 	maxSlots     = 168  // and the hours of a week
 	sketchSlots  = 3    // times fewer while searching
@@ -28,18 +28,18 @@ const (
 
 	allExplained = 0.97 // of the variance that is not noise: ends the search
 	nearlyAsGood = 0.01 // of the variance: what a simpler period may leave unexplained
-	chanceCycles = 10   // times the rest of one cycle: what a multiple must tell more
+	chanceCycles = 10   // times the rest of one cycle: what a multiple must explain more
 	clockCycles  = 2    // the same if the multiple is the day or the week
 	stillThere   = 0.8  // of the swing: what a part of the period must keep to replace it
 	weekTells    = 1.1  // times the daily swing: with it, the days of the week differ
 	strongDay    = 0.25 // of a weekly swing: with it, a week is one of days
 
 	minShare     = 0.6  // of all that is not white noise: what a period must explain
-	minForetold  = 0.33 // of the swing: what one cycle must tell of another before noise is allowed for
+	minPredicted = 0.33 // of the swing: what one cycle must predict of another before the correction for noise
 	minSteady    = 0.6  // slope on the forecast that every stretch must reach
-	blankStretch = 0.1  // of the swing: what a stretch must foretell to be asked
+	blankStretch = 0.1  // of the swing: what must be predicted in a stretch for its slope to count
 
-	quietPoints = 0.015 // standard deviation around a level that is as good as constant
+	quietPoints = 0.015 // standard deviation around a level that counts as constant
 	quietShare  = 0.05  // the same, of the level
 
 	clearSigmas   = 8   // swing over what noise leaves in a profile
@@ -56,8 +56,8 @@ const (
 	week = 7 * day
 )
 
-// quiet is the standard deviation below which a movement around a level of
-// mean utilisation is of no use or harm to anyone.
+// quiet is the standard deviation below which movement around a mean
+// utilisation does not matter.
 func quiet(mean float64) float64 { return max(quietPoints, quietShare*mean) }
 
 // analyst decides patterns for series over one window.
@@ -75,7 +75,7 @@ func newAnalyst(w cluster.Window) *analyst {
 	return &analyst{window: w, spectrum: newSpectrum(n)}
 }
 
-// decide gives the pattern of a series with the evidence for it.
+// decide returns the pattern of a series and the evidence for it.
 func (a *analyst) decide(b *bins, s *summary, cpu []float32) (cluster.Pattern, Evidence) {
 	a.spectrum.of(b)
 	a.coarse.coarsen(b, coarseBins)
@@ -90,7 +90,7 @@ func (a *analyst) decide(b *bins, s *summary, cpu []float32) (cluster.Pattern, E
 			e.Bursts, e.Rule = math.Sqrt(s.outlying()), e.explains(f)
 			return cluster.Periodic, e
 		}
-		if f.clear() { // then its means over many cycles know better
+		if f.clear() { // then its means over many cycles are more precise
 			drift = min(drift, f.swing+f.rest)
 		}
 	}
@@ -109,7 +109,7 @@ func (a *analyst) decide(b *bins, s *summary, cpu []float32) (cluster.Pattern, E
 }
 
 // echo is the covariance of neighbours: the variance that is not white noise,
-// or 0 if white noise could give as much.
+// or 0 if white noise could cause as much.
 func echo(v []float64) float64 {
 	var sum, squares, diff float64
 	n, pairs, last := 0, 0, math.NaN()
@@ -133,7 +133,7 @@ func echo(v []float64) float64 {
 }
 
 // trend is the variance of the straight line through v, or 0 if white noise
-// could give as much.
+// could cause as much.
 func trend(v []float64) float64 {
 	var n, sx, sy, sxx, sxy, syy float64
 	for i, y := range v {
@@ -150,8 +150,8 @@ func trend(v []float64) float64 {
 	return line
 }
 
-// beyondNoise gives the covariance of neighbours from the variance and the
-// mean square difference of so many pairs, 0 if it is not significant.
+// beyondNoise computes the covariance of neighbours from the variance and the
+// mean square difference of that many pairs; 0 if it is not significant.
 func beyondNoise(variance, diff float64, pairs int) float64 {
 	echo := variance - diff/2
 	if echo < echoSigmas*variance/math.Sqrt(float64(pairs)) {
@@ -160,8 +160,8 @@ func beyondNoise(variance, diff float64, pairs int) float64 {
 	return echo
 }
 
-// period looks for the period of b, of which so much variance is structured,
-// and says whether b may be called periodic by it.
+// period looks for the period of b, whose structured variance is given, and
+// reports whether b is periodic by it.
 func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence) (folding, bool) {
 	best, ok := a.search(b, structured)
 	if !ok {
@@ -178,7 +178,7 @@ func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence
 	}
 	best.period, e.Weekend = a.weekly(b, best)
 	best = a.folder.fold(b, best.period)
-	if !best.convincing() { // noise may drown hours that it cannot drown in a third as many
+	if !best.convincing() { // noise may hide a fine profile where it cannot hide a coarse one
 		best = a.folder.sketch(b, best.period)
 	}
 	steady := a.folder.steady(best, nil)
@@ -196,8 +196,8 @@ func (a *analyst) period(b *bins, structured float64, cpu []float32, e *Evidence
 	return best, pass
 }
 
-// weekly gives the period to judge a day or a week by, and whether it is a
-// week of days that differ.
+// weekly returns the period by which to judge a day or a week, and whether it is
+// a week of days that differ.
 func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
 	weeks := float64(b.length()) / float64(week)
 	if !near(f.period, week, 0.03) && (!near(f.period, day, 0.03) || weeks < minCycles) {
@@ -213,7 +213,7 @@ func (a *analyst) weekly(b *bins, f folding) (period time.Duration, days bool) {
 	return day, false
 }
 
-// divides says whether whole is a whole number of periods.
+// divides reports whether whole is a whole number of periods.
 func divides(period, whole time.Duration) bool {
 	times := float64(whole) / float64(period)
 	return times > 0.97 && math.Abs(times-math.Round(times)) < 0.03*times
@@ -223,26 +223,25 @@ func near(a, b time.Duration, tolerance float64) bool {
 	return math.Abs(float64(a-b)) <= tolerance*float64(b)
 }
 
-// search tries the periods that the data suggest and gives the one that
-// foretells most, or the first that leaves nothing of the structured variance
-// to explain.
+// search tries the candidates and returns the period that predicts most, or the
+// first that leaves nothing of the structured variance to explain.
 func (a *analyst) search(b *bins, structured float64) (folding, bool) {
 	var best folding
 	for p := range a.candidates(b) {
 		f := a.folder.sketch(b, p)
-		if f.foretold > best.foretold {
+		if f.predicted > best.predicted {
 			best = f
 		}
 		if f.explainsAll(structured) {
 			break
 		}
 	}
-	return best, best.foretold > 0
+	return best, best.predicted > 0
 }
 
-// multiple lengthens the period to a small multiple of it, or to the day,
-// whose profile does not merely repeat itself, for as long as there is one: the
-// spectrum may have proposed a harmonic, and of a short peak a high one.
+// multiple lengthens the period to a small multiple of it, or to the day, as
+// long as the longer profile does not merely repeat itself: the spectrum may
+// have suggested a harmonic, and a high one if the peak is short.
 func (a *analyst) multiple(b *bins, f folding) folding {
 	times := []int{2, 3, 4}
 	if divides(f.period, day) {
@@ -262,7 +261,7 @@ func (a *analyst) multiple(b *bins, f folding) folding {
 
 // fundamental shortens a period that is a multiple of the true one: its
 // profile repeats itself, or differs from doing so by no more than cycles of
-// varying height do by chance. At least so many bins must be left of it.
+// varying height do by chance. It keeps at least least bins.
 func (a *analyst) fundamental(b *bins, f folding, least int) folding {
 	f = a.folder.whole(b, f.period, slots(f.period))
 	most := int(f.period / (time.Duration(least) * b.step))
@@ -270,7 +269,7 @@ func (a *analyst) fundamental(b *bins, f folding, least int) folding {
 	for m := most; m > 1; m-- {
 		sure := slices.Contains(repeats, m)
 		if !sure && (m > maxMultiple || f.rest < nearlyAsGood*f.swing || f.share() < minShare) {
-			continue // too far, nothing varies, or not periodic anyway
+			continue // too short, nothing varies, or not periodic anyway
 		}
 		g := a.folder.foldIn(b, f.period/time.Duration(m), max(f.slots/m, least))
 		if g.swing >= stillThere*f.swing && (sure || !f.outdoes(g)) {
@@ -315,8 +314,9 @@ func (a *analyst) candidates(b *bins) iter.Seq[time.Duration] {
 	}
 }
 
-// fewCycled gives the best three of the periods of which few cycles fit, each
-// better than its neighbours. Lines of the spectrum are too broad for these.
+// fewCycled returns the best three periods of which few cycles fit into the
+// window, each better than its neighbours. Lines of the spectrum are too broad
+// for these.
 func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
 	b := &a.coarse
 	length := float64(b.length())
@@ -330,13 +330,13 @@ func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
 	}
 	var tops []folding
 	for i, f := range tried {
-		rises := i == 0 || f.foretold >= tried[i-1].foretold
-		falls := i+1 == len(tried) || f.foretold > tried[i+1].foretold
-		if rises && falls && f.foretold > 0 {
+		rises := i == 0 || f.predicted >= tried[i-1].predicted
+		falls := i+1 == len(tried) || f.predicted > tried[i+1].predicted
+		if rises && falls && f.predicted > 0 {
 			tops = append(tops, f)
 		}
 	}
-	slices.SortStableFunc(tops, func(x, y folding) int { return cmp.Compare(y.foretold, x.foretold) })
+	slices.SortStableFunc(tops, func(x, y folding) int { return cmp.Compare(y.predicted, x.predicted) })
 	var out []time.Duration
 	for _, f := range tops[:min(3, len(tops))] {
 		out = append(out, f.period)
@@ -344,15 +344,15 @@ func (a *analyst) fewCycled(longest time.Duration) []time.Duration {
 	return out
 }
 
-// refine moves the period to where the fold foretells most, within what the
-// window can resolve, and to
-// a part of the day or to the week when these are as good: people keep to the clock.
+// refine moves the period to where the fold predicts most, within what the
+// window can resolve, and to a part of the day or to the week if these are as
+// good: people keep to the clock.
 func (a *analyst) refine(b *bins, f folding) folding {
 	length := float64(b.length())
 	best := a.folder.sketch(b, f.period)
 	for _, d := range []float64{-0.3, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.3} {
 		p := time.Duration(length / (f.cycles + d))
-		if g := a.folder.sketch(b, p); g.foretold > best.foretold && g.cycles >= minCycles {
+		if g := a.folder.sketch(b, p); g.predicted > best.predicted && g.cycles >= minCycles {
 			best = g
 		}
 	}
@@ -382,7 +382,7 @@ func (a *analyst) weekends(b *bins) (folding, float64, bool) {
 		}
 	}
 	f := r.judge(b, day)
-	f.cycles /= 2 // as there are two profiles
+	f.cycles /= 2 // there are two profiles
 	steady := r.steady(f, off)
 	return f, steady, f.convincing() && steady >= minSteady
 }

@@ -11,7 +11,7 @@ import (
 	"gleaner/cluster"
 )
 
-// Spectrum gives the frequency domain of a series as in OSDI'16 Figure 1: the
+// Spectrum returns the frequency domain of a series as in OSDI'16 Figure 1: the
 // strength (amplitude, in utilisation) of each frequency, in cycles per
 // window. A daily load over 31 days is strong at 31.
 func Spectrum(w cluster.Window, cpu []float32) (cycles, strength []float64) {
@@ -70,8 +70,8 @@ func newSpectrum(n int) *spectrum {
 	return s
 }
 
-// smooth gives the least size from n on that has no prime factor above 5, for
-// which the FFT is fast.
+// smooth returns the smallest size from n on without a prime factor above 5:
+// for such sizes the FFT is fast.
 func smooth(n int) int {
 	for ; ; n++ {
 		m := n
@@ -102,8 +102,8 @@ func (s *spectrum) of(b *bins) {
 	}
 }
 
-// lines gives the variance in frequencies that stand out of the floor as none
-// does in white noise.
+// lines returns the variance in frequencies that stand out from the floor more
+// than any does in white noise.
 func (s *spectrum) lines() float64 {
 	half := len(s.power) / 2
 	floor := 0.0
@@ -117,11 +117,11 @@ func (s *spectrum) lines() float64 {
 			sum += p
 		}
 	}
-	return sum / 1.5 // the taper spreads a line over as many frequencies
+	return sum / 1.5 // the taper spreads a line over 1.5 frequencies
 }
 
-// octaves gives the standard deviation at each pace: slower than one and a half
-// days, around a day, and four times twice as fast, the last with all above it.
+// octaves returns the standard deviation in each octave of frequency: slower
+// than one and a half days, around a day, and four more, the last with all above it.
 func (s *spectrum) octaves(step time.Duration) []float64 {
 	var sum [6]float64
 	size := float64(len(s.x))
@@ -142,7 +142,7 @@ func (s *spectrum) octaves(step time.Duration) []float64 {
 	return sum[:]
 }
 
-// peaks gives the frequencies, in cycles per bin, of the strongest local
+// peaks returns the frequencies, in cycles per bin, of the strongest local
 // maxima from at least low on, strongest first.
 func (s *spectrum) peaks(low float64, most int) []float64 {
 	type peak struct{ at, height float64 }

@@ -58,7 +58,7 @@ type chance struct{ *rand.Rand }
 
 func newChance(seed uint64) chance { return chance{rand.New(rand.NewPCG(seed, 7))} }
 
-// monday is where windows begin that need no chance.
+// monday is when windows begin that are not drawn.
 var monday = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
 func (c chance) between(lo, hi float64) float64 { return lo + (hi-lo)*c.Float64() }
@@ -77,7 +77,7 @@ type made struct {
 	note    string
 }
 
-// A kind makes curves for a window of so many hours with steps of so many hours.
+// A kind makes curves for a window and a step, both in hours.
 type kind struct {
 	name string
 	make func(c chance, hours, step float64) made
@@ -366,7 +366,7 @@ func (c chance) window(minDays float64) cluster.Window {
 	}
 }
 
-// minDays a kind needs to be told at all.
+// minDays is the shortest window in which a kind can be recognised.
 func minDays(name string) float64 {
 	switch name {
 	case "weekly", "weekend level":

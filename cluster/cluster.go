@@ -18,8 +18,8 @@ type ServerID string
 type TenantID string
 
 // TenantOf names the tenant of an environment and a machine function
-// (OSDI'16 §3.1: a primary tenant is that pair), which have no "/" in them. An
-// environment without functions is a tenant as it is.
+// (OSDI'16 §3.1: a primary tenant is that pair). Neither contains "/". An
+// environment without functions is one tenant.
 func TenantOf(environment, function string) TenantID {
 	if function == "" {
 		return TenantID(environment)
@@ -44,8 +44,8 @@ type Server struct {
 	Disk        Bytes
 }
 
-// Tenant names the tenant that owns s. A server of which neither environment
-// nor function is known is a tenant of its own.
+// Tenant names the tenant that owns s. A server without environment and
+// function is a tenant of its own.
 func (s Server) Tenant() TenantID {
 	if s.Environment == "" && s.Function == "" {
 		return TenantID(s.ID)
@@ -56,10 +56,10 @@ func (s Server) Tenant() TenantID {
 // Size is the CPU and memory of s.
 func (s Server) Size() Resources { return Resources{s.CPU, s.Memory} }
 
-// A Pattern is the way a tenant's utilisation goes over time (OSDI'16 §3.2).
+// A Pattern is how a tenant's utilisation changes over time (OSDI'16 §3.2).
 type Pattern uint8
 
-// The patterns. The zero value says that nothing is known yet.
+// The patterns. The zero value means that nothing is known yet.
 const (
 	UnknownPattern Pattern = iota
 	Periodic
@@ -96,7 +96,7 @@ func (p *Pattern) UnmarshalText(text []byte) error {
 	return fmt.Errorf("cluster: unknown pattern %q", text)
 }
 
-// A Class is a group of tenants whose utilisation goes alike.
+// A Class is a group of tenants with similar utilisation.
 type Class struct {
 	ID      string // stable for one input and seed, as "periodic-3"
 	Pattern Pattern
@@ -141,7 +141,8 @@ type Series struct {
 	CPU     []float32
 }
 
-// A Reimage is a server's disk wiped and set up anew, with all that was on it gone.
+// A Reimage is the event that a server's disk is wiped and set up again, which
+// destroys everything on it.
 type Reimage struct {
 	At     time.Time
 	Server ServerID

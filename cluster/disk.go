@@ -2,11 +2,11 @@ package cluster
 
 import "errors"
 
-// A DiskID names a disk by what is written on it. A disk that is wiped and set up
-// anew is another disk.
+// A DiskID is stored on the disk that it names. A disk that is wiped and set up
+// again is a new disk.
 type DiskID string
 
-// A Tier says what kind of disk one is, as "ssd": disks of a tier are alike.
+// A Tier is a kind of disk, such as "ssd": disks of a tier are alike.
 type Tier string
 
 // A Disk is a part of a server's storage that its owner gives to the cluster.
@@ -22,21 +22,21 @@ type DataServer struct {
 	Address string `json:"address"`
 }
 
-// A DataUse is what a data server says of itself now and then.
+// A DataUse is a data server's regular report on itself.
 type DataUse struct {
 	On    ServerID  `json:"on"`
 	Busy  bool      `json:"busy,omitempty"` // the primary needs the server: accesses are denied
 	Disks []DiskUse `json:"disks,omitempty"`
 }
 
-// A DiskUse is what it says of one of its disks.
+// A DiskUse is a data server's report on one of its disks.
 type DiskUse struct {
 	ID     DiskID `json:"id"`
 	Free   Bytes  `json:"free"`
-	Errors int    `json:"errors,omitempty"` // checksums that did not fit, since the disk joined
+	Errors int    `json:"errors,omitempty"` // checksum errors since the disk joined
 }
 
-// checkDisk reports what a disk that was read from somewhere lacks.
+// checkDisk reports what is wrong with the disk of an event that was read.
 func checkDisk(d *Disk) error {
 	switch {
 	case d == nil || d.ID == "":
@@ -51,7 +51,7 @@ func checkData(data []DataUse) error {
 	for _, use := range data {
 		for _, d := range use.Disks {
 			if d.Free < 0 || d.Errors < 0 {
-				return errors.New("a disk has less than nothing free, or fewer than no errors")
+				return errors.New("a disk has a negative free space or number of errors")
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // An EventKind says what happened.
 type EventKind uint8
 
-// The events. Which fields of Event are set stands beside each.
+// The events. The comment lists the fields of Event that are set.
 const (
 	UnknownEvent     EventKind = iota
 	ServerJoined               // Server
@@ -22,14 +22,14 @@ const (
 	TaskFinished               // Task, On
 	TaskFailed                 // Task, On, Reason
 	TaskKilled                 // Task, On, Reason
-	Resumed                    // Past: what happened before this world was last left
-	TaskNotStarted             // Task, On, Reason: the server had run out of what a process needs
+	Resumed                    // Past: what happened before gleaner last stopped
+	TaskNotStarted             // Task, On, Reason: the server lacks what a process needs
 	DataServerJoined           // On, DataServer. Its disks follow
-	DataServerLeft             // On, Reason: with its disks
+	DataServerLeft             // On, Reason. Its disks leave with it
 	DiskJoined                 // On, Disk
 	DiskLeft                   // On, Disk, Reason
 	DataReported               // Data, of any number of data servers
-	ServerReimaged             // On, Reason: nothing is left of what was on its disks
+	ServerReimaged             // On, Reason: all data on its disks is lost
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
@@ -48,8 +48,8 @@ func (k *EventKind) UnmarshalText(text []byte) error {
 	return err
 }
 
-// An Event is something that happened in a world, as plain data: a run is the
-// list of its events, and can be recorded and played again.
+// An Event is something that happened in a world, as plain data. The list of all
+// events can be recorded and played again.
 type Event struct {
 	At      time.Time `json:"at"`
 	Kind    EventKind `json:"event"`
@@ -69,7 +69,7 @@ type Event struct {
 	Data       []DataUse   `json:"data,omitempty"`
 }
 
-// Check reports what an event that was read from somewhere lacks.
+// Check reports what is wrong with an event that was read.
 func (ev *Event) Check() error {
 	switch {
 	case ev.Kind == ServerJoined && ev.Server == nil:
@@ -109,13 +109,13 @@ type Use struct {
 // An ActionKind says what is to be done.
 type ActionKind uint8
 
-// The actions. Which fields of Action are set stands beside each.
+// The actions. The comment lists the fields of Action that are set.
 const (
 	UnknownAction ActionKind = iota
 	StartTask                // Task, On, Request
 	KillTask                 // Task, On, Reason
 	FinishJob                // ID, Account, and Reason when it failed or was Cancelled
-	DelayTask                // Task, which will be its next run, Pause, and Reason: why the last one failed. There is nothing to carry out
+	DelayTask                // Task: its next run; Pause; Reason: why the last run failed. There is nothing to carry out
 )
 
 var actionNames = []string{"unknown", "start task", "kill task", "finish job", "delay task"}
@@ -132,8 +132,8 @@ func (k *ActionKind) UnmarshalText(text []byte) error {
 	return err
 }
 
-// An Action is a decision, as plain data; a world carries it out and tells the
-// outcome as an event.
+// An Action is a decision, as plain data; a world carries it out and reports
+// the outcome as an event.
 type Action struct {
 	Kind    ActionKind `json:"action"`
 	Task    TaskID     `json:"task,omitzero"`
@@ -141,7 +141,7 @@ type Action struct {
 	Request Resources  `json:"request,omitzero"`
 	ID      JobID      `json:"id,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
-	// Cancelled says that the user wanted the job to end.
+	// Cancelled says that the user cancelled the job.
 	Cancelled bool    `json:"cancelled,omitempty"`
 	Account   Account `json:"account,omitzero"`
 	// Pause is how long a task waits before it may start, in nanoseconds.

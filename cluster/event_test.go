@@ -14,7 +14,7 @@ func TestEventsOfStorageThatCannotBe(t *testing.T) {
 		`{"event":"disk left","on":"s1","disk":{"tier":"ssd"}}`:                         "the event lacks its disk",
 		`{"event":"disk joined","on":"s1","disk":{"id":"d1","quota":-1}}`:               "a disk's size is below zero",
 		`{"event":"disk joined","on":"s1","disk":{"id":"d1","free":-1}}`:                "a disk's size is below zero",
-		`{"event":"data reported","data":[{"on":"s1","disks":[{"id":"d","free":-1}]}]}`: "a disk has less than nothing free, or fewer than no errors",
+		`{"event":"data reported","data":[{"on":"s1","disks":[{"id":"d","free":-1}]}]}`: "a disk has a negative free space or number of errors",
 	} {
 		var ev cluster.Event
 		if err := json.Unmarshal([]byte(text), &ev); err != nil {

@@ -15,7 +15,7 @@ type Span struct {
 	Last  int32 `json:"last"`
 }
 
-// IndicesOf sorts numbers, of which some may come twice, into spans.
+// IndicesOf sorts numbers, which may contain duplicates, into spans.
 func IndicesOf(numbers []int32) Indices {
 	slices.Sort(numbers)
 	var x Indices
@@ -38,7 +38,7 @@ func (x Indices) Len() int {
 	return n
 }
 
-// End is the number behind the last.
+// End is one more than the last number.
 func (x Indices) End() int32 {
 	if len(x) == 0 {
 		return 0
@@ -52,7 +52,7 @@ func (x Indices) Has(n int32) bool {
 	return found || i > 0 && n <= x[i-1].Last
 }
 
-// ordered reports whether the spans are as they must be.
+// ordered reports whether the spans ascend and do not touch.
 func (x Indices) ordered() bool {
 	next := int32(0)
 	for _, s := range x {

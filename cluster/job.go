@@ -13,8 +13,8 @@ type JobID int64
 func (id JobID) String() string { return fmt.Sprintf("job-%d", int64(id)) }
 
 // A Job is a batch job: stages of equal tasks that form a directed acyclic
-// graph. Its name is the same every time it is submitted, so that history can
-// tell how long it took last time.
+// graph. Its name is the same every time it is submitted, so that history has
+// how long it took last time.
 type Job struct {
 	ID     JobID   `json:"id"`
 	Name   string  `json:"name"`
@@ -35,16 +35,16 @@ type Stage struct {
 	// Output how much is kept of each of its streams. 0 leaves it to the world.
 	Processes int   `json:"processes,omitempty"`
 	Output    Bytes `json:"output,omitempty"`
-	// Failures is how often one task may fail of itself before its job is given
-	// up: once more than it is retried. 0 stands for DefaultFailures.
+	// Failures is how often one task may fail by itself before its job fails:
+	// one more than its retries. 0 means DefaultFailures.
 	Failures int `json:"failures,omitempty"`
 	// Loading is the share of each hardware resource that one task keeps busy
-	// (its loading vector, PEVA'16 §3). Nil when it is not known.
+	// (its loading vector, PEVA'16 §3). Nil if not known.
 	Loading []float64 `json:"loading,omitempty"`
 }
 
-// DefaultFailures is how often a task may fail if its stage does not say: what fails
-// three times more is not the machine's fault.
+// DefaultFailures is how often a task may fail if its stage sets no limit: a task
+// that also fails three retries is itself at fault, not the machine.
 const DefaultFailures = 4
 
 // MaxFailures is how often one task of the stage may fail.
@@ -67,8 +67,8 @@ func (t TaskID) String() string {
 	return s
 }
 
-// MaxTasks is how many tasks a job may have. Each leaves a run on a disk, and a
-// million of them are about what one machine starts in a day.
+// MaxTasks is how many tasks a job may have. The run of each is kept on disk, and
+// one machine starts about a million a day.
 const MaxTasks = 1_000_000
 
 // What can be wrong with a job. Validate wraps each with the stage's name.
@@ -83,7 +83,7 @@ var (
 	ErrTooLarge     = errors.New("asks for more than any server has")
 )
 
-// What a world says to who cancels a job.
+// Errors of cancelling a job.
 var (
 	ErrNoJob = errors.New("no such job")
 	ErrEnded = errors.New("the job has ended")
@@ -92,9 +92,9 @@ var (
 // A JobError is one mistake in a job: Err is one of the errors above.
 type JobError struct {
 	Job   string
-	Stage string // empty when the job as a whole is to blame
+	Stage string // empty if it is a mistake of the whole job
 	Err   error
-	More  string // what exactly, may be empty
+	More  string // details; may be empty
 }
 
 func (e *JobError) Error() string {
@@ -155,9 +155,9 @@ func (j *Job) stage(name string) int {
 	return slices.IndexFunc(j.Stages, func(s Stage) bool { return s.Name == name })
 }
 
-// Waves walks the graph breadth first and says in which wave each stage may
-// run: those that come after nothing are in wave 0, every other is one wave
-// behind the last of those it comes after. Stages on a cycle get -1.
+// Waves walks the graph breadth first and returns the wave in which each stage
+// may run: 0 for stages that come after no other, else one more than the highest
+// wave of those it comes after. Stages on a cycle get -1.
 func (j *Job) Waves() []int {
 	waves := make([]int, len(j.Stages))
 	for i := range waves {

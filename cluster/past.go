@@ -2,32 +2,32 @@ package cluster
 
 import "time"
 
-// A PastJob is a job that was submitted before a world was last left, with
-// what became of it. Together they are all that a core must be told to go on
-// where its predecessor stopped.
+// A PastJob is a job that was submitted before gleaner last stopped, with its
+// outcome so far. A new core needs nothing but these to continue where its
+// predecessor stopped.
 type PastJob struct {
 	Job       *Job      `json:"job"`
 	Submitted time.Time `json:"submitted"`
 	Account
-	Ended     time.Time `json:"ended,omitzero"`      // zero when it has not
-	Reason    string    `json:"reason,omitempty"`    // why it ended, when it did not run to its end
-	Cancelled bool      `json:"cancelled,omitempty"` // its user wanted it to end
-	// Stages has what became of those that were ever begun.
+	Ended     time.Time `json:"ended,omitzero"`      // zero if it has not
+	Reason    string    `json:"reason,omitempty"`    // why it ended, if it did not finish
+	Cancelled bool      `json:"cancelled,omitempty"` // by its user
+	// Stages has the stages that were ever started.
 	Stages []PastStage `json:"stages,omitempty"`
-	// Runs has, for a job that has not ended, the last run of every task that
-	// was ever started and has not finished.
-	Runs []Run `json:"runs,omitempty"`
+	// Runs has the last run of every task that was started and has not
+	// finished; empty once the job has ended.
+	Runs []PastRun `json:"runs,omitempty"`
 }
 
-// An Account is what a job has come to. The core keeps it, and a world that
-// outlives the core writes down what the core says when the job ends.
+// An Account sums up a job. The core keeps it; a world that outlives the core
+// stores it when the job ends.
 type Account struct {
-	Started time.Time `json:"started,omitzero"` // its first task; zero when none has
+	Started time.Time `json:"started,omitzero"` // start of its first task; zero if none has started
 	Work    float64   `json:"work,omitempty"`   // of its finished tasks, in core-seconds
 	Kills   int       `json:"kills,omitempty"`
 }
 
-// Finished gives the tasks of a stage that have finished.
+// Finished returns the tasks of a stage that have finished.
 func (p *PastJob) Finished(stage string) Indices {
 	for _, s := range p.Stages {
 		if s.Name == stage {
@@ -37,30 +37,30 @@ func (p *PastJob) Finished(stage string) Indices {
 	return nil
 }
 
-// A PastStage is what became of the tasks of a stage, all together.
+// A PastStage sums up the tasks of a stage.
 type PastStage struct {
 	Name     string  `json:"name"`
 	Finished Indices `json:"finished,omitempty"`
 	Failures int     `json:"failures,omitempty"` // of its tasks, also of those that finished
 }
 
-// A Run is what became of one run of a task that has not finished.
-type Run struct {
+// A PastRun is the last run of a task that has not finished.
+type PastRun struct {
 	Task     TaskID    `json:"task"`
 	On       ServerID  `json:"on"`
 	State    RunState  `json:"state"`
 	Since    time.Time `json:"since"`
-	Failures int       `json:"failures,omitempty"` // of this task, in all its runs
+	Failures int       `json:"failures,omitempty"` // in all runs of this task
 	Reason   string    `json:"reason,omitempty"`   // of the last failure
 }
 
-// A Spent tells what a run of a task that has ended did with its time.
+// A Spent is how a run of a task that has ended spent its time.
 type Spent struct {
 	Start time.Time
 	Took  time.Duration
 	CPU   time.Duration // on cores
-	// Waited and Stalled are how long it was held up for a core and for the
-	// disk; negative where the kernel does not tell.
+	// Waited and Stalled are how long it waited for a core and for the disk;
+	// negative if the kernel does not report it.
 	Waited, Stalled time.Duration
 }
 

@@ -14,7 +14,7 @@ const (
 )
 
 // Resources are an amount of CPU and memory: a server's size, a task's
-// request, what somebody uses or has left. A shortage is negative.
+// request, a use or a rest. A shortage is negative.
 type Resources struct {
 	CPU    MilliCPU `json:"cpu,omitzero"`
 	Memory Bytes    `json:"memory,omitzero"`
@@ -25,7 +25,7 @@ func (r Resources) Add(o Resources) Resources {
 	return Resources{r.CPU + o.CPU, r.Memory + o.Memory}
 }
 
-// Sub is what is left of r without o; negative where o is more.
+// Sub is r less o; negative where o is more.
 func (r Resources) Sub(o Resources) Resources {
 	return Resources{r.CPU - o.CPU, r.Memory - o.Memory}
 }
@@ -45,16 +45,16 @@ func (r Resources) Min(o Resources) Resources {
 	return Resources{min(r.CPU, o.CPU), min(r.Memory, o.Memory)}
 }
 
-// Fits reports whether r can be had from room.
+// Fits reports whether r fits into room.
 func (r Resources) Fits(room Resources) bool {
 	return r.CPU <= room.CPU && r.Memory <= room.Memory
 }
 
-// RoundUp gives r in whole cores and whole megabytes, the way a primary
+// RoundUp returns r in whole cores and whole megabytes, the way a primary
 // tenant's use is counted (OSDI'16 §5.3).
 func (r Resources) RoundUp() Resources { return r.RoundUpTo(Core) }
 
-// RoundUpTo gives r in whole steps of CPU and whole megabytes.
+// RoundUpTo returns r in whole steps of CPU and whole megabytes.
 func (r Resources) RoundUpTo(step MilliCPU) Resources {
 	return Resources{(r.CPU + step - 1) / step * step, (r.Memory + MB - 1) / MB * MB}
 }
@@ -77,8 +77,8 @@ func (r Resources) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// Text writes a size in the largest unit of which there is one, to a tenth:
-// "16.2 GiB", "512 MiB". It is not called String, for files hold sizes as numbers.
+// Text writes a size in the largest unit that fits, to a tenth: "16.2 GiB",
+// "512 MiB". It is not called String, because files hold sizes as numbers.
 func (b Bytes) Text() string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	v, unit := float64(b), 0

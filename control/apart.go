@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// RunApart is Run for a world in which time goes on: guards act on what happens at
-// once, however long the core decides or rec writes. Core and rec get each event
-// later, in order, with what the guards did on it, so that a recording says the same.
+// RunApart is Run for a world in real time: guards act on events at once, however
+// long the core decides or rec writes. Core and rec get each event later, in order,
+// with the guards' actions on it, so that a recording is the same.
 func RunApart(ctx context.Context, world World, brain *Brain, rec Recorder) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -34,7 +34,7 @@ type line struct {
 
 	mu     sync.Mutex
 	events []guarded
-	err    error // that comes behind them
+	err    error // that comes after them
 }
 
 // put adds an event, or the error that ends the line.

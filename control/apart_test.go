@@ -15,7 +15,7 @@ import (
 	"gleaner/control"
 )
 
-// A clockwork world is one in which events come at times of their own.
+// A clockwork world is one in which events come at given times.
 type clockwork struct {
 	begun  time.Time
 	events []cluster.Event // each a second after the one before
@@ -66,7 +66,7 @@ func burst() *clockwork {
 	}}
 }
 
-// slow takes a minute to write anything down.
+// slow takes a minute to record anything.
 type slow struct{ *control.Recording }
 
 func (s slow) Event(ev cluster.Event) error {
@@ -92,7 +92,7 @@ func TestGuardsDoNotWaitForTheCore(t *testing.T) {
 		if err := rec.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		// The recording says what was done on what, as if all had waited for each other.
+		// The recording has the actions on each event, as if all had waited for each other.
 		events, err := control.Replay("run.jsonl", bytes.NewReader(tape.Bytes()), brain(t, "history"))
 		if err != nil || events != len(w.events) {
 			t.Errorf("replayed %d events: %v", events, err)
@@ -103,7 +103,7 @@ func TestGuardsDoNotWaitForTheCore(t *testing.T) {
 	})
 }
 
-// However it ends, nobody is left behind: synctest sees to that.
+// However it ends, no goroutine is left behind: synctest checks that.
 func TestARunApartEndsAsItsWorldDoes(t *testing.T) {
 	broken := errors.New("broken")
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestARunApartEndsAsItsWorldDoes(t *testing.T) {
 	})
 }
 
-// full cannot write anything down.
+// full cannot record anything.
 type full struct{ because error }
 
 func (f full) Event(cluster.Event) error   { return f.because }

@@ -12,38 +12,38 @@ import (
 
 // A World is a cluster, real or simulated. What it promises is tested by worldtest.
 type World interface {
-	// Next waits for the next thing to happen. io.EOF says that nothing will
-	// happen any more. The event's Use is good until the next call, the rest for good.
-	// A server joins before anything is said of it. Every server's use is reported
-	// again and again. Next ends with the error of its context.
+	// Next waits for the next event. io.EOF says that no more will come. The
+	// event's Use is valid until the next call, the rest forever. A server joins
+	// before any other event about it. Every server's use is reported again and
+	// again. Next ends with the error of its context.
 	Next(context.Context) (cluster.Event, error)
-	// Do begins to carry out an action. That it was carried out, or could not
-	// be, comes back as an event: a start as task started, then one end, or as
-	// task not started; a kill as task killed, once, with its reason, unless the
-	// task ended before. To kill what does not run or to finish what has ended
-	// changes nothing. An error says that the world itself has failed. Where time
-	// does not stand still Do may be called by several at once, and while Next waits.
+	// Do begins to carry out an action. The outcome comes back as an event: a
+	// start as task started, then one end, or as task not started; a kill as task
+	// killed, once, with its reason, unless the task ended before. Killing what
+	// does not run and finishing what has ended change nothing. An error says that
+	// the world itself has failed. In a world in real time, Do may be called
+	// concurrently, and while Next waits.
 	Do(cluster.Action) error
 }
 
-// A Recorder keeps what happens, in order. An event comes before what was
-// decided on it.
+// A Recorder gets events and actions, in order. An event comes before the actions
+// on it.
 type Recorder interface {
 	Event(cluster.Event) error
 	Action(cluster.Action) error
 }
 
-// A Brain decides: the core, and the guards of its servers. It is a pure
-// machine too: the same events give the same actions.
+// A Brain is the core and the guards of its servers. It is pure too: the same
+// events give the same actions.
 type Brain struct {
-	// Guards are nil where servers kill nobody for their primary (the policy stock),
-	// and where they are guarded elsewhere: beside their tasks, by another process.
+	// Guards are nil if servers kill no task for their primary (the policy stock),
+	// or if they are guarded elsewhere: beside their tasks, by another process.
 	Guards *Guards
 	Core   *harvest.Core
 }
 
-// NewBrain gives a brain without servers, whose guards keep the reserve that
-// its core counts on.
+// NewBrain returns a brain without servers, whose guards and core use the same
+// reserve.
 func NewBrain(o harvest.Options) *Brain {
 	b := &Brain{Core: harvest.New(o)}
 	if harvest.Guarded(o.Policy) {
@@ -52,8 +52,8 @@ func NewBrain(o harvest.Options) *Brain {
 	return b
 }
 
-// Step hands ev to those it concerns, guards first: what a primary needs back
-// does not wait for the core. Their actions are given to do.
+// Step passes ev to the guards, then to the core: what a primary needs back does
+// not wait for the core. It calls do with their actions.
 func (b *Brain) Step(ev cluster.Event, do func(cluster.Action) error) error {
 	if err := each(b.Guards.Step(ev), do); err != nil {
 		return err
@@ -70,20 +70,20 @@ func each(actions []cluster.Action, do func(cluster.Action) error) error {
 	return nil
 }
 
-// Run lets brain rule world until nothing happens any more or ctx is done.
-// What happens and is decided goes to rec, unless that is nil. Guards wait while the
-// core decides and rec writes: where time goes on meanwhile, use RunApart.
+// Run lets brain control world until no more events come or ctx is done. Events
+// and actions go to rec, if not nil. Guards wait while the core decides and rec
+// writes: for a world in real time, use RunApart.
 func Run(ctx context.Context, world World, brain *Brain, rec Recorder) error {
 	return rule(world, brain.Core, rec, func() (guarded, error) { return guard(ctx, world, brain.Guards) })
 }
 
-// A guarded event is one on which guards have acted already.
+// A guarded event is one on which the guards have acted.
 type guarded struct {
 	cluster.Event
 	kills []cluster.Action
 }
 
-// guard waits for the next thing to happen and lets guards act on it.
+// guard waits for the next event and lets guards act on it.
 func guard(ctx context.Context, world World, guards *Guards) (guarded, error) {
 	ev, err := world.Next(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func doing(world World) func(cluster.Action) error {
 	}
 }
 
-// rule hands event after event to the core, and records.
+// rule passes event after event to the core, and records.
 func rule(world World, core *harvest.Core, rec Recorder, next func() (guarded, error)) error {
 	if rec == nil {
 		rec = nobody{}
@@ -134,7 +134,7 @@ func rule(world World, core *harvest.Core, rec Recorder, next func() (guarded, e
 	}
 }
 
-// nobody records nothing.
+// nobody is a recorder that records nothing.
 type nobody struct{}
 
 func (nobody) Event(cluster.Event) error   { return nil }

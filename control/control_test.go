@@ -17,8 +17,8 @@ import (
 	"gleaner/sim/compute"
 )
 
-// waves are primaries whose use goes up and down, each server a little later
-// than the one before it, with a jump now and then.
+// waves are primaries whose use rises and falls, each server a little later than
+// the one before it, with a jump now and then.
 type waves struct{}
 
 func (waves) CPU(server, slot int) float32 {

@@ -5,9 +5,9 @@ import (
 	"gleaner/harvest"
 )
 
-// Guards keep the reserve of some servers, each by itself. They stand beside the
-// tasks, and need nothing of the core: whatever started a task, it is killed when
-// the primary needs its room back.
+// Guards keep the reserve of some servers, each independently. They run beside the
+// tasks, and do not need the core: any task, however started, is killed when the
+// primary needs its room.
 type Guards struct {
 	reserve harvest.Reserve
 	of      map[cluster.ServerID]*harvest.Guard
@@ -19,8 +19,8 @@ func NewGuards(reserve harvest.Reserve) *Guards {
 	return &Guards{reserve: reserve, of: map[cluster.ServerID]*harvest.Guard{}}
 }
 
-// Step takes what happened and says which tasks are to be killed. Its answer is good
-// until the next Step. Nil guards kill nobody.
+// Step takes an event and returns which tasks to kill. The actions are valid until the
+// next Step. Nil guards kill nothing.
 func (g *Guards) Step(ev cluster.Event) []cluster.Action {
 	if g == nil {
 		return nil

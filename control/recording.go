@@ -12,8 +12,8 @@ import (
 	"gleaner/input"
 )
 
-// A Recording writes a run as JSON lines: one event or action a line. The last
-// lines are there after Flush.
+// A Recording writes events and actions as JSON lines. The last lines are written
+// by Flush.
 type Recording struct {
 	buf *bufio.Writer
 	enc *json.Encoder
@@ -34,8 +34,8 @@ func (r *Recording) Event(ev cluster.Event) error { return r.enc.Encode(ev) }
 // Action writes what was decided on it.
 func (r *Recording) Action(a cluster.Action) error { return r.enc.Encode(a) }
 
-// A Difference is where a replay decides otherwise than the recording. Either
-// side is empty where it has nothing more to say.
+// A Difference is where the decisions of a replay differ from the recording. A side
+// that has no more decisions is empty.
 type Difference struct {
 	Line     int // of the recording
 	Recorded string
@@ -46,9 +46,9 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("line %d: recorded %q, replayed %q", d.Line, d.Recorded, d.Replayed)
 }
 
-// Replay hands the events of a recording to brain and compares what it decides
-// with what was decided then. It returns the number of events, and the first
-// Difference as the error; file is the recording's name in input errors.
+// Replay passes the events of a recording to brain and compares its decisions with
+// the recorded ones. It returns the number of events, and the first Difference as
+// the error; file is the recording's name in input errors.
 func Replay(file string, r io.Reader, brain *Brain) (events int, err error) {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var decided []cluster.Action

@@ -13,7 +13,7 @@ type Job struct {
 	Work  time.Duration
 }
 
-// Finish gives the time at which each job is done when all share m. Between
+// Finish returns the time at which each job is done if all share m. Between
 // two moments at which a job starts or ends, the set of running jobs is fixed
 // and each proceeds at 1/λ of its speed (§4.2, for any number of jobs).
 func (m Machine) Finish(jobs []Job) []time.Duration {
@@ -41,7 +41,7 @@ func (m Machine) Finish(jobs []Job) []time.Duration {
 	return finish
 }
 
-// byStart gives the jobs' indices in the order they start.
+// byStart returns the jobs' indices in the order they start.
 func byStart(jobs []Job) []int {
 	order := make([]int, len(jobs))
 	for j := range order {
@@ -89,8 +89,8 @@ func Makespan(jobs []Job, finish []time.Duration) time.Duration {
 	return last - first
 }
 
-// LinearSum is the makespan a model of one resource expects of jobs that leave
-// no gap: the sum of their times alone (Theorem 1).
+// LinearSum is the makespan that a model of one resource predicts for jobs that
+// leave no gap: the sum of their times alone (Theorem 1).
 func LinearSum(jobs []Job) time.Duration {
 	var sum time.Duration
 	for _, job := range jobs {

@@ -10,7 +10,7 @@ import (
 // jobs' vectors is a Vector too, and may exceed 1.
 type Vector []float64
 
-// Check reports what keeps v from being one job's loading vector on m.
+// Check reports why v is not one job's loading vector on m.
 func (m Machine) Check(v Vector) error {
 	if len(v) != len(m) {
 		return fmt.Errorf("a loading vector of %d shares for a machine of %d resources", len(v), len(m))
@@ -28,8 +28,8 @@ func (m Machine) Check(v Vector) error {
 	return nil
 }
 
-// A Machine gives, for each of its resources, how many identical instances of
-// it there are: cores, disks, links.
+// A Machine is how many identical instances of each resource there are: cores,
+// disks, links.
 type Machine []int
 
 // dot is the product of eq. 3, each resource's term divided by its instances.
@@ -70,7 +70,7 @@ func (m Machine) Factor(p, total Vector) float64 {
 	return 1 + m.dot(p, total) - m.dot(p, p)
 }
 
-// Factors gives each job's λ when all of them run on m together.
+// Factors returns each job's λ when all of them run on m together.
 func (m Machine) Factors(jobs []Vector) []float64 {
 	total := m.Sum(jobs...)
 	factors := make([]float64, len(jobs))
@@ -91,13 +91,13 @@ func (m Machine) Total(jobs []Vector) float64 {
 }
 
 // Harm is what a job of load p adds to the waiting on a machine whose jobs add
-// up to total: it is stretched by this much itself, and so are the others,
-// taken together (Definition 2).
+// up to total: the job itself is stretched by this much, and so are the others
+// together (Definition 2).
 func (m Machine) Harm(p, total Vector) float64 { return m.dot(p, total) }
 
-// Least gives the index of the machine on which a job of load p does the least
-// harm (Definition 2), the first of several; -1 when there are none. Machine i
-// is machines[i], and its jobs add up to totals[i].
+// Least returns the index of the machine on which a job of load p does the least
+// harm (Definition 2), the first of several; -1 if there are none. The jobs of
+// machines[i] add up to totals[i].
 func Least(p Vector, machines []Machine, totals []Vector) int {
 	best, least := -1, math.Inf(1)
 	for i, m := range machines {

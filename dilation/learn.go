@@ -2,17 +2,17 @@ package dilation
 
 import "time"
 
-// A Run is one run of a job that was seen on a machine.
-type Run struct {
+// An ObservedRun is one run of a job that was observed on a machine.
+type ObservedRun struct {
 	Took   time.Duration
-	Used   Vector // what the kernel says it used: of each resource, the share of the time that it did not wait
-	Beside Vector // the load of all others meanwhile, on average
+	Used   Vector // from the kernel: of each resource, the share of the time that the job did not wait for others
+	Beside Vector // the average load of all others meanwhile
 }
 
-// Learn gives the loading vector of a job from runs of it that were seen, each
-// of the same work. What the kernel says of a run counts as much as how long
-// it took: as a run beside probes that found just those shares.
-func (m Machine) Learn(runs []Run) Vector {
+// Learn estimates the loading vector of a job from observed runs, each of the
+// same work. What the kernel reports of a run has the same weight as how long
+// it took: it counts as a run beside probes that measured just those shares.
+func (m Machine) Learn(runs []ObservedRun) Vector {
 	load := make(Vector, len(m))
 	if len(runs) == 0 {
 		return load
@@ -22,7 +22,7 @@ func (m Machine) Learn(runs []Run) Vector {
 			load[i] += share / float64(len(runs))
 		}
 	}
-	const turns = 5 // the vector tells the time alone, and that the vector
+	const turns = 5 // the vector and the time alone each follow from the other
 	for range turns {
 		known, seen := m.sightings(runs, m.alone(runs, load))
 		load = Means(m.Fit(known, seen)[0])
@@ -30,8 +30,8 @@ func (m Machine) Learn(runs []Run) Vector {
 	return load
 }
 
-// alone is how long a job of that load takes alone, by the runs seen.
-func (m Machine) alone(runs []Run, load Vector) float64 {
+// alone estimates from runs how long a job of that load takes alone.
+func (m Machine) alone(runs []ObservedRun, load Vector) float64 {
 	sum := 0.0
 	for _, r := range runs {
 		sum += r.Took.Seconds() / (1 + m.dot(load, r.Beside)) / float64(len(runs))
@@ -39,9 +39,9 @@ func (m Machine) alone(runs []Run, load Vector) float64 {
 	return sum
 }
 
-// sightings states the runs as observations of job 0: beside a probe for each
-// resource that is as many as it has instances, and beside who was there.
-func (m Machine) sightings(runs []Run, alone float64) (known []Vector, seen []Observation) {
+// sightings states the runs as observations of job 0: for each resource beside
+// as many probes as it has instances, and beside the load that was observed.
+func (m Machine) sightings(runs []ObservedRun, alone float64) (known []Vector, seen []Observation) {
 	known = []Vector{nil}
 	for i, k := range m {
 		probes := make(Vector, len(m))

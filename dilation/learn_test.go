@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Runs that the model itself made, of which the kernel knows the truth, are
+// From runs that the model itself made, with true kernel figures, the vector is
 // learned exactly.
 func TestLearnRecoversAVector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,13 +21,13 @@ func TestLearnRecoversAVector(t *testing.T) {
 	})
 }
 
-// Where the kernel is wrong about a share, the times pull it towards the truth.
+// If the kernel is wrong about a share, the times correct it towards the truth.
 func TestTimesCorrectTheKernel(t *testing.T) {
 	m, truth, told := Machine{1, 1}, Vector{0.2, 0.7}, Vector{0.2, 0.1}
-	var runs []Run
+	var runs []ObservedRun
 	for i := range 12 {
 		beside := Vector{0, float64(i % 4)}
-		runs = append(runs, Run{Took: seconds(10 * (1 + m.dot(truth, beside))), Used: told, Beside: beside})
+		runs = append(runs, ObservedRun{Took: seconds(10 * (1 + m.dot(truth, beside))), Used: told, Beside: beside})
 	}
 	got := m.Learn(runs)
 	if !(got[1] > 0.3 && got[1] < 0.8) {
@@ -41,18 +41,18 @@ func TestLearnFromLittle(t *testing.T) {
 	if got := m.Learn(nil); got[0] != 0 || got[1] != 0 {
 		t.Errorf("nothing seen: %v", got)
 	}
-	got := m.Learn([]Run{{Took: 0, Used: Vector{0.9, 0.4}, Beside: Vector{0, 0}}})
+	got := m.Learn([]ObservedRun{{Took: 0, Used: Vector{0.9, 0.4}, Beside: Vector{0, 0}}})
 	if err := m.Check(got); err != nil || math.Abs(got[0]-0.9/1.3) > 1e-6 {
 		t.Errorf("one run that took no time: %v, %v", got, err)
 	}
 }
 
-func seenRuns(t *rapid.T, m Machine, truth, told Vector) []Run {
+func seenRuns(t *rapid.T, m Machine, truth, told Vector) []ObservedRun {
 	alone := rapid.Float64Range(0.1, 1000).Draw(t, "alone")
-	var runs []Run
+	var runs []ObservedRun
 	for range rapid.IntRange(1, 8).Draw(t, "runs") {
 		beside := m.Sum(vectors(t, m, 0, 3)...)
-		runs = append(runs, Run{time.Duration(alone * (1 + m.dot(truth, beside)) * 1e9), told, beside})
+		runs = append(runs, ObservedRun{time.Duration(alone * (1 + m.dot(truth, beside)) * 1e9), told, beside})
 	}
 	return runs
 }

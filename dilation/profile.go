@@ -11,7 +11,7 @@ type Estimate struct {
 	N               int
 }
 
-// Estimated gives the mean of measurements and its bounds, by Student's t.
+// Estimated returns the mean of measurements and its bounds, by Student's t.
 // One measurement alone has no bounds.
 func Estimated(xs []float64) Estimate {
 	n := float64(len(xs))
@@ -36,7 +36,7 @@ func (e Estimate) Tight(tolerance float64) bool {
 	return e.High-e.Mean <= tolerance && e.Mean-e.Low <= tolerance
 }
 
-// through gives the estimate of f of what e estimates; f never turns back.
+// through returns the estimate of f(x), where e estimates x; f is monotonic.
 func (e Estimate) through(f func(float64) float64) Estimate {
 	low, high := f(e.Low), f(e.High)
 	return Estimate{f(e.Mean), min(low, high), max(low, high), e.N}
@@ -55,10 +55,10 @@ func student(df int) float64 {
 }
 
 // Roots are the two shares of the first resource that explain by how much n
-// identical jobs are stretched on a machine of two resources, if each is never
+// identical jobs are stretched on a machine of two resources, if they are never
 // idle (Algorithm 1, eq. 11, with eq. 14 for several instances): more is the
-// greater. They fall together where the jobs are stretched less than any such
-// job can be, and are 1 and 0 where they are stretched more.
+// greater. They are equal if the jobs are stretched less than any such job can
+// be, and 1 and 0 if they are stretched more.
 func (m Machine) Roots(n int, factor Estimate) (more, less Estimate) {
 	root := func(sign float64) func(float64) float64 {
 		return func(factor float64) float64 {
@@ -71,8 +71,8 @@ func (m Machine) Roots(n int, factor Estimate) (more, less Estimate) {
 	return factor.through(root(1)), factor.through(root(-1))
 }
 
-// Nearer is the one of two roots that lies closer to what is known of the
-// share from elsewhere: a probe, or what the kernel says that jobs wait for.
+// Nearer is the root that is closer to another estimate of the share: from a
+// probe, or from the kernel's account of what jobs wait for.
 func Nearer(more, less Estimate, hint float64) Estimate {
 	if math.Abs(more.Mean-hint) <= math.Abs(less.Mean-hint) {
 		return more
@@ -88,7 +88,7 @@ func (m Machine) Probed(i, probes int, factor Estimate) Estimate {
 	return factor.through(func(factor float64) float64 { return share(each * (factor - 1)) })
 }
 
-// share keeps what noise has moved out of them within a share's bounds.
+// share limits p, which noise may have moved, to 0..1.
 func share(p float64) float64 { return min(max(p, 0), 1) }
 
 // Limited scales shares that add up to more than the job's time down to it.

@@ -17,7 +17,7 @@ func TestFileCompIsProbed(t *testing.T) {
 }
 
 // §5.2.1 and eq. 11: 3.34 for four applications is what (0.125, 0.875) gives,
-// or (0.875, 0.125): the roots cannot be told apart without a hint.
+// or (0.875, 0.125): without a hint, either root is possible.
 func TestRootsOfThePaper(t *testing.T) {
 	m := Machine{1, 1}
 	more, less := m.Roots(4, sure(3.34375))
@@ -72,7 +72,7 @@ func TestAProbeRecoversAShare(t *testing.T) {
 	})
 }
 
-// Jobs that were each seen beside the probes, beside each other and beside
+// Jobs that were each observed beside the probes, beside each other and beside
 // copies of themselves are all recovered at once.
 func TestRegressionRecoversVectors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

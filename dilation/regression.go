@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// An Observation is how much one job was stretched beside others. Jobs go by
-// their numbers; those beside it may come more than once, and may be copies of it.
+// An Observation is how much one job was stretched beside others. Jobs have
+// numbers; those beside it may be listed more than once, and may be copies of it.
 type Observation struct {
 	Job    int
 	Beside []int
@@ -16,9 +16,9 @@ type Observation struct {
 }
 
 // Fit finds the loading vectors that explain the observations best, by least
-// squares. Jobs of which known has a vector keep it. The bounds of each share
-// follow from how far the observations are from the fit; what no observation
-// says anything about has none.
+// squares. Jobs with a vector in known keep it. The bounds of each share follow
+// from how far the observations are from the fit; a share that no observation
+// depends on has none.
 func (m Machine) Fit(known []Vector, observations []Observation) [][]Estimate {
 	f := newFit(m, known, observations)
 	f.descend()
@@ -77,7 +77,7 @@ func (f *fit) error() float64 {
 	return sum
 }
 
-// normal gives JᵀJ and Jᵀr, where J is how the residuals r change with the unknowns.
+// normal returns JᵀJ and Jᵀr, where J is how the residuals r change with the unknowns.
 func (f *fit) normal() (*mat.SymDense, *mat.VecDense) {
 	square, right := mat.NewSymDense(f.unknowns, nil), mat.NewVecDense(f.unknowns, nil)
 	for _, o := range f.observations {
@@ -101,7 +101,7 @@ func (f *fit) normal() (*mat.SymDense, *mat.VecDense) {
 
 const (
 	maxSteps = 500
-	settled  = 1e-24 // squared error that is none
+	settled  = 1e-24 // squared error that counts as none
 )
 
 func (f *fit) descend() {
@@ -161,7 +161,7 @@ func freeze(square *mat.SymDense, right *mat.VecDense, at int) {
 	right.SetVec(at, 0)
 }
 
-// estimates adds to each share the bounds that the fit's errors give it.
+// estimates returns each share with its bounds, from the errors of the fit.
 func (f *fit) estimates() [][]Estimate {
 	square, _ := f.normal()
 	var inverse mat.SymDense

@@ -55,14 +55,14 @@ type device struct {
 	name  string
 }
 
-func (d device) Status(ctx context.Context, offset, length int64, most int) ([]nbd.Run, error) {
+func (d device) Status(ctx context.Context, offset, length int64, most int) ([]nbd.BlockStatus, error) {
 	runs, err := d.Volume.Status(ctx, offset, length, most)
 	if err != nil {
 		return nil, err
 	}
-	var all []nbd.Run
+	var all []nbd.BlockStatus
 	for _, r := range runs {
-		all = append(all, nbd.Run{Length: r.Length, Hole: !r.Stored, Zero: !r.Stored})
+		all = append(all, nbd.BlockStatus{Length: r.Length, Hole: !r.Stored, Zero: !r.Stored})
 	}
 	return all, nil
 }

@@ -293,3 +293,59 @@ func load(b *testing.B, uri, args string) float64 {
 	}
 	return report.Jobs[0].Read.Bandwidth + report.Jobs[0].Write.Bandwidth
 }
+
+// A file system of the kernel's, on a loop device over nbdfuse: it is made, filled while a data server is lost, unmounted, checked
+// and read back.
+func TestExt4(t *testing.T) {
+	need(t, "nbdfuse", "losetup", "mkfs.ext4", "e2fsck")
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a file system")
+	}
+	for _, device := range []string{"/dev/fuse", "/dev/loop-control"} {
+		if _, err := os.Stat(device); err != nil {
+			t.Skipf("this machine has no %s", device)
+		}
+	}
+	r := newRack(t, 4)
+	f := r.front(time.Second)
+	create(t, f, "v", 192<<20, 3)
+	dir := t.TempDir()
+	files, mounted := filepath.Join(dir, "files"), filepath.Join(dir, "mounted")
+	for _, d := range []string{files, mounted} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fuse := exec.Command("nbdfuse", filepath.Join(files, "nbd"), serve(t, f)("v"))
+	if err := fuse.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = exec.Command("umount", "-l", files).Run()
+		_ = fuse.Wait()
+	}()
+	await(t, "nbdfuse", func() bool { _, err := os.Stat(filepath.Join(files, "nbd")); return err == nil })
+	loop := strings.TrimSpace(run(t, "losetup", "-f", "--show", filepath.Join(files, "nbd")))
+	defer exec.Command("losetup", "-d", loop).Run()
+	run(t, "mkfs.ext4", "-q", "-F", loop)
+	run(t, "mount", loop, mounted)
+	defer exec.Command("umount", "-l", mounted).Run()
+	var want []string
+	for i := range 40 {
+		name := filepath.Join(mounted, fmt.Sprint("file", i))
+		fill(t, name, int64(1+i%4)<<20)
+		want = append(want, hash(t, name))
+		if i == 15 {
+			r.halt(r.servers[1])
+		}
+	}
+	run(t, "umount", mounted)
+	run(t, "e2fsck", "-f", "-n", loop)
+	run(t, "mount", loop, mounted)
+	for i := range want {
+		if got := hash(t, filepath.Join(mounted, fmt.Sprint("file", i))); got != want[i] {
+			t.Errorf("file%d has other bytes than were written", i)
+		}
+	}
+	run(t, "umount", mounted)
+}

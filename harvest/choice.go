@@ -7,10 +7,10 @@ import (
 	"gleaner/dilation"
 )
 
-// A Choice is the way one server is chosen among those a task may go to.
+// A Choice is how a server is chosen among those where a task may run.
 type Choice uint8
 
-// The choices. Tasks whose loading is not known are always chosen for by weight.
+// The choices. For tasks whose loading is not known it is always ByWeight.
 const (
 	ByWeight   Choice = iota // with probability proportional to the policy's weight (OSDI'16 §5.3)
 	ByDilation               // where it slows the tasks there, and itself, the least (PEVA'16 Definition 2)
@@ -19,10 +19,10 @@ const (
 
 const (
 	few   = 4 // servers that ByBoth compares: enough to find a good one, too few to send everyone there
-	tries = 8 // draws before the servers with room are counted out
+	tries = 8 // draws before all servers are examined for room
 )
 
-// choose gives a server for a task of st, -1 if there is none now.
+// choose returns a server for a task of st, -1 if there is none now.
 func (c *Core) choose(j *job, st *cluster.Stage) int {
 	classes := j.classes
 	if j.anywhere {
@@ -54,8 +54,8 @@ func (c *Core) choose(j *job, st *cluster.Stage) int {
 	return best
 }
 
-// byWeight draws a server by its weight. Draws that the task does not
-// fit are thrown away, which leaves the others' proportions as they were.
+// byWeight draws a server by its weight. If the task does not fit, it draws
+// again, which does not change the proportions of the others.
 func (c *Core) byWeight(classes []int, total int64, request cluster.Resources) int {
 	for range tries {
 		point := c.rand.Int64N(total)
@@ -72,11 +72,11 @@ func (c *Core) byWeight(classes []int, total int64, request cluster.Resources) i
 			break
 		}
 	}
-	return c.countedOut(classes, request)
+	return c.fromAll(classes, request)
 }
 
-// countedOut draws among the servers that the task fits, looking at each.
-func (c *Core) countedOut(classes []int, request cluster.Resources) int {
+// fromAll examines all servers and draws among those where the task fits.
+func (c *Core) fromAll(classes []int, request cluster.Resources) int {
 	total := int64(0)
 	c.fitting(classes, request, func(_ int, s *server) bool { total += c.weight(s); return true })
 	if total == 0 {
@@ -102,7 +102,7 @@ func (c *Core) byDilation(classes []int, st *cluster.Stage) int {
 	return best
 }
 
-// fitting visits the servers that request fits on, until visit says stop.
+// fitting visits the servers where request fits, until visit returns false.
 func (c *Core) fitting(classes []int, request cluster.Resources, visit func(int, *server) bool) {
 	for _, k := range classes {
 		for _, i := range c.classes[k].servers {

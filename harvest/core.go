@@ -16,16 +16,16 @@ type Options struct {
 	Reserve Reserve
 	Rand    *rand.Rand
 	Choice  Choice
-	// Steady is how long what a primary has given back must stay free before it
-	// counts as free. 0: half an hour, about as long as a task runs.
+	// Steady is how long capacity that a primary gives back must stay unused
+	// before it counts as free. 0: half an hour, about as long as a task runs.
 	Steady time.Duration
-	// Machine gives the resources that loading vectors speak of on a server of
-	// some size. Nil: loading vectors are not looked at.
+	// Machine returns the resources, on a server of that size, which loading
+	// vectors refer to. Nil: loading vectors are ignored.
 	Machine func(size cluster.Resources) dilation.Machine
 }
 
-// A Core schedules batch jobs on the spare part of a cluster. It learns of the
-// cluster by events, and answers each with what is to be done.
+// A Core schedules batch jobs on the spare part of a cluster. It takes events
+// and answers each with actions.
 type Core struct {
 	policy  Policy
 	picker  ClassPicker // nil if the policy picks no classes
@@ -45,12 +45,12 @@ type Core struct {
 
 	jobs      map[cluster.JobID]*job
 	active    line      // jobs, in order
-	waiting   line      // those that may go anywhere and wait for a server
+	waiting   line      // those that may run anywhere and wait for a server
 	lined     int       // jobs that wait for a server
-	lineSince time.Time // when the first of them began to
+	lineSince time.Time // when the first of them began to wait
 	number    int       // of the last job
 
-	paused      []paused // tasks that have failed, those that go on first in front
+	paused      []paused // tasks that have failed, ordered by the end of their pause
 	shutServers int
 
 	memory     memory
@@ -61,7 +61,7 @@ type Core struct {
 	actions    []cluster.Action
 }
 
-// New gives a Core of a cluster without servers.
+// New returns a Core of an empty cluster.
 func New(o Options) *Core {
 	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine, steady: cmp.Or(o.Steady, steadyFor),
 		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, thresholds: PaperThresholds}
@@ -70,9 +70,9 @@ func New(o Options) *Core {
 	return c
 }
 
-// Step takes what happened and says what is to be done. Its answer is good
-// until the next Step. Events about things that the core does not know, or
-// that are over, change nothing.
+// Step takes an event and returns the actions to carry out, which are valid
+// until the next Step. Events about unknown things, or about things that have
+// ended, change nothing.
 func (c *Core) Step(ev cluster.Event) []cluster.Action {
 	c.at, c.actions = ev.At, c.actions[:0]
 	switch ev.Kind {
@@ -103,8 +103,8 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 	return c.actions
 }
 
-// publish takes in new classes. Labels that jobs had are void; those that
-// have tasks left to start ask again.
+// publish takes in new classes. Jobs lose the classes that they had; those with
+// tasks left to start ask again.
 func (c *Core) publish(published []cluster.Class) {
 	for _, j := range c.active {
 		if !j.anywhere {
@@ -183,7 +183,7 @@ func (c *Core) submit(spec *cluster.Job) {
 	c.place(j)
 }
 
-// stopped takes in that a task is no longer running.
+// stopped notes that a task no longer runs.
 func (c *Core) stopped(ev cluster.Event) {
 	j := c.jobs[ev.Task.Job]
 	if j == nil {
@@ -224,7 +224,7 @@ func (c *Core) stopped(ev cluster.Event) {
 	}
 }
 
-// endFailed gives a job up whose task has failed too often.
+// endFailed ends a job because one of its tasks has failed too often.
 func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
 	times := "times"
 	if st.spec.MaxFailures() == 1 {
@@ -257,7 +257,7 @@ func (c *Core) finished(j *job, i int) {
 	j.finished(i)
 	c.promise(j)
 	if j.done() {
-		c.memory.remember(j.spec.Name, Run{Took: c.at.Sub(j.Started), Work: j.Work})
+		c.memory.remember(j.spec.Name, JobRun{Took: c.at.Sub(j.Started), Work: j.Work})
 		if c.memory.finished%enoughRuns == 0 {
 			c.rethink()
 		}
@@ -273,15 +273,15 @@ func (c *Core) finished(j *job, i int) {
 	}
 }
 
-// rethink sets the thresholds anew from what is known of jobs and classes.
+// rethink derives the thresholds again from the known jobs and classes.
 func (c *Core) rethink() {
 	if t, ok := ThresholdsFrom(c.memory.runs, c.states); ok {
 		c.thresholds = t
 	}
 }
 
-// end finishes a job, with a reason when it has not run to its end, and kills
-// what still runs of it.
+// end ends a job, with a reason if it has not finished, and kills its tasks that
+// still run.
 func (c *Core) end(j *job, reason string) {
 	j.ended = true
 	j.unstarted = 0
@@ -298,7 +298,7 @@ func (c *Core) end(j *job, reason string) {
 	c.dropIfOver(j)
 }
 
-// dropIfOver forgets a job that has ended once nothing of it runs.
+// dropIfOver forgets a job that has ended once none of its tasks runs.
 func (c *Core) dropIfOver(j *job) {
 	if j.running == 0 {
 		delete(c.jobs, j.spec.ID)

@@ -118,8 +118,8 @@ func (p *player) step(ev cluster.Event) {
 	p.order = slices.DeleteFunc(p.order, gone)
 }
 
-// drain gives the cluster room, takes labels away (under osdi16 a job keeps to
-// classes that may never have room again) and lets everything run: every job
+// drain frees the cluster, takes the classes from jobs (under osdi16 a job stays
+// in classes that may never have room again) and lets everything run: every job
 // must end.
 func (p *player) drain() {
 	p.step(cluster.Event{Kind: cluster.ClassesPublished})
@@ -200,7 +200,7 @@ func recount(t *rapid.T, c *Core) {
 	}
 }
 
-// A watcher is a policy that leaves no room, and notes what it is told.
+// A watcher is a policy that leaves no room, and records the facts it gets.
 type watcher struct{ facts *Facts }
 
 func (w watcher) Room(f Facts) (may, surely cluster.Resources) {
@@ -209,9 +209,9 @@ func (w watcher) Room(f Facts) (may, surely cluster.Resources) {
 }
 func (watcher) Weight(_, _ cluster.Resources) int64 { return 1 }
 
-// What a primary has not used for as long as Options.Steady says is not recent. What
-// presses does not depend on it.
-func TestSteadyIsTheCallersToSay(t *testing.T) {
+// Options.Steady sets what counts as recent use. It does not change when waiting
+// tasks are pressed.
+func TestSteadyIsAnOption(t *testing.T) {
 	began := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	one := []cluster.Stage{{Name: "map", Tasks: 1, Request: cluster.Resources{CPU: cluster.Core}}}
 	for steady, at := range map[time.Duration]map[time.Duration]Facts{
@@ -237,7 +237,7 @@ func TestSteadyIsTheCallersToSay(t *testing.T) {
 	}
 }
 
-// What a job came to is told when it ends, also to a core that took it over.
+// A job's account comes with its end, also from a core that took the job over.
 func TestTheAccountOfAJob(t *testing.T) {
 	policy, err := PolicyNamed("primary")
 	if err != nil {

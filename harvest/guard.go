@@ -6,10 +6,10 @@ import (
 	"gleaner/cluster"
 )
 
-// A Guard keeps the reserve of one server: what its primary uses, rounded up,
-// what harvested tasks were given, and the reserve must fit on it together.
-// When they do not, it kills tasks from the youngest to the oldest until they
-// do (OSDI'16 §5.3).
+// A Guard keeps the reserve of one server: the primary's use, rounded up, the
+// requests of harvested tasks and the reserve must fit on it together. If they
+// do not, it kills tasks from the youngest to the oldest until they do
+// (OSDI'16 §5.3).
 type Guard struct {
 	server  cluster.ServerID
 	size    cluster.Resources
@@ -27,13 +27,13 @@ type guarded struct {
 	dying   bool
 }
 
-// NewGuard watches over server and keeps reserve free on it.
+// NewGuard returns a guard that keeps reserve free on server.
 func NewGuard(server cluster.Server, reserve Reserve) *Guard {
 	return &Guard{server: server.ID, size: server.Size(), kept: reserve.Of(server.Size()), reserve: reserve}
 }
 
-// Step takes what happened on the server and says which tasks are to be
-// killed. Its answer is good until the next Step.
+// Step takes an event on the server and returns which tasks to kill. The
+// actions are valid until the next Step.
 func (g *Guard) Step(ev cluster.Event) []cluster.Action {
 	g.actions = g.actions[:0]
 	switch ev.Kind {
@@ -67,16 +67,16 @@ func (g *Guard) forget(id cluster.TaskID) {
 	}
 }
 
-// short is what the reserve lacks. Tasks that are dying are gone already: to
-// count them would kill others for what is about to come back.
+// short is what the reserve lacks. Dying tasks do not count: otherwise more
+// tasks would be killed for resources that are about to be freed.
 func (g *Guard) short() cluster.Resources {
 	return g.primary.Add(g.held).Add(g.kept).Sub(g.size).Max(cluster.Resources{})
 }
 
 // replenish kills from the youngest to the oldest (the youngest has the least
-// work to lose), passes over those that hold nothing of what is short, and
-// then spares, the oldest first, those that others have made unnecessary. What
-// tasks do not hold, no kill can give back.
+// work to lose), skips tasks that hold nothing of what is short, and then
+// spares, the oldest first, those that need not die because others do. A
+// shortage beyond what tasks hold cannot be resolved by kills.
 func (g *Guard) replenish(short cluster.Resources) {
 	none := cluster.Resources{}
 	reason := "reserve short by " + short.String()

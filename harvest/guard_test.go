@@ -65,7 +65,7 @@ func checkVictims(t *rapid.T, live []guarded, killed map[cluster.TaskID]bool, le
 		}
 	}
 	enough := func(held cluster.Resources) bool {
-		over := held.Sub(left) // what cannot be had from nobody is not short of anything a kill gives back
+		over := held.Sub(left) // only what tasks hold can be freed by kills
 		return (over.CPU <= 0 || held.CPU == 0) && (over.Memory <= 0 || held.Memory == 0)
 	}
 	if !enough(held) {
@@ -78,8 +78,8 @@ func checkVictims(t *rapid.T, live []guarded, killed map[cluster.TaskID]bool, le
 		if enough(held.Add(victim.request)) {
 			t.Fatalf("%s was killed for nothing", victim.id)
 		}
-		// A younger task is spared only if killing it as well would save nobody:
-		// it must not do in the place of an older victim.
+		// A younger task is spared only if killing it as well would save no other
+		// task: it must not suffice in place of an older victim.
 		for _, younger := range live[i+1:] {
 			if !killed[younger.id] && enough(held.Add(victim.request).Sub(younger.request)) && younger.request == victim.request {
 				t.Fatalf("%s was killed before the younger %s", victim.id, younger.id)

@@ -7,7 +7,7 @@ import (
 	"gleaner/cluster"
 )
 
-// A job is one that was submitted and has not ended, or has tasks left to die.
+// A job was submitted and has not ended, or still has dying tasks.
 type job struct {
 	spec      *cluster.Job
 	number    int // in the order they came in
@@ -20,7 +20,7 @@ type job struct {
 	cancelled bool
 	ended     bool
 
-	// Where its tasks may go: anywhere, or to servers of classes.
+	// Where its tasks may run: anywhere, or on servers of classes.
 	anywhere bool
 	classes  []int
 	held     cluster.Resources   // by its tasks
@@ -102,8 +102,8 @@ func (st *stage) toStart() int {
 // ready reports whether a task of the stage may start now.
 func (st *stage) ready() bool { return st.toStart() > 0 }
 
-// hopeless reports whether no task of j can start where requests like those
-// in failed could not.
+// hopeless reports whether no task of j can start, given that the requests in
+// failed could not.
 func (j *job) hopeless(failed []cluster.Resources) bool {
 	for i := range j.stages {
 		st := &j.stages[i]
@@ -114,7 +114,7 @@ func (j *job) hopeless(failed []cluster.Resources) bool {
 	return true
 }
 
-// take gives the stage's next task, those that were killed first.
+// take returns the stage's next task; killed ones come first.
 func (st *stage) take() int32 {
 	if n := len(st.again); n > 0 {
 		index := st.again[n-1]
@@ -134,7 +134,7 @@ func (j *job) stage(name string) (int, *stage) {
 	return -1, nil
 }
 
-// finished counts a task as done, and opens the stages that waited for it only.
+// finished counts a task as done, and opens the stages that waited only for it.
 func (j *job) finished(i int) {
 	st := &j.stages[i]
 	j.waves[st.wave] = j.waves[st.wave].Sub(st.spec.Request)

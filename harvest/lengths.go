@@ -13,8 +13,8 @@ type Thresholds struct{ Short, Long time.Duration }
 // PaperThresholds hold until there is a history of jobs (OSDI'16 §6.1).
 var PaperThresholds = Thresholds{Short: 173 * time.Second, Long: 433 * time.Second}
 
-// Length tells the type of a job from how long it took last time; a job that
-// never ran is medium (§4.1).
+// Length is the type of a job by how long it took last time; a job that never
+// ran is medium (§4.1).
 func (t Thresholds) Length(last time.Duration, known bool) Length {
 	switch {
 	case !known:
@@ -27,23 +27,23 @@ func (t Thresholds) Length(last time.Duration, known bool) Length {
 	return Medium
 }
 
-// A Run is one job that has finished: how long it took from its first task's
-// start, and the CPU time of its tasks.
-type Run struct {
+// A JobRun is one job that has finished: how long it took from its first
+// task's start, and the CPU time of its tasks.
+type JobRun struct {
 	Took time.Duration
 	Work float64 // core-seconds
 }
 
 const (
-	enoughRuns = 50   // below this, a history says too little to derive thresholds
-	knownRuns  = 1000 // how many of the last runs are remembered for it
+	enoughRuns = 50   // with fewer, thresholds are not derived
+	knownRuns  = 1000 // how many of the last runs are kept
 )
 
 // ThresholdsFrom sets the thresholds so that the work of the short, medium and
-// long jobs among runs is in proportion to what the classes they prefer can
-// give: unpredictable, periodic and constant ones (§4.1). It reports false
-// when there is too little history, or no class has anything to give.
-func ThresholdsFrom(runs []Run, classes []ClassState) (Thresholds, bool) {
+// long jobs among runs is in proportion to the spare capacity of the classes
+// they prefer: unpredictable, periodic and constant ones (§4.1). It reports
+// false if there is too little history, or no class has spare capacity.
+func ThresholdsFrom(runs []JobRun, classes []ClassState) (Thresholds, bool) {
 	var give [3]float64
 	for i := range classes {
 		c := &classes[i]
@@ -60,7 +60,7 @@ func ThresholdsFrom(runs []Run, classes []ClassState) (Thresholds, bool) {
 	if len(runs) < enoughRuns || capacity == 0 {
 		return Thresholds{}, false
 	}
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return int(a.Took - b.Took) })
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b JobRun) int { return int(a.Took - b.Took) })
 	work := 0.0
 	for _, r := range runs {
 		work += r.Work
@@ -70,9 +70,9 @@ func ThresholdsFrom(runs []Run, classes []ClassState) (Thresholds, bool) {
 	return Thresholds{Short: tookAt(runs, short), Long: tookAt(runs, medium)}, true
 }
 
-// tookAt is the length of the first run that does not fit in work any more,
-// when runs are added up from the shortest on.
-func tookAt(runs []Run, work float64) time.Duration {
+// tookAt adds up runs from the shortest on, and returns the length of the
+// first that exceeds work.
+func tookAt(runs []JobRun, work float64) time.Duration {
 	for _, r := range runs {
 		if work -= r.Work; work < 0 {
 			return r.Took
@@ -81,16 +81,16 @@ func tookAt(runs []Run, work float64) time.Duration {
 	return runs[len(runs)-1].Took
 }
 
-// memory is what is known of past jobs: how long each took last time.
+// memory is how long each past job took last time, and the last runs of all.
 type memory struct {
 	last map[string]time.Duration
-	runs []Run // a ring of the last ones
+	runs []JobRun // a ring of the last ones
 	next int
 
 	finished int // runs ever
 }
 
-func (m *memory) remember(name string, run Run) {
+func (m *memory) remember(name string, run JobRun) {
 	if m.last == nil {
 		m.last = map[string]time.Duration{}
 	}

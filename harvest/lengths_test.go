@@ -21,11 +21,11 @@ func shared(unpredictable, periodic, constant int) []ClassState {
 
 func TestThresholdsGiveEachLengthTheWorkItsClassesCanDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var runs []Run
+	var runs []JobRun
 	total := 0.0
 	for range 2000 {
 		took := time.Duration((10 + 2000*r.Float64()) * float64(time.Second))
-		runs = append(runs, Run{Took: took, Work: took.Seconds() * float64(1+r.IntN(50))})
+		runs = append(runs, JobRun{Took: took, Work: took.Seconds() * float64(1+r.IntN(50))})
 		total += runs[len(runs)-1].Work
 	}
 	thresholds, ok := ThresholdsFrom(runs, shared(200, 500, 300))
@@ -44,18 +44,18 @@ func TestThresholdsGiveEachLengthTheWorkItsClassesCanDo(t *testing.T) {
 }
 
 func TestNoThresholdsWithoutHistoryOrCapacity(t *testing.T) {
-	few := make([]Run, enoughRuns-1)
+	few := make([]JobRun, enoughRuns-1)
 	if got, ok := ThresholdsFrom(few, shared(1, 1, 1)); ok {
 		t.Errorf("%d runs gave %v", len(few), got)
 	}
-	if got, ok := ThresholdsFrom(make([]Run, enoughRuns), nil); ok {
+	if got, ok := ThresholdsFrom(make([]JobRun, enoughRuns), nil); ok {
 		t.Errorf("no classes gave %v", got)
 	}
 	busy := shared(10, 10, 10)
 	for i := range busy {
 		busy[i].Mean, busy[i].Peak = 1, 1
 	}
-	if got, ok := ThresholdsFrom(make([]Run, enoughRuns), busy); ok {
+	if got, ok := ThresholdsFrom(make([]JobRun, enoughRuns), busy); ok {
 		t.Errorf("classes without room gave %v", got)
 	}
 }

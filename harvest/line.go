@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A line is jobs that wait, in the order they came in.
+// A line is a queue of waiting jobs, in the order they came in.
 type line []*job
 
 func (l line) place(number int) (int, bool) {

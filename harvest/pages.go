@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A task is one that has started and not finished.
+// A task has started and not finished.
 type task struct {
-	held     bool  // it is such a one, and not a free place on a page
+	held     bool  // false: a free place on a page
 	server   int32 // -1: not running
 	attempt  int32
 	failures int32
 	since    time.Time
 }
 
-// pages hold tasks by their numbers. A page is there as long as one of its
-// tasks is held, so that a million tasks of which a few run take the room of a few.
+// pages hold tasks by number. A page exists as long as one of its tasks is held,
+// so that a million tasks of which a few run take the memory of a few.
 type pages []*page
 
 type page struct {
@@ -23,7 +23,7 @@ type page struct {
 	held  int
 }
 
-// pageSize is how many tasks a page has room for; a single one keeps its page.
+// pageSize is how many tasks a page has; a single held task keeps its page.
 const pageSize = 64
 
 func newPages(tasks int) pages { return make(pages, (tasks+pageSize-1)/pageSize) }
@@ -39,7 +39,7 @@ func (p pages) get(n int32) *task {
 	return nil
 }
 
-// hold is task n, which is held from now on.
+// hold makes task n held and returns it.
 func (p pages) hold(n int32) *task {
 	if t := p.get(n); t != nil {
 		return t
@@ -63,7 +63,7 @@ func (p pages) drop(n int32) {
 	}
 }
 
-// running gives the tasks that run, in order.
+// running returns the tasks that run, in order.
 func (p pages) running() iter.Seq2[int32, *task] {
 	return func(yield func(int32, *task) bool) {
 		for i, page := range p {

@@ -11,9 +11,9 @@ import (
 	"gleaner/cluster"
 )
 
-// A million tasks of which a few run take the room of a few, from the moment
-// they are submitted to that at which they are cancelled.
-func TestAMillionTasksTakeTheRoomOfAFew(t *testing.T) {
+// A million tasks of which a few run take the memory of a few, from their
+// submission to their cancellation.
+func TestAMillionTasksTakeTheMemoryOfAFew(t *testing.T) {
 	policy, err := PolicyNamed("stock")
 	if err != nil {
 		t.Fatal(err)

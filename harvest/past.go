@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	levels   = 40                  // of use that a Past tells apart: steps of 2.5% of the server
+	levels   = 40                  // of use in a Past: steps of 2.5% of the server
 	halfLife = 12 * time.Hour      // after which a level counts half (as Koordinator's CPU histogram)
-	rebase   = 40 * 12 * time.Hour // when weights are brought down again, long before they overflow
+	rebase   = 40 * 12 * time.Hour // after which weights are scaled down, long before they overflow
 )
 
-// A Past is how long a server's primary tenant has used how much CPU, with
-// older times counting less. It is what policies without classes know.
+// A Past is a histogram of the CPU that a server's primary tenant has used, in
+// which older times count less. Policies without classes decide by it.
 type Past struct {
-	weight [levels]float32 // half the memory: a core touches those of thousands of servers
+	weight [levels]float32 // float32 for half the memory: a core visits those of thousands of servers
 	sum    float64
 	since  time.Time // what the weights are relative to
 	at     time.Time // of the last report
 	level  int       // of use since then
 }
 
-// note says that since the last report the level has been as reported then,
-// and that from at on the primary uses share of its server.
+// note records that the primary uses share of its server from at on; until then
+// its use counts as in the last report.
 func (p *Past) note(at time.Time, share float64) {
 	if p.since.IsZero() {
-		p.since, p.at = at, at.Add(-time.Minute) // a first report counts a little, so that there is something to tell
+		p.since, p.at = at, at.Add(-time.Minute) // a first report counts for a minute, so that percentiles exist
 		p.level = levelOf(share)
 	}
 	if held := at.Sub(p.at); held > 0 {
@@ -51,15 +51,15 @@ func (p *Past) fade(age time.Duration) {
 	p.sum *= by
 }
 
-// levelOf counts a share as the level whose upper edge is next above it.
+// levelOf is the level whose upper edge is next above share.
 func levelOf(share float64) int {
 	return min(max(int(math.Ceil(share*levels-1e-9))-1, 0), levels-1)
 }
 
 func edge(level int) float64 { return float64(level+1) / levels }
 
-// Percentile is the share of the server that was not exceeded for the part q
-// of the time.
+// Percentile is the share of the server that the primary did not exceed for a
+// part q of the time.
 func (p *Past) Percentile(q float64) float64 {
 	left := q * p.sum
 	for i, w := range p.weight {
@@ -84,12 +84,11 @@ func (p *Past) Sigma() (mean, deviation float64) {
 	return mean, math.Sqrt(max(second/p.sum-mean*mean, 0))
 }
 
-// steadyFor is how long what a primary has given back must stay free before it
-// counts as free, unless Options say otherwise.
+// steadyFor is the default of Options.Steady.
 const steadyFor = 30 * time.Minute
 
-// recent is the highest use of the last steady to twice that: of the
-// stretch of time that is under way and of the one before it.
+// recent is the highest use in the current stretch of time and the one before
+// it: that is, of the last steady to twice steady.
 type recent struct {
 	since        time.Time
 	now, earlier cluster.Resources

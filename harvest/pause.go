@@ -7,26 +7,26 @@ import (
 	"gleaner/cluster"
 )
 
-// A task that has failed of itself waits before it is run again, each time
-// twice as long: what made it fail may pass, and retries are few. A task that
-// was killed for its primary does not wait; it did nothing wrong.
+// A task that has failed by itself waits before it is run again, each time twice
+// as long: the cause may pass, and retries are few. A task that was killed for
+// the primary does not wait.
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 )
 
-// A server that has run out of what a process needs is left alone for a while,
-// each time twice as long until one of its tasks has ended: then there are
-// files, processes or memory again. The longest is short, for nobody tells when
-// a full disk has room.
+// A server that lacks what a process needs gets no tasks for a while, each time
+// twice as long until one of its tasks ends, which frees files, processes or
+// memory. The longest pause is short, because no event says when a full disk has
+// space again.
 const longestShut = 30 * time.Second
 
-// pauseAfter is how long a task waits that has failed so often.
+// pauseAfter is how long a task waits after that many failures.
 func pauseAfter(failures int32) time.Duration {
 	return min(firstPause<<min(failures-1, 20), longestPause)
 }
 
-// A paused task waits until a moment to be run again.
+// A paused task waits until a given time to be run again.
 type paused struct {
 	until time.Time
 	job   *job
@@ -46,10 +46,10 @@ func (c *Core) pause(j *job, i int, index int32, reason string) {
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.DelayTask, Task: next, Pause: pauseAfter(t.failures), Reason: reason})
 }
 
-// shut leaves a server alone that could not start a task.
+// shut pauses a server that could not start a task.
 func (c *Core) shut(s *server) {
 	if s.shut {
-		return // others of the same moment
+		return // another task of the same moment
 	}
 	s.pause = min(max(2*s.pause, firstPause), longestShut)
 	s.shut, s.shutUntil = true, c.at.Add(s.pause)
@@ -57,7 +57,7 @@ func (c *Core) shut(s *server) {
 	c.weigh(s)
 }
 
-// wake lets tasks and servers go on whose pause is over.
+// wake ends the pauses of tasks and servers that are over.
 func (c *Core) wake() {
 	for len(c.paused) > 0 && !c.paused[0].until.After(c.at) {
 		p := c.paused[0]

@@ -8,7 +8,7 @@ import (
 	"gleaner/input"
 )
 
-// Facts are what is known of one server when a policy is asked.
+// Facts are what a policy decides by on one server.
 type Facts struct {
 	Size    cluster.Resources
 	Reserve cluster.Resources // kept free for the primary to burst into
@@ -18,16 +18,17 @@ type Facts struct {
 	Past    *Past
 }
 
-// A Policy says how much harvested tasks may hold on a server, all together,
-// and of that how much it will surely be able to leave them. A server with so
-// much left of either is chosen with probability proportional to its weight.
+// A Policy decides how much harvested tasks together may hold on a server, and
+// how much of that the primary will surely leave them. From what is left of
+// both it computes a weight; the chance that a server is chosen is proportional
+// to it.
 type Policy interface {
 	Room(Facts) (may, surely cluster.Resources)
 	Weight(left, surely cluster.Resources) int64
 }
 
-// inTurn serves servers as their heartbeats come in, whatever room they have:
-// what a resource manager does by default (OSDI'16 §5.3).
+// inTurn serves servers as their heartbeats come in, whatever room they have.
+// This is the default of a resource manager (OSDI'16 §5.3).
 type inTurn struct{}
 
 func (inTurn) Weight(_, _ cluster.Resources) int64 { return 1 }
@@ -37,19 +38,19 @@ type byRoom struct{}
 
 func (byRoom) Weight(left, _ cluster.Resources) int64 { return int64(left.CPU) }
 
-// A ClassPicker is a policy that also says where: it picks the classes whose
-// servers a job's tasks may go to. Without any, and under policies that do not
-// pick, tasks go wherever there is room.
+// A ClassPicker is a policy that also picks the classes on whose servers a job's
+// tasks may run. If it picks none, and under other policies, tasks run wherever
+// there is room.
 type ClassPicker interface {
 	Policy
 	Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int) []int
 }
 
-// An Ask is a job's question for classes.
+// An Ask is a job's request for classes.
 type Ask struct {
 	Kind Length
 	Need cluster.Resources // at once
-	Has  []int             // classes it has, which turn out to be too small
+	Has  []int             // classes it has, which are too small
 }
 
 // policies are all there are, by name, ours first.
@@ -86,20 +87,20 @@ func PolicyNamed(name string) (Policy, error) {
 	return nil, input.Errorf("", "no policy is called %q; there are %s", name, strings.Join(PolicyNames(), ", "))
 }
 
-// Guarded reports whether servers under p are guarded: under stock nobody
-// keeps the primary's reserve (OSDI'16 §6.1, YARN-Stock).
+// Guarded reports whether servers under p are guarded: under stock the
+// primary's reserve is not kept (OSDI'16 §6.1, YARN-Stock).
 func Guarded(p Policy) bool {
 	_, unaware := p.(stock)
 	return !unaware
 }
 
-// primary knows what the primary uses now and nothing else (YARN-PT).
+// primary decides by what the primary uses now and nothing else (YARN-PT).
 type primary struct{ inTurn }
 
 func (primary) Room(f Facts) (may, surely cluster.Resources) { return same(f.now()) }
 
-// osdi16 is the paper's, as written (YARN-H/Tez-H): on a server it counts as
-// primary does, but a job's tasks go only to classes that had room for as long
+// osdi16 is the paper's policy as written (YARN-H/Tez-H): on a server it decides
+// like primary, but a job's tasks run only in classes that had room for as long
 // as the job runs when it asked.
 type osdi16 struct{ byRoom }
 
@@ -112,18 +113,17 @@ func (osdi16) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int)
 	return Select(ask.Kind, ask.Need, classes, r, picked)
 }
 
-// history is ours. It differs from the paper in three ways. What a primary gave
-// back a moment ago it may want again the next, so a server's use is counted
-// as its highest of the last while, unless tasks have waited for long. Servers
-// that have room beside the most their primary is seen to use are preferred.
-// And room is not left idle: a job for which no class has room as long as it
-// runs asks as if it were shorter, and asks again when its classes turn out to
-// be too small.
+// history is ours. It differs from the paper in three ways. A primary may soon
+// need again what it just gave back, so its use counts as the recent maximum,
+// unless tasks have waited for long. Servers that have room beside nearly the
+// highest use of their primary are preferred. And room is not left idle: if no
+// class has room for as long as a job runs, the job asks as if it were shorter,
+// and it asks again if its classes are too small.
 type history struct{}
 
 const (
 	prefer   = 100  // how much likelier sure room is taken than other room
-	sureFrom = 0.99 // the share of its time that a primary leaves sure room
+	sureFrom = 0.99 // share of the time for which a primary leaves sure room
 )
 
 func (history) Room(f Facts) (may, surely cluster.Resources) {
@@ -156,7 +156,7 @@ func (history) Classes(ask Ask, classes []ClassState, r *rand.Rand, picked []int
 	}
 }
 
-// stock counts what was handed out and does not know primaries (YARN-Stock).
+// stock counts what was handed out and ignores primaries (YARN-Stock).
 type stock struct{ inTurn }
 
 func (stock) Room(f Facts) (may, surely cluster.Resources) { return same(f.Size) }
@@ -164,12 +164,12 @@ func (stock) Room(f Facts) (may, surely cluster.Resources) { return same(f.Size)
 // now is what is left beside the reserve and what the primary uses now.
 func (f Facts) now() cluster.Resources { return f.Size.Sub(f.Reserve).Sub(f.Primary) }
 
-// same is the room of a policy that tells no sure room from other room.
+// same is the room of a policy for which all room is sure.
 func same(room cluster.Resources) (may, surely cluster.Resources) { return room, room }
 
 // below is the room of a policy that expects the primary's CPU to reach peak,
-// a share of the server. The reserve is kept from what it uses now: a peak
-// that is foreseen needs no reserve of its own.
+// a share of the server. The reserve comes on top of the present use only: a
+// predicted peak needs none.
 func (f Facts) below(peak float64) (may, surely cluster.Resources) {
 	left := f.Size
 	left.CPU -= cluster.MilliCPU(peak * float64(f.Size.CPU))
@@ -177,9 +177,9 @@ func (f Facts) below(peak float64) (may, surely cluster.Resources) {
 	return same(left.Min(f.now()))
 }
 
-// koordinator hands out what is left of 60% of a server above the larger of
-// the primary's use and its predicted peak: the 95th percentile of a histogram
-// in which half a day halves the weight, plus a tenth.
+// koordinator hands out 60% of a server less the larger of the primary's use and
+// its predicted peak: the 95th percentile of a histogram whose weights halve in
+// half a day, plus a tenth.
 type koordinator struct{ byRoom }
 
 const (

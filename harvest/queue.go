@@ -12,8 +12,9 @@ func (c *Core) length(j *job) Length {
 	return c.thresholds.Length(last, known)
 }
 
-// ask lets the policy pick classes for j, beside those it has. Without any, j
-// goes anywhere: a job that names no class is served by default (OSDI'16 §5.3).
+// ask lets the policy pick classes for j, in addition to those it has. If there
+// are none, j may run anywhere: a job that names no class is served by default
+// (OSDI'16 §5.3).
 func (c *Core) ask(j *job) {
 	if c.picker == nil {
 		j.anywhere = true
@@ -32,8 +33,8 @@ func (c *Core) ask(j *job) {
 	c.promise(j)
 }
 
-// need is what j asks classes for: room for its widest wave or, once it has
-// classes and they are too small, for what cannot start.
+// need is the room that j asks classes for: for its widest wave or, once it has
+// classes that are too small, for the tasks that cannot start.
 func (j *job) need() cluster.Resources {
 	if len(j.classes) > 0 {
 		return j.toStart()
@@ -41,8 +42,8 @@ func (j *job) need() cluster.Resources {
 	return j.width().Sub(j.held).Max(j.toStart())
 }
 
-// share says which part of what is promised to j each of its classes promises:
-// in proportion to their room.
+// share splits what is promised to j among its classes, in proportion to their
+// room.
 func (c *Core) share(j *job) {
 	sum := 0.0
 	for i, k := range j.classes {
@@ -54,8 +55,8 @@ func (c *Core) share(j *job) {
 	}
 }
 
-// promise keeps for j, in its classes, what its unfinished part may hold at
-// once beyond what it holds, so that no two jobs count on the same room.
+// promise sets aside for j, in its classes, the most that its unfinished part
+// may hold beyond what it holds now, so that no two jobs count on the same room.
 func (c *Core) promise(j *job) {
 	if len(j.classes) == 0 {
 		return
@@ -73,8 +74,8 @@ func (c *Core) promise(j *job) {
 	}
 }
 
-// place starts what may start of j, asks for more classes when those it has
-// are too small, and puts j in line for the rest.
+// place starts the tasks of j that may start, asks for more classes if those it
+// has are too small, and puts j in line for the rest.
 func (c *Core) place(j *job) {
 	c.startReady(j)
 	if j.unstarted > 0 && !j.anywhere {
@@ -118,7 +119,7 @@ func (c *Core) start(j *job, st *stage, to int) {
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.StartTask, Task: id, On: s.id, Request: st.spec.Request})
 }
 
-// list puts j in line wherever its tasks may go.
+// list puts j in line wherever its tasks may run.
 func (c *Core) list(j *job) {
 	if j.listed || j.unstarted == 0 {
 		return
@@ -151,8 +152,8 @@ func (c *Core) unlist(j *job) {
 	}
 }
 
-// serve lets those who wait look at the classes that have more room now, in
-// the order they came in.
+// serve offers the classes that have more room now to the waiting jobs, in the
+// order these came in.
 func (c *Core) serve() {
 	for _, k := range c.opened {
 		c.classes[k].opened = false

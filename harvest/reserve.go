@@ -7,7 +7,7 @@ import (
 )
 
 // A Reserve is what is kept free on each server for its primary: a share of
-// the server or, where it is not zero, a fixed amount.
+// the server or, if not zero, a fixed amount.
 type Reserve struct {
 	CPU, Memory float64
 	Fixed       cluster.Resources
@@ -19,23 +19,23 @@ type Reserve struct {
 var PaperReserve = Reserve{CPU: 4.0 / 12, Memory: 10.0 / 32}
 
 const (
-	// fewCores is where the paper's figures, made for 12 cores, stop to fit: of
-	// two cores, a primary that rounds up to one and a reserve of a third leave
-	// a third of a core.
+	// fewCores is the size from which on the paper's figures, made for 12 cores,
+	// fit: of two cores, a primary that rounds up to one and a reserve of a third
+	// leave a third of a core.
 	fewCores = 8 * cluster.Core
 	fineStep = cluster.Core / 10
-	// isolatedCPU is the smallest of the shares that were measured (a third, a
-	// tenth, none) which keeps a primary's 99th percentile within 10% of what it
-	// is alone: see docs/decisions/0005-a-small-machine-counts-in-tenths.md.
+	// isolatedCPU is the smallest of the measured shares (a third, a tenth, none)
+	// that keeps a primary's 99th percentile latency within 10% of its value
+	// alone: see docs/decisions/0005-a-small-machine-counts-in-tenths.md.
 	isolatedCPU = 0.1
 )
 
-// ReserveFor is what is kept free by default on a machine of that size, to the
-// thousandth of a core. Isolated says that the kernel gives harvested tasks a
-// core only while nobody else wants it; the primary then gets its cores back at
-// once, guard or no guard, and on a machine of few cores the reserve is smaller
-// and the primary's use is counted in tenths of a core. Memory does not come
-// back by itself: its reserve is always the paper's.
+// ReserveFor is the default reserve of a machine of that size, to the
+// thousandth of a core. Isolated says that the kernel gives harvested tasks only
+// idle cores; the primary then gets its cores back at once, even without a
+// guard, and on a machine of few cores the reserve is smaller and the primary's
+// use is counted in tenths of a core. Memory is not freed by itself: its reserve
+// is always the paper's.
 func ReserveFor(size cluster.Resources, isolated bool) Reserve {
 	share, step := PaperReserve.CPU, cluster.Core
 	if isolated && size.CPU < fewCores {
@@ -53,15 +53,15 @@ func (r Reserve) Of(size cluster.Resources) cluster.Resources {
 	if r.Fixed != (cluster.Resources{}) {
 		return r.Fixed
 	}
-	const rounding = 1e-6 // a third of 12 cores is 4, not a hair more
+	const rounding = 1e-6 // a third of 12 cores is 4, despite rounding errors
 	return cluster.Resources{
 		CPU:    cluster.MilliCPU(r.CPU*float64(size.CPU) - rounding + 1),
 		Memory: cluster.Bytes(r.Memory*float64(size.Memory) - rounding + 1),
 	}.RoundUp()
 }
 
-// Counted is what a primary's use counts as: rounded up, because it is about
-// to change (OSDI'16 §5.3).
+// Counted is a primary's use as it is counted: rounded up, because it changes
+// (OSDI'16 §5.3).
 func (r Reserve) Counted(use cluster.Resources) cluster.Resources {
 	return use.RoundUpTo(cmp.Or(r.Step, cluster.Core))
 }

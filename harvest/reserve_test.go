@@ -6,8 +6,8 @@ import (
 	"gleaner/cluster"
 )
 
-// The choice for a machine, from its cores and whether the kernel isolates
-// tasks: only together do they change the paper's figures.
+// The reserve of a machine differs from the paper's only if it has few cores and
+// the kernel isolates tasks.
 func TestReserveForAMachine(t *testing.T) {
 	tenth := cluster.Core / 10
 	for _, tc := range []struct {

@@ -7,13 +7,13 @@ import (
 	"gleaner/cluster"
 )
 
-// resume takes in what happened before this core was there. All jobs are
-// known, with what they hold, before any of them starts something new: what is
-// free now would otherwise be given away twice.
+// resume takes in what happened before this core existed. It restores all jobs,
+// with what they hold, before any of them starts a task: otherwise room would be
+// given away twice.
 func (c *Core) resume(past []cluster.PastJob) {
 	type restored struct {
 		*job
-		runs []cluster.Run
+		runs []cluster.PastRun
 	}
 	var back []restored
 	for i := range past {
@@ -22,7 +22,7 @@ func (c *Core) resume(past []cluster.PastJob) {
 		case p.Ended.IsZero():
 			back = append(back, restored{c.restore(p), p.Runs})
 		case p.Reason == "" && !p.Started.IsZero():
-			c.memory.remember(p.Job.Name, Run{Took: p.Ended.Sub(p.Started), Work: p.Work})
+			c.memory.remember(p.Job.Name, JobRun{Took: p.Ended.Sub(p.Started), Work: p.Work})
 		}
 	}
 	c.rethink()
@@ -39,14 +39,14 @@ func (c *Core) resume(past []cluster.PastJob) {
 	}
 }
 
-// restore gives a job the way it was left.
+// restore rebuilds a job as it was left.
 func (c *Core) restore(p *cluster.PastJob) *job {
 	c.number++
 	j := newJob(p.Job, p.Submitted)
 	j.number, j.Account = c.number, p.Account
 	c.jobs[p.Job.ID] = j
 	c.active = append(c.active, j)
-	runs := make([][]cluster.Run, len(j.stages))
+	runs := make([][]cluster.PastRun, len(j.stages))
 	for _, r := range p.Runs {
 		if i, st := j.stage(r.Task.Stage); st != nil && int(r.Task.Index) < st.spec.Tasks {
 			runs[i] = append(runs[i], r)
@@ -65,12 +65,12 @@ func (c *Core) restore(p *cluster.PastJob) *job {
 	return j
 }
 
-// restoreStage gives an open stage's tasks the way they were left. Those that
-// do not run wait to be run again, also the ones before the last that never did.
-func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []cluster.Run) {
+// restoreStage rebuilds an open stage's tasks as they were left. Those that do
+// not run wait to be run, also those before the last that never ran.
+func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []cluster.PastRun) {
 	st := &j.stages[i]
 	st.next = min(finished.End(), int32(st.spec.Tasks))
-	last := make(map[int32]*cluster.Run, len(runs))
+	last := make(map[int32]*cluster.PastRun, len(runs))
 	for k := range runs {
 		index := runs[k].Task.Index
 		last[index] = &runs[k]
@@ -94,7 +94,7 @@ func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []clus
 	}
 }
 
-func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
+func (c *Core) restoreTask(j *job, st *stage, r *cluster.PastRun) {
 	t := st.tasks.hold(r.Task.Index)
 	t.attempt, t.failures, t.since = r.Task.Attempt, int32(r.Failures), r.Since
 	if on, known := c.byID[r.On]; r.State == cluster.Running && known && !c.servers[on].gone {
@@ -108,9 +108,9 @@ func (c *Core) restoreTask(j *job, st *stage, r *cluster.Run) {
 	}
 }
 
-// exhausted finds a task that has failed too often, which its last core did
-// not live to hear.
-func (j *job) exhausted(runs []cluster.Run) *cluster.Run {
+// exhausted finds a task that has failed too often before its core could end
+// the job.
+func (j *job) exhausted(runs []cluster.PastRun) *cluster.PastRun {
 	for i := range runs {
 		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.spec.MaxFailures() {
 			return &runs[i]

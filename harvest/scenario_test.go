@@ -13,7 +13,7 @@ import (
 	"gleaner/cluster"
 )
 
-// A scenario file tells what happened and, below the line, what was done.
+// A scenario file has events and, below the line, the actions on them.
 //
 //	core policy=history seed=1            a new core
 //	guard cores=2 isolated                a new guard for s1, of 12 cores unless it says so
@@ -24,7 +24,7 @@ import (
 //	resume                                what was left: job, stage, running, finished, stopped, ended lines
 //	cancel 7
 //	done|failed|killed|unstarted job-7/map-3   with #2 behind it: its second run
-//	started job-7/map-3 cores=1 gb=2      what a guard is told
+//	started job-7/map-3 cores=1 gb=2      an event for the guard
 //	wait 10m
 //	headroom, thresholds, waiting         look inside
 type scenario struct {
@@ -183,7 +183,7 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 			id := taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1]))
 			p.Stages = append(p.Stages, cluster.PastStage{Name: id.Stage, Finished: cluster.IndicesOf([]int32{id.Index})})
 		default:
-			run := cluster.Run{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
+			run := cluster.PastRun{Task: taskID(t, fmt.Sprintf("%s/%s", p.Job.ID, f[1])), Since: p.Started}
 			if err := run.State.UnmarshalText([]byte(f[0])); err != nil {
 				t.Fatal(err)
 			}

@@ -20,18 +20,18 @@ const (
 func (l Length) String() string { return [...]string{"short", "medium", "long"}[l] }
 
 // The ranking of classes for a length. A step is a factor of ten, so that the
-// ranking decides where several classes have room of the same order, and room
-// decides where the better class is nearly full.
+// ranking decides among classes with room of the same order, and the room
+// decides if the better class is nearly full.
 const (
 	first  = 100.0
 	second = 10.0
 	third  = 1.0
 )
 
-// weights is W of Algorithm 1, by length and pattern. A long job wants tenants
-// that will not take back what they leave free now; a short one is gone before
-// they do, and leaves those tenants to the others (§4.1). Of an unknown
-// pattern nothing is promised.
+// weights is W of Algorithm 1, by length and pattern. A long job needs tenants
+// that will not take back what they leave free now; a short one ends before they
+// do, and leaves the constant tenants to others (§4.1). Tenants of unknown
+// pattern promise nothing.
 var weights = [...][4]float64{
 	Short:  {cluster.UnknownPattern: third, cluster.Unpredictable: first, cluster.Periodic: second, cluster.Constant: third},
 	Medium: {cluster.UnknownPattern: third, cluster.Periodic: first, cluster.Constant: second, cluster.Unpredictable: third},
@@ -45,18 +45,18 @@ type ClassState struct {
 	Size       cluster.Resources // of all its servers
 	Reserve    cluster.Resources
 	Room       cluster.Resources // that harvested tasks may hold now, by the policy
-	Surely     cluster.Resources // of it
+	Surely     cluster.Resources // the part of Room that is sure
 	Held       cluster.Resources // by harvested tasks
 	Promised   cluster.Resources // to jobs whose tasks have yet to start
 }
 
-// Headroom is what a job of that length may count on in the class: what is
-// left above the use that is to be expected for as long as the job runs, the
-// reserve, and what others hold or were promised. It is zero rather than negative.
+// Headroom is what a job of that length may count on in the class: its size less
+// the use expected while the job runs, the reserve, and what others hold or were
+// promised. It is never negative.
 //
-// A short job needs to know the use now, a medium one the larger of that and
-// the mean, a long one the larger of that and the peak (§4.1). The use now
-// stands in Room.
+// The expected use is the present use for a short job, the larger of that and
+// the mean for a medium one, and the larger of that and the peak for a long one
+// (§4.1). Room already excludes the present use.
 func (c *ClassState) Headroom(kind Length) cluster.Resources {
 	room := c.Room
 	switch kind {
@@ -72,14 +72,15 @@ func (c *ClassState) Headroom(kind Length) cluster.Resources {
 	return room
 }
 
-// above is what primaries that use a share leave of the class, without the reserve.
+// above is what the primaries and the reserve leave of the class if the
+// primaries use share.
 func (c *ClassState) above(share float64) cluster.MilliCPU {
 	return c.Size.CPU - cluster.MilliCPU(share*float64(c.Size.CPU)) - c.Reserve.CPU
 }
 
-// Select is Algorithm 1 of OSDI'16 from line 5 on: for a job of that length
-// which needs so much at once it picks one class, or several together, or none,
-// and appends their places in classes to picked.
+// Select is Algorithm 1 of OSDI'16 from line 5 on: for a job of that length and
+// need it picks one class, or several together, or none, and appends their
+// indices in classes to picked.
 func Select(kind Length, need cluster.Resources, classes []ClassState, r *rand.Rand, picked []int) []int {
 	var roomBuf [32]cluster.Resources
 	var weightBuf [32]float64
@@ -116,7 +117,7 @@ func Select(kind Length, need cluster.Resources, classes []ClassState, r *rand.R
 	}
 }
 
-// draw gives a place with probability proportional to its weight; not all
+// draw returns an index with probability proportional to its weight; not all
 // weights are zero.
 func draw(weights []float64, r *rand.Rand) int {
 	total := 0.0

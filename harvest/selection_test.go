@@ -150,8 +150,8 @@ func TestServersAreChosenInProportionToWeight(t *testing.T) {
 	}
 	c.Step(cluster.Event{Kind: cluster.UseReported, Use: use})
 	j := &job{anywhere: true}
-	// Six cores: only the servers with 6, 7 and 8 left can take it, and draws of
-	// the others are thrown away or, when they are too many, counted out.
+	// Six cores: only the servers with 6, 7 and 8 left can take it. Draws of the
+	// others are repeated or, if they are too many, replaced by fromAll.
 	for _, cores := range []cluster.MilliCPU{1, 6} {
 		const draws = 100_000
 		counts, total := make([]int, 8), 0.0

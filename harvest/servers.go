@@ -7,7 +7,7 @@ import (
 	"gleaner/dilation"
 )
 
-// A server is what the core knows of one.
+// A server is the core's record of one.
 type server struct {
 	id      cluster.ServerID
 	tenant  cluster.TenantID
@@ -15,24 +15,24 @@ type server struct {
 	reserve cluster.Resources
 	primary cluster.Resources // rounded up
 	room    cluster.Resources // that harvested tasks may hold, by the policy
-	surely  cluster.Resources // of it
-	held    cluster.Resources // by them, from the moment they are told to start
+	surely  cluster.Resources // the part of room that is sure
+	held    cluster.Resources // by harvested tasks, from their start action on
 	past    Past
 	recent  recent
-	machine dilation.Machine // nil where loading vectors are not looked at
+	machine dilation.Machine // nil if loading vectors are ignored
 	load    dilation.Vector  // of its harvested tasks together
 	gone    bool
 
-	shut      bool // it has run out of what a process needs
+	shut      bool // it lacks what a process needs
 	shutUntil time.Time
-	pause     time.Duration // how long it was shut when it last was; 0 once a task has ended
+	pause     time.Duration // how long it was shut last time; 0 once a task has ended
 
 	class, place int // where it stands among its class's servers
 }
 
 func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
 
-// weight is the server's chance to be chosen: none when it has no room.
+// weight is the server's chance to be chosen: 0 if it has no room.
 func (c *Core) weight(s *server) int64 {
 	left := s.free()
 	if s.gone || s.shut || left.CPU <= 0 || left.Memory < 0 {
@@ -41,8 +41,8 @@ func (c *Core) weight(s *server) int64 {
 	return c.policy.Weight(left, s.surely.Sub(s.held))
 }
 
-// look asks the policy for the server's room; where one resource is short there
-// is none at all.
+// look asks the policy for the server's room; if one resource is short, there is
+// none at all.
 func (c *Core) look(s *server) {
 	if s.room, s.surely = c.policy.Room(c.facts(s)); s.room.CPU <= 0 || s.room.Memory < 0 {
 		s.room = cluster.Resources{}
@@ -56,24 +56,24 @@ func (c *Core) facts(s *server) Facts {
 	return Facts{Size: s.size, Reserve: s.reserve, Primary: s.primary, Recent: s.recent.highest(), Pressed: c.pressed(), Past: &s.past}
 }
 
-// longWait is how long tasks must have waited before all that is free now counts, and
-// not only what has been free for a while: to wait longer costs more than to be killed
-// (docs/decisions/0004). It does not follow Options.Steady: with the 15 s of one machine
-// a noisy primary had 576 tasks killed in an hour, and not 364 (TestKillsBesideANoisyPrimary).
+// longWait is how long tasks must have waited before everything that is free now counts, and
+// not only what has been free for a while: waiting longer costs more than being killed
+// (docs/decisions/0004). It does not depend on Options.Steady: with the 15 s of one machine
+// a noisy primary had 576 tasks killed in an hour instead of 364 (TestKillsBesideANoisyPrimary).
 const longWait = 30 * time.Minute
 
 // pressed reports whether tasks have waited that long.
 func (c *Core) pressed() bool { return c.lined > 0 && c.at.Sub(c.lineSince) >= longWait }
 
 // A class is the servers of a published class, and the jobs whose tasks wait
-// for one of them. Its state stands beside it in Core.states. The first class
-// is that of servers of which no history is known: headroom there is what is
-// free now, for jobs of any length.
+// for one of them. Core.states has its state at the same index. The first class
+// has the servers without history: its headroom is what is free now, for jobs of
+// any length.
 type class struct {
 	servers []int
-	free    tree // of each of servers, what harvested tasks may still be given
+	free    tree // weights of servers, by what is left for harvested tasks
 	stale   bool // the tree is of other servers
-	opened  bool // room has grown since those who wait were last looked at
+	opened  bool // room has grown since waiting jobs were last served
 	waiting line
 }
 
@@ -144,7 +144,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	}
 }
 
-// hold gives request to a task of j on s.
+// hold reserves a task's request on s for j.
 func (c *Core) hold(j *job, s *server, st *cluster.Stage) {
 	s.held, j.held = s.held.Add(st.Request), j.held.Add(st.Request)
 	c.states[s.class].Held = c.states[s.class].Held.Add(st.Request)
@@ -166,7 +166,7 @@ func (c *Core) release(j *job, s *server, st *cluster.Stage) {
 	c.open(s.class)
 }
 
-// weigh brings the server's chance to be chosen up to date.
+// weigh updates the server's chance to be chosen.
 func (c *Core) weigh(s *server) {
 	if c.classes[s.class].stale {
 		return
@@ -183,7 +183,7 @@ func (c *Core) open(i int) {
 	}
 }
 
-// tree is the one of class i, of its present servers.
+// tree is the tree of class i, rebuilt if its servers have changed.
 func (c *Core) tree(i int) *tree {
 	cl := &c.classes[i]
 	if cl.stale {

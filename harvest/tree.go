@@ -2,10 +2,11 @@ package harvest
 
 import "math/bits"
 
-// A tree holds a weight for each of n places and finds the place at a point
-// of the line on which all weights are laid end to end (a Fenwick tree), so
-// that a place is drawn with probability proportional to its weight in
-// O(log n), and a weight changes in O(log n).
+// A tree holds a weight for each of n places (a Fenwick tree). It finds the place
+// at a point of the line on which all weights are laid end to end, so that
+// drawing a place with probability proportional to its weight, and changing a
+// weight, both take O(log n).
+
 type tree struct {
 	weight []int64
 	sums   []int64 // 1-based: sums[i] covers the lowbit(i) places up to i
@@ -38,7 +39,7 @@ func (t *tree) set(place int, w int64) {
 	}
 }
 
-// find gives the place that covers point, 0 <= point < total.
+// find returns the place that covers point, 0 <= point < total.
 func (t *tree) find(point int64) int {
 	at := 0
 	for step := 1 << (bits.Len(uint(len(t.weight))) - 1); step > 0; step >>= 1 {

@@ -1,8 +1,9 @@
-// Package input says what is wrong with what a user gave, and where.
+// Package input has the error for a mistake in a user's input: what is wrong, and
+// where.
 //
 // A room that reads a file, a flag or a request reports every mistake as an
 // Error. The command line turns an Error into one line on stderr and exit
-// code 2; any other error is a failure of ours or of the world, exit code 1.
+// code 2; any other error is a failure, exit code 1.
 package input
 
 import (
@@ -11,19 +12,19 @@ import (
 	"strings"
 )
 
-// An Error is one mistake in what a user gave.
+// An Error is one mistake in a user's input.
 type Error struct {
 	Where string // the file, or on the command line the flag with its dashes; may be empty
-	Field string // what was asked for, by its name, where rooms do not know who asks: a flag to the command line, a box to a page
-	Line  int    // 1-based line of the file; 0 when no line is to blame
-	Msg   string // what is wrong there, in one line
-	Err   error  // what caused it, for a caller to ask about; may be nil
+	Field string // the name of the setting, which is a flag on the command line and a box on a page
+	Line  int    // 1-based line of the file; 0 if it is not a mistake of one line
+	Msg   string // what is wrong, in one line
+	Err   error  // the cause, for errors.Is and errors.As; may be nil
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error gives the mistake as "where:line: message".
+// Error returns the mistake as "where:line: message".
 func (e *Error) Error() string {
 	switch {
 	case e.Field != "":
@@ -51,10 +52,10 @@ func Linef(file string, line int, format string, args ...any) error {
 	return &Error{Where: file, Line: line, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Errors are several mistakes, reported all at once in the order found.
+// Errors are several mistakes, reported together in the order found.
 type Errors []*Error
 
-// Error gives one mistake a line.
+// Error lists one mistake a line.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -63,7 +64,7 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Is reports whether err was caused by what the user gave.
+// Is reports whether err was caused by the user's input.
 func Is(err error) bool {
 	var one *Error
 	var many Errors

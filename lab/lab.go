@@ -13,40 +13,40 @@ import (
 	"gleaner/chart"
 )
 
-// An Experiment reruns what a paper or a claim of ours rests on. It is a pure
-// function of its options, unless it has an engine: the same ones give the same
-// tables.
+// An Experiment reruns a table or figure of a paper, or a claim of ours. Unless it
+// has an engine, it is a pure function of its options: the same options give the
+// same tables.
 type Experiment struct {
 	Name  string // as typed
 	Short string // what it shows, in a line
-	// Engine: it plays to a real engine, which is built or fetched first, and is
-	// a measurement. It is run when it is named.
+	// Engine says that it measures a real engine, which is built or fetched first.
+	// It is run only if it is named.
 	Engine bool
 	Run    func(context.Context, Options) ([]Table, []chart.Figure, error)
 }
 
-// Options are how thorough an experiment is to be.
+// Options are how thorough an experiment is.
 type Options struct {
 	Quick bool // seconds instead of minutes, with less to show
 	Full  bool // as large as the paper, however long it takes
-	Seeds int  // repetitions where chance plays a part; at least 1
+	Seeds int  // repetitions with different seeds; at least 1
 	Days  int  // simulated of the compute experiments; 0: as many as the size has
-	// Target is which engine, of an experiment that has several; "": its first.
+	// Target is the engine, for an experiment that has several; "": its first.
 	Target string
-	// Traces is a directory of recordings, of an experiment that makes none itself.
+	// Traces is a directory of recordings, for an experiment that makes none itself.
 	Traces string
-	// Progress, if any, is told how many of an experiment's runs are done.
+	// Progress, if not nil, is called with how many of an experiment's runs are done.
 	Progress func(done, of int)
 }
 
-// Done tells whoever wants to know how far an experiment is.
+// Done calls Progress, if not nil.
 func (o Options) Done(done, of int) {
 	if o.Progress != nil {
 		o.Progress(done, of)
 	}
 }
 
-// A Table is a result in rows, paper beside ours where there is a paper.
+// A Table is a result in rows, the paper's beside ours if there is a paper.
 type Table struct {
 	Name    string // of its file, without ending
 	Title   string

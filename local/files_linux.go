@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of a data directory. Those of a job stand in jobs/N, those of a
-// run in jobs/N/STAGE-INDEX.RUN.
+// The files of a data directory. Those of a job are in jobs/N, those of a run in
+// jobs/N/STAGE-INDEX.RUN.
 const (
 	jobsDir       = "jobs"
 	jobFile       = "job.json"       // submitted
-	cancelledFile = "cancelled.json" // the user wants it to end
-	endedFile     = "ended.json"     // and when it has
+	cancelledFile = "cancelled.json" // the user has cancelled it
+	endedFile     = "ended.json"     // when and how it ended
 
 	runFile     = "run.json"     // written before anything is started
 	lockFile    = "lock"         // held while there is a supervisor
-	startedFile = "started.json" // who the supervisor is
-	killFile    = "kill.json"    // it is to die, and why
+	startedFile = "started.json" // the supervisor's process
+	killFile    = "kill.json"    // it must be killed, and why
 	exitFile    = "exit.json"    // how it ended
 	stdoutFile  = "stdout"
 	stderrFile  = "stderr"
@@ -44,13 +44,13 @@ type ended struct {
 	Reason    string    `json:"reason,omitempty"`
 	Cancelled bool      `json:"cancelled,omitempty"`
 	cluster.Account
-	// Settled says that nothing of the job runs any more; Stages, what they had
-	// finished then.
+	// Settled says that no task of the job runs any more; Stages has what they
+	// had finished then.
 	Settled bool                `json:"settled,omitempty"`
 	Stages  []cluster.PastStage `json:"stages,omitempty"`
 }
 
-// A started is what startedFile holds. A process is known by its number and
+// A started is what startedFile holds. A process is identified by its number and
 // by when it started, in ticks since the machine did.
 type started struct {
 	Pid   int    `json:"pid"`
@@ -68,18 +68,18 @@ type exit struct {
 	Code   int       `json:"code"`
 	Signal string    `json:"signal,omitempty"` // that ended it
 	Failed string    `json:"failed,omitempty"` // why it could not be run at all
-	Memory bool      `json:"memory,omitempty"` // it, or a process of it, wanted more than it asked for
-	Lost   bool      `json:"lost,omitempty"`   // nobody saw how it ended
-	Lacks  string    `json:"lacks,omitempty"`  // what this machine had run out of, so that it never started
+	Memory bool      `json:"memory,omitempty"` // the task used more memory than it requested
+	Lost   bool      `json:"lost,omitempty"`   // it is not known how it ended
+	Lacks  string    `json:"lacks,omitempty"`  // what the machine lacked, so that it never started
 	Cut    int64     `json:"cut,omitempty"`    // bytes of output that were not kept
 	CPU    float64   `json:"cpu,omitempty"`    // seconds used
-	// Seconds in which something of it waited for a core and for the disk. Nil
-	// where the kernel does not tell.
+	// Seconds in which some of it waited for a core and for the disk. Nil if the
+	// kernel does not report it.
 	Waited  *float64 `json:"waited,omitempty"`
 	Stalled *float64 `json:"stalled,omitempty"`
 }
 
-// ok reports whether the command has done what it was to do.
+// ok reports whether the command has succeeded.
 func (e *exit) ok() bool {
 	return e.Code == 0 && e.Signal == "" && e.Failed == "" && e.Lacks == "" && !e.Lost
 }
@@ -91,9 +91,9 @@ func (e *exit) reason() string {
 	case e.Failed != "":
 		return e.Failed
 	case e.Memory && e.Signal == "":
-		return fmt.Sprintf("out of memory: a process of it wanted more than it asked for and was killed; exit code %d", e.Code)
+		return fmt.Sprintf("out of memory: a process of the task was killed because the task used more than it requested; exit code %d", e.Code)
 	case e.Memory:
-		return "out of memory: it wanted more than it asked for"
+		return "out of memory: the task used more than it requested"
 	case e.Signal != "":
 		return "ended by " + e.Signal
 	}
@@ -108,8 +108,8 @@ func runPath(dir string, id cluster.TaskID) string {
 	return filepath.Join(jobPath(dir, id.Job), fmt.Sprintf("%s-%d.%d", id.Stage, id.Index, id.Attempt+1))
 }
 
-// spoilt reports whether a file cannot be read or written because of what a
-// task has done in the directories of its job: they are its user's own.
+// spoilt reports whether a file cannot be read or written because a task has
+// changed the directories of its job, which its user may write to.
 func spoilt(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -124,8 +124,8 @@ func spoilt(err error) bool {
 	return false
 }
 
-// writeFile puts v into a file so that after a crash there is either all of
-// it or what was there before.
+// writeFile writes v to a file so that after a crash it has either all of v or its
+// old content.
 func writeFile(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -148,7 +148,7 @@ func writeFile(name string, v any) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// makeDir makes a directory that is there after a crash.
+// makeDir makes a directory that survives a crash.
 func makeDir(name string) error {
 	err := os.Mkdir(name, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readFile reads what writeFile wrote. It reports false when there is none.
+// readFile reads what writeFile wrote. It reports false if there is no file.
 func readFile(name string, v any) (bool, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,8 +186,8 @@ func readFile(name string, v any) (bool, error) {
 	return true, nil
 }
 
-// noteFile is writeFile for what only another process needs to see: it does
-// not wait for the disk.
+// noteFile is writeFile without waiting for the disk: only another process must
+// see the file.
 func noteFile(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

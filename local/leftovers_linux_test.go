@@ -53,7 +53,7 @@ func TestUnstartableLeavesNoGroups(t *testing.T) {
 	}
 }
 
-// Groups that an earlier gleaner left are removed at the start.
+// Groups that an earlier gleaner left behind are removed at the start.
 func TestGroupsLeftBehindAreSwept(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, false)
@@ -72,8 +72,8 @@ func TestGroupsLeftBehindAreSwept(t *testing.T) {
 	}
 }
 
-// Each run has a directory of its own that is gone when it has ended, however
-// it ended, and the tasks of a job share one that is gone when the job has.
+// Each run has a directory of its own that is removed when it has ended, however it
+// ended, and the tasks of a job share one that is removed when the job has ended.
 func TestScratchIsPrivateAndGoesAway(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		dir := t.TempDir()
@@ -115,14 +115,14 @@ func (s *stage) gone(name string) {
 	s.Errorf("%s is still there", name)
 }
 
-// What a run leaves whose supervisor was killed with gleaner is removed by the
-// next one, and so is what the tasks of a job shared that has ended.
+// The next gleaner removes what a run left whose supervisor was killed with gleaner,
+// and the shared directory of a job that has ended.
 func TestScratchGoesAwayAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)
 	s.submit(shell("hold", 1, `test $GLEANER_ATTEMPT = 2 && exit; touch "$TMPDIR/half" "$GLEANER_SHARED/whole"; echo up; sleep 1000`))
 	s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
-	s.stop() // the loop hears nothing any more, as if gleaner had been killed
+	s.stop() // the loop ends, as if gleaner had been killed
 	s.world.mu.Lock()
 	hold := s.world.tasks[cluster.TaskID{Job: 1, Stage: "hold"}]
 	s.world.mu.Unlock()
@@ -130,7 +130,7 @@ func TestScratchGoesAwayAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-hold.done
-	// It is put back as the crash would have left it.
+	// Put it back as the crash would have left it.
 	scratch := filepath.Join(hold.dir, scratchDir)
 	if err := errors.Join(os.Remove(filepath.Join(hold.dir, exitFile)), os.MkdirAll(filepath.Join(scratch, "deep"), 0o700)); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestScratchGoesAwayAfterACrash(t *testing.T) {
 	act(t, dir, true).gone(filepath.Join(jobPath(dir, 1), sharedDir))
 }
 
-// What a task has mounted in its directory is not the task's to lose.
+// What a task has mounted in its directory is not removed with it.
 func TestMountsAreNotEmptied(t *testing.T) {
 	other, dir := t.TempDir(), t.TempDir()
 	precious := filepath.Join(other, "precious")
@@ -171,7 +171,7 @@ func TestMountsAreNotEmptied(t *testing.T) {
 	}
 }
 
-// What is written beyond the limit is dropped, and that is told; the task goes on.
+// Output beyond the limit is dropped, with a note; the task goes on.
 func TestOutputIsLimited(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		s := act(t, t.TempDir(), plain)
@@ -196,7 +196,7 @@ func TestOutputIsLimited(t *testing.T) {
 	})
 }
 
-// A task may have so many processes and no more.
+// A task cannot have more processes than its limit.
 func TestProcessesAreLimited(t *testing.T) {
 	s := act(t, t.TempDir(), false)
 	st := shell("fork", 1, `sh -c 'for i in $(seq 100); do sleep 1000 & done; echo all' 2>&1 | head -n 1`)
@@ -212,8 +212,8 @@ func TestProcessesAreLimited(t *testing.T) {
 	}
 }
 
-// Where a link leads that a task put in place of its directory is not ours to
-// unmount or remove.
+// If a task replaces its directory with a link, the target of the link is neither
+// unmounted nor removed.
 func TestALinkForADirectory(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other", "sub")
@@ -240,8 +240,8 @@ func TestALinkForADirectory(t *testing.T) {
 	}
 }
 
-// A task may spoil the directory of its job: that ends neither the world nor
-// the next one, and its number is not given to another job.
+// A task may spoil the directory of its job: that ends neither this world nor the
+// next, and the job's number is not given to another job.
 func TestTasksSpoilTheirJobsOnly(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)

@@ -37,7 +37,7 @@ func TestTasksLeaveProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user, and root has as many processes as it likes")
 	}
-	dir, err := os.MkdirTemp("", "gleaner-test-") // that of the test is below one that others may not enter
+	dir, err := os.MkdirTemp("", "gleaner-test-") // that of the test is in one that others may not enter
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 	"gleaner/local/proc"
 )
 
-// A Sample is what this machine did lately.
+// A Sample is what was used on this machine since the last one.
 type Sample struct {
-	Primary   cluster.Resources // all that is not a harvested task
+	Primary   cluster.Resources // used by all that is not a harvested task
 	Harvested cluster.Resources // used by harvested tasks
 }
 
-// A tally tells the CPU time that harvested tasks have used so far, and the
+// A tally returns the CPU time that harvested tasks have used so far, and the
 // memory they hold now.
 type tally func() (cpu time.Duration, memory int64, err error)
 
@@ -25,21 +25,21 @@ type tally func() (cpu time.Duration, memory int64, err error)
 type meter struct {
 	cores   int
 	harvest tally
-	cpu     func() (time.Duration, error) // the first half of harvest, for glances
+	cpu     func() (time.Duration, error) // the CPU time of harvest, for glances
 	stat    *os.File                      // /proc/stat
 	text    [512]byte                     // its beginning
-	// What was read at the last sample and at the last glance.
+	// The readings of the last sample and of the last glance.
 	sampled, glanced reading
 }
 
-// A reading is the CPU time that was used up to a moment.
+// A reading is the CPU time that was used up to a time.
 type reading struct {
 	at        time.Time
 	busy      time.Duration // of all cores together, since the machine started
 	harvested time.Duration
 }
 
-// newMeter begins to measure.
+// newMeter starts to measure.
 func newMeter(cores int, harvest tally, cpu func() (time.Duration, error)) (*meter, error) {
 	stat, err := os.Open("/proc/stat")
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *meter) busy() (time.Duration, error) {
 	return cpu.Busy(), err
 }
 
-// sample tells what was used since it was last called.
+// sample returns what was used since its last call.
 func (m *meter) sample() (Sample, error) {
 	held, err := proc.ReadMemory()
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *meter) sample() (Sample, error) {
 	}, nil
 }
 
-// glance tells the CPU that the primary used since it was last called.
+// glance returns the CPU that the primary used since its last call.
 func (m *meter) glance() (cluster.MilliCPU, error) {
 	busy, err := m.busy()
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *meter) glance() (cluster.MilliCPU, error) {
 	return cpu, nil
 }
 
-// until moves r on to now and tells what the primary and harvested tasks used
+// until advances r to now and returns what the primary and harvested tasks used
 // meanwhile.
 func (r *reading) until(now reading, cores int) (primary, ours cluster.MilliCPU) {
 	while := now.at.Sub(r.at)
@@ -108,8 +108,8 @@ func (r *reading) until(now reading, cores int) (primary, ours cluster.MilliCPU)
 	return max(all-ours, 0), ours
 }
 
-// share is the part of the cores that time used in a while comes to. Counters
-// that are read one after the other may overshoot a little.
+// share converts CPU time used during while into cores, limited to what there is:
+// counters that are read one after the other may overshoot a little.
 func share(used, while time.Duration, cores int) cluster.MilliCPU {
 	if while <= 0 {
 		return 0

@@ -16,30 +16,30 @@ import (
 )
 
 // keptOutput is how much is kept of each stream of a task, unless its stage
-// says otherwise: more than anybody reads, less than a disk.
+// sets another limit: more than people read, less than a disk.
 const keptOutput = 1 * cluster.GB
 
-// Output is not written to a disk with less free than a twentieth of it, or
-// spareDisk where that is less: logs must not take what others need.
+// Output is not written to a disk with less than a twentieth of it free, or
+// spareDisk if that is less: logs must not take the space that others need.
 const spareDisk = 1 * cluster.GB
 
 // An output is the streams of a task. The command writes to pipes, and its
-// supervisor from there to files: it alone says how long they become.
+// supervisor copies from these to files, so that it can limit their size.
 type output struct {
 	streams [2]*stream
 	copying sync.WaitGroup
-	ended   atomic.Bool // nobody is left who writes
+	ended   atomic.Bool // no writer is left
 }
 
 type stream struct {
 	file        *os.File
 	read, write *os.File // ends of the pipe
-	left        int64    // that will be kept
-	cut         int64    // that was not
-	unchecked   int      // that may be written before the disk is looked at again
+	left        int64    // bytes that will still be kept
+	cut         int64    // bytes that were not
+	unchecked   int      // bytes that may be written before the disk is checked again
 }
 
-// openOutput makes files and pipes for what the run in dir writes.
+// openOutput makes files and pipes for the output of the run in dir.
 func openOutput(dir string, keep cluster.Bytes) (*output, error) {
 	o := &output{}
 	for i, name := range []string{stdoutFile, stderrFile} {
@@ -57,8 +57,8 @@ func openOutput(dir string, keep cluster.Bytes) (*output, error) {
 	return o, nil
 }
 
-// follow copies until finish is called. The command has been started: its ends
-// of the pipes are its own now.
+// follow copies until finish is called. The command has been started: this process
+// closes its copies of the command's ends of the pipes.
 func (o *output) follow() {
 	for _, s := range o.streams {
 		s.write.Close()
@@ -66,8 +66,8 @@ func (o *output) follow() {
 	}
 }
 
-// finish takes in what is left in the pipes, adds a note to the errors, and
-// tells how many bytes were not kept. All who write must be gone.
+// finish copies what is left in the pipes, adds a note to stderr, and returns how
+// many bytes were not kept. All writers must be gone.
 func (o *output) finish(note string) (cut int64) {
 	o.ended.Store(true)
 	for _, s := range o.streams {
@@ -94,8 +94,8 @@ func (o *output) close() {
 
 const (
 	lookEvery = 16 << 20               // bytes
-	lastWords = 100 * time.Millisecond // for what is in a pipe whose other end somebody still holds
-	slowly    = time.Millisecond       // between reads of what is not kept, which are worth no CPU
+	lastWords = 100 * time.Millisecond // for what is in a pipe that another process still holds open
+	slowly    = time.Millisecond       // between reads of what is not kept, to save CPU
 )
 
 func (s *stream) copy(ended *atomic.Bool) {
@@ -152,14 +152,13 @@ func (s *stream) put(text []byte) {
 	}
 }
 
-// full reports whether the disk of a file has no room to spare.
+// full reports whether the disk of a file has no spare room.
 func full(f *os.File) bool {
 	var s unix.Statfs_t
 	return unix.Fstatfs(int(f.Fd()), &s) == nil && nearlyFull(&s) != nil
 }
 
-// nearlyFull says what is free on a disk that has no room to spare; nil for one
-// that has.
+// nearlyFull says how much is free on a disk without spare room; nil if it has some.
 func nearlyFull(s *unix.Statfs_t) error {
 	size, free := cluster.Bytes(s.Blocks)*cluster.Bytes(s.Bsize), cluster.Bytes(s.Bavail)*cluster.Bytes(s.Bsize)
 	if spare := min(size/20, spareDisk); free < spare {
@@ -168,7 +167,7 @@ func nearlyFull(s *unix.Statfs_t) error {
 	return nil
 }
 
-// checkDisk tells when tasks that write have to wait for room on the disk.
+// checkDisk reports when tasks that write have to wait for room on the disk.
 func (w *World) checkDisk() {
 	var s unix.Statfs_t
 	if unix.Statfs(w.Dir, &s) != nil {

@@ -12,14 +12,14 @@ import (
 	"gleaner/local/proc"
 )
 
-// A process is what /proc/PID/stat tells.
+// A process is the content of /proc/PID/stat.
 type process struct {
 	parent int
 	ticks  uint64        // when it started
 	cpu    time.Duration // used by it and by children that it has waited for
 }
 
-// The fields of /proc/PID/stat behind the name in brackets, counted from 0.
+// The fields of /proc/PID/stat after the name in brackets, counted from 0.
 const (
 	statState  = 0
 	statParent = 1
@@ -28,13 +28,13 @@ const (
 	statStart  = 19
 )
 
-// processOf looks up a process; false when there is none, or only its corpse.
+// processOf looks up a process; false if there is none, or only a zombie.
 func processOf(pid int) (process, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return process{}, false
 	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name may hold anything
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name may contain anything
 	if len(fields) <= statStart || string(fields[statState]) == "Z" || string(fields[statState]) == "X" {
 		return process{}, false
 	}
@@ -48,7 +48,7 @@ func processOf(pid int) (process, bool) {
 	return p, true
 }
 
-// alive reports whether s is still the process that it was.
+// alive reports whether the process s still exists.
 func (s started) alive() bool {
 	p, ok := processOf(s.Pid)
 	return ok && p.ticks == s.Ticks
@@ -97,8 +97,8 @@ func (f family) below(pid int) []int {
 	return all
 }
 
-// used gives the CPU time that a supervisor and all below it have used, and
-// the memory they hold now, without what is shared with a file.
+// used returns the CPU time that a supervisor and all below it have used, and
+// the memory they hold now, without pages shared with a file.
 func (f family) used(pid int) (cpu time.Duration, memory int64) {
 	for _, pid := range append([]int{pid}, f.below(pid)...) {
 		cpu += f.processes[pid].cpu
@@ -112,14 +112,14 @@ func (f family) used(pid int) (cpu time.Duration, memory int64) {
 	return cpu, memory
 }
 
-// killBelow ends all descendants of a supervisor and waits until they are
-// gone, for as long as patience lasts. None can escape by being disowned: it
-// becomes the supervisor's own child.
+// killBelow kills all descendants of a supervisor and waits until they are gone,
+// but no longer than patience. None can escape by losing its parent: it becomes the
+// supervisor's own child.
 func killBelow(pid int, patience time.Duration) error {
 	return killAll(func() []int { return families().below(pid) }, patience)
 }
 
-// killMarked ends all processes that carry a run's mark in their environment.
+// killMarked kills all processes that have a run's mark in their environment.
 func killMarked(dir string, patience time.Duration) error {
 	return killAll(func() []int { return marked(dir) }, patience)
 }
@@ -142,9 +142,9 @@ func killAll(find func() []int, patience time.Duration) error {
 	}
 }
 
-// hasten gives a supervisor, which is as little pressing as its task, the usual
-// priority, as far as this process may: on a machine that is busy it would take
-// a second to notice that its task is dead.
+// hasten gives a supervisor, which has the low priority of its task, the usual
+// priority, as far as this process may: on a busy machine it would otherwise take a
+// second to notice that its task is dead.
 func hasten(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	_ = os.WriteFile(dir+"/autogroup", []byte("0"), 0)
@@ -165,7 +165,7 @@ func marked(dir string) []int {
 	for _, pid := range pids() {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil {
-			continue // gone, or somebody else's
+			continue // gone, or of another user
 		}
 		for variable := range bytes.SplitSeq(text, []byte{0}) {
 			if bytes.Equal(variable, mark) {

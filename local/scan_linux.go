@@ -17,8 +17,8 @@ import (
 	"gleaner/cluster"
 )
 
-// scan reads what became of all jobs: the past as the core wants to be told,
-// the tasks that still run, and the jobs that are to be cancelled.
+// scan reads the state of all jobs: the past for the core, the tasks that still
+// run, and the jobs that must be cancelled.
 func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []cluster.JobID, err error) {
 	ids, err := w.jobIDs()
 	if err != nil {
@@ -53,7 +53,7 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 			}
 			w.dropShared(id)
 			p.Account, p.Ended, p.Reason, p.Stages = e.Account, e.At, e.Reason, e.Stages
-			p.Cancelled = e.Cancelled || e.Reason == "cancelled" // files of an earlier version say it in words only
+			p.Cancelled = e.Cancelled || e.Reason == "cancelled" // files of an earlier version have only the reason
 			past, adopted = append(past, p), append(adopted, tasks...)
 			continue
 		}
@@ -70,9 +70,9 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 	return past, adopted, toCancel, nil
 }
 
-// scanEnded looks for what may still run of a job that has ended. Once nothing
-// does, that is written down with what its stages had finished, and its runs,
-// of which there may be a million, are not looked at again.
+// scanEnded looks for tasks that may still run of a job that has ended. Once there
+// are none, it stores that with what the stages had finished, so that the runs, of
+// which there may be a million, are not read again.
 func (w *World) scanEnded(dir string, e *ended) ([]*task, error) {
 	if e.Settled {
 		return nil, nil
@@ -84,7 +84,7 @@ func (w *World) scanEnded(dir string, e *ended) ([]*task, error) {
 	}
 	e.Stages = p.Stages
 	if e.Settled = len(tasks) == 0; e.Settled {
-		_ = writeFile(filepath.Join(dir, endedFile), e) // or they are looked at again
+		_ = writeFile(filepath.Join(dir, endedFile), e) // if it fails, they are read again
 	}
 	return tasks, nil
 }
@@ -104,20 +104,19 @@ func (w *World) jobIDs() ([]cluster.JobID, error) {
 	return ids, nil
 }
 
-// scanRuns reads what became of all runs of a job, and gives the tasks that
-// still run.
+// scanRuns reads all runs of a job into p, and returns the tasks that still run.
 func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 	var adopted []*task
 	seen := runsSeen{past: p, stages: map[string]*stageSeen{}}
 	err := eachName(dir, func(name string) error {
 		if name == sharedDir {
-			return nil // what is in there is the tasks' own
+			return nil // its content belongs to the tasks
 		}
-		var r run
+		var r runSpec
 		found, err := readFile(filepath.Join(dir, name, runFile), &r)
 		if spoilt(err) || found && filepath.Base(runPath("", r.Task)) != name {
 			if !errors.Is(err, unix.ENOTDIR) {
-				w.Log.Warn("something that is no run of a task stands beside its runs", "directory", filepath.Join(dir, name), "because", err)
+				w.Log.Warn("a directory among the runs of a job is not a run of a task", "directory", filepath.Join(dir, name), "because", err)
 			}
 			return nil
 		}
@@ -137,8 +136,8 @@ func (w *World) scanRuns(dir string, p *cluster.PastJob) ([]*task, error) {
 	return adopted, nil
 }
 
-// eachName visits the names in a directory, in no order. There may be a
-// million: they are not held together.
+// eachName visits the names in a directory, in no order. There may be a million, so
+// they are not all held in memory.
 func eachName(dir string, visit func(name string) error) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -161,7 +160,7 @@ func eachName(dir string, visit func(name string) error) error {
 	}
 }
 
-// runsSeen gathers a job's runs, which come in no order, into its past.
+// runsSeen collects a job's runs, which come in no order, into its past.
 type runsSeen struct {
 	past   *cluster.PastJob
 	stages map[string]*stageSeen
@@ -170,12 +169,12 @@ type runsSeen struct {
 type stageSeen struct {
 	finished []int32
 	failures int
-	last     map[int32]*lastSeen // of tasks that were seen to run or stop
+	last     map[int32]*lastSeen // of tasks that run or stopped
 }
 
-// lastSeen is the last run of a task, of those seen.
+// lastSeen is the last run of a task among those seen.
 type lastSeen struct {
-	cluster.Run
+	cluster.PastRun
 	failed int32 // the attempt that Reason is of
 }
 
@@ -201,8 +200,8 @@ func (s *stageSeen) unfinished(id cluster.TaskID, on cluster.ServerID, since tim
 	return last
 }
 
-// tell writes down what was seen, in order. Of a task that has finished,
-// earlier runs do not matter.
+// tell adds what was seen to the past, in order. Earlier runs of a finished task
+// do not matter.
 func (s *runsSeen) tell() {
 	for _, name := range slices.Sorted(maps.Keys(s.stages)) {
 		st := s.stages[name]
@@ -211,13 +210,13 @@ func (s *runsSeen) tell() {
 		}
 		s.past.Stages = append(s.past.Stages, cluster.PastStage{Name: name, Finished: cluster.IndicesOf(st.finished), Failures: st.failures})
 		for _, index := range slices.Sorted(maps.Keys(st.last)) {
-			s.past.Runs = append(s.past.Runs, st.last[index].Run)
+			s.past.Runs = append(s.past.Runs, st.last[index].PastRun)
 		}
 	}
 }
 
-// scanRun sees one run. It gives the task if it still runs.
-func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
+// scanRun reads one run. It returns the task if it still runs.
+func (w *World) scanRun(r *runSpec, seen *runsSeen) (*task, error) {
 	p, st := seen.past, seen.stage(r.Task.Stage)
 	if p.Started.IsZero() || r.At.Before(p.Started) {
 		p.Started = r.At
@@ -240,10 +239,10 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 		return t, nil
 	}
 	if err == nil && (!over || !how.ok()) {
-		how, killed, err = settle(dir, r)
+		how, killed, err = findOutcome(dir, r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("settle %s: %w", r.Task, err)
+		return nil, fmt.Errorf("find out how %s ended: %w", r.Task, err)
 	}
 	if !over {
 		w.tidy(dir, r)
@@ -269,7 +268,7 @@ func (w *World) scanRun(r *run, seen *runsSeen) (*task, error) {
 	return nil, nil
 }
 
-// held reports whether somebody holds the lock in a file.
+// held reports whether a process holds the lock on a file.
 func held(name string) (bool, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -282,8 +281,8 @@ func held(name string) (bool, error) {
 	return retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) != nil, nil
 }
 
-// Prune forgets the jobs that ended before a moment, and what they wrote. The
-// last one stays, so that no number is given twice.
+// Prune removes the jobs that ended before a time, and their output. The last job
+// stays, so that no number is given twice.
 func (w *World) Prune(before time.Time) error {
 	ids, err := w.jobIDs()
 	if err != nil {

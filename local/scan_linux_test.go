@@ -11,14 +11,14 @@ import (
 	"gleaner/cluster"
 )
 
-// leave writes a run into a world's directory, as one that ended so.
+// leave writes a run with the given end into a world's directory.
 func leave(t testing.TB, dir string, id cluster.TaskID, how exit) {
 	t.Helper()
 	at := runPath(dir, id)
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := run{Task: id, Job: "j", At: how.At.Add(-time.Second), Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.MB}, Command: []string{"true"}}
+	r := runSpec{Task: id, Job: "j", At: how.At.Add(-time.Second), Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.MB}, Command: []string{"true"}}
 	for name, v := range map[string]any{runFile: r, exitFile: how} {
 		if err := noteFile(filepath.Join(at, name), v); err != nil {
 			t.Fatal(err)
@@ -41,8 +41,8 @@ func leaveJob(t testing.TB, dir string, tasks int) *cluster.Job {
 	return job
 }
 
-// Runs come in no order, and of a task only what matters is told: that it has
-// finished, or how its last run ended.
+// Runs come in no order. Of a task, the past has only that it has finished, or how
+// its last run ended.
 func TestScanTellsWhatMatters(t *testing.T) {
 	dir, at := t.TempDir(), time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	leaveJob(t, dir, 9)
@@ -66,7 +66,7 @@ func TestScanTellsWhatMatters(t *testing.T) {
 	if want := []cluster.PastStage{{Name: "a-b.c", Finished: cluster.Indices{{First: 0, Last: 1}, {First: 3, Last: 3}}, Failures: 3}}; !reflect.DeepEqual(p.Stages, want) {
 		t.Errorf("stages %+v, want %+v", p.Stages, want)
 	}
-	want := []cluster.Run{{Task: cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4, Attempt: 2}, On: "here", State: cluster.Stopped, Since: at.Add(-time.Second), Failures: 2, Reason: "exit code 2"}}
+	want := []cluster.PastRun{{Task: cluster.TaskID{Job: 1, Stage: "a-b.c", Index: 4, Attempt: 2}, On: "here", State: cluster.Stopped, Since: at.Add(-time.Second), Failures: 2, Reason: "exit code 2"}}
 	if !reflect.DeepEqual(p.Runs, want) {
 		t.Errorf("runs %+v, want %+v", p.Runs, want)
 	}

@@ -15,15 +15,15 @@ import (
 	"gleaner/cluster"
 )
 
-// The directories that tasks may fill: one of each run, gone when it has ended,
-// and one of each job, gone when the job has.
+// The directories that tasks may fill: one for each run, removed when it has ended,
+// and one for each job, removed when the job has.
 const (
 	scratchDir = "scratch"
 	sharedDir  = "shared"
 )
 
-// tidy removes what a run leaves behind whose processes are gone.
-func (w *World) tidy(dir string, r *run) {
+// tidy removes what a run whose processes are gone has left behind.
+func (w *World) tidy(dir string, r *runSpec) {
 	err := removeTree(filepath.Join(dir, scratchDir))
 	if r.Group != nil {
 		err = errors.Join(err, r.Group.Remove())
@@ -33,8 +33,8 @@ func (w *World) tidy(dir string, r *run) {
 	}
 }
 
-// dropShared removes the directory that the tasks of a job share, once the job
-// has ended and none of them is alive. The loop does not wait for it.
+// dropShared removes the directory shared by the tasks of a job, once the job has
+// ended and none of them is alive. The loop does not wait for it.
 func (w *World) dropShared(id cluster.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,15 +53,15 @@ func (w *World) dropShared(id cluster.JobID) {
 	})
 }
 
-// removeTree removes a directory that tasks have filled, if it is there. What
-// they mounted below is unmounted first, for it is not theirs.
+// removeTree removes a directory that tasks have filled, if it exists. What they
+// mounted below is unmounted first, because it is not part of the directory.
 func removeTree(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil && !info.IsDir() {
-		return os.Remove(dir) // a task put it there: where a link leads is not ours
+		return os.Remove(dir) // a task put a link there: its target is not ours
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -75,7 +75,7 @@ func removeTree(dir string) error {
 	}
 	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(name, 0o700) // its owner may not have been allowed to write
+			_ = os.Chmod(name, 0o700) // it may not be writable for its owner
 		}
 		return nil
 	})
@@ -88,7 +88,7 @@ func unmountBelow(dir string) error {
 		return err
 	}
 	points := mountPoints(text)
-	for _, point := range slices.Backward(points) { // the last one lies on top
+	for _, point := range slices.Backward(points) { // the last one is on top
 		if point != dir && !strings.HasPrefix(point, dir+"/") {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortOf are the errors that say that the machine has run out of something,
-// in words. They pass, and are nobody's failure.
+// shortOf are the errors for a shortage of the machine, in words. They are
+// temporary, and no failure of a task.
 var shortOf = []struct {
 	errno unix.Errno
 	words string
@@ -23,8 +23,8 @@ var shortOf = []struct {
 	{unix.EDQUOT, "the disk quota is used up"},
 }
 
-// lack says in words what the machine is short of now and may have again
-// later; "" when err has another cause.
+// lack says in words what the machine is short of for the moment; "" if err has
+// another cause.
 func lack(err error) string {
 	for _, s := range shortOf {
 		if errors.Is(err, s.errno) {
@@ -34,13 +34,13 @@ func lack(err error) string {
 	return ""
 }
 
-// Lacks reports whether err says that the machine is short of something now
-// and may have it again later: files, memory, processes or room on the disk.
+// Lacks reports whether err is a temporary shortage of the machine: of files,
+// memory, processes or room on the disk.
 func Lacks(err error) bool { return lack(err) != "" }
 
-// roomAbove makes sure that a child can be given some files. Before it executes
-// it needs a descriptor above all of theirs, and the kernel calls one beyond the
-// limit a bad one, which does not say that there are too many.
+// roomAbove checks that files can be passed to a child. Before the child executes,
+// it needs a descriptor above all of theirs; if that is beyond the limit, the
+// kernel reports a bad descriptor and not that there are too many.
 func roomAbove(files ...*os.File) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -54,7 +54,7 @@ func roomAbove(files ...*os.File) error {
 	return nil
 }
 
-// patiently calls f until it lacks nothing.
+// patiently calls f until it does not fail for a shortage.
 func patiently(f func() error) error {
 	for {
 		if err := f(); !Lacks(err) {
@@ -64,8 +64,8 @@ func patiently(f func() error) error {
 	}
 }
 
-// short tells what came of the part of this world that is named. It reports
-// whether that part has to wait.
+// short reports the outcome err of a part of this world, and returns whether that
+// part has to wait.
 func (w *World) short(of string, err error) bool {
 	if err != nil && !Lacks(err) {
 		return false
@@ -74,16 +74,15 @@ func (w *World) short(of string, err error) bool {
 	return err != nil
 }
 
-// waits tells that a part of this world has to wait, and why, or with nil that
-// it goes on.
+// waits reports that a part of this world has to wait, and why, or with nil that
+// it continues.
 func (w *World) waits(of string, because error) {
 	if w.Short != nil {
 		w.Short(of, because)
 	}
 }
 
-// insist does it again and again until it no longer fails for want of room, or
-// the world is closed.
+// insist retries do until it no longer fails for a shortage, or the world is closed.
 func (w *World) insist(of string, do func() error) {
 	again := time.NewTicker(w.Every)
 	defer again.Stop()

@@ -17,8 +17,8 @@ import (
 	"gleaner/cluster"
 )
 
-// A machine that cannot be looked at for want of files or memory is looked at
-// again a little later; nothing ends. What else goes wrong is an error.
+// A sample that fails for lack of files or memory is retried a little later; nothing
+// ends. Any other failure is an error.
 func TestSamplesWaitForRoom(t *testing.T) {
 	var lack atomic.Value
 	lack.Store(unix.Errno(0))
@@ -48,7 +48,7 @@ func TestSamplesWaitForRoom(t *testing.T) {
 			}
 		}
 	}
-	if _, err := next(time.Minute); err != nil { // that of the start
+	if _, err := next(time.Minute); err != nil { // the one at the start
 		t.Fatal(err)
 	}
 	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
@@ -125,8 +125,8 @@ func TestEndOfAJobWaitsForRoom(t *testing.T) {
 	}
 }
 
-// A child cannot be given the file with the last descriptor. That is told as
-// what it is, a lack of files, and not as a failure of the task.
+// The file with the last descriptor cannot be passed to a child. That is reported as
+// a lack of files, not as a failure of the task.
 func TestTheLastDescriptorIsALack(t *testing.T) {
 	var old unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &old); err != nil {

@@ -7,10 +7,10 @@ import (
 	"gleaner/cluster"
 )
 
-// Spent looks up a run; false when it is not known how it ended.
+// Spent looks up a run; false if it is not known how it ended.
 func (w *World) Spent(id cluster.TaskID) (cluster.Spent, bool) {
 	dir := runPath(w.Dir, id)
-	var r run
+	var r runSpec
 	var how exit
 	if found, err := readFile(filepath.Join(dir, runFile), &r); err != nil || !found {
 		return cluster.Spent{}, false

@@ -18,8 +18,8 @@ import (
 	"gleaner/local/cgroup"
 )
 
-// A run is what runFile holds: all that a supervisor needs to know.
-type run struct {
+// A runSpec is the content of runFile: all that a supervisor needs.
+type runSpec struct {
 	Task      cluster.TaskID    `json:"task"`
 	Job       string            `json:"job"` // its name
 	At        time.Time         `json:"at"`
@@ -31,31 +31,32 @@ type run struct {
 	Processes int               `json:"processes,omitempty"` // and threads, at most; 0: mostProcesses
 	Output    cluster.Bytes     `json:"output,omitempty"`    // kept of each stream; 0: keptOutput
 	Equal     bool              `json:"equal,omitempty"`     // not at the lowest priority
-	Group     *cgroup.Group     `json:"group,omitempty"`     // nil where there are no control groups
+	Group     *cgroup.Group     `json:"group,omitempty"`     // nil if there are no control groups
 }
 
-// lockFD is the descriptor at which a supervisor finds the lock of its run.
+// lockFD is the descriptor of the lock in a supervisor.
 const lockFD = 3
 
-// lowest is the least pressing that a process can be.
+// lowest is the nice value of the lowest priority.
 const lowest = 19
 
-// onlyIdleDisk is the priority of one that gets the disk when nobody else wants
-// it (IOPRIO_CLASS_IDLE), where the disk's scheduler knows priorities.
+// onlyIdleDisk is the priority that gets the disk only while it is otherwise
+// idle (IOPRIO_CLASS_IDLE), if the disk's scheduler has priorities.
+
 const (
 	onlyIdleDisk     = 3 << 13
 	ioprioWhoProcess = 1
 )
 
-// Supervise runs the command of the run in dir and writes down how it ended.
-// It is the life of a supervisor process.
+// Supervise runs the command of the run in dir and writes how it ended. It is the
+// main function of a supervisor process.
 func Supervise(dir string) error {
 	unix.CloseOnExec(lockFD) // the lock is the supervisor's, not the command's
-	runtime.LockOSThread()   // the command dies with the thread that bore it
+	runtime.LockOSThread()   // the command dies with the thread that started it
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("local: adopt orphans: %w", err)
 	}
-	var r run
+	var r runSpec
 	if found, err := readFile(filepath.Join(dir, runFile), &r); err != nil || !found {
 		return fmt.Errorf("local: no run in %s: %w", dir, err)
 	}
@@ -70,20 +71,20 @@ func Supervise(dir string) error {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if spoilt(err) { // something of the task's stands in its place
+		if spoilt(err) { // the task has put something in its place
 			_ = os.RemoveAll(filepath.Join(dir, exitFile))
 		}
 		time.Sleep(time.Second) // a full disk: what has finished must not be run again
 	}
 }
 
-// supervise starts the command, waits for it, and ends what it has left behind.
-func (r *run) supervise(dir string) exit {
+// supervise starts the command, waits for it, and kills what it has left behind.
+func (r *runSpec) supervise(dir string) exit {
 	if !r.Equal {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
 		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, 0, onlyIdleDisk)
-		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness ends at the session
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)           // the first to go when the machine has no memory left
+		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(lowest)), 0) // else niceness only counts within the session
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)           // the first to be killed when the machine has no memory left
 	}
 	out, err := openOutput(dir, r.Output)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *run) supervise(dir string) exit {
 	}
 	out.follow()
 	if _, err := os.Stat(filepath.Join(dir, killFile)); err == nil {
-		_ = r.killAll(os.Getpid(), dir) // it was told to die before it was born
+		_ = r.killAll(os.Getpid(), dir) // it was killed before it was started
 	}
 	how := waitFor(pid)
 	if r.Group != nil {
@@ -104,9 +105,9 @@ func (r *run) supervise(dir string) exit {
 	}
 	note := ""
 	if r.Group != nil && r.Group.OutOfMemory() {
-		how.Memory = !how.ok() // also when a child was killed, and the command noticed
+		how.Memory = !how.ok() // also if a child was killed and the command failed for it
 		if how.ok() {
-			note = "[gleaner: a process of this task was killed, because the task used more memory than it asked for; the task went on without it]\n"
+			note = "[gleaner: a process of this task was killed, because the task used more memory than it requested; the task went on without it]\n"
 		}
 	}
 	if err := r.killAll(os.Getpid(), dir); err != nil {
@@ -117,21 +118,21 @@ func (r *run) supervise(dir string) exit {
 	return how
 }
 
-// unstarted is the end of a run that could not begin, or not where it should.
-func (r *run) unstarted(dir string, err error) exit {
+// unstarted is the end of a run that could not start, or not in its group.
+func (r *runSpec) unstarted(dir string, err error) exit {
 	_ = r.killAll(os.Getpid(), dir)
 	r.tidy(dir)
 	return exit{Failed: err.Error(), Lacks: lack(err)}
 }
 
 // tidy removes what the run leaves behind. What cannot be removed is left to
-// gleaner, which says so.
-func (r *run) tidy(dir string) {
+// gleaner, which logs it.
+func (r *runSpec) tidy(dir string) {
 	_ = removeTree(filepath.Join(dir, scratchDir))
 	if r.Group == nil {
 		return
 	}
-	for range 100 { // corpses keep a group busy until they are taken in
+	for range 100 { // zombies keep a group busy until they are reaped
 		reap()
 		if r.Group.Remove() == nil {
 			return
@@ -140,7 +141,7 @@ func (r *run) tidy(dir string) {
 	}
 }
 
-func (r *run) start(dir string, out *output) (pid int, err error) {
+func (r *runSpec) start(dir string, out *output) (pid int, err error) {
 	scratch, shared := filepath.Join(dir, scratchDir), filepath.Join(filepath.Dir(dir), sharedDir)
 	for _, private := range []string{scratch, shared} {
 		if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -170,10 +171,10 @@ func (r *run) start(dir string, out *output) (pid int, err error) {
 	return cmd.Process.Pid, err
 }
 
-// sparingProcesses starts a command that, with all below it, cannot use up the
-// processes that the kernel grants its user: a quarter of them is left to
-// gleaner and everyone else. Control groups count each task's own; this limit
-// counts all of a user's, and is not for root.
+// sparingProcesses starts a command that, with all its descendants, cannot use up
+// the process limit of its user: a quarter is left to gleaner and everyone else.
+// Control groups count the processes of each task; this limit counts all of a
+// user's, and does not apply to root.
 func sparingProcesses(cmd *exec.Cmd) error {
 	var granted unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &granted); err != nil || granted.Cur == unix.RLIM_INFINITY {
@@ -186,12 +187,12 @@ func sparingProcesses(cmd *exec.Cmd) error {
 	err := cmd.Start()
 	_ = unix.Setrlimit(unix.RLIMIT_NPROC, &granted)
 	if err == nil {
-		_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil) // for good
+		_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil) // it cannot be raised again
 	}
 	return err
 }
 
-// waitFor takes in the dead until pid is among them.
+// waitFor reaps children until pid is among them.
 func waitFor(pid int) exit {
 	for {
 		var status unix.WaitStatus
@@ -211,7 +212,7 @@ func waitFor(pid int) exit {
 	}
 }
 
-// reap takes in those who are dead by now.
+// reap reaps the children that are dead by now.
 func reap() {
 	for {
 		if dead, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); dead <= 0 && err != unix.EINTR {
@@ -220,13 +221,13 @@ func reap() {
 	}
 }
 
-// patience is how long the dying are waited for: only a process that waits for
-// a broken disk takes long to die.
+// patience is how long to wait for killed processes: only one that waits for a
+// broken disk takes long to die.
 const patience = 30 * time.Second
 
-// killAll ends all processes of the run but its supervisor, which is known by
-// its number, or 0 when it is gone.
-func (r *run) killAll(supervisor int, dir string) error {
+// killAll kills all processes of the run except its supervisor, given by its
+// number, or 0 if it is gone.
+func (r *runSpec) killAll(supervisor int, dir string) error {
 	switch {
 	case r.Group != nil:
 		return r.Group.Kill(patience)

@@ -18,24 +18,24 @@ import (
 	"gleaner/local/cgroup"
 )
 
-// mostProcesses is how many processes and threads a task may have at once,
-// unless its stage says otherwise: more than programs want that are in order,
-// and few enough that a thousand tasks do not fill a kernel's table.
+// mostProcesses is how many processes and threads a task may have at once, unless
+// its stage sets another limit: more than a correct program needs, and few enough
+// that a thousand tasks do not fill the kernel's process table.
 const mostProcesses = 1024
 
 // A task is one run that has not ended.
 type task struct {
 	dir  string
-	run  run
-	done chan struct{} // closed when it is over
-	how  exit          // good then
+	run  runSpec
+	done chan struct{} // closed when it has ended
+	how  exit          // valid then
 
 	mu     sync.Mutex
-	pid    int    // of its supervisor, our child; 0 before it is born and when it was adopted
-	reason string // why it is to die; empty while it may live
+	pid    int    // of its supervisor, our child; 0 before it is started, and if it was adopted
+	reason string // why it must be killed; empty if not
 }
 
-func newTask(dir string, r run) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
+func newTask(dir string, r runSpec) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
 
 // supervisor is the number of the task's supervisor, 0 if there is none.
 func (t *task) supervisor() int {
@@ -52,7 +52,7 @@ func (t *task) supervisor() int {
 	return s.Pid
 }
 
-// live is the life of a task that is started here.
+// live runs a task from its start to its end.
 func (w *World) live(t *task) {
 	err := w.attend(t)
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *World) live(t *task) {
 	w.over(t, err)
 }
 
-// adopt is the rest of the life of a task that an earlier process started.
+// adopt waits for the end of a task that an earlier process started.
 func (w *World) adopt(t *task) {
 	var f *os.File
 	err := patiently(func() (err error) {
@@ -75,12 +75,12 @@ func (w *World) adopt(t *task) {
 	w.over(t, err)
 }
 
-// attend writes a run down, starts its supervisor and waits for its end.
+// attend stores a run, starts its supervisor and waits for its end.
 func (w *World) attend(t *task) error {
 	started := w.takeTurn()
 	defer started()
 	if w.crowded() {
-		return fmt.Errorf("as many tasks run as there are files for: %w", unix.EMFILE)
+		return fmt.Errorf("no files are left for another task: %w", unix.EMFILE)
 	}
 	if err := makeDir(t.dir); err != nil {
 		return err
@@ -95,31 +95,31 @@ func (w *World) attend(t *task) error {
 	if err := writeFile(filepath.Join(t.dir, runFile), t.run); err != nil {
 		return err
 	}
-	cmd, err := w.bear(t)
+	cmd, err := w.startSupervisor(t)
 	if cmd == nil {
 		return err
 	}
 	started()
-	_ = await(cmd.Process) // it says in a file how the command ended
+	_ = await(cmd.Process) // it has written how the command ended
 	t.mu.Lock()
 	t.pid = 0
 	t.mu.Unlock()
 	return nil
 }
 
-// groupName is that of the run in dir.
+// groupName is the name of the control group of the run in dir.
 func groupName(dir string) string { return filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir) }
 
-// bear starts the supervisor of a run and hands it the lock. There is no
-// command when the task is to die already.
-func (w *World) bear(t *task) (*exec.Cmd, error) {
+// startSupervisor starts the supervisor of a run and passes it the lock. It returns
+// no command if the task was already killed.
+func (w *World) startSupervisor(t *task) (*exec.Cmd, error) {
 	lock, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("somebody holds its lock: %v", err)
+		return nil, fmt.Errorf("another process holds its lock: %v", err)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *World) bear(t *task) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path:        "/proc/self/exe", // also when the file was replaced meanwhile
+		Path:        "/proc/self/exe", // works even if the file was replaced meanwhile
 		Args:        []string{"gleaner", "task", t.dir},
 		Stdin:       null,
 		Stdout:      null,
@@ -150,8 +150,8 @@ func (w *World) bear(t *task) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// kill ends a task. The word is there before the deed: a supervisor that has
-// yet to start the command reads it.
+// kill kills a task. It writes killFile first: a supervisor that has not started
+// the command yet reads it.
 func (w *World) kill(t *task, reason string) {
 	t.mu.Lock()
 	first := t.reason == ""
@@ -163,7 +163,7 @@ func (w *World) kill(t *task, reason string) {
 		return
 	}
 	if err := noteFile(filepath.Join(t.dir, killFile), kill{reason}); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.Log.Error("cannot write that a task is to die", "task", t.run.Task.String(), "error", err)
+		w.Log.Error("cannot write that a task must be killed", "task", t.run.Task.String(), "error", err)
 	}
 	go w.terminate(t)
 }
@@ -194,8 +194,8 @@ func (w *World) terminate(t *task) {
 	}
 }
 
-// killHurried kills a task's processes at the usual weight of CPU. That goes for
-// tasks that live on too, so it lasts no longer than the killing.
+// killHurried kills a task's processes at the usual CPU weight. Other tasks get
+// that weight too, so it lasts no longer than the killing.
 func (w *World) killHurried(t *task, supervisor int) error {
 	if w.groups != nil {
 		defer w.groups.Hurry()()
@@ -203,16 +203,16 @@ func (w *World) killHurried(t *task, supervisor int) error {
 	return t.run.killAll(supervisor, t.dir)
 }
 
-// starts are a part of this world that may have to wait.
+// starts names a part of this world that may have to wait.
 const starts = "the start of tasks"
 
-// over takes in that a task's supervisor is gone.
+// over handles the end of a task's supervisor.
 func (w *World) over(t *task, failed error) {
 	var how exit
 	var killed *kill
 	if !Lacks(failed) { // else nothing was started and nothing is written
 		failed = errors.Join(failed, patiently(func() (err error) {
-			how, killed, err = settle(t.dir, &t.run)
+			how, killed, err = findOutcome(t.dir, &t.run)
 			return err
 		}))
 	}
@@ -250,7 +250,7 @@ func (w *World) over(t *task, failed error) {
 	var notStarted error
 	if ev.Kind == cluster.TaskNotStarted {
 		notStarted = errors.New(how.Lacks)
-		_ = os.RemoveAll(t.dir) // there is nothing to tell of it
+		_ = os.RemoveAll(t.dir) // it has no outcome to keep
 	}
 	w.dropShared(t.run.Task.Job)
 	w.waits(starts, notStarted)
@@ -259,9 +259,9 @@ func (w *World) over(t *task, failed error) {
 	w.tell(ev)
 }
 
-// mostLost is how many runs of a task may end with their supervisors, as on a
-// machine without memory, before that counts as the task's own failure: else one
-// that kills its supervisor would be run again for ever.
+// mostLost is how many runs of a task may be lost with their supervisors, as on a
+// machine without memory, before that counts as the task's failure: otherwise a
+// task that kills its supervisor would be run again forever.
 const mostLost = 3
 
 // forgives counts a lost run. The world is locked.
@@ -272,13 +272,13 @@ func (w *World) forgives(id cluster.TaskID) bool {
 }
 
 // work is the CPU that a finished run was given, in core-seconds.
-func work(r *run, how *exit) float64 {
+func work(r *runSpec, how *exit) float64 {
 	return how.At.Sub(r.At).Seconds() * float64(r.Request.CPU) / float64(cluster.Core)
 }
 
-// settle finds out how a run ended whose supervisor is gone. When nobody
-// knows, it makes sure that nothing of it is alive and calls it lost.
-func settle(dir string, r *run) (how exit, killed *kill, err error) {
+// findOutcome finds out how a run ended whose supervisor is gone. If there is
+// no record, it kills what is left of the run and calls it lost.
+func findOutcome(dir string, r *runSpec) (how exit, killed *kill, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return exit{At: time.Now(), Failed: "the directory of its run is gone"}, nil, r.killAll(0, dir)
 	}
@@ -297,7 +297,7 @@ func settle(dir string, r *run) (how exit, killed *kill, err error) {
 		if _, err := os.Stat(filepath.Join(dir, startedFile)); errors.Is(err, fs.ErrNotExist) {
 			how.Lacks = "its supervisor could not begin"
 		}
-		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) && !spoilt(err) { // else the next to look calls it lost too
+		if err := writeFile(filepath.Join(dir, exitFile), how); err != nil && !Lacks(err) && !spoilt(err) { // else the next scan calls it lost too
 			return how, nil, err
 		}
 	}

@@ -9,26 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many tasks are started at the same time: while it is, each
+// atOnce is how many tasks are started at the same time: during its start, each
 // needs a thread and a handful of files.
 const atOnce = 16
 
-// takeTurn waits until a task may be started, and gives the turn back by done.
+// takeTurn waits until a task may be started; done ends the turn.
 func (w *World) takeTurn() (done func()) {
 	w.turns <- struct{}{}
 	return sync.OnceFunc(func() { <-w.turns })
 }
 
-// crowded reports whether more tasks are in than there may be.
+// crowded reports whether more tasks run than may run.
 func (w *World) crowded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.Most > 0 && len(w.tasks) > w.Most
 }
 
-// await waits for a child to end. It keeps a descriptor of it and no thread, as
-// a wait in the kernel would: the runtime ends the process when it needs a
-// thread and the machine has no room for one.
+// await waits for a child to end. It holds a descriptor but no thread, as a wait in
+// the kernel would: if the runtime needs a thread and the machine has none, it
+// aborts the process.
 func await(child *os.Process) error {
 	fd, err := unix.PidfdOpen(child.Pid, unix.PIDFD_NONBLOCK)
 	if err != nil { // before Linux 5.10
@@ -50,7 +50,7 @@ func await(child *os.Process) error {
 	return errors.Join(err, waited)
 }
 
-// awaitLock waits until it has the lock on a file, and keeps no thread either.
+// awaitLock waits until it has the lock on a file, and holds no thread either.
 func awaitLock(f *os.File) error {
 	for {
 		err := retried(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })

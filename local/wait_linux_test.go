@@ -12,8 +12,7 @@ import (
 	"gleaner/cluster"
 )
 
-// A task that runs keeps no thread of this process, which would be one more to
-// be had when the machine is out of them.
+// A running task holds no thread of this process, because threads may be scarce.
 func TestTasksKeepNoThreads(t *testing.T) {
 	const tasks = 40
 	before := threads(t)
@@ -38,7 +37,7 @@ func threads(t *testing.T) int {
 	return len(entries)
 }
 
-// Tasks leave files for all else: one more than may run is not started, for want of files.
+// Tasks leave files for everything else: one more than may run is not started, for lack of files.
 func TestMostTasks(t *testing.T) {
 	s := act(t, t.TempDir(), true)
 	s.world.mu.Lock()

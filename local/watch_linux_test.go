@@ -14,14 +14,14 @@ import (
 	"gleaner/harvest"
 )
 
-// A spell is a while in which the primary uses so much.
+// A spell is a time in which the primary uses a given amount.
 type spell struct {
 	from, to time.Duration
 	use      cluster.MilliCPU
 }
 
-// used is what a glance or sample from one moment to another sees of spells,
-// above a primary that uses as much as base all the time.
+// used is what a glance or sample between two times measures: the spells, on top of
+// base all the time.
 func used(base cluster.MilliCPU, spells []spell, from, to time.Duration) cluster.MilliCPU {
 	sum := float64(base) * float64(to-from)
 	for _, s := range spells {
@@ -30,14 +30,14 @@ func used(base cluster.MilliCPU, spells []spell, from, to time.Duration) cluster
 	return cluster.MilliCPU(math.Round(sum / float64(to-from)))
 }
 
-// A notice is that the primary has risen, and to what.
+// A notice is a detected rise of the primary, and its level.
 type notice struct {
 	at  time.Duration
 	now cluster.MilliCPU
 }
 
-// watched looks at spells in virtual time, the way a world does: a report a
-// second, and glances between.
+// watched measures spells in virtual time as a world does: a report a second, and
+// glances in between.
 func watched(base cluster.MilliCPU, spells []spell, length time.Duration, noise func() cluster.MilliCPU) (all []notice) {
 	const glance = time.Second / glances
 	w := watch{told: base}
@@ -59,7 +59,7 @@ func watched(base cluster.MilliCPU, spells []spell, length time.Duration, noise 
 
 func silence() cluster.MilliCPU { return 0 }
 
-// However a burst falls between two glances, it is known for what it is within 400 ms.
+// A burst is detected within 400 ms, wherever it falls between two glances.
 func TestABurstIsSeenWhereverItFalls(t *testing.T) {
 	const from, limit = 3 * time.Second, 400*time.Millisecond + 1
 	for shift := range 200 {
@@ -71,7 +71,7 @@ func TestABurstIsSeenWhereverItFalls(t *testing.T) {
 	}
 }
 
-// What runs for a moment is not a burst, however much it takes and however often it comes.
+// A program that runs for a moment is not a burst, however much it uses and however often it runs.
 func TestAMomentIsNotABurst(t *testing.T) {
 	for _, tc := range []struct{ length, every time.Duration }{
 		{50 * time.Millisecond, 300 * time.Millisecond},
@@ -90,9 +90,9 @@ func TestAMomentIsNotABurst(t *testing.T) {
 	}
 }
 
-// The kernel finds out who runs at ticks, 250 of them a second on each core, so
-// that a glance sees a few too many or too few. That is not a burst: an
-// idle machine's primary seems to rise once in a while, and hardly.
+// The kernel samples who runs at ticks, 250 a second on each core, so that a glance
+// counts a few too many or too few. That is not a burst: on an idle machine the
+// primary seems to rise rarely, and hardly.
 func TestTicksAreNotABurst(t *testing.T) {
 	const (
 		length = 10 * time.Hour
@@ -121,8 +121,7 @@ func TestTicksAreNotABurst(t *testing.T) {
 	}
 }
 
-// A world tells of a rise at once, and its reports still add up to all that
-// was used.
+// A world reports a rise at once, and its reports still add up to the total use.
 func TestReportsAddUp(t *testing.T) {
 	const base, burst = cluster.MilliCPU(100), cluster.MilliCPU(1900)
 	spells := []spell{{2600 * time.Millisecond, 4200 * time.Millisecond, burst}}
@@ -158,8 +157,8 @@ func TestReportsAddUp(t *testing.T) {
 	}
 }
 
-// A played world is two cores in virtual time: World's own looks at a primary
-// that is made up, and tasks that run until they are killed.
+// A played world is two cores in virtual time: World's own glances and reports of a
+// simulated primary, and tasks that run until they are killed.
 type played struct {
 	World
 	total []float64 // thousandths of a core, times milliseconds, up to each millisecond
@@ -232,10 +231,10 @@ func (p *played) Do(a cluster.Action) error {
 	return nil
 }
 
-// How many tasks die on a machine whose primary idles but for programs that
-// take a core now and then. Looking more often hardly kills more of them for
-// what is over in 200 ms; for what lasts longer, and would have been over before
-// the sample, it does: that is what it costs to be in time.
+// How many tasks are killed on a machine whose primary is idle except for programs
+// that use a core now and then. Glances hardly kill more tasks for programs that end
+// within 200 ms; they do for those that last longer and would have ended before the
+// next sample: that is the price of reacting in time.
 func TestKillsBesideANoisyPrimary(t *testing.T) {
 	for _, tc := range []struct {
 		name           string

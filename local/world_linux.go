@@ -24,23 +24,24 @@ import (
 	"gleaner/local/proc"
 )
 
-// Options say how a World is run. Dir and Server must be given.
+// Options of a World. Dir and Server must be given.
 type Options struct {
-	Dir    string // where all that is known of jobs stands
+	Dir    string // of the state of all jobs
 	Server cluster.ServerID
-	Log    *slog.Logger  // nil: nothing is said
+	Log    *slog.Logger  // nil: nothing is logged
 	Every  time.Duration // between samples; 0: a second
-	Plain  bool          // do without control groups
-	Equal  bool          // tasks run at the priority of everyone else, not at the lowest
+	Plain  bool          // use no control groups
+	Equal  bool          // tasks run at the usual priority, not at the lowest
 	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
-	// Sample tells what is used. Nil: this machine is read.
+	// Sample returns what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
-	// Short is told what has to wait because the machine is short of files,
-	// memory, processes or disk, and why; with nil that it goes on. Nil: nobody is told.
+	// Short is called with the part that has to wait because the machine is short
+	// of files, memory, processes or disk, and why; with a nil error when the part
+	// continues. Nil: it is not called.
 	Short func(of string, because error)
-	// Glance tells the CPU that the primary used since it was last asked, which
-	// is done many times between two samples while tasks run. Nil: this machine
-	// is read, if it is sampled and has control groups; else nobody glances.
+	// Glance returns the CPU that the primary used since the last call. It is
+	// called many times between two samples while tasks run. Nil: this machine is
+	// read if Sample is nil and there are control groups; else there are no glances.
 	Glance func() (cluster.MilliCPU, error)
 }
 
@@ -48,21 +49,21 @@ type Options struct {
 type World struct {
 	Options
 	server cluster.Server
-	groups *cgroup.Parent // nil where there are none
-	// isolated says that the kernel keeps tasks out of the primary's way.
+	groups *cgroup.Parent // nil if there are none
+	// isolated says that the kernel gives tasks only idle cores.
 	isolated bool
 	lock     *os.File
-	meter    *meter // nil where Sample was given
+	meter    *meter // nil if Sample was given
 	ticks    *time.Ticker
 	wake     chan struct{} // something is in the queue
-	joined   bool          // and Next has said so
+	joined   bool          // Next has returned that event
 	closed   chan struct{}
 	turns    chan struct{} // taken by tasks that are being started
 
-	// Of Next alone:
+	// Used only by Next:
 	left  int // ticks until the next report
 	watch watch
-	news  []cluster.Event // that go first
+	news  []cluster.Event // that Next returns first
 
 	submitting sync.Mutex     // jobs are queued in the order of their numbers
 	removing   sync.WaitGroup // of what jobs have left
@@ -71,17 +72,17 @@ type World struct {
 	jobs   map[cluster.JobID]*cluster.Job // that have not ended
 	last   cluster.JobID
 	tasks  map[cluster.TaskID]*task // that run
-	lost   map[cluster.TaskID]int   // how many runs of a task ended with their supervisors, by its first attempt
+	lost   map[cluster.TaskID]int   // how many runs of a task were lost with their supervisors, by its first attempt
 	queue  []cluster.Event
 	sample Sample
-	spent  time.Duration // CPU time of tasks that have ended, where groups do not tell
+	spent  time.Duration // CPU time of tasks that have ended, if there are no groups
 }
 
 // ErrHeld is returned by Open when another process has opened the directory.
 var ErrHeld = errors.New("another process uses the directory")
 
-// Open takes up the work in the directory where it was left. Supervisors are
-// this program again: with the arguments "task" and a directory it must call Supervise.
+// Open continues the work in the directory where it was left. Supervisors are this
+// program: with the arguments "task" and a directory it must call Supervise.
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
@@ -111,14 +112,14 @@ func (w *World) perReport() int {
 	return glances
 }
 
-// measure finds out how large this machine is.
+// measure finds out the size of this machine.
 func (w *World) measure() error {
 	memory, err := proc.ReadMemory()
 	w.server = cluster.Server{ID: w.Server, CPU: cluster.MilliCPU(runtime.NumCPU()) * cluster.Core, Memory: memory.Total}
 	return err
 }
 
-// hold makes sure that no other process rules the same tasks.
+// hold makes sure that no other process controls the same tasks.
 func (w *World) hold() error {
 	f, err := os.OpenFile(filepath.Join(w.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -132,8 +133,8 @@ func (w *World) hold() error {
 	return nil
 }
 
-// begin reads the past and queues what the core must be told first: what there
-// is, how much of it is in use, what was going on, and then who is old and who is young.
+// begin reads the past and queues the first events for the core: the machine, its
+// use, the past jobs, and then the running tasks from the oldest to the youngest.
 func (w *World) begin() error {
 	if !w.Plain {
 		w.openGroups()
@@ -147,7 +148,7 @@ func (w *World) begin() error {
 		if err := w.read(); err != nil {
 			return err
 		}
-		time.Sleep(min(w.Every, time.Second/4)) // the first sample is of this while
+		time.Sleep(min(w.Every, time.Second/4)) // the first sample covers this time
 	}
 	use, err := w.report()
 	if err != nil {
@@ -172,15 +173,15 @@ func (w *World) begin() error {
 	return nil
 }
 
-// parentName is that of the control group of a directory's tasks.
+// parentName is the name of the control group of a directory's tasks.
 func parentName(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	return fmt.Sprintf("gleaner-%x", sha256.Sum256([]byte(abs)))[:len("gleaner-")+12], err
 }
 
-// read lets this machine be read.
+// read opens the meter of this machine.
 func (w *World) read() (err error) {
-	if w.groups == nil { // all processes would have to be looked at, many times a second
+	if w.groups == nil { // all processes would have to be read, many times a second
 		w.meter, err = newMeter(runtime.NumCPU(), w.harvest, nil)
 	} else if w.meter, err = newMeter(runtime.NumCPU(), w.harvest, w.groups.CPU); err == nil {
 		w.Glance = w.meter.glance
@@ -203,9 +204,9 @@ func (w *World) openGroups() {
 		return
 	}
 	if w.Equal {
-		w.groups.Hurry() // for good
+		w.groups.Hurry() // and never relax
 	}
-	w.isolated = w.groups.Isolates() // before anybody is killed in a hurry
+	w.isolated = w.groups.Isolates() // before any Hurry
 	w.Log.Info("control groups", "version", w.groups.Kind())
 }
 
@@ -229,8 +230,7 @@ func (w *World) Machine() cluster.Server { return w.server }
 // Confined reports whether tasks run in control groups.
 func (w *World) Confined() bool { return w.groups != nil }
 
-// Isolated reports whether the kernel keeps tasks out of the primary's way:
-// they get a core while nobody else wants it.
+// Isolated reports whether the kernel gives tasks only idle cores.
 func (w *World) Isolated() bool { return w.isolated }
 
 // Last is the last sample.
@@ -254,12 +254,11 @@ func (w *World) tell(ev cluster.Event) {
 	}
 }
 
-// samples are a part of this world that may have to wait.
-const samples = "the look at what is used"
+// samples names a part of this world that may have to wait.
+const samples = "the sampling of use"
 
-// Next waits for the next thing to happen. Once the machine has joined, a
-// look at it that is due goes first: what the primary needs back does not wait
-// behind other news.
+// Next waits for the next event. Once the machine has joined, a report that is due
+// goes first: what the primary needs does not wait behind other events.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	for {
 		if w.joined {
@@ -277,7 +276,7 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 			return ev, nil
 		}
 		if ev, ok := w.pop(); ok {
-			w.joined = true // nothing is told before that
+			w.joined = true // no other event comes before that
 			return ev, nil
 		}
 		select {
@@ -292,10 +291,10 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	}
 }
 
-// look is called at every tick. A report is due after some of them, and at once
-// when the primary has risen. Then two reports come at the same moment: what it
-// used since the last one, so that reports still add up to all it used, and
-// what it uses now, by which guards go.
+// look is called at every tick. A report is due after some ticks, and at once when
+// the primary has risen. Then there are two reports of the same time: what it used
+// since the last one, so that reports still add up to its total use, and what it
+// uses now, by which guards decide.
 func (w *World) look() error {
 	w.left--
 	now, rose, err := w.glance()
@@ -319,7 +318,7 @@ func (w *World) look() error {
 	return nil
 }
 
-// glance looks at the primary, if there is anybody to kill for it.
+// glance reads the primary's CPU, if there is a task to kill for it.
 func (w *World) glance() (now cluster.MilliCPU, rose bool, err error) {
 	w.mu.Lock()
 	idle := len(w.tasks) == 0
@@ -413,7 +412,7 @@ func (w *World) start(a cluster.Action) {
 	}
 	st := &j.Stages[slices.IndexFunc(j.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
 	now := time.Now()
-	t := newTask(runPath(w.Dir, a.Task), run{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
+	t := newTask(runPath(w.Dir, a.Task), runSpec{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
 		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
@@ -437,12 +436,12 @@ func (w *World) finish(a cluster.Action) error {
 	of := "the end of " + a.ID.String()
 	err := keep()
 	if w.short(of, err) {
-		go w.insist(of, keep) // a world that is opened meanwhile ends the job again
+		go w.insist(of, keep) // if gleaner stops before, the next world ends the job again
 		return nil
 	}
 	if spoilt(err) {
 		w.Log.Warn("the end of a job cannot be kept: its directory was changed", "job", a.ID.String(), "because", err)
-		return makeDir(dir) // so that its number is not given again
+		return makeDir(dir) // so that its number is not used again
 	}
 	if err != nil {
 		return fmt.Errorf("local: end %s: %w", a.ID, err)
@@ -450,8 +449,8 @@ func (w *World) finish(a cluster.Action) error {
 	return nil
 }
 
-// Submit takes in a job, which gets a number. When it returns, the job will
-// be run, whatever happens to this process.
+// Submit accepts a job and gives it a number. When it returns, the job will be run,
+// whatever happens to this process.
 func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
 	w.submitting.Lock()
 	defer w.submitting.Unlock()
@@ -477,7 +476,7 @@ func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
 	return id, nil
 }
 
-// Cancel ends a job. When it returns, nothing of it will be started any more,
+// Cancel ends a job. When it returns, no task of it will be started any more,
 // whatever happens to this process.
 func (w *World) Cancel(id cluster.JobID) error {
 	w.mu.Lock()
@@ -496,18 +495,18 @@ func (w *World) Cancel(id cluster.JobID) error {
 	}
 	w.tell(cluster.Event{Kind: cluster.JobCancelled, ID: id})
 	for end := time.Now().Add(cancelRoom); Lacks(err) && time.Now().Before(end); err = keep() {
-		time.Sleep(cancelRoom / 100) // its tasks, which may hold the room, are ending
+		time.Sleep(cancelRoom / 100) // its tasks, which may take the room, are ending
 	}
 	if err != nil {
-		return fmt.Errorf("local: %s is cancelled, but that cannot be written down: %w", id, err)
+		return fmt.Errorf("local: %s is cancelled, but that cannot be stored: %w", id, err)
 	}
 	return nil
 }
 
-// cancelRoom is how long a cancel waits for room to be written down.
+// cancelRoom is how long a cancel waits for room on the disk.
 const cancelRoom = 20 * time.Second
 
-// Publish tells the core what class this machine is in.
+// Publish sends the class of this machine to the core.
 func (w *World) Publish(classes []cluster.Class) {
 	w.tell(cluster.Event{Kind: cluster.ClassesPublished, Classes: classes})
 }
@@ -524,12 +523,12 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 	return os.Open(filepath.Join(runPath(w.Dir, id), name))
 }
 
-// LastRun is the last run of a task that was begun; false if none was.
+// LastRun is the last run of a task that was started; false if none was.
 func (w *World) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
 	id.Attempt = 0
 	ran := false
 	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
-	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // what is not there has not run
+	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // a missing directory: nothing has run
 		if number, ok := strings.CutPrefix(name, prefix); ok {
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
 				id.Attempt, ran = max(id.Attempt, int32(n)-1), true
@@ -540,15 +539,15 @@ func (w *World) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
 	return id, ran
 }
 
-// Finished reports whether a run has done what it was to do.
+// Finished reports whether a run has succeeded.
 func (w *World) Finished(id cluster.TaskID) bool {
 	var how exit
 	found, err := readFile(filepath.Join(runPath(w.Dir, id), exitFile), &how)
 	return found && err == nil && how.ok()
 }
 
-// Stop kills all tasks and waits until they are gone. They are run again when
-// the directory is next opened; Stop tells which. Nobody may call Do any more.
+// Stop kills all tasks, waits until they are gone, and returns them. They are run
+// again when the directory is next opened. Do must not be called any more.
 func (w *World) Stop(reason string) []cluster.TaskID {
 	w.mu.Lock()
 	var all []*task
@@ -573,7 +572,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 	return ids
 }
 
-// Close gives the directory free. Tasks that run go on running.
+// Close releases the directory. Running tasks go on.
 func (w *World) Close() error {
 	w.ticks.Stop()
 	close(w.closed)
@@ -582,7 +581,8 @@ func (w *World) Close() error {
 		_ = w.meter.stat.Close()
 	}
 	if w.groups != nil {
-		_ = w.groups.Remove() // stays while a task is in it
+		_ = w.groups.Remove() // fails while a task is in it
+
 	}
 	return w.lock.Close()
 }

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A stage is a test's hand on a world: it sets what the primary uses and sees
-// all that happens.
+// A stage is a world under test: the test sets the primary's use and gets all
+// events and actions.
 type stage struct {
 	*testing.T
 	world *World
@@ -52,8 +52,8 @@ type stage struct {
 	at      []time.Time
 }
 
-// act opens a world in dir and lets a policy without a memory rule it. Whatever this
-// machine has, two cores of it can be harvested, less 0.4.
+// act opens a world in dir under a policy without memory. Whatever this machine has,
+// two cores of it can be harvested, less 0.4.
 func act(t *testing.T, dir string, plain bool) *stage {
 	t.Helper()
 	return actAs(t, "primary", dir, plain)
@@ -102,7 +102,7 @@ func actAs(t *testing.T, name, dir string, plain bool) *stage {
 	return s
 }
 
-// brain is a new one, always of the same mind.
+// brain returns a new brain, always with the same options.
 func brain(t *testing.T, name string, machine cluster.Server) *control.Brain {
 	t.Helper()
 	policy, err := harvest.PolicyNamed(name)
@@ -149,7 +149,7 @@ func (s *stage) uses(cpu cluster.MilliCPU) {
 	s.primary = cluster.Resources{CPU: cpu}
 }
 
-// until waits for n lines that begin so, and gives them.
+// until waits for n lines with a prefix, and returns them.
 func (s *stage) until(n int, prefix string) []string {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -201,7 +201,7 @@ func TestBurstKillsTheYoungestAndTheyComeBack(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		dir := t.TempDir()
 		s := act(t, filepath.Join(dir, "world"), plain)
-		// Each task leaves the numbers of its processes: a child, and one that tries to get away.
+		// Each task writes the numbers of its processes: a child, and one that tries to escape.
 		s.submit(shell("hold", 5, `(setsid sleep 1000 & echo $! >> `+dir+`/pids); sleep 1000 & echo $! >> `+dir+`/pids; echo up; wait`))
 		s.until(5, "task started")
 		for i := range 5 {
@@ -241,7 +241,7 @@ func TestBurstKillsTheYoungestAndTheyComeBack(t *testing.T) {
 	})
 }
 
-// between is the time from the first line that begins so to the last of the others.
+// between is the time from the first line with the prefix first to the last line with the prefix last.
 func (s *stage) between(first, last string) (d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +284,8 @@ func pidsIn(t *testing.T, dir string) []int {
 	return all
 }
 
-// A job that is wider than this machine runs piece by piece, and one that was
-// killed comes back, under the policy that 'gleaner up' uses too.
+// A job that is wider than this machine runs piece by piece, and a killed task runs
+// again, under the policy of 'gleaner up'.
 func TestWideJobUnderTheHistoryPolicy(t *testing.T) {
 	s := actAs(t, "history", t.TempDir(), true)
 	s.submit(shell("map", 12, "true"), shell("hold", 1, "test $GLEANER_ATTEMPT = 2 || sleep 1000", "map"))
@@ -295,7 +295,7 @@ func TestWideJobUnderTheHistoryPolicy(t *testing.T) {
 	s.uses(0)
 	s.until(1, "finish job-1")
 
-	// A recorded run of this machine is a test case of the decisions.
+	// A recording of this machine is a test case of the decisions.
 	s.stop()
 	if err := s.recording.Flush(); err != nil {
 		t.Fatal(err)
@@ -335,9 +335,8 @@ func TestTasksAreToldWhoTheyAre(t *testing.T) {
 	})
 }
 
-// Tasks get the CPU and the disk when nobody else wants them, unless they are
-// to be everyone's equals.
-func TestTasksAreTheLeastPressing(t *testing.T) {
+// Tasks get only idle CPU and disk, unless they run at the usual priority.
+func TestTasksHaveTheLowestPriority(t *testing.T) {
 	for name, equal := range map[string]bool{"least": false, "equal": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -348,8 +347,8 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 			s.submit(shell("hold", 1, "echo $$ > "+dir+"/pids; echo up; sleep 1000"))
 			s.written(cluster.TaskID{Job: 1, Stage: "hold"}, "up\n")
 			pid := pidsIn(t, dir)[0]
-			cpu, disk := pressing(t, pid)
-			if want, _ := pressing(t, 0); equal && (cpu != want || disk == onlyIdleDisk) || !equal && (cpu != 20-lowest || disk != onlyIdleDisk) {
+			cpu, disk := priorities(t, pid)
+			if want, _ := priorities(t, 0); equal && (cpu != want || disk == onlyIdleDisk) || !equal && (cpu != 20-lowest || disk != onlyIdleDisk) {
 				t.Errorf("priorities %d and %#x, the test's own %d", cpu, disk, want)
 			}
 			score, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
@@ -360,7 +359,7 @@ func TestTasksAreTheLeastPressing(t *testing.T) {
 	}
 }
 
-// Who is everyone's equal is not kept out of anyone's way.
+// Tasks at the usual priority are not isolated.
 func TestEqualTasksAreNotIsolated(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		w, err := Open(Options{Dir: t.TempDir(), Server: "here", Equal: equal})
@@ -376,7 +375,7 @@ func TestEqualTasksAreNotIsolated(t *testing.T) {
 	}
 }
 
-// A supervisor is as little pressing as its task, until that is to die.
+// A supervisor has the low priority of its task, until the task is killed.
 func TestASupervisorIsHastened(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)
@@ -394,7 +393,7 @@ func TestASupervisorIsHastened(t *testing.T) {
 		least := 40
 		for _, thread := range threads {
 			tid, _ := strconv.Atoi(thread.Name())
-			cpu, _ := pressing(t, tid)
+			cpu, _ := priorities(t, tid)
 			least = min(least, cpu)
 		}
 		return least
@@ -404,15 +403,15 @@ func TestASupervisorIsHastened(t *testing.T) {
 	}
 	hasten(pid)
 	if os.Getuid() != 0 {
-		t.Skip("only root may hasten anybody")
+		t.Skip("only root may raise priorities")
 	}
 	if got := slowest(); got != 20 {
 		t.Errorf("its slowest thread has the priority %d, want 20", got)
 	}
 }
 
-// pressing gives the priorities of a process: the kernel counts 20 less niceness.
-func pressing(t *testing.T, pid int) (cpu, disk int) {
+// priorities returns the priorities of a process: the kernel counts 20 less niceness.
+func priorities(t *testing.T, pid int) (cpu, disk int) {
 	t.Helper()
 	cpu, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
 	if err != nil {
@@ -455,7 +454,7 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 		st := shell("bad", 1, "exec tail /dev/zero")
 		st.Failures = 1
 		s.submit(st)
-		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: it wanted more than it asked for") {
+		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: the task used more than it requested") {
 			t.Errorf("%q", got[0])
 		}
 	})
@@ -464,7 +463,7 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 		st := shell("bad", 1, "tail /dev/zero; exit 0") // -e: the shell ends as its child did
 		st.Failures = 1
 		s.submit(st)
-		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: a process of it wanted more than it asked for and was killed; exit code 137") {
+		if got := s.until(1, "finish job-1"); !strings.HasSuffix(got[0], "out of memory: a process of the task was killed because the task used more than it requested; exit code 137") {
 			t.Errorf("%q", got[0])
 		}
 	})
@@ -477,7 +476,7 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 	})
 }
 
-// What a command leaves behind ends with it: its room is given to others.
+// Processes that a command leaves behind end with it: its room is given to others.
 func TestNothingIsLeftBehind(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		dir := t.TempDir()
@@ -517,7 +516,7 @@ func TestCancelKills(t *testing.T) {
 	}
 }
 
-// A world that stops in good order kills its tasks; the next runs them again.
+// A world that stops cleanly kills its tasks; the next runs them again.
 func TestStoppedTasksRunAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)
@@ -541,7 +540,8 @@ func TestStoppedTasksRunAgain(t *testing.T) {
 	}
 }
 
-// A supervisor that is killed takes its command with it, and the task is run again.
+// When a supervisor is killed, its command dies too, and the task is run again.
+
 func TestLostSupervisor(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		dir := t.TempDir()

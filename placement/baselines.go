@@ -7,7 +7,7 @@ import (
 
 // Stock places as HDFS does by default (OSDI'16 §5.1): the first replica on the
 // server that creates the block, the second in its rack, the third in another,
-// more anywhere. It knows nothing of tenants: busy servers are as good as any.
+// more anywhere. It ignores tenants: busy servers are as good as any.
 type Stock struct{ *Inventory }
 
 // Place appends servers to those that hold a block's replicas already until there are n.
@@ -26,8 +26,8 @@ func (p Stock) Place(have []ServerIndex, creator ServerIndex, n int, r *rand.Ran
 	return placed, nil
 }
 
-// next makes for two replicas in one rack and the third in another; where that
-// has no room, any server will do.
+// next puts two replicas in one rack and the third in another; if these have no
+// room, it takes any server.
 func (p Stock) next(have []ServerIndex, r *rand.Rand) (ServerIndex, bool) {
 	switch {
 	case len(have) == 2 && p.rack[have[0]] == p.rack[have[1]]:

@@ -2,8 +2,8 @@ package placement
 
 import "gleaner/cluster"
 
-// A Fleet keeps an Inventory of the disks of one tier by what happens in a cluster.
-// What it is told of servers and disks that it does not know changes nothing.
+// A Fleet is an Inventory of the disks of one tier, updated by the events of a cluster.
+// Events about unknown servers and disks change nothing.
 type Fleet struct {
 	*Inventory
 	tier     cluster.Tier
@@ -20,14 +20,15 @@ type member struct {
 	rack   string
 }
 
-// NewFleet is for blocks of one size. known tells what history knows of a server that
-// joins and of its owner; the owner is asked for once. As history goes on, make a new one.
+// NewFleet is for blocks of one size. known returns what history says of a server that
+// joins and of its owner; the first answer for an owner is kept. To use newer history,
+// make a new Fleet.
 func NewFleet(block cluster.Bytes, tier cluster.Tier, known func(cluster.Server) (owner Tenant, steady bool)) *Fleet {
 	return &Fleet{Inventory: NewInventory(block), tier: tier, known: known,
 		byTenant: map[cluster.TenantID]TenantIndex{}, byServer: map[cluster.ServerID]member{}, byDisk: map[cluster.DiskID]DiskIndex{}, names: map[DiskIndex]cluster.DiskID{}}
 }
 
-// Step takes in what happened.
+// Step updates the inventory by an event.
 func (f *Fleet) Step(ev cluster.Event) {
 	switch ev.Kind {
 	case cluster.ServerJoined:
@@ -49,7 +50,7 @@ func (f *Fleet) Step(ev cluster.Event) {
 	}
 }
 
-// join takes in a server. One that has got another owner or rack is another server.
+// join adds a server. One whose owner or rack has changed is another server.
 func (f *Fleet) join(s cluster.Server) {
 	m, known := f.byServer[s.ID]
 	if known && m.tenant == s.Tenant() && m.rack == s.Rack {
@@ -66,7 +67,7 @@ func (f *Fleet) join(s cluster.Server) {
 	f.byServer[s.ID] = member{index, s.Tenant(), s.Rack}
 }
 
-// leave takes out a server's disks; it keeps its index for when they come back.
+// leave removes a server's disks; the server keeps its index for when they come back.
 func (f *Fleet) leave(id cluster.ServerID) {
 	m, known := f.byServer[id]
 	if !known {
@@ -101,11 +102,11 @@ func (f *Fleet) report(use cluster.DataUse) {
 	}
 }
 
-// Server tells the index of a server.
+// Server returns the index of a server.
 func (f *Fleet) Server(id cluster.ServerID) (ServerIndex, bool) {
 	m, known := f.byServer[id]
 	return m.index, known
 }
 
-// Disk tells the name of a disk that Take gave.
+// Disk returns the name of a disk that Take returned.
 func (f *Fleet) Disk(d DiskIndex) cluster.DiskID { return f.names[d] }

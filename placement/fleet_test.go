@@ -15,8 +15,8 @@ func knowNothing(s cluster.Server) (Tenant, bool) {
 }
 
 // Three servers come with their disks; then one is busy, one is full and the third
-// is given to another owner.
-func TestAFleetIsWhatItWasTold(t *testing.T) {
+// gets another owner.
+func TestAFleetFollowsEvents(t *testing.T) {
 	f := NewFleet(blockBytes, "ssd", knowNothing)
 	g := NewGrid(f.Inventory, Rules{Hard: Environments})
 	for i := range 3 {
@@ -63,9 +63,9 @@ func TestAFleetIsWhatItWasTold(t *testing.T) {
 	expect(1, "[s2]")
 }
 
-// However often servers and disks come, move, report and go, there is room where the
-// last word on each says so.
-func TestAFleetKeepsTheLastWord(t *testing.T) {
+// However often servers and disks come, move, report and go, the room is as the last
+// event of each says.
+func TestAFleetKeepsTheLastEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFleet(blockBytes, "ssd", knowNothing)
 		type disk struct {

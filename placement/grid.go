@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// side is how many rows the grid has, and how many columns that replicas are
-// spread over. By the rule Seldom there is one more column.
+// side is how many rows the grid has, and how many columns replicas are spread
+// over. With the rule Seldom there is one more column.
 const (
 	side    = 3
 	columns = side + 1
@@ -17,11 +17,11 @@ const (
 // nineCells are those of the first three columns, a bit each.
 const nineCells = 1<<(side*side) - 1
 
-// A Grid places replicas by Algorithm 2. Its cells are made of the space that is
-// free when it is made, and made anew when a tenant has come, or an eighth of the
-// space has come or gone with disks. As blocks are placed and removed, NewGrid of
-// the same Inventory makes a new one; by the rule Seldom the grid does so itself,
-// for that rule is about the space that is left.
+// A Grid places replicas by Algorithm 2. Its cells divide the space that is free
+// when it is made, and are rebuilt when a tenant has come, or an eighth of the space
+// has come or gone with disks. To follow the space that blocks take, make a NewGrid
+// of the same Inventory; with the rule Seldom the grid rebuilds its cells itself,
+// because that rule is about the space that is left.
 type Grid struct {
 	*Inventory
 	Rules Rules // of Place; PlaceBy may be given others
@@ -29,14 +29,14 @@ type Grid struct {
 	cell  []uint8 // of each tenant: column*side + row
 	cells [columns * side][]TenantIndex
 	all   uint16 // the cells of three columns or of four, a bit each
-	of    room   // what the cells were made of
-	at    int64  // how much had been taken then
-	since int64  // how much room had come or gone with disks then
+	of    room   // when the cells were made
+	at    int64  // Inventory.taken then
+	since int64  // Inventory.shift then
 }
 
-// NewGrid makes nine cells of equal space, within one tenant: of all space or, by
-// the rule Seldom, of the space of the tenants that are reimaged least, and three
-// more of the rest.
+// NewGrid makes nine cells whose space is equal to within one tenant: of all space
+// or, with the rule Seldom, of the space of the tenants that are reimaged least, and
+// three more of the rest.
 func NewGrid(inv *Inventory, rules Rules) *Grid {
 	g := &Grid{Inventory: inv, Rules: rules}
 	g.divide()
@@ -72,8 +72,8 @@ func (g *Grid) divide() {
 		}
 		return nine + (total-nine)*int64(cell-side*side)/side
 	}
-	// Cut at the borders between tenants that are nearest to each cell's border in
-	// all the space, not in the column's, so that errors do not add up.
+	// Cut between the tenants nearest to the cell's border in all the space, not
+	// in the column's, so that errors do not add up.
 	used := int64(0)
 	for column := range columns {
 		n := cut(order, space, used, border((column+1)*side), column == columns-1)
@@ -93,22 +93,22 @@ func (g *Grid) divide() {
 	}
 }
 
-// stale tells whether the cells are to be made anew.
+// stale reports whether the cells must be rebuilt.
 func (g *Grid) stale() bool {
 	return len(g.cell) < len(g.tenants) || g.much(g.shift-g.since, g.of.all) ||
 		g.Rules.Soft&Seldom != 0 && (g.shifted(g.of.all, g.room.all) || g.shifted(g.of.steady, g.room.steady))
 }
 
-// shifted tells whether space has changed by much.
+// shifted reports whether space has changed much.
 func (g *Grid) shifted(from, to int64) bool { return g.much(max(from-to, to-from), from) }
 
-// much is more than an eighth of the space, and more than a block a server: to make
-// cells takes a look at each.
+// much is more than an eighth of the space, and more than a block a server, because
+// rebuilding the cells visits every server.
 func (g *Grid) much(change, of int64) bool { return change > max(of/8, int64(len(g.owner))) }
 
-// seldom gives the space of the tenants that the rule Seldom keeps to, of all in
-// order of their reimages: the first that have half of the space, and a third of
-// the steady space, for one replica of three is to be there.
+// seldom returns the space of the tenants in the nine cells of the rule Seldom: in
+// order of their reimages, the first that have half of the space and a third of the
+// steady space, because one replica of three goes there.
 func seldom(order []TenantIndex, space, steady []int64) (nine int64) {
 	var all, allSteady, nineSteady int64
 	for _, t := range order {
@@ -123,8 +123,8 @@ func seldom(order []TenantIndex, space, steady []int64) (nine int64) {
 	return nine
 }
 
-// cut tells how many of the tenants to take so that used and their space come
-// nearest to target; the last takes all.
+// cut returns how many of the tenants to take so that used and their space come
+// nearest to target; the last cell takes all.
 func cut(tenants []TenantIndex, space []int64, used, target int64, last bool) int {
 	if last {
 		return len(tenants)
@@ -138,8 +138,8 @@ func cut(tenants []TenantIndex, space []int64, used, target int64, last bool) in
 	return len(tenants)
 }
 
-// Cell tells the row (peak, 0 the lowest) and the column (reimages, 0 the fewest,
-// 3 what the rule Seldom leaves out) of the cell that a server's tenant is in.
+// Cell returns the row (peak, 0 the lowest) and the column (reimages, 0 the fewest,
+// 3 what the rule Seldom leaves out) of the cell of a server's tenant.
 func (g *Grid) Cell(s ServerIndex) (row, column int) {
 	if len(g.cell) < len(g.tenants) {
 		g.divide()
@@ -154,19 +154,19 @@ func (g *Grid) cellOf(s ServerIndex) (row, column int) {
 
 // Place appends servers to those that hold a block's replicas already, none for
 // a new block, until there are n, by the grid's own rules. A new block's first
-// replica goes to the server that creates it, unless that cannot take one or the
-// rules could not be kept then. It books no space: the caller takes what it uses.
+// replica goes to the server that creates it, unless that server cannot take one or
+// the rules could not be kept then. Place books no space: the caller calls Take.
 func (g *Grid) Place(have []ServerIndex, creator ServerIndex, n int, r *rand.Rand) ([]ServerIndex, error) {
 	placed, _, err := g.PlaceBy(g.Rules, have, creator, n, r)
 	return placed, err
 }
 
-// fewest is how many tenants must have room for new blocks to be taken (OSDI'16
+// fewest is how many tenants must have room for new blocks to be accepted (OSDI'16
 // §4.2: never fill up until less than three remain as targets).
 const fewest = 3
 
-// PlaceBy is Place by other rules. It tells which soft rules it gave up. When
-// the hard ones cannot be met it returns have as it was and a *DiversityError.
+// PlaceBy is Place by other rules. It returns the soft rules that it gave up. If
+// the hard ones cannot be met, it returns have unchanged and a *DiversityError.
 func (g *Grid) PlaceBy(rules Rules, have []ServerIndex, creator ServerIndex, n int, r *rand.Rand) (placed []ServerIndex, gaveUp RuleSet, err error) {
 	if len(have) == 0 && rules.Hard != 0 && g.openTenants < min(fewest, n) {
 		return have, 0, &DiversityError{Replicas: n, Room: g.openTenants}
@@ -215,13 +215,13 @@ type search struct {
 	steps int    // so far
 }
 
-// patience bounds a search: beyond so many steps a block is refused though some
-// arrangement may exist. Only a cluster that is all but full comes near.
+// patience bounds a search: after so many steps a block is refused, though an
+// arrangement may exist. Only a nearly full cluster comes near it.
 const patience = 20_000
 
-// find looks for the rest of the replicas. Of what it wishes for it gives up as
-// little as it can: a tenant that is seldom reimaged before a steady server, for
-// what is rebuilt more often can still be read.
+// find looks for the rest of the replicas. Of the wished rules it gives up as few as
+// it can: Seldom before Steady, because a replica that is rebuilt more often can
+// still be read.
 func (s *search) find(have []ServerIndex, wish RuleSet) (placed []ServerIndex, gaveUp RuleSet, ok bool) {
 	for _, gaveUp := range [...]RuleSet{0, Seldom, Steady, Seldom | Steady} {
 		if gaveUp&^wish != 0 {
@@ -234,9 +234,9 @@ func (s *search) find(have []ServerIndex, wish RuleSet) (placed []ServerIndex, g
 	return have, 0, false
 }
 
-// findBy looks for the rest of the replicas. If one of them is to be steady and none
-// is yet, the next one is: from a row of its own or, where there is none, from any,
-// for rows are there so that not all replicas are busy at once, and it never is.
+// findBy looks for the rest of the replicas. If one of them must be steady and none
+// is yet, the next one is: from a row of its own or, if there is none, from any.
+// Rows prevent that all replicas are busy at once, and a steady one never is.
 func (s *search) findBy(have []ServerIndex, wish RuleSet) ([]ServerIndex, bool) {
 	s.cells = s.g.all
 	if wish&Seldom != 0 {
@@ -317,8 +317,8 @@ func (s *search) drawBit(set uint16) int {
 	return bits.TrailingZeros16(set)
 }
 
-// extendIn takes the next replica from cell c: from a tenant by chance and, where
-// that leads nowhere, from each of the others.
+// extendIn takes the next replica from cell c: from a random tenant and, if that is
+// a dead end, from each of the others.
 func (s *search) extendIn(c int, have []ServerIndex, only bool) ([]ServerIndex, bool) {
 	server, ok := s.draw(s.g.cells[c], have)
 	if !ok {
@@ -339,7 +339,7 @@ func (s *search) extendIn(c int, have []ServerIndex, only bool) ([]ServerIndex, 
 				return placed, true
 			}
 			if s.rules&Racks == 0 {
-				break // the tenant's other servers lead to the same
+				break // the tenant's other servers lead to the same dead end
 			}
 		}
 	}
@@ -350,8 +350,8 @@ func (s *search) extendIn(c int, have []ServerIndex, only bool) ([]ServerIndex, 
 const tries = 6
 
 // draw takes a tenant uniformly from those that can hold the next replica, and
-// one of its servers: by chance until one can, or else by counting, so that every
-// one of them is equally likely.
+// one of its servers: it draws from all and, after a few tries, counts those that
+// can, so that each of these is equally likely.
 func (s *search) draw(tenants []TenantIndex, have []ServerIndex) (ServerIndex, bool) {
 	if len(tenants) == 0 {
 		return 0, false
@@ -419,7 +419,7 @@ func (s *search) canHold(t TenantIndex, have []ServerIndex) bool {
 	return s.tenantFits(t, have) && slices.ContainsFunc(s.g.open[t], func(server ServerIndex) bool { return s.serverFits(server, have) })
 }
 
-// tenantFits tells whether t has room and is apart from the tenants in have.
+// tenantFits reports whether t has room and is apart from the tenants in have.
 func (s *search) tenantFits(t TenantIndex, have []ServerIndex) bool {
 	if len(s.g.open[t]) == 0 || s.only && s.g.openSteady[t] == 0 {
 		return false
@@ -437,8 +437,8 @@ func (s *search) tenantFits(t TenantIndex, have []ServerIndex) bool {
 	return true
 }
 
-// serverFits tells whether a server is none of those in have, nor in one of their
-// racks, and steady where it must be.
+// serverFits reports whether a server is none of those in have, nor in one of their
+// racks, and steady if it must be.
 func (s *search) serverFits(server ServerIndex, have []ServerIndex) bool {
 	if s.only && !s.g.steady[server] {
 		return false

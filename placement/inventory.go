@@ -2,9 +2,9 @@ package placement
 
 import "gleaner/cluster"
 
-// Tenants, servers and disks are known by the order in which they were added to
-// an Inventory. An index is never used again, so that replicas on what is gone can
-// still be told apart.
+// Indices number tenants, servers and disks in the order in which they were added to
+// an Inventory. An index is never used again, so that replicas on servers and disks
+// that are gone remain distinct.
 type (
 	TenantIndex int32
 	ServerIndex int32
@@ -14,7 +14,7 @@ type (
 // Nowhere is the creator of a block that is written from outside the cluster.
 const Nowhere ServerIndex = -1
 
-// A Tenant is what placement knows of the owner of some servers.
+// A Tenant is the owner of some servers.
 type Tenant struct {
 	Environment string
 	Function    string
@@ -22,16 +22,16 @@ type Tenant struct {
 	Peak        float64 // highest utilisation to expect
 }
 
-// A Server is what placement knows of a server.
+// A Server is what matters of a server for placement.
 type Server struct {
 	Tenant TenantIndex // its owner
 	Rack   string
-	Steady bool // its primary is not expected ever to be so busy that accesses are denied
+	Steady bool // its primary is expected never to be so busy that accesses are denied
 }
 
-// An Inventory is who owns which servers and how much fits on their disks. It is
-// kept up to date by the one who places: every change is O(1), but for the disks of
-// one server, which are looked at one by one.
+// An Inventory is who owns which servers and how much fits on their disks. The
+// caller keeps it up to date: every change is O(1), except that the disks of a
+// server are searched one by one.
 type Inventory struct {
 	block        cluster.Bytes
 	environments numbering
@@ -45,7 +45,7 @@ type Inventory struct {
 	openSteady  []int32         // how many of those are steady
 	openTenants int
 	room        room
-	taken       int64 // blocks that room was booked for, given back or not
+	taken       int64 // blocks ever booked, whether released or not
 	shift       int64 // blocks of room that have come or gone with disks
 
 	owner  []TenantIndex
@@ -54,7 +54,7 @@ type Inventory struct {
 	steady []bool
 	free   []int32 // blocks that fit
 	busy   []bool
-	at     []int32 // where each server stands in its tenant's open list; -1 if it does not
+	at     []int32 // index of each server in its tenant's open list; -1 if it is not there
 	disks  [][]DiskIndex
 
 	diskOn   []ServerIndex // Nowhere once it is gone
@@ -65,10 +65,10 @@ type Inventory struct {
 // steady servers.
 type room struct{ all, steady int64 }
 
-// NewInventory is for blocks of one size, and knows of no servers yet.
+// NewInventory returns an empty inventory for blocks of one size.
 func NewInventory(block cluster.Bytes) *Inventory { return &Inventory{block: block} }
 
-// AddTenant takes in an owner of servers.
+// AddTenant adds an owner of servers.
 func (inv *Inventory) AddTenant(t Tenant) TenantIndex {
 	inv.tenants = append(inv.tenants, t)
 	inv.environment = append(inv.environment, inv.environments.of(t.Environment))
@@ -77,7 +77,7 @@ func (inv *Inventory) AddTenant(t Tenant) TenantIndex {
 	return TenantIndex(len(inv.tenants) - 1)
 }
 
-// AddServer takes in a server, which is idle, with disks that have so much free.
+// AddServer adds an idle server, with a disk for each amount of free space.
 func (inv *Inventory) AddServer(s Server, free ...cluster.Bytes) ServerIndex {
 	i := ServerIndex(len(inv.owner))
 	rack := inv.rackNames.of(s.Rack)
@@ -94,7 +94,7 @@ func (inv *Inventory) AddServer(s Server, free ...cluster.Bytes) ServerIndex {
 	return i
 }
 
-// AddDisk takes in a disk of a server that has so much free.
+// AddDisk adds a disk to a server.
 func (inv *Inventory) AddDisk(s ServerIndex, free cluster.Bytes) DiskIndex {
 	d := DiskIndex(len(inv.diskOn))
 	inv.diskOn, inv.diskFree = append(inv.diskOn, s), append(inv.diskFree, 0)
@@ -103,8 +103,8 @@ func (inv *Inventory) AddDisk(s ServerIndex, free cluster.Bytes) DiskIndex {
 	return d
 }
 
-// RemoveDisk takes a disk out; a server is gone when all its disks are. What is
-// said of a disk that is gone changes nothing.
+// RemoveDisk removes a disk; a server is gone when all its disks are. Calls about
+// a disk that is gone change nothing.
 func (inv *Inventory) RemoveDisk(d DiskIndex) {
 	s := inv.diskOn[d]
 	if s == Nowhere {
@@ -120,7 +120,7 @@ func (inv *Inventory) RemoveDisk(d DiskIndex) {
 	}
 }
 
-// SetFree says how much is free on a disk, whatever was booked on it before.
+// SetFree sets how much is free on a disk, whatever was booked on it before.
 func (inv *Inventory) SetFree(d DiskIndex, free cluster.Bytes) {
 	s := inv.diskOn[d]
 	if s == Nowhere {
@@ -136,7 +136,7 @@ func (inv *Inventory) SetFree(d DiskIndex, free cluster.Bytes) {
 // fit is how many blocks fit on a disk.
 func (inv *Inventory) fit(d DiskIndex) int64 { return int64(max(inv.diskFree[d], 0) / inv.block) }
 
-// Take books room for one block on a server, and gives the disk it is to stand on:
+// Take books room for one block on a server, and returns the disk to store it on:
 // the emptiest.
 func (inv *Inventory) Take(s ServerIndex) DiskIndex {
 	disks := inv.disks[s]
@@ -154,7 +154,7 @@ func (inv *Inventory) Take(s ServerIndex) DiskIndex {
 	return disk
 }
 
-// Release gives room for n blocks on a disk back.
+// Release returns the room of n blocks to a disk.
 func (inv *Inventory) Release(d DiskIndex, n int) {
 	s := inv.diskOn[d]
 	if s == Nowhere {
@@ -174,7 +174,7 @@ func (inv *Inventory) add(s ServerIndex, n int64) {
 		inv.room.steady += n
 	}
 	if full != (inv.free[s] == 0) {
-		inv.settle(s)
+		inv.updateOpen(s)
 	}
 }
 
@@ -193,27 +193,28 @@ func (n *numbering) of(name string) int32 {
 	return i
 }
 
-// SetBusy says whether the server's primary needs it: a busy server gets no
-// replicas from Grid.
+// SetBusy sets whether the server's primary needs it: Grid puts no replicas on a
+// busy server.
 func (inv *Inventory) SetBusy(s ServerIndex, busy bool) {
 	inv.busy[s] = busy
-	inv.settle(s)
+	inv.updateOpen(s)
 }
 
 // Busy reports whether a server is busy.
 func (inv *Inventory) Busy(s ServerIndex) bool { return inv.busy[s] }
 
-// Free tells how many blocks still fit on a server.
+// Free is how many blocks still fit on a server.
 func (inv *Inventory) Free(s ServerIndex) int { return int(inv.free[s]) }
 
-// Room tells how many tenants have a server that can take a replica.
+// Room is how many tenants have a server that can take a replica.
 func (inv *Inventory) Room() (tenants int) { return inv.openTenants }
 
-// isOpen tells whether s can take a replica; Nowhere cannot.
+// isOpen reports whether s can take a replica; Nowhere cannot.
 func (inv *Inventory) isOpen(s ServerIndex) bool { return s >= 0 && inv.at[s] >= 0 }
 
-// settle puts s on its tenant's open list or takes it off, as it should be.
-func (inv *Inventory) settle(s ServerIndex) {
+// updateOpen puts s on its tenant's open list if s can take a replica, and
+// takes it off if not.
+func (inv *Inventory) updateOpen(s ServerIndex) {
 	t := inv.owner[s]
 	should := inv.free[s] > 0 && !inv.busy[s]
 	switch {
@@ -240,8 +241,8 @@ func (inv *Inventory) settle(s ServerIndex) {
 	}
 }
 
-// space gives the blocks that fit on each tenant's servers, busy ones included,
-// and on those of them that are steady.
+// space returns how many blocks fit on each tenant's servers, busy ones included,
+// and how many of these on its steady servers.
 func (inv *Inventory) space() (all, steady []int64) {
 	all, steady = make([]int64, len(inv.tenants)), make([]int64, len(inv.tenants))
 	for s, t := range inv.owner {

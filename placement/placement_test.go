@@ -33,7 +33,7 @@ func TestScenarios(t *testing.T) {
 // blockBytes is the size of a block: disks in these tests are a few blocks and a bit.
 const blockBytes = 4 << 20
 
-// A stocked server has room for so many blocks on one disk.
+// A stocked server has one disk, with room for some blocks.
 type stocked struct {
 	Tenant int
 	Rack   string
@@ -221,9 +221,8 @@ func (w *scenario) servers(t *testing.T, text string) (out []ServerIndex) {
 	return out
 }
 
-// place places a block many times, nothing booked, and lists which servers each
-// replica came to stand on, in order of their names: not how often, which is what
-// the tests of chance are for.
+// place places a block many times, without booking, and lists by name the servers on
+// which each replica was placed. How often is a matter for the tests of chance.
 func (w *scenario) place(t *testing.T, d *datadriven.TestData, n, times int) string {
 	var creator string
 	d.ScanArgs(t, "creator", &creator)
@@ -287,8 +286,8 @@ func (w *scenario) showGrid() string {
 	return out.String()
 }
 
-// drawCluster draws a small cluster, with few of everything so that rules get in
-// each other's way: at least so many tenants and servers.
+// drawCluster draws a small cluster, with few of everything so that rules conflict,
+// and at least least tenants and servers.
 func drawCluster(t *rapid.T, least int) *Inventory {
 	var tenants []Tenant
 	for range rapid.IntRange(least, 8).Draw(t, "tenants") {
@@ -317,8 +316,8 @@ func drawCluster(t *rapid.T, least int) *Inventory {
 	return inv
 }
 
-// keeps tells whether replicas placed one after another keep the rules, read off
-// the paper: rows and columns are forgotten after every third replica.
+// keeps reports whether replicas placed one after another keep the rules as the
+// paper states them: rows and columns are forgotten after every third replica.
 func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
 	for i, s := range replicas {
 		for j, o := range replicas[:i] {
@@ -341,12 +340,12 @@ func keeps(g *Grid, replicas []ServerIndex, rules RuleSet) bool {
 	return true
 }
 
-// beyond tells whether the paper's rounds do not say it all: where there are four
-// columns, or a steady server may share a row.
+// beyond reports whether the paper's rounds do not suffice: there are four columns,
+// or a steady server may share a row.
 func beyond(g *Grid, rules RuleSet) bool { return g.all != nineCells || rules&Steady != 0 }
 
-// crowds tells whether s makes more than a third, rounded up, of one column or, if
-// it is not steady where one is to be, of one row.
+// crowds reports whether with s one column holds more than a third of the replicas,
+// rounded up, or one row does, unless s is the steady replica that is required.
 func crowds(g *Grid, others []ServerIndex, s ServerIndex, rules RuleSet) bool {
 	row, column := g.Cell(s)
 	inRow, inColumn := 1, 1
@@ -363,7 +362,7 @@ func crowds(g *Grid, others []ServerIndex, s ServerIndex, rules RuleSet) bool {
 	return inColumn > most || inRow > most && (rules&Steady == 0 || !g.steady[s])
 }
 
-// possible is the dumb twin: it tries every sequence of open servers, by Seldom
+// possible is the dumb twin: it tries every sequence of open servers; with Seldom
 // only of those that are not in the last column.
 func possible(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	if !keeps(g, replicas, rules) {
@@ -385,8 +384,8 @@ func isSeldom(g *Grid, s ServerIndex) bool {
 	return column < side
 }
 
-// wished tells whether n replicas can keep the rules when some are placed already
-// and, by Steady, none of those or the next one is steady. Rows are kept apart.
+// wished reports whether n replicas can keep the rules, given those already placed;
+// with Steady, one of these or the next one must be steady. Rows are kept apart.
 func wished(g *Grid, replicas []ServerIndex, n int, rules RuleSet) bool {
 	apart := rules &^ Steady
 	if rules&Steady == 0 || slices.ContainsFunc(replicas, func(s ServerIndex) bool { return g.steady[s] }) {
@@ -492,8 +491,8 @@ func TestCellsAreEqualWithinOneTenant(t *testing.T) {
 		for tenant, s := range space {
 			total, allSteady, largest = total+s, allSteady+steady[tenant], max(largest, s)
 		}
-		// The nine cells have all the space or, by Seldom, that of the fewest tenants
-		// that have half of it and a third of the steady: one tenant less would not do.
+		// The nine cells have all the space or, with Seldom, that of the fewest tenants
+		// that have half of it and a third of the steady space: one tenant less is too few.
 		sums := [columns * side]int64{}
 		nine, nineSteady, seen := int64(0), int64(0), 0
 		for c, tenants := range g.cells {
@@ -630,7 +629,7 @@ func rankedCluster() (tenants []Tenant, servers []stocked) {
 
 // A repair finds the only cell it may use full, and the one beside it in the last
 // column busy, long before an eighth of the space is taken.
-func TestCellsAreMadeAnewBeforeARepairIsRefused(t *testing.T) {
+func TestCellsAreRebuiltBeforeARepairIsRefused(t *testing.T) {
 	tenants, servers := rankedCluster()
 	g := NewGrid(inventoryOf(tenants, servers), History)
 	var survivors []ServerIndex
@@ -673,7 +672,7 @@ func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
 			rate := 0.0
 			for i, s := range placed {
 				g.Take(s)
-				if i > 0 { // the creator's is where it is
+				if i > 0 { // the creator's replica is fixed
 					rate += tenants[g.owner[s]].ReimageRate / 2
 				}
 			}
@@ -691,7 +690,7 @@ func TestSeldomReachesFurtherAsSpaceRunsOut(t *testing.T) {
 	if len(seldom) < fit*95/100 {
 		t.Errorf("%d blocks fit by history, %d by Algorithm 2, of %d", len(seldom), len(paper), fit)
 	}
-	// The least reimaged half, then all by and by; Algorithm 2 takes all from the start.
+	// First the least reimaged half, then gradually all; Algorithm 2 takes all from the start.
 	tenth := fit / 10
 	first, fifth, last := mean(seldom[:tenth]), mean(seldom[4*tenth:5*tenth]), mean(seldom[len(seldom)-tenth:])
 	if first > 9.5 || first > fifth || fifth > last || mean(paper[:tenth]) < 16 {
@@ -715,8 +714,8 @@ func evenCluster() *Inventory {
 	return inventoryOf(tenants, servers)
 }
 
-// A grid that is made before there is anything finds its cells as tenants, servers
-// and disks come, and loses them as they go.
+// The cells of a grid made of nothing fill as tenants, servers and disks come, and
+// empty as they go.
 func TestAGridFollowsServersThatComeAndGo(t *testing.T) {
 	for _, rules := range []Rules{Paper, History} {
 		inv := NewInventory(blockBytes)

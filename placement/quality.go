@@ -1,12 +1,12 @@
 package placement
 
 // A Quality is how far apart the replicas of one block are (OSDI'16 §7, lesson
-// 1): of how many different rows, columns and so on they are.
+// 1): in how many different rows, columns and so on they are.
 type Quality struct {
 	Replicas, Rows, Columns, Environments, Functions, Racks int
 }
 
-// Quality looks at the replicas of one block.
+// Quality measures the replicas of one block.
 func (g *Grid) Quality(replicas []ServerIndex) Quality {
 	q := Quality{Replicas: len(replicas)}
 	for i, s := range replicas {
@@ -31,8 +31,8 @@ func fresh(others []ServerIndex, same func(ServerIndex) bool) int {
 	return 1
 }
 
-// Share is the quality against the best that so many replicas can have by these
-// rules, 0 to 1: 1 when every rule is met.
+// Share is the quality relative to the best that as many replicas can have by these
+// rules, 0 to 1: 1 if every rule is met.
 func (q Quality) Share(rules RuleSet) float64 {
 	if q.Replicas == 0 {
 		return 1

@@ -40,7 +40,7 @@ func (a Architecture) open() [][]Choice {
 	return out
 }
 
-// copies are those of a dataset that lies as chosen.
+// copies are the copies of a dataset by this choice.
 func (c Choice) copies(dataset int) []Copy {
 	store := Copy{Dataset: dataset, Behind: c.Cache != NoCache, Unit: c.Store}
 	if !store.Behind {
@@ -67,9 +67,9 @@ func (a Architecture) Describe(in Input) string {
 }
 
 // choices lists what a dataset may lie on. A cache is a second copy on faster
-// storage that answers the reads (Section 4.2.2); it is considered where it
-// can help: data that is read, and must be kept on slower storage or is larger
-// than what is read often.
+// storage that answers the reads (Section 4.2.2); it is considered only if it can
+// help: for data that is read, and that must be kept on slower storage or is larger
+// than its working set.
 func choices(in Input, dataset int) []Choice {
 	d := in.App.Datasets[dataset]
 	size := meanRead(in.App, dataset)
@@ -113,8 +113,8 @@ func readTime(in Input, d spec.Dataset, unit int, size float64) float64 {
 	return size/read.RateR + read.GapR
 }
 
-// Architectures lists all there are for an input, or nil when they are more
-// than most.
+// Architectures lists all architectures of an input, or nil if there are more than
+// most.
 func Architectures(in Input, most int) []Architecture {
 	all := []Architecture{nil}
 	for d := range in.App.Datasets {

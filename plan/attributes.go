@@ -16,7 +16,7 @@ type Attribute struct {
 	whole       bool
 	least, most float64
 	at          func(*Input) *float64
-	count       func(*Input) *int // of whole ones
+	count       func(*Input) *int // if it is a whole number
 }
 
 func (a Attribute) set(in *Input, v float64) {
@@ -28,7 +28,7 @@ func (a Attribute) set(in *Input, v float64) {
 }
 
 // Attributes lists every number of the three specifications that is given and
-// not 0: a factor has no hold on 0.
+// not 0: a factor does not change 0.
 func Attributes(in Input) []Attribute {
 	l := &attributeList{in: in}
 	l.hardware()

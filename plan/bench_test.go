@@ -33,7 +33,7 @@ func BenchmarkSolve(b *testing.B) {
 	b.Run("10000servers-gap0.1%", func(b *testing.B) { benchmarkSolve(b, scaled(5000), plan.Options{Gap: 0.001}) })
 }
 
-// Only photo views: a cache that takes all servers, and disks that fit in anywhere.
+// Only photo views: a cache that takes all servers, and disks that fit anywhere.
 func BenchmarkSolvePhotoView(b *testing.B) {
 	in := load(b, "photoshare", "server1", "photoshare")
 	in.SLA.Rates = in.SLA.Rates[:1]

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Bound is a cost that no cluster for these needs undercuts: units, cores and
-// memory rounded up over the whole cluster instead of by server, and servers
-// for the scarcest of their limits. It is cheap, so that most architectures
-// need not be packed.
+// Bound is a lower bound of the cost of a cluster for these needs: units, cores and
+// memory are rounded up over the whole cluster instead of by server, and servers are
+// counted for the scarcest of their limits. It is fast to compute, so that most
+// architectures need not be packed.
 func (n Needs) Bound(in Input, colocate bool) float64 {
 	data, tasks := newTotals(in, n), newTotals(in, n)
 	if colocate {
@@ -21,7 +21,7 @@ func (n Needs) Bound(in Input, colocate bool) float64 {
 		tasks.role(r)
 	}
 	if colocate {
-		data.system = 0 // tasks may stand alone
+		data.system = 0 // tasks may be on servers of their own
 		return data.cost()
 	}
 	return data.cost() + tasks.cost()
@@ -95,7 +95,7 @@ func (t *totals) spreads(cpu, net []float64) int {
 	return max(1, ceil(max(slices.Max(cpu)/cpus, slices.Max(net)/bw)))
 }
 
-// atLeast rounds a sum up, leaving out the dust that packing leaves out.
+// atLeast rounds a sum up, ignoring the rounding errors that packing ignores.
 func atLeast(x float64) float64 { return float64(ceil(x - 1e-6)) }
 
 func (t *totals) cost() float64 {
@@ -120,7 +120,7 @@ func (t *totals) cost() float64 {
 	return money
 }
 
-// servers is the least that bare servers can cost, and how few there can be.
+// servers is the least that bare servers can cost, and the least number of them.
 func (t *totals) servers(cpus float64) (money, count float64) {
 	cheapest := math.Inf(1)
 	for _, s := range t.in.HW.Servers {

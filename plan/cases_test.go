@@ -39,9 +39,9 @@ func readCase(t *testing.T, app, hw, sla string) plan.Input {
 	return in
 }
 
-// Small cases in which minimal counts of units and instances, a fraction too
-// small to see, or what local data takes once led astray. What each costs was
-// worked out by hand.
+// Small cases on which the planner was once wrong because of minimal counts of units
+// and instances, a fraction below the tolerance, or the needs of local data. The
+// costs were computed by hand.
 func TestCases(t *testing.T) {
 	for _, tc := range []struct {
 		name, app, hw, sla string
@@ -81,7 +81,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// A task that nothing asks for is named.
+// A task that is never invoked is reported.
 func TestIdleTasks(t *testing.T) {
 	app, err := spec.ReadApplication("app", []byte(`<application><dataset name="d" size="1GB"/>
 		<task name="serve"><dependency task="inner"/><io op="R" dataset="d" record_size="1KB"/></task>
@@ -109,7 +109,7 @@ func TestIdleTasks(t *testing.T) {
 	}
 }
 
-// Servers that cost nothing are no reason to fail, though little can be proven of them.
+// Free servers are no reason to fail, though little can be proven about them.
 func TestFreeServers(t *testing.T) {
 	in := load(t, "photoshare", "server1", "photoshare")
 	in.HW.Servers[0].Price = spec.Price{}

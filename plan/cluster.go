@@ -20,12 +20,12 @@ type Server struct {
 	Shares   map[string]float64        // of a task's executions and of a remote dataset's records; "tags cache" is a cache's
 	Tasks    map[string]int            // instances
 	Datasets map[string]map[string]int // units by dataset and kind
-	// Bottleneck is what is used most at peak: the first of Loads.
+	// Bottleneck is the fullest resource at peak: the first of Loads.
 	Bottleneck string
 	Loads      []Load // the fullest first
 }
 
-// A Load is how much of something a server uses at peak.
+// A Load is how much of a resource a server uses at peak.
 type Load struct {
 	What       string
 	Used, Have float64
@@ -39,7 +39,7 @@ func (l Load) Share() float64 {
 	return l.Used / l.Have
 }
 
-// Servers tells what is in each kind of server.
+// Servers describes each kind of server.
 func (p Plan) Servers(in Input) []Server {
 	var out []Server
 	for _, f := range p.Packing.Fillings {
@@ -48,7 +48,7 @@ func (p Plan) Servers(in Input) []Server {
 	return out
 }
 
-// count makes what the plan needs what it has.
+// count sets the plan's units and instances to those of its servers.
 func (p *Plan) count(in Input) {
 	tasks, units := map[string]int{}, map[string]int{}
 	for _, s := range p.Servers(in) {
@@ -69,7 +69,7 @@ func (p *Plan) count(in Input) {
 	}
 }
 
-// copyWord is how people call a copy: tags, or tags cache.
+// copyWord is the name of a copy for people: tags, or tags cache.
 func copyWord(in Input, c Copy) string {
 	if c.Cache {
 		return in.data(c).Name + " cache"
@@ -77,8 +77,8 @@ func copyWord(in Input, c Copy) string {
 	return in.data(c).Name
 }
 
-// noise is an amount of a load that is none: a server holds about 1, and less is
-// the noise of a linear program.
+// noise is an amount of a load that counts as none: a server holds about 1, and
+// less than noise is an error of the linear program.
 const noise = 1e-6
 
 // hosted is how much of a load is on servers that hold more than noise.
@@ -156,9 +156,9 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 	return s
 }
 
-// loads lists how full a server is: cores, slots, network, buses and the
-// storage units themselves. Every server has a bottleneck, for whatever it
-// has more of than it needs would not have been bought.
+// loads lists how full a server is: cores, slots, network, buses and the storage
+// units themselves. Every server has a bottleneck, because superfluous resources are
+// not bought.
 func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 	var out []Load
 	note := func(what string, used, have float64) {
@@ -230,7 +230,7 @@ type Line struct {
 	Each  float64
 }
 
-// Bill lists all that is to be bought; its lines add up to the plan's cost.
+// Bill lists everything to buy; its lines add up to the plan's cost.
 func (p Plan) Bill(in Input) []Line {
 	servers, units, cpus := map[string]int{}, map[string]int{}, 0
 	for _, s := range p.Servers(in) {
@@ -257,5 +257,5 @@ func (p Plan) Bill(in Input) []Line {
 	return out
 }
 
-// Sorted gives the keys of a count in order.
+// Sorted returns the keys of a count in order.
 func Sorted(counts map[string]int) []string { return slices.Sorted(maps.Keys(counts)) }

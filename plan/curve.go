@@ -24,8 +24,8 @@ func Scales(from, to float64, n int) []float64 {
 	return out
 }
 
-// pointNodes limits the search for one point: a curve has hundreds, and each
-// states its gap.
+// pointNodes limits the search for one point: a curve has hundreds, and each has
+// its gap.
 const pointNodes = 60
 
 // At solves for a multiple of the SLA.
@@ -38,7 +38,7 @@ func At(in Input, o Options, scale float64) (Point, error) {
 	return Point{scale, p}, err
 }
 
-// solved is Solve where half a search is of no use.
+// solved is Solve, but fails if the search was stopped.
 func solved(in Input, o Options) (Plan, error) {
 	p, err := Solve(in, o)
 	if err == nil && p.Stopped {
@@ -47,15 +47,15 @@ func solved(in Input, o Options) (Plan, error) {
 	return p, err
 }
 
-// A Regime is a stretch of the SLA on which one architecture is cheapest.
+// A Regime is a range of the SLA in which one architecture is cheapest.
 type Regime struct {
 	From, To     float64 // multiples of the SLA
 	Architecture Architecture
-	Words        []string // what changes on entering it; none for the first
+	Words        []string // what changes at its lower end; none for the first
 }
 
 // Regimes finds where the architecture changes between points, each border to
-// 1% by bisection. A change that comes and goes between two points is not seen.
+// 1% by bisection. A change that is undone before the next point is not found.
 func Regimes(in Input, o Options, points []Point) ([]Regime, error) {
 	if len(points) == 0 {
 		return nil, nil
@@ -93,7 +93,7 @@ func border(in Input, o Options, low, high Point) (before, after Point, err erro
 	return low, high, nil
 }
 
-// Changes says in words how one plan becomes another (Figure 7).
+// Changes lists in words how one plan differs from another (Figure 7).
 func Changes(in Input, before, after Plan) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -122,7 +122,7 @@ func Changes(in Input, before, after Plan) []string {
 	return out
 }
 
-// cause is what asks for a tier's units.
+// cause is why a tier needs its units.
 func (t Tier) cause() string {
 	io := slices.Max(t.IO)
 	switch {
@@ -134,7 +134,7 @@ func (t Tier) cause() string {
 	return "the CPU and network of their hosts"
 }
 
-// full names what filled up on the servers that were there.
+// full names the bottleneck of the servers before.
 func full(in Input, p Plan) string {
 	for _, s := range p.Servers(in) {
 		if len(s.Tasks) > 0 && s.Loads[0].Share() > 0.95 {

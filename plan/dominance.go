@@ -8,9 +8,9 @@ import (
 	"gleaner/plan/pack"
 )
 
-// undominated leaves out choices that no cheapest plan of a region needs:
-// those that another one is as good as in every way, and remote ones that cost
-// more for their units alone than another one does with servers of its own.
+// undominated leaves out choices that no cheapest plan of a region needs: those for
+// which another one is as good in every way, and remote ones whose units alone cost
+// more than another one does with servers of its own.
 func (s *search) undominated(r region) [][]Choice {
 	needs := needsOf(s.in, r.open, r.most)
 	d := dominance{s: s, copies: map[Copy]sized{}, timed: slices.ContainsFunc(needs.Roles, Role.counts)}
@@ -21,7 +21,7 @@ func (s *search) undominated(r region) [][]Choice {
 		} else {
 			size = append(size, make([]float64, len(t.CPU))...)
 		}
-		if s.in.SLA.Job == nil { // there is no time to be split
+		if s.in.SLA.Job == nil { // there is no time to split
 			size = []float64{t.Least}
 		}
 		d.copies[t.Copy] = sized{size, t.Least}
@@ -56,14 +56,14 @@ type dominance struct {
 	timed  bool // it matters how long tasks wait for records
 }
 
-// sized is how many units a copy takes: all that may ask for units, and the
-// least over all servers.
+// sized is how many units a copy takes: by each cause, and the least over all
+// servers.
 type sized struct {
 	asks  []float64
 	least float64
 }
 
-// asGood says whether choice a does for a dataset all that b does.
+// asGood reports whether choice a does for a dataset all that b does.
 func (d dominance) asGood(dataset int, a, b Choice) bool {
 	ca, cb := a.copies(dataset), b.copies(dataset)
 	if len(ca) != len(cb) {
@@ -96,8 +96,8 @@ func (d dominance) copyAsGood(a, b Copy) bool {
 	return read.RateR >= read2.RateR && read.GapR <= read2.GapR && write.RateW >= write2.RateW && write.GapW <= write2.GapW
 }
 
-// affordable leaves out choices whose units cost more than all that another
-// choice takes by itself, servers included: it could stand in for them.
+// affordable leaves out choices whose units cost more than another choice by itself,
+// servers included: that one could replace them.
 func (d dominance) affordable(needs Needs, dataset int, all []Choice) []Choice {
 	units := func(c Choice) float64 {
 		sum := 0.0
@@ -117,8 +117,8 @@ func (d dominance) affordable(needs Needs, dataset int, all []Choice) []Choice {
 	return slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return units(c) > best })
 }
 
-// alone is what the copies of a choice cost on servers of their own; without
-// limit if they fit none.
+// alone is what the copies of a choice cost on servers of their own; infinite if
+// they fit none.
 func (d dominance) alone(needs Needs, dataset int, c Choice) float64 {
 	sum := 0.0
 	for _, t := range needs.Tiers {

@@ -10,8 +10,8 @@ import (
 	"gleaner/plan/spec"
 )
 
-// The specifications worked out beside the project give the same clusters as
-// our examples; their energy is not rounded as Table 1 rounds it.
+// Specifications from outside the project give the same clusters as our examples;
+// their energy is not rounded as in Table 1.
 func TestSharedSpecifications(t *testing.T) {
 	dir := filepath.Join("..", "..", "shared", "data", "scc")
 	if _, err := os.Stat(dir); err != nil {

@@ -7,11 +7,10 @@ import (
 	"gleaner/plan/spec"
 )
 
-// Homogeneous is what scaling out costs: every dataset on one kind of unit, no
-// caches, and every server that holds data a building block with all slots of
-// the unit's bus filled with it (Section 5.2). Tasks without local data run
-// on servers without units. It is only compared with, so that a hundredth
-// of its cost is near enough.
+// Homogeneous is what scaling out costs: every dataset is on one kind of unit, there
+// are no caches, and every server that holds data is a building block with all slots
+// of the unit's bus filled (Section 5.2). Tasks without local data run on servers
+// without units. It serves only for comparison, so that a gap of 1% suffices.
 func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
@@ -22,11 +21,11 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	}
 	o.Gap = max(o.Gap, 1e-2)
 	if o.Nodes == 0 {
-		o.Nodes = 5 * pointNodes // it has no choices to rule out
+		o.Nodes = 5 * pointNodes // there are no choices to rule out
 	}
 	out := Plan{Needs: NeedsOf(in, arch, nil), Space: 1}
 	if in.SLA.Job != nil {
-		p, err := Fixed(in, o, arch) // which splits the time of the job
+		p, err := Fixed(in, o, arch) // it splits the time of the job
 		if err != nil {
 			return Plan{}, err
 		}

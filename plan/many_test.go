@@ -11,9 +11,9 @@ import (
 	"gleaner/plan/spec"
 )
 
-// many makes up an application with many datasets and hardware with many kinds
-// of storage units, all different: disks, flash and memory on the buses of
-// Table 1's servers, each faster one dearer by the byte.
+// many generates an application with many datasets and hardware with many kinds of
+// storage units, all different: disks, flash and memory on the buses of Table 1's
+// servers, where a faster one costs more per byte.
 func many(t testing.TB, seed uint64, datasets, kinds, servers int, rate float64) plan.Input {
 	in := load(t, "photoshare", "table1", "photoshare")
 	r := rand.New(rand.NewPCG(seed, 20))
@@ -64,8 +64,8 @@ func TestManyKinds(t *testing.T) {
 	}
 }
 
-// BenchmarkMany tells the gap that is left after ten seconds, or how long a
-// proof took.
+// BenchmarkMany reports the gap that is left after ten seconds, or how long a proof
+// took.
 func BenchmarkMany(b *testing.B) {
 	for _, c := range []struct {
 		datasets, kinds, servers int

@@ -7,14 +7,14 @@ import (
 	"gleaner/plan/spec"
 )
 
-// Input is what a plan is made from.
+// Input is the three specifications of a plan.
 type Input struct {
 	App spec.Application
 	HW  spec.Hardware
 	SLA spec.SLA
 }
 
-// Needs are what must be hosted to meet the SLA, before servers are chosen.
+// Needs are what servers must host to meet the SLA, before servers are chosen.
 // Loads are by phase, in the application's order of phases.
 type Needs struct {
 	Architecture Architecture // nil while datasets have a choice
@@ -24,20 +24,20 @@ type Needs struct {
 	Tasks        []TaskNeed
 	Tiers        []Tier
 	Roles        []Role
-	Idle         []int // tasks that no SLA and no other task asks for
+	Idle         []int // tasks that neither the SLA nor another task invokes
 }
 
 // A TaskNeed is a task that has instances of its own.
 type TaskNeed struct {
 	Task      int
 	Rate      float64 // executions a second
-	Runtime   float64 // seconds an execution occupies an instance; the least, while datasets have a choice
+	Runtime   float64 // seconds that an execution occupies an instance; the least of them while datasets have a choice
 	CPU       float64 // of them computing
 	Instances int     // at least; in a plan, those of all servers
 }
 
 // A Copy is one copy of a dataset on one kind of unit: the store, or a cache,
-// or a store behind a cache, which has less to do.
+// or a store behind a cache, which gets fewer reads.
 type Copy struct {
 	Dataset int
 	Cache   bool
@@ -49,21 +49,21 @@ type Copy struct {
 type Tier struct {
 	Copy
 	Units    int       // at least; in a plan, those of all servers
-	Capacity float64   // units that capacity asks for
-	IO       []float64 // units that I/O asks for
+	Capacity float64   // units needed for capacity
+	IO       []float64 // units needed for I/O
 	Net      []float64 // bytes a second to and from the hosts
-	CPU      []float64 // cores of the hosts that records take
+	CPU      []float64 // cores of the hosts for its records
 	Least    float64   // units over all servers, before rounding up
 }
 
-// A Role is tasks that work on the same local data and so run side by side,
-// one of each an instance. Most roles are a single task.
+// A Role is tasks that use the same local data and so run side by side; an instance
+// has one of each. Most roles are a single task.
 type Role struct {
 	Tasks     []int
 	Instances float64   // that must run at a time, before rounding up; 1 at least
 	CPU       []float64 // cores
 	Net       []float64 // bytes a second
-	Memory    []float64 // bytes that follow the load
+	Memory    []float64 // bytes in proportion to the load
 	Held      []float64 // bytes of each instance
 	Locals    []Local
 }
@@ -72,19 +72,19 @@ type Role struct {
 type Local struct {
 	Copy
 	Each     int       // units for the whole copy of an instance; 0 if partitioned
-	Capacity float64   // units that capacity asks for, of a partitioned one, over all servers
-	IO       []float64 // units that I/O asks for, over all servers
+	Capacity float64   // units needed for capacity over all servers, if partitioned
+	IO       []float64 // units needed for I/O over all servers
 	Traffic  []float64 // bytes a second
-	CPU      []float64 // cores that records take
+	CPU      []float64 // cores for its records
 }
 
 // units is how many a partitioned copy takes over all servers, before rounding up.
 func (l Local) units() float64 { return max(l.Capacity, slices.Max(l.IO)) }
 
-// Countless is more units or instances than anyone will plan for.
+// Countless is more units or instances than can be planned.
 const Countless = 1e9
 
-// ceil rounds up, but for the dust of floating point.
+// ceil rounds up, but ignores floating-point errors.
 func ceil(x float64) int {
 	if !(x < Countless) {
 		return Countless
@@ -110,16 +110,16 @@ func (n Needs) countless() []Copy {
 	return out
 }
 
-// NeedsOf works out what an architecture needs. For a batch job, seconds is
-// the time of each phase.
+// NeedsOf computes the needs of an architecture. For a batch job, seconds is the
+// time of each phase.
 func NeedsOf(in Input, arch Architecture, seconds []float64) Needs {
 	n := needsOf(in, arch.open(), seconds)
 	n.Architecture = arch
 	return n
 }
 
-// needsOf works out what each of the open choices needs. What tasks take is
-// the least over the choices.
+// needsOf computes the needs of each of the open choices. Those of tasks are the
+// least over the choices.
 func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
 	n := &needing{in: in, clock: clock{in, open, make([]*profile, len(in.App.Tasks))}}
 	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds}
@@ -130,8 +130,8 @@ func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
 	return n.out
 }
 
-// idle lists the tasks that never run: no SLA asks for them, and no task that
-// runs invokes them.
+// idle lists the tasks that never run: the SLA has no rate for them, and no task
+// that runs invokes them.
 func idle(in Input) []int {
 	runs := make([]bool, len(in.App.Tasks))
 	for _, r := range in.SLA.Rates {
@@ -167,15 +167,15 @@ type needing struct {
 	out   Needs
 }
 
-// traffic is what is asked of a dataset in one phase, by record size.
+// traffic is the accesses to a dataset in one phase, by record size.
 type traffic []access
 
 func (n *needing) phase(task int) int {
 	return slices.Index(n.out.Phases, n.in.App.Tasks[task].Phase)
 }
 
-// frequencies works out how often each task runs on instances of its own, and
-// what that asks of every dataset. Callers come before those they call.
+// frequencies computes how often each task runs on instances of its own, and the
+// traffic of every dataset. Callers come before those they call.
 func (n *needing) frequencies() {
 	app := n.in.App
 	n.freq = make([]float64, len(app.Tasks))
@@ -209,7 +209,7 @@ func (n *needing) frequencies() {
 	}
 }
 
-// CallersFirst orders an application's tasks so that each stands behind all that invoke it.
+// CallersFirst orders an application's tasks so that each comes after all that invoke it.
 func CallersFirst(app spec.Application) []int {
 	var order []int
 	seen := make([]bool, len(app.Tasks))
@@ -233,16 +233,16 @@ func CallersFirst(app spec.Application) []int {
 	return order
 }
 
-// A demand is what a copy of a dataset has to do in one phase, a second.
+// A demand is the work of a copy of a dataset in one phase, per second.
 type demand struct {
-	busy    float64 // seconds of device time: units that I/O asks for
+	busy    float64 // seconds of device time: units needed for I/O
 	bytes   float64
-	records float64 // that cost host CPU
+	records float64 // that take host CPU
 }
 
-// demand is what a copy has to do for accesses. The store does all writes and
-// the reads its cache misses; the cache does all writes too, and the reads it
-// answers. The CPU of a write is spent at the store.
+// demand is the work of a copy for accesses. The store does all writes and the reads
+// that its cache misses; the cache does all writes too, and the reads it answers.
+// The CPU of a write is spent at the store.
 func (n *needing) demand(c Copy, accesses []access) demand {
 	d := n.in.App.Datasets[c.Dataset]
 	reads := 1.0
@@ -267,7 +267,7 @@ func (n *needing) demand(c Copy, accesses []access) demand {
 	return out
 }
 
-// copies lists the copies of a dataset that its open choices ask for.
+// copies lists the copies of a dataset by its open choices.
 func (n *needing) copies(dataset int) []Copy {
 	var out []Copy
 	for _, choice := range n.clock.open[dataset] {
@@ -280,7 +280,7 @@ func (n *needing) copies(dataset int) []Copy {
 	return out
 }
 
-// size is what a copy has to hold.
+// size is how many bytes a copy holds.
 func (in Input) size(c Copy) float64 {
 	if c.Cache {
 		return in.App.Datasets[c.Dataset].CacheSize()
@@ -289,7 +289,7 @@ func (in Input) size(c Copy) float64 {
 }
 
 // tiers sizes remote datasets: units for capacity, for the I/O of every phase
-// and, of memory, for the cores that its records keep busy.
+// and, if they are memory, for the cores that their records keep busy.
 func (n *needing) tiers() {
 	for i, d := range n.in.App.Datasets {
 		if !d.Remote {

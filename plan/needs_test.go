@@ -12,7 +12,7 @@ import (
 )
 
 // Each scenario is an application, a load and where its data lies, and below
-// the line what that needs. The hardware is easy to reckon with: a disk does
+// the line what that needs. The hardware makes calculations easy: a disk does
 // 100 MB/s with a gap of 10 ms, a flash unit 200 MB/s with 1 ms, memory 1 GB/s
 // with none; servers have 4 cores, 4 slots and 1 Gbps.
 func TestNeeds(t *testing.T) {
@@ -113,8 +113,8 @@ func describeNeeds(in plan.Input, n plan.Needs) string {
 	return b.String()
 }
 
-// Tasks that invoke the next one twice, 22 deep, take 4 million turns and 23
-// steps to work out.
+// Tasks that invoke the next one twice, 22 deep, run 4 million times, and their needs
+// are computed in 23 steps.
 func TestDoubledDependencies(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`<application><dataset name="d" size="1GB"/>`)

@@ -23,7 +23,7 @@ func load(t testing.TB, app, hardware, sla string) plan.Input {
 	return in
 }
 
-// drawInput makes up an application, hardware and an SLA, small and odd.
+// drawInput draws an application, hardware and an SLA, small and odd.
 func drawInput(t *rapid.T) plan.Input {
 	num := func(name string, from, to float64) float64 { return rapid.Float64Range(from, to).Draw(t, name) }
 	pick := func(name string, n int) int { return rapid.IntRange(0, n-1).Draw(t, name) }
@@ -147,8 +147,8 @@ func checkPlan(t interface{ Fatalf(string, ...any) }, in plan.Input, p plan.Plan
 	}
 }
 
-// A search that is stopped gives the best plan so far with a bound that holds,
-// or says that it has none.
+// A search that is stopped returns the best plan so far with a valid bound, or
+// ErrStopped.
 func TestStop(t *testing.T) {
 	in := load(t, "photoshare", "server1", "photoshare")
 	polls := 0
@@ -162,7 +162,7 @@ func TestStop(t *testing.T) {
 	checkPlan(t, in, p)
 }
 
-// A gap is honoured and told.
+// A gap is kept and reported.
 func TestGap(t *testing.T) {
 	in := load(t, "photoshare", "server1", "photoshare")
 	in.SLA = in.SLA.Scaled(20)

@@ -9,17 +9,16 @@ import (
 	"gleaner/plan/spec"
 )
 
-// Measures that keep numbers in a range that suits the arithmetic of a solver.
+// Units that keep numbers in a range that suits a solver.
 const (
 	mega = 1e6
 	giga = 1e9
 )
 
-// forgive is by how much rounding up is lenient: decimal fractions do not add
-// up exactly.
+// forgive is the tolerance of rounding up: decimal fractions do not add up exactly.
 const forgive = 1 - 1e-9
 
-// Problem is what the needs ask of servers, as a packing problem.
+// Problem states the needs as a packing problem.
 func (n Needs) Problem(in Input) pack.Problem {
 	b := &builder{in: in, needs: n, of: map[Copy]int{}, systems: map[string][]string{}}
 	for _, t := range n.Tiers {
@@ -40,7 +39,7 @@ func (n Needs) parts(colocate bool) []Needs {
 	var out []Needs
 	data, tasks := n, n
 	data.Roles, tasks.Tiers = nil, nil
-	if len(tasks.Roles) > 0 { // first, for they are few: a limit of time is for the data
+	if len(tasks.Roles) > 0 { // first, because they are few: a time limit is for the data
 		out = append(out, tasks)
 	}
 	if len(data.Tiers) > 0 {
@@ -64,7 +63,7 @@ type builder struct {
 
 type vector map[string]float64
 
-// Names of resources. Those by phase carry it behind them when there are several.
+// Names of resources. Those by phase end with the phase if there are several.
 func slotsOf(bus string) string { return bus + " slots" }
 func busMBps(bus string) string { return bus + " MB/s" }
 func byPhase(what string, phase int) string {
@@ -116,7 +115,7 @@ func roleName(in Input, r Role) string {
 	return name
 }
 
-// dust is a demand too small to buy anything for: a solver has no use for it.
+// dust is a demand too small to matter: it is left out of the problem.
 const dust = 1e-9
 
 func (v vector) add(name string, x float64) {
@@ -137,15 +136,15 @@ func (b *builder) load(name string, amount float64, whole vector) int {
 	return len(b.loads) - 1
 }
 
-// servers is how many servers a load takes at least, taking each limit at the
-// server that has most of it.
+// servers is how many servers a load takes at least, with each limit of the server
+// that has most of it.
 func (b *builder) servers(cpu, net []float64) float64 {
 	cpus, bw := 1.0, 0.0
 	for _, s := range b.in.HW.Servers {
 		cpus, bw = max(cpus, float64(s.CPUs)), max(bw, s.BW)
 	}
 	if bw == 0 {
-		return max(slices.Max(cpu)/cpus, 1) // it fits nowhere, as packing will tell
+		return max(slices.Max(cpu)/cpus, 1) // it fits nowhere, as packing will report
 	}
 	return max(slices.Max(cpu)/cpus, slices.Max(net)/bw)
 }
@@ -169,8 +168,8 @@ func (b *builder) tier(t Tier) {
 	b.of[t.Copy] = b.load(b.in.copyName(t.Copy), max(1, t.Least, b.servers(t.CPU, t.Net)), v)
 }
 
-// units adds the purchase of units for a copy: so many for all of a load, or
-// (each) so many for every instance.
+// units adds the purchase of units for a copy: least for all of a load, or each for
+// every instance.
 func (b *builder) units(c Copy, least float64, v vector, each int) {
 	unit, per := b.in.HW.Units[c.Unit], b.in.data(c).CPUPerUnit
 	n := float64(max(1, each))
@@ -182,11 +181,12 @@ func (b *builder) units(c Copy, least float64, v vector, each int) {
 	}
 	room := "room for " + b.in.copyName(c)
 	gives[room] = 1
-	v[room] = max(1, least) * forgive // wherever there is some, there is a whole one
+	v[room] = max(1, least) * forgive // a server with some of it has a whole unit
 	b.purchase(b.in.unitsName(c), n*unit.Cost(), gives)
 }
 
-// present asks for the storage system of a copy on every server that has some.
+// present adds the need for the storage system of a copy on every server that has
+// some of the copy.
 func (b *builder) present(c Copy, v vector) {
 	if s := b.in.system(c); s != nil && s.MemoryPerServer > 0 {
 		beside := presence(s.Name) + " beside " + b.in.copyName(c)
@@ -236,8 +236,8 @@ func (b *builder) role(r Role) {
 	b.load(roleName(b.in, r), amount, v)
 }
 
-// local adds a copy of local data to the load that carries it: the role's, or
-// one of its own where there is a choice.
+// local adds a copy of local data to a load: the role's, or one of its own if there
+// is a choice.
 func (b *builder) local(r Role, l Local, v vector) {
 	unit := b.in.HW.Units[l.Unit]
 	for p := range l.Traffic {
@@ -260,7 +260,7 @@ func (b *builder) local(r Role, l Local, v vector) {
 	}
 }
 
-// choices adds, for each dataset that has any, what its options host.
+// choices adds, for each dataset that has a choice, the loads of its options.
 func (b *builder) choices() {
 	for d, open := range b.needs.Open {
 		var options []pack.Option
@@ -273,7 +273,7 @@ func (b *builder) choices() {
 			}
 			options = append(options, o)
 		}
-		if len(open) > 1 && len(options[0].Loads) > 0 { // else it is of another part
+		if len(open) > 1 && len(options[0].Loads) > 0 { // else it belongs to another part
 			b.options = append(b.options, pack.Choice{Name: b.in.App.Datasets[d].Name, Options: options})
 		}
 	}
@@ -336,7 +336,7 @@ func (b *builder) common() {
 	}
 }
 
-// demanded says whether anything asks for a resource that is by phase.
+// demanded reports whether anything demands a resource that is by phase.
 func (b *builder) demanded(what string) bool {
 	asks := func(v vector, sign float64) bool {
 		for p := range b.needs.Phases {
@@ -350,8 +350,8 @@ func (b *builder) demanded(what string) bool {
 		slices.ContainsFunc(b.changes, func(v vector) bool { return asks(v, -1) })
 }
 
-// dimms lists the units that memory is bought in: the volatile ones, but for
-// those that another of the same bus is as large as and no dearer.
+// dimms lists the units that memory is bought in: the volatile ones, except those for
+// which another on the same bus is as large and no dearer.
 func (in Input) dimms() []spec.Unit {
 	var out []spec.Unit
 	for i, u := range in.HW.Units {
@@ -366,13 +366,13 @@ func (in Input) dimms() []spec.Unit {
 	return out
 }
 
-// asMemory says whether w is memory that does all that u does, at no higher price.
+// asMemory reports whether w is memory that does all that u does, at no higher price.
 func asMemory(w, u spec.Unit) bool {
 	return w.Volatile && w.Bus == u.Bus && w.Capacity >= u.Capacity && w.Cost() <= u.Cost()
 }
 
-// order lists the resources that matter: as servers have them, then whatever
-// else is asked for, as loads and purchases ask for it.
+// order lists the resources that matter: those of servers in their order, then the
+// others in the order of loads and purchases.
 func (b *builder) order() []string {
 	used := vector{}
 	for _, v := range append(slices.Clone(b.demands), b.changes...) {
@@ -411,7 +411,8 @@ func (b *builder) order() []string {
 	return out
 }
 
-// serverVector is what a bare server has: no cores and no memory, but room.
+// serverVector is the resources of a bare server: no cores and no memory, but room
+// for them.
 func serverVector(s spec.Server, phases int) vector {
 	v := vector{cpuSockets: float64(s.CPUs)}
 	for _, bus := range s.Buses {

@@ -12,7 +12,7 @@ import (
 type Range struct {
 	Attribute
 	Low, High float64 // the last values that keep the architecture
-	// Unbounded sides: nothing changed down to 0, or up to Far times the value.
+	// Open sides: nothing changed down to 0, or up to Far times the value.
 	LowOpen, HighOpen bool
 }
 
@@ -39,8 +39,8 @@ func Keeps(in Input, o Options, base Architecture, a Attribute) (Range, error) {
 	return out, err
 }
 
-// walk moves away from the value by factors until the architecture changes,
-// and closes in on where it did.
+// walk moves away from the value by factors until the architecture changes, and then
+// narrows down where it did.
 func (a Attribute) walk(same func(float64) (bool, error), factors []float64, end float64) (last float64, open bool, err error) {
 	last = a.Value
 	for _, f := range factors {
@@ -96,9 +96,9 @@ func (a Attribute) close(same func(float64) (bool, error), keeps, breaks float64
 // dataset (Table 3(b)).
 type Sensitivity struct {
 	Dataset int
-	Unit    int     // whose price drops; -1 when no drop moves it
+	Unit    int     // whose price drops; -1 if no drop moves the dataset
 	Drop    float64 // share of its price, in whole percents
-	To      Choice  // where the dataset goes
+	To      Choice  // where the dataset moves
 }
 
 // Sensitivities lowers the price of each storage unit percent by percent and
@@ -125,19 +125,19 @@ func Sensitivities(in Input, o Options, base Architecture) ([]Sensitivity, error
 	return out, nil
 }
 
-// A priced is a plan as the price of one storage unit sees it: a line.
+// A priced is a plan's cost as a function of the price of one storage unit: a line.
 type priced struct {
 	arch  Architecture
-	fixed float64 // what it costs beside the prices of these units
+	fixed float64 // its cost without the prices of these units
 	units float64 // how many it has
 }
 
 func (p priced) cost(price float64) float64 { return p.fixed + price*p.units }
 
-// cheapestByPrice gives plans of which one is the cheapest at every price of a
-// unit up to today's. What the cheapest plan costs is the least of all plans'
-// lines: so where two lines meet, either nothing is cheaper and no other plan
-// is cheapest between, or another line is found.
+// cheapestByPrice returns plans of which one is the cheapest at every price of a unit
+// up to today's. The cheapest cost is the minimum of all plans' lines: so at the
+// intersection of two lines, either no plan is cheaper, and none is cheapest in
+// between, or another line is found.
 func cheapestByPrice(in Input, o Options, unit int) ([]priced, error) {
 	at := func(price float64) (priced, error) {
 		cheaper := in.Priced(unit, price)
@@ -163,7 +163,7 @@ func cheapestByPrice(in Input, o Options, unit int) ([]priced, error) {
 	var between func(low, high priced) error
 	between = func(low, high priced) error {
 		if low.units <= high.units {
-			return nil // the same line, but for ties
+			return nil // the same line, except for ties
 		}
 		price := (high.fixed - low.fixed) / (low.units - high.units)
 		mid, err := at(price)
@@ -190,7 +190,7 @@ func cheapestAt(plans []priced, price float64) priced {
 	return best
 }
 
-// Energy gives the input with all energy costs times k.
+// Energy returns the input with all energy costs times k.
 func (in Input) Energy(k float64) Input {
 	out := in.clone()
 	out.HW.CPU.Energy *= k
@@ -235,7 +235,7 @@ func (in Input) clone() Input {
 	return out
 }
 
-// Priced gives the input with another price of one storage unit.
+// Priced returns the input with another price of one storage unit.
 func (in Input) Priced(unit int, price float64) Input {
 	out := in.clone()
 	out.HW.Units[unit].Price.Price = price

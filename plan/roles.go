@@ -96,9 +96,9 @@ func (n *needing) role(members []int) Role {
 	return r
 }
 
-// local sizes a copy of a dataset local to a role. Partitioned, a server's
-// share of it lies on the server's units; otherwise every instance has a whole
-// copy on units of its own.
+// local sizes a copy of a dataset local to a role. If it is partitioned, a server's
+// share of it lies on the server's units; otherwise every instance has a whole copy
+// on units of its own.
 func (n *needing) local(c Copy, accesses [][]access) Local {
 	d := n.in.App.Datasets[c.Dataset]
 	l := Local{Copy: c}

@@ -6,8 +6,8 @@ import (
 	"gleaner/plan/spec"
 )
 
-// A profile is what one execution of a task takes, tasks that run inside it
-// included.
+// A profile is what one execution of a task takes, including tasks that run inside
+// it.
 type profile struct {
 	blocking   float64 // seconds of steps that wait for each other
 	overlapped float64 // seconds of the longest step that does not block
@@ -18,7 +18,7 @@ type profile struct {
 	calls      []call
 }
 
-// An access is I/O on a dataset, expected records an execution.
+// An access is I/O on a dataset, in expected records per execution.
 type access struct {
 	dataset int
 	write   bool
@@ -29,7 +29,7 @@ type access struct {
 // A call is an invocation of a task that has instances of its own.
 type call struct {
 	task    int
-	n       float64 // expected an execution
+	n       float64 // expected per execution
 	message float64 // bytes each
 }
 
@@ -44,10 +44,10 @@ func (p profile) runtime(batch bool) float64 {
 	return p.blocking + p.overlapped
 }
 
-// A clock tells how long records take under an architecture.
+// A clock computes how long tasks and records take under an architecture.
 type clock struct {
 	in   Input
-	open [][]Choice // by dataset; what takes least counts
+	open [][]Choice // by dataset; the fastest counts
 	memo []*profile // by task
 }
 
@@ -93,8 +93,8 @@ func (p *profile) step(blocking bool, seconds float64) {
 	}
 }
 
-// invoke adds another task's execution. Inside the caller, its steps are the
-// caller's. On instances of its own, the caller waits only if it blocks.
+// invoke adds another task's execution. If it runs inside the caller, its steps are
+// the caller's. If it has instances of its own, the caller waits only if it blocks.
 func (k *clock) invoke(p *profile, op spec.Op) {
 	sub := k.profile(op.Call.Task)
 	n := op.Probability * op.Call.Invocations
@@ -116,7 +116,7 @@ func (k *clock) invoke(p *profile, op spec.Op) {
 		p.step(false, turns*(sub.blocking+sub.overlapped))
 	}
 	p.cpu += n * sub.cpu
-	p.memory += sub.memory // for each busy core, of which parallel copies have more
+	p.memory += sub.memory // for each busy core; parallel copies have more cores
 	p.held += copies * sub.held
 	for _, a := range sub.accesses {
 		a.records *= n
@@ -128,8 +128,8 @@ func (k *clock) invoke(p *profile, op spec.Op) {
 	}
 }
 
-// access adds I/O. What is alike is added up: a path that invokes another
-// twice, which invokes a third twice, must not list each access 2^n times.
+// access adds I/O. Equal accesses are added up: a path that invokes another twice,
+// which invokes a third twice, must not list each access 2^n times.
 func (p *profile) access(a access) {
 	for i, b := range p.accesses {
 		if b.dataset == a.dataset && b.write == a.write && b.size == a.size {
@@ -160,9 +160,9 @@ func (k *clock) record(op *spec.IO) float64 {
 	return least
 }
 
-// record is how long a task waits for one record of a dataset that lies as
-// chosen: of a read, on the cache for the share it answers and on the store for
-// the rest; of a write, on the slower of both copies, for it is committed to both.
+// record is how long a task waits for one record of a dataset by this choice: a read
+// waits for the cache for the share it answers and for the store for the rest; a write
+// waits for the slower copy, because it is committed to both.
 func (in Input) record(op *spec.IO, c Choice) float64 {
 	d := in.App.Datasets[op.Dataset]
 	store := in.device(d, c.Store, op.Write, op.RecordSize, op.StreamRate)

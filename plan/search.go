@@ -12,33 +12,32 @@ import (
 	"gleaner/plan/spec"
 )
 
-// A search finds the cheapest plan among those that choose from what is open.
-// Packing chooses for all datasets at once. Two things it takes as given: how
-// long tasks run, which depends on where their data lies and matters where
-// instances hold memory or copies of data, and how a job's time is split. So
-// parts of the plans are bounded with the shortest run times and the longest
-// phases that they have, and parted until the bound is true.
+// A search finds the cheapest plan over the open choices. Packing chooses for all
+// datasets at once, but takes two things as given: how long tasks run, which depends
+// on where their data lies and matters if instances hold memory or copies of data,
+// and how a job's time is split. So regions of plans are bounded with their shortest
+// run times and longest phases, and split until the bound is tight.
 type search struct {
 	in     Input
 	o      Options
 	memo   map[string]packed
 	best   *Plan
-	cost   float64 // of best, or the most that is of interest
-	lower  float64 // no plan that was not looked into costs less
+	cost   float64 // of best, or the highest cost that is of interest
+	lower  float64 // least bound of the regions that were closed
 	packed int     // problems
 	unfit  *pack.UnfitError
 	open   regions
 	seq    int
 }
 
-// A region is a part of the plans: the choices that are open and, of a job,
-// the time each phase has at least and at most.
+// A region is a set of plans: the open choices and, for a job, the least and most
+// time of each phase.
 type region struct {
 	open  [][]Choice
 	least []float64
 	most  []float64
 	bound float64
-	seq   int // the earlier of equals comes first
+	seq   int // of equals, the earlier comes first
 }
 
 type regions []region
@@ -84,7 +83,7 @@ func (s *search) run(open [][]Choice) error {
 		r := heap.Pop(&s.open).(region)
 		if r.bound >= s.enough() || s.stopped() && s.best != nil {
 			s.lower = min(s.lower, r.bound)
-			break // the others are no better
+			break // the other regions are no better
 		}
 		err := s.explore(r)
 		if errors.Is(err, ErrStopped) && s.best != nil {
@@ -98,7 +97,7 @@ func (s *search) run(open [][]Choice) error {
 	return nil
 }
 
-// countable leaves out choices that take more units than anyone will plan for.
+// countable leaves out choices that take more units than can be planned.
 func (s *search) countable(r region) ([][]Choice, error) {
 	out := make([][]Choice, len(r.open))
 	needs := needsOf(s.in, r.open, r.most)
@@ -122,7 +121,7 @@ func (s *search) countable(r region) ([][]Choice, error) {
 }
 
 func (s *search) beyond(what string) error {
-	return input.Errorf(s.in.SLA.File, "this takes a thousand million %s or more, which is beyond planning", what)
+	return input.Errorf(s.in.SLA.File, "this takes a thousand million %s or more, which is too many to plan", what)
 }
 
 func (s *search) push(r region) {
@@ -131,8 +130,8 @@ func (s *search) push(r region) {
 	heap.Push(&s.open, r)
 }
 
-// explore bounds a region, takes the plan that the bound suggests, and parts
-// the region where that plan costs more.
+// explore bounds a region, tries the plan that the bound suggests, and splits the
+// region if that plan costs more.
 func (s *search) explore(r region) error {
 	needs := needsOf(s.in, r.open, r.most)
 	got, fits, err := s.host(needs)
@@ -160,7 +159,7 @@ func (s *search) explore(r region) error {
 	return s.split(r, needs, arch)
 }
 
-// keep remembers what was short where it came closest.
+// keep stores the shortage that came closest to fitting.
 func (s *search) keep(e *pack.UnfitError) {
 	if s.unfit == nil || e.Resource != "" && (s.unfit.Resource == "" || e.Need/e.Have < s.unfit.Need/s.unfit.Have) {
 		s.unfit = e
@@ -189,7 +188,7 @@ func (s *search) offer(needs Needs, got hosted) error {
 	return nil
 }
 
-// sameInstances says whether the roles whose instances matter have as many in
+// sameInstances reports whether the roles whose instances matter have as many in
 // both.
 func sameInstances(a, b Needs) bool {
 	for i, r := range a.Roles {
@@ -200,13 +199,13 @@ func sameInstances(a, b Needs) bool {
 	return true
 }
 
-// counts says whether it matters how many instances a role has.
+// counts reports whether it matters how many instances a role has.
 func (r Role) counts() bool {
 	return slices.Max(r.Held) > 0 || slices.ContainsFunc(r.Locals, func(l Local) bool { return l.Each > 0 })
 }
 
-// part parts a region by the dataset whose choice lengthens run times most:
-// it lies as in arch, or not.
+// part splits a region by the dataset whose choice lengthens run times most: it lies
+// as in arch, or not.
 func (s *search) part(r region, arch Architecture) {
 	total := func(open [][]Choice) float64 {
 		sum := 0.0
@@ -232,14 +231,14 @@ func (s *search) part(r region, arch Architecture) {
 	s.push(there)
 }
 
-// with gives a dataset other choices.
+// with replaces the choices of a dataset.
 func with(open [][]Choice, dataset int, choices []Choice) [][]Choice {
 	out := slices.Clone(open)
 	out[dataset] = choices
 	return out
 }
 
-// A packed is a part of the needs on servers; a hosted all of them.
+// A packed is a part of the needs on servers; a hosted is all of them.
 type packed struct {
 	problem pack.Problem
 	pack.Solution
@@ -252,8 +251,8 @@ type hosted struct {
 	cost, bound float64
 }
 
-// host fills servers for needs, remembering what was packed before, and says
-// whether they fit any.
+// host fills servers for needs, reusing what was packed before, and reports whether
+// they fit.
 func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
 	out := hosted{arch: make(Architecture, len(needs.Open))}
 	for d, open := range needs.Open {
@@ -280,7 +279,7 @@ func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
 	return out, true, nil
 }
 
-// remember packs a problem, or tells how it was packed before.
+// remember packs a problem, or returns how it was packed before.
 func (s *search) remember(p pack.Problem) packed {
 	key := signature(p)
 	if got, ok := s.memo[key]; ok {
@@ -298,7 +297,7 @@ func (s *search) remember(p pack.Problem) packed {
 	return got
 }
 
-// signature spells out all that packing depends on.
+// signature is a key of all that packing depends on.
 func signature(p pack.Problem) string {
 	var b []byte
 	word := func(s string) { b = append(append(b, s...), 0) }
@@ -333,8 +332,8 @@ func signature(p pack.Problem) string {
 	return string(b) // the servers are the same throughout a search
 }
 
-// plan makes a plan of what was packed: the parts in terms of one problem, in
-// which no dataset has a choice.
+// plan makes a plan of what was packed: it restates the parts in terms of one problem
+// in which no dataset has a choice.
 func (s *search) plan(needs Needs, got hosted) (Plan, error) {
 	p := Plan{Needs: needs, Problem: needs.Problem(s.in)}
 	var contents []pack.Content
@@ -352,7 +351,7 @@ func (s *search) plan(needs Needs, got hosted) (Plan, error) {
 	return p, nil
 }
 
-// widen makes a filling of a part's server the content of one of the whole.
+// widen converts a filling of a part to the content of a server of the whole.
 func widen(f pack.Filling, part, whole pack.Problem) pack.Content {
 	out := pack.Content{Count: f.Count, Loads: make([]float64, len(whole.Loads)), Bought: make([]int, len(whole.Purchases))}
 	out.Server = slices.IndexFunc(whole.Servers, func(t pack.Server) bool { return t.Name == f.Server })

@@ -7,9 +7,8 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Options say how a plan is searched for. The zero value searches with the
-// built-in solver, tasks and remote data on servers of their own, to the
-// proven optimum.
+// Options of a search. The zero value searches with the built-in solver, with tasks
+// and remote data on separate servers, to the proven optimum.
 type Options struct {
 	Colocate bool    // tasks and remote data may share a server
 	Gap      float64 // stop this close to the proven bound
@@ -17,11 +16,10 @@ type Options struct {
 	// Pack fills the servers; nil is pack.Solve.
 	Pack   func(pack.Problem, pack.Options) (pack.Solution, error)
 	Second bool        // find the next best architecture too
-	Stop   func() bool // polled; once it says true the best plan so far is returned
+	Stop   func() bool // polled; once it returns true, the best plan so far is returned
 }
 
-// ErrStopped is returned when Options.Stop ended a search that had found
-// nothing yet.
+// ErrStopped is returned if Options.Stop ended a search before a plan was found.
 var ErrStopped = errors.New("plan: stopped")
 
 // A Plan is a cluster that meets the SLA.
@@ -32,9 +30,9 @@ type Plan struct {
 	Cost       float64
 	LowerBound float64 // no cluster of any architecture costs less
 	Packed     int     // packing problems that were solved
-	Space      float64 // architectures there are
+	Space      float64 // number of architectures
 	Stopped    bool    // Options.Stop ended the search
-	Second     *Runner // the next best architecture found, if it was asked for
+	Second     *Runner // the next best architecture found, if requested
 }
 
 // A Runner is an architecture that did not win.
@@ -43,8 +41,8 @@ type Runner struct {
 	Cost         float64
 }
 
-// Gap is how far the cost may be above the cheapest, as a share of it. What is
-// but the dust of floating point is none.
+// Gap is how far the cost may be above the cheapest, as a share of it. A gap that is
+// only a floating-point error is 0.
 func (p Plan) Gap() float64 {
 	if gap := (p.Cost - p.LowerBound) / p.Cost; gap > 1e-7 {
 		return gap

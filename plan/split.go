@@ -8,14 +8,14 @@ import (
 
 // Limits of the search for the split of a job's time over its phases.
 const (
-	splitSteps = 400  // times of one kind that are looked at
-	splitTries = 12   // of which are packed, the most promising
-	splitLeast = 1e-6 // of the job's time: a region narrower than this is not parted
+	splitSteps = 400  // times of one kind that are considered
+	splitTries = 12   // most promising ones, which are packed
+	splitLeast = 1e-6 // of the job's time: a region narrower than this is not split
 )
 
-// split tries times at which an architecture may do, and parts the region by
-// the time of a phase. What is needed falls as a phase gets longer, so that a
-// region is bounded with the most that every phase can have.
+// split tries times with which an architecture may be cheapest, and splits the region
+// by the time of a phase. A longer phase needs less, so a region is bounded with the
+// longest time of every phase.
 func (s *search) split(r region, needs Needs, arch Architecture) error {
 	for _, seconds := range s.candidates(r, arch) {
 		if s.stopped() && s.best != nil {
@@ -39,7 +39,7 @@ func (s *search) split(r region, needs Needs, arch Architecture) error {
 		return nil
 	}
 	at := (r.least[i] + r.most[i]) / 2
-	if s.best != nil { // the best there is ends up at a border, where bounds are true
+	if s.best != nil { // the best split is at a border, where bounds are tight
 		if t := s.best.Needs.Seconds[i]; t > r.least[i]+splitLeast*wide && t < r.most[i]-splitLeast*wide {
 			at = t
 		}
@@ -55,8 +55,8 @@ func (s *search) split(r region, needs Needs, arch Architecture) error {
 	return nil
 }
 
-// narrow leaves out times that the other phases do not leave, and says whether
-// any are left.
+// narrow leaves out times that are impossible given the other phases, and reports
+// whether any are left.
 func (r *region) narrow(total float64) bool {
 	least, most := 0.0, 0.0
 	for i := range r.most {
@@ -133,7 +133,7 @@ func (s *search) candidates(r region, arch Architecture) [][]float64 {
 	return out
 }
 
-// holds says whether a split is within the region.
+// holds reports whether a split is within the region.
 func (r region) holds(seconds []float64) bool {
 	for i, t := range seconds {
 		if t < r.least[i] || t > r.most[i] || t <= 0 {
@@ -143,8 +143,8 @@ func (r region) holds(seconds []float64) bool {
 	return true
 }
 
-// proportional gives every phase time in proportion to its work, as far as the
-// region allows.
+// proportional splits the time in proportion to the work of each phase, as far as
+// the region allows.
 func (r region) proportional(work []float64, total float64) []float64 {
 	out := slices.Clone(r.least)
 	left := total
@@ -174,15 +174,16 @@ func (r region) proportional(work []float64, total float64) []float64 {
 	return out
 }
 
-// work is how long each phase would keep one core or one unit busy, the
-// longest of them, were it the only one.
+// work is how long each phase would keep a single core or unit busy, the longest of
+// these.
 func (s *search) work(arch Architecture) (busiest []float64, all [][]float64) {
 	app := s.in.App
 	one := make([]float64, len(app.Phases()))
 	for i := range one {
 		one[i] = 1
 	}
-	n := NeedsOf(s.in, arch, one) // loads in one second are work
+	n := NeedsOf(s.in, arch, one) // loads within one second are work
+
 	busiest, all = make([]float64, len(one)), make([][]float64, len(one))
 	note := func(phase int, w float64) {
 		if w > 0 {

@@ -14,12 +14,12 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// The batch load of a simulation. The paper multiplies its queries' lengths
-// and container usage by a factor that makes enough load for a large
-// datacenter, and does not tell it (OSDI'16 §6.1). Here lengths are multiplied
-// by six; widths by what makes the work a tenth of the datacenter's cores,
-// about six at the paper's size. A tenth is what fits beside 57% of primaries'
-// use and the reserve of a third: queues are long as 60% comes near (§6.4).
+// The batch load of a simulation. The paper multiplies its queries' lengths and
+// container usage by a factor that makes enough load for a large datacenter, but
+// does not state it (OSDI'16 §6.1). Here lengths are multiplied by six, and widths
+// so that the work is a tenth of the datacenter's cores, about six times at the
+// paper's size. A tenth fits beside 57% of primaries' use and the reserve of a
+// third: queues grow long near 60% (§6.4).
 const (
 	Stretch = 6
 	Load    = 0.10
@@ -28,7 +28,7 @@ const (
 // A Compute is a simulation of batch jobs on the spare cycles of a datacenter.
 type Compute struct {
 	Policy  string
-	Classes []cluster.Class // nil: learned from what lies before the datacenter's Now
+	Classes []cluster.Class // nil: learned from the datacenter's past
 	Queries []compute.Query // nil: the 52 of the paper, scaled to the datacenter
 	Seed    uint64
 	Record  control.Recorder // nil: nothing is recorded
@@ -40,8 +40,8 @@ type Compute struct {
 	Loadings [][]float64
 }
 
-// Run simulates the days from the datacenter's Now on. It calls progress, if
-// there is one, with the share of them that is done, and ends early with its error.
+// Run simulates the days from the datacenter's Now on. It calls progress, if not
+// nil, with the share of them that is done, and stops if that returns an error.
 func (run Compute) Run(ctx context.Context, d *datacenter.Datacenter, progress func(float64) error) (compute.Result, error) {
 	policy, err := harvest.PolicyNamed(run.Policy)
 	if err != nil {
@@ -61,7 +61,7 @@ func (run Compute) Run(ctx context.Context, d *datacenter.Datacenter, progress f
 	return world.Result(), err
 }
 
-// classes are those that the policy may know: none if it asks for none.
+// classes are those that the policy gets: none if it does not pick classes.
 func (run Compute) classes(d *datacenter.Datacenter, policy harvest.Policy) []cluster.Class {
 	if _, picks := policy.(harvest.ClassPicker); !picks {
 		return nil
@@ -72,7 +72,7 @@ func (run Compute) classes(d *datacenter.Datacenter, policy harvest.Policy) []cl
 	return Classes(d, run.Seed)
 }
 
-// Classes finds those of a datacenter's tenants from what lies before its Now.
+// Classes learns the classes of a datacenter's tenants from its past.
 func Classes(d *datacenter.Datacenter, seed uint64) []cluster.Class {
 	past := d.Window.Until(d.Now)
 	if past.Len == 0 {
@@ -104,7 +104,7 @@ func cores(d *datacenter.Datacenter) float64 {
 	return sum
 }
 
-// slow lets tasks on one server delay each other as dilation says.
+// slow slows down tasks on one server by the dilation model.
 func slow(machine func(cluster.Resources) dilation.Machine) func(cluster.Resources, [][]float64, []float64) {
 	if machine == nil {
 		return nil
@@ -119,7 +119,7 @@ func slow(machine func(cluster.Resources) dilation.Machine) func(cluster.Resourc
 	}
 }
 
-// watched tells of progress at each slot.
+// watched reports progress at each slot.
 type watched struct {
 	*compute.World
 	window   cluster.Window

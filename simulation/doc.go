@@ -1,5 +1,5 @@
-// Package simulation joins a simulated datacenter to the policies that rule a
-// real one: what is learned from its past, and then its days under the one loop
-// (Compute) or its blocks through a year of reimages (Storage). It is what
-// 'gleaner simulate' calls, and what the lab's experiments are made of.
+// Package simulation runs a simulated datacenter under the policies of a real
+// one: it learns from the past, and then simulates the days in the one loop
+// (Compute) or the blocks through a year of reimages (Storage). 'gleaner simulate'
+// and the lab's experiments use it.
 package simulation

@@ -20,7 +20,7 @@ const BlockBytes = 256 << 20
 // Placements are the policies by name: ours, the paper's, HDFS's, and chance.
 var Placements = []string{"history", "paper", "stock", "random"}
 
-// Known is what is known of a datacenter when blocks are placed.
+// Known is what history says of a datacenter when blocks are placed.
 type Known struct {
 	tenants []placement.Tenant
 	servers []placement.Server
@@ -39,7 +39,7 @@ func (k Known) inventory() *placement.Inventory {
 	return inv
 }
 
-// Learn finds out how the tenants behave from what lies before d.Now.
+// Learn finds out how the tenants behave from the time before d.Now.
 func Learn(d *datacenter.Datacenter) Known {
 	rates := make([]float64, len(d.Tenants))
 	if len(d.Reimages) > 0 {
@@ -76,10 +76,10 @@ func (k Known) Placer(name string, apart placement.RuleSet) (storage.Placer, err
 	return nil, input.Fieldf("placement", "unknown placement %q; there are %s", name, strings.Join(Placements, ", "))
 }
 
-// steady tells whether a server is expected never to be busy: whether its peak,
-// and on top of it twice what its daily peaks differ by, stays below what makes it
-// busy. That is little more than the peak for a constant tenant, and far more for
-// an unpredictable one. Nothing is known of a server without a past.
+// steady reports whether a server is expected never to be busy: whether its peak
+// plus twice the range of its daily peaks stays below the utilisation that makes
+// it busy. That is little more than the peak for a constant tenant, and far more
+// for an unpredictable one. A server without a past is not steady.
 func steady(d *datacenter.Datacenter, server, past int) bool {
 	day := int(24 * time.Hour / d.Window.Step)
 	high, low := 0.0, 1.0 // of the daily peaks
@@ -104,10 +104,10 @@ type Storage struct {
 	Seed      uint64
 }
 
-// A StorageResult is what came of a Storage.
+// A StorageResult is the outcome of a Storage.
 type StorageResult struct {
 	storage.Result
-	Placed, Ended  Columns // where replicas were before the days and are after them
+	Placed, Ended  Columns // where replicas are before and after the days
 	FailedAccesses int
 }
 
@@ -130,15 +130,15 @@ func (k Known) columns(store *storage.Store, blocks int) (c Columns) {
 	return c
 }
 
-// String gives the shares of the columns.
+// String returns the shares of the columns.
 func (c Columns) String() string {
 	all := float64(max(c[0]+c[1]+c[2], 1)) / 100
 	return fmt.Sprintf("%.0f%% %.0f%% %.0f%%", float64(c[0])/all, float64(c[1])/all, float64(c[2])/all)
 }
 
 // Run simulates the accesses on the blocks as they were placed, then the days of
-// reimages. It calls progress, if there is one, with the share of the days that
-// is done, and ends early with its error.
+// reimages. It calls progress, if not nil, with the share of the days that is
+// done, and stops if that returns an error.
 func (run Storage) Run(d *datacenter.Datacenter, progress func(float64) error) (StorageResult, error) {
 	known := Learn(d)
 	placer, err := known.Placer(run.Placement, run.Apart)

@@ -23,16 +23,16 @@ import (
 	"gleaner/input"
 )
 
-// A Machine takes jobs in and keeps what their tasks write.
+// A Machine accepts jobs and keeps the output of their tasks.
 type Machine interface {
 	Submit(*cluster.Job) (cluster.JobID, error)
 	Cancel(cluster.JobID) error
-	// Output opens what a run of a task has written, to stdout or stderr; an
-	// error that is fs.ErrNotExist says that there is no such run.
+	// Output opens what a run of a task has written, to stdout or stderr; the
+	// error is fs.ErrNotExist if there is no such run.
 	Output(id cluster.TaskID, stderr bool) (*os.File, error)
-	// LastRun is the last run of a task that was begun; false if none was.
+	// LastRun is the last run of a task that was started; false if none was.
 	LastRun(cluster.TaskID) (cluster.TaskID, bool)
-	// Finished reports whether a run has done what it was to do.
+	// Finished reports whether a run has succeeded.
 	Finished(cluster.TaskID) bool
 }
 
@@ -40,9 +40,9 @@ type Machine interface {
 type API struct {
 	Board   *board.Board
 	Machine Machine
-	// Most is what one task may ask for.
+	// Most is the most that one task may request.
 	Most cluster.Resources
-	// Harvested tells what harvested tasks use now.
+	// Harvested is what harvested tasks use now.
 	Harvested func() cluster.Resources
 }
 
@@ -93,7 +93,7 @@ func (a *API) Handler() http.Handler {
 
 func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 	if at := a.Board.Status().At; time.Since(at) > 10*time.Second {
-		http.Error(w, "no sample of late", http.StatusServiceUnavailable)
+		http.Error(w, "no recent sample", http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -130,8 +130,8 @@ func (a *API) job(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, j)
 }
 
-// submit takes a job file. The two content types are ones that a page of
-// another site cannot send without asking first.
+// submit accepts a job file. A page of another site cannot send these two content
+// types without a preflight request.
 func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/yaml" && kind != "application/json" {
 		problem(w, http.StatusUnsupportedMediaType, "a job must be sent as application/yaml or application/json")
@@ -148,7 +148,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	job, err := jobfile.Read(name, r.Body, a.Most)
 	if err == nil {
-		settleIn(dir, job)
+		resolveDirs(dir, job)
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -176,12 +176,13 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, Accepted{id, job.Name})
 }
 
-// toAppear is how long the board may take to show a job. It is told by the
-// loop, which runs late on a busy machine.
+// toAppear is how long the board may take to show a job. The loop updates it,
+// and is late on a busy machine.
 const toAppear = 10 * time.Second
 
-// awaitShown waits until the board shows a job that was taken in: whoever was
-// given its number may ask for it at once. The job is in all the same.
+// awaitShown waits until the board shows a job that was accepted, because the
+// client may ask for it at once. After toAppear it gives up; the job is accepted
+// all the same.
 func (a *API) awaitShown(ctx context.Context, id cluster.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, toAppear)
 	defer cancel()
@@ -193,8 +194,8 @@ func (a *API) awaitShown(ctx context.Context, id cluster.JobID) {
 	}
 }
 
-// explained is a mistake in a job file; of a task that asks for too much it
-// says what can be had, and why no more.
+// explained is a mistake in a job file. If a task asks for too much, it says how
+// much is available, and why not more.
 func (a *API) explained(mistake input.Error) *input.Error {
 	var wrong *cluster.JobError
 	if errors.As(mistake.Err, &wrong) && errors.Is(wrong, cluster.ErrTooLarge) {
@@ -203,8 +204,8 @@ func (a *API) explained(mistake input.Error) *input.Error {
 	return &mistake
 }
 
-// limit says what one task may ask for here. It is rounded down, so that what
-// it says can be had.
+// limit says what one task may ask for here. It is rounded down, so that a request
+// for it succeeds.
 func (a *API) limit() string {
 	most := a.Most.Max(cluster.Resources{})
 	step := float64(cluster.MB)
@@ -229,13 +230,14 @@ func badDir(dir string) string {
 	case strings.ContainsRune(dir, 0):
 		return "it holds a zero byte"
 	case dir != "" && !filepath.IsAbs(dir):
-		return fmt.Sprintf("%q does not begin at the root", dir)
+		return fmt.Sprintf("%q is not an absolute path", dir)
 	}
 	return ""
 }
 
-// settleIn makes dir the one that stages run in that name none, or a relative one.
-func settleIn(dir string, job *cluster.Job) {
+// resolveDirs makes the directory of every stage absolute: relative ones, and
+// the empty one, start at dir.
+func resolveDirs(dir string, job *cluster.Job) {
 	for i := range job.Stages {
 		if st := &job.Stages[i]; dir != "" && !filepath.IsAbs(st.Dir) {
 			st.Dir = filepath.Join(dir, st.Dir)
@@ -261,7 +263,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A wanted output is what a request for one asks for.
+// wanted is which output a request asks for.
 type wanted struct {
 	attempt int32 // from 1; 0 for the last run
 	stderr  bool
@@ -273,7 +275,7 @@ func wantedOutput(query url.Values) (out wanted, err error) {
 	if text := query.Get("attempt"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 1 {
-			return out, fmt.Errorf("attempt: %q is not a number from 1 on", text)
+			return out, fmt.Errorf("attempt: %q is not a positive number", text)
 		}
 		out.attempt = int32(n)
 	}
@@ -297,12 +299,11 @@ func wantedOutput(query url.Values) (out wanted, err error) {
 	return out, nil
 }
 
-// AttemptHeader tells which run of a task an output is of, from 1.
+// AttemptHeader has the number of the run whose output is sent, from 1.
 const AttemptHeader = "Gleaner-Attempt"
 
-// output sends what a task has written: its last run's, or the one that
-// ?attempt= names, from ?offset= on. With ?follow=true it goes on until the run
-// has ended.
+// output sends the output of a task's last run, or of the one that ?attempt= names,
+// from ?offset= on. With ?follow=true it goes on until the run has ended.
 func (a *API) output(w http.ResponseWriter, r *http.Request) {
 	task, ok := a.taskID(w, r)
 	if !ok {
@@ -329,7 +330,7 @@ func (a *API) output(w http.ResponseWriter, r *http.Request) {
 	a.send(w, r, f, task, want.follow)
 }
 
-// task tells how far a task has come.
+// task sends the state of a task.
 func (a *API) task(w http.ResponseWriter, r *http.Request) {
 	id, ok := a.taskID(w, r)
 	if !ok {
@@ -343,9 +344,8 @@ func (a *API) task(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, t)
 }
 
-// state is that of a task, of which this is the last run. One that neither
-// runs nor has finished is in the state of its stage; where others of that run,
-// it waits.
+// state is the state of a task, given its last run. A task that neither runs nor
+// has finished is in the state of its stage; if that is running, the task waits.
 func (a *API) state(last cluster.TaskID) board.State {
 	switch {
 	case a.runs(last):
@@ -362,14 +362,14 @@ func (a *API) state(last cluster.TaskID) board.State {
 	return board.Waiting
 }
 
-// taskID is the task that a request names, if there is such a one.
+// taskID is the task that a request names, if it exists.
 func (a *API) taskID(w http.ResponseWriter, r *http.Request) (task cluster.TaskID, ok bool) {
 	id, ok := jobID(w, r)
 	if !ok {
 		return task, false
 	}
 	if task, ok = ParseTask(id, r.PathValue("task")); !ok {
-		problem(w, http.StatusNotFound, "%q is not a task: it is called by its stage and number, as map-3", r.PathValue("task"))
+		problem(w, http.StatusNotFound, "%q is not a task: its name is stage and number, as map-3", r.PathValue("task"))
 		return task, false
 	}
 	if why := a.unknown(task); why != "" {
@@ -379,7 +379,7 @@ func (a *API) taskID(w http.ResponseWriter, r *http.Request) (task cluster.TaskI
 	return task, true
 }
 
-// unknown says why there is no such task; "" when there is.
+// unknown says why there is no such task; "" if there is.
 func (a *API) unknown(task cluster.TaskID) string {
 	j, known := a.Board.Job(task.Job)
 	if !known {
@@ -399,7 +399,7 @@ func (a *API) unknown(task cluster.TaskID) string {
 	return fmt.Sprintf("%s has no stage %q; it has %s", task.Job, task.Stage, strings.Join(names, ", "))
 }
 
-// open finds the run that is meant and opens what it wrote.
+// open finds the requested run and opens its output.
 func (a *API) open(ctx context.Context, task *cluster.TaskID, want wanted) (*os.File, error) {
 	if want.attempt > 0 {
 		task.Attempt = want.attempt - 1

@@ -55,8 +55,8 @@ func (m *machine) name(id cluster.TaskID) string {
 	return filepath.Join(m.dir, strings.ReplaceAll(id.String(), "/", "."))
 }
 
-// newAPI is one with a job of which map-0 has finished in its second run,
-// map-1 runs and map-2 has not run.
+// newAPI has a job whose map-0 has finished in its second run, map-1 runs and
+// map-2 has not run.
 func newAPI(t *testing.T) (*machine, http.Handler) {
 	t.Helper()
 	m := &machine{dir: t.TempDir()}
@@ -110,7 +110,7 @@ func TestOutput(t *testing.T) {
 		{"map-2/output", 404, "", `{"error":"job-1/map-2 has not run"}`},
 		{"map-0/output?stream=stdin", 400, "", `{"error":"stream: \"stdin\" is neither stdout nor stderr"}`},
 		{"map-0/output?stream=stderr%00", 400, "", `{"error":"stream: \"stderr\\x00\" is neither stdout nor stderr"}`},
-		{"map-0/output?attempt=0", 400, "", `{"error":"attempt: \"0\" is not a number from 1 on"}`},
+		{"map-0/output?attempt=0", 400, "", `{"error":"attempt: \"0\" is not a positive number"}`},
 		{"map-0/output?follow=maybe", 400, "", `{"error":"follow: \"maybe\" is neither true nor false"}`},
 		{"map-0/output?offset=-1", 400, "", `{"error":"offset: \"-1\" is not a number of bytes"}`},
 	} {
@@ -137,7 +137,7 @@ func TestTasksAreToldApart(t *testing.T) {
 	}
 }
 
-// A late machine tells the board of a job a while after it has taken it in.
+// A late machine reports a job to the board a while after it has accepted it.
 type late struct {
 	machine
 	board *board.Board
@@ -150,7 +150,7 @@ func (m *late) Submit(job *cluster.Job) (cluster.JobID, error) {
 	return numbered.ID, nil
 }
 
-// Who is given the number of a job finds the job.
+// A client that gets the number of a job finds the job at once.
 func TestSubmittedIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := board.New(harvest.Reserve{})
@@ -179,7 +179,7 @@ func TestSubmitRefuses(t *testing.T) {
 		want      string
 	}{
 		{"/srv/\x00", job("1", "1GiB"), 400, `{"error":"dir: it holds a zero byte"}`},
-		{"srv", job("1", "1GiB"), 400, `{"error":"dir: \"srv\" does not begin at the root"}`},
+		{"srv", job("1", "1GiB"), 400, `{"error":"dir: \"srv\" is not an absolute path"}`},
 		{"/srv", job("3", "1GiB"), 422, `{"error":"job.yaml:3: job \"j\": stage \"s\" asks for 3 cores and 1 GiB a task; at most 2.5 cores and 7 GiB can be harvested here: the machine has 4 cores and 8.1 GiB, 0.5 cores and 1 GiB is kept free for its primary, and the primary counts as 1 core at least","line":3}`},
 		{"/srv", job("2", "7.1GiB"), 422, `{"error":"job.yaml:3: job \"j\": stage \"s\" asks for 2 cores and 7.1 GiB a task; at most 2.5 cores and 7 GiB can be harvested here: the machine has 4 cores and 8.1 GiB, 0.5 cores and 1 GiB is kept free for its primary, and the primary counts as 1 core at least","line":3}`},
 	} {
@@ -188,7 +188,7 @@ func TestSubmitRefuses(t *testing.T) {
 			t.Errorf("%q: %d %s\nwant %d %s", tc.dir, w.Code, got, tc.code, tc.want)
 		}
 	}
-	// What it says can be had.
+	// A request for exactly the limit is accepted.
 	if w := ask(h, "POST", "/api/v1/jobs?dir=/srv", job("2.5", "7GiB")); w.Code != 201 || m.submitted.Stages[0].Dir != "/srv" {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}

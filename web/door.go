@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// A Door is a listener that strangers cannot block. Who comes in is a stranger
-// until the Guard has seen the token. Strangers have places of their own, and
-// few: when all are taken, one who has not said yet what he wants has to leave,
-// the first to come first. So there is always a place for the next, who may
-// have the token, and those who hold their connections and say nothing cost the
-// others neither files nor time.
+// A Door is a listener that strangers cannot block. A connection is a stranger
+// until the Guard has seen the token. There are separate, few places for
+// strangers: when all are taken, the oldest one that has sent no request is
+// closed. So there is always a place for the next connection, which may have the
+// token, and connections that stay open without sending anything cost the others
+// neither files nor time.
 type Door struct {
 	net.Listener
 	Strangers, Known int // how many may be in at once
 
 	mu        sync.Mutex
-	strangers []*visitor // the first to come first
+	strangers []*visitor // the oldest first
 	known     int
 }
 
-// How long a stranger may stay at least, however many others come: time to say
-// something, and from the first word on time to shake hands and show a token,
-// also from far away or on a busy machine. The first is short, for it is how
-// long those who say nothing make the next one wait. When all who are in have
-// said something and none has shown a token, toSpeak is all they have: else
-// words that never become a request would make the next one wait for seconds.
+// How long a stranger may stay at least, however many others come: time to send
+// the first bytes (toSpeak), and from then on time for the handshake and the token
+// (toShow), also from far away or on a busy machine. The first is short, because
+// silent connections make the next one wait that long. When all strangers have sent
+// something and none has shown a token, they too have only toSpeak: otherwise bytes
+// that never become a request would make the next connection wait for seconds.
 const (
 	toSpeak = 50 * time.Millisecond
 	toShow  = time.Second
 )
 
-// Accept lets the next one in.
+// Accept returns the next connection.
 func (d *Door) Accept() (net.Conn, error) {
 	conn, err := d.Listener.Accept()
 	if err != nil {
@@ -64,8 +64,8 @@ func (d *Door) full() bool {
 	return len(d.strangers) >= d.Strangers
 }
 
-// dispensable is the stranger who has to leave for another to come in. One whose
-// request is being looked at is not: it may bring the token.
+// dispensable is the stranger to close for another connection. One whose request is
+// being read is not: it may have the token.
 func (d *Door) dispensable() *visitor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *Door) dispensable() *visitor {
 	}
 	for _, v := range d.strangers {
 		if !v.spoken {
-			return nil // one who has still to speak, and soon has to leave
+			return nil // it still has time to send something
 		}
 	}
 	for _, v := range d.strangers {
@@ -88,8 +88,7 @@ func (d *Door) dispensable() *visitor {
 	return nil
 }
 
-// Context remembers who a server's connection belongs to, for the Guard: it is
-// a server's ConnContext.
+// Context stores the connection for the Guard: it is a server's ConnContext.
 func (d *Door) Context(ctx context.Context, conn net.Conn) context.Context {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
@@ -99,8 +98,9 @@ func (d *Door) Context(ctx context.Context, conn net.Conn) context.Context {
 
 type visitorKey struct{}
 
-// enter makes who sent r one of those with the token. It reports false when
-// too many of them are in. Who did not come through a Door may always enter.
+// enter counts the connection of r as one with the token. It reports false if there
+// are too many of these. A connection that did not come through a Door may always
+// enter.
 func enter(r *http.Request) bool {
 	v, ok := r.Context().Value(visitorKey{}).(*visitor)
 	return !ok || v.enter()
@@ -131,16 +131,16 @@ func (v *visitor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// speak gives who has sent something for the first time longer to stay. The door
-// is locked.
+// speak lets a connection that has sent its first bytes stay longer. The door is
+// locked.
 func (v *visitor) speak(now time.Time) {
 	if !v.spoken {
 		v.spoken, v.until = true, now.Add(toShow)
 	}
 }
 
-// speaks reports whether v has just sent its first words, which the server has
-// not come to read yet. The door is locked.
+// speaks reports whether v has just sent its first bytes, which the server has not
+// read yet. The door is locked.
 func (v *visitor) speaks(now time.Time) bool {
 	if v.spoken || !unread(v.Conn) {
 		return false
@@ -149,7 +149,7 @@ func (v *visitor) speaks(now time.Time) bool {
 	return true
 }
 
-// unread reports whether there is something to be read from a connection now.
+// unread reports whether a connection has bytes to read now.
 func unread(conn net.Conn) (some bool) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -182,7 +182,7 @@ func (v *visitor) enter() bool {
 	return true
 }
 
-// Close gives the place free.
+// Close frees the place.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	switch {
@@ -197,16 +197,16 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// drop takes v off the list of strangers.
+// drop removes v from the strangers.
 func (d *Door) drop(v *visitor) {
 	if i := slices.Index(d.strangers, v); i >= 0 {
 		d.strangers = slices.Delete(d.strangers, i, i+1)
 	}
 }
 
-// A Steady listener goes on when the machine is short of what a connection
-// needs: it waits until there is some again. Short is told why it waits, and
-// nil when it goes on.
+// A Steady listener does not fail when the machine is short of what a connection
+// needs: it waits until that is available. It calls Short with the reason for
+// waiting, and with nil when it continues.
 type Steady struct {
 	net.Listener
 	Short func(error)

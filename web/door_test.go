@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A crowd of strangers who say nothing does not keep out who has the token.
+// A crowd of silent strangers does not keep out a client with the token.
 func TestStrangersDoNotBlockTheDoor(t *testing.T) {
 	door, url := openDoor(t, 8, 2)
 	var silent []net.Conn
@@ -49,8 +49,8 @@ func TestStrangersDoNotBlockTheDoor(t *testing.T) {
 	}
 }
 
-// Who has begun to speak has the time to end, as one whose handshake takes two
-// ways across the world, whatever crowd comes meanwhile.
+// A client that has sent something has time to finish, such as two round trips
+// across the world for a handshake, whatever crowd comes meanwhile.
 func TestCrowdDoesNotInterrupt(t *testing.T) {
 	door, _ := openDoor(t, 8, 2)
 	dial := func() net.Conn {
@@ -77,7 +77,7 @@ func TestCrowdDoesNotInterrupt(t *testing.T) {
 	}
 }
 
-// Words that the server has not come to read yet are words.
+// Bytes count as sent even if the server has not read them yet.
 func TestUnreadWordsCount(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestUnreadWordsCount(t *testing.T) {
 	}
 }
 
-// Who was answered without a token does not keep a place.
+// A client without a token is closed after one answer.
 func TestStrangersLeaveAfterOneAnswer(t *testing.T) {
 	door, url := openDoor(t, 8, 2)
 	client := &http.Client{Transport: &http.Transport{}}
@@ -181,7 +181,7 @@ func (d *Door) count() (strangers, known int) {
 	return len(d.strangers), d.known
 }
 
-// A failing listener has no files until a moment.
+// A failing listener has no files until a given time.
 type failing struct {
 	net.Listener
 	until time.Time
@@ -195,7 +195,7 @@ func (l failing) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// A listener that is out of files waits, and says why, and that it goes on.
+// A listener that is out of files waits, and reports why, and that it continues.
 func TestSteadyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -213,8 +213,8 @@ func TestSteadyWaits(t *testing.T) {
 	})
 }
 
-// Strangers who begin a request and never end it make others wait no longer
-// than those who say nothing.
+// Strangers that begin a request and never finish it make others wait no longer
+// than silent ones.
 func TestHalfWordsBlockNobody(t *testing.T) {
 	_, url := openDoor(t, 8, 2)
 	for range 160 {

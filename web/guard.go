@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A Guard stands before an API that listens on a network address. It lets
-// through who brings the token, and:
+// A Guard protects an API that listens on a network address. It accepts requests
+// that have the token, and that:
 //
-//   - names a host that is ours, so that a page whose name was pointed at this
+//   - name a host that is ours, so that a page whose name was pointed at this
 //     machine (DNS rebinding) is refused;
-//   - comes from no other site's page;
-//   - sends no more than MaxBody, and no more often than a person or a script needs.
+//   - come from no other site's page;
+//   - send no more than MaxBody, and no more often than a person or a script needs.
 //
-// Who comes through a Door is a stranger there until the guard has seen the token.
+// A connection through a Door is a stranger until the guard has seen the token.
 type Guard struct {
 	Token string
 	// Host reports whether a host name without its port is ours.
@@ -31,14 +31,14 @@ type Guard struct {
 // MaxBody is how much a request may send.
 const MaxBody = 1 << 20
 
-// How often requests may come. Those without the token have an allowance of
-// their own, whatever they ask for, so that they cannot use up the others'.
+// How often requests may come. Requests without the token have a separate
+// allowance, whatever they ask for, so that they cannot use up that of others.
 const (
 	perSecond          = 100
 	strangersPerSecond = 10
 )
 
-// Loopback reports whether a host name is one of this machine for itself.
+// Loopback reports whether a host name is a loopback name of this machine.
 func Loopback(name string) bool {
 	ip := net.ParseIP(name)
 	return name == "localhost" || ip != nil && ip.IsLoopback()
@@ -52,7 +52,7 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 		allowance, rate := &g.known, float64(perSecond)
 		if !known {
 			allowance, rate = &g.strangers, strangersPerSecond
-			w.Header().Set("Connection", "close") // a stranger does not keep a place
+			w.Header().Set("Connection", "close") // a stranger does not keep its place
 		}
 		code, why := g.judge(r, known)
 		switch {
@@ -74,8 +74,8 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 	})
 }
 
-// judge gives the reason to refuse r, which brings the token or does not; 0
-// when there is none.
+// judge returns the reason to refuse r, which has the token if known; 0 if there
+// is none.
 func (g *Guard) judge(r *http.Request, known bool) (code int, why string) {
 	switch {
 	case !g.Host(hostName(r.Host)):
@@ -83,19 +83,18 @@ func (g *Guard) judge(r *http.Request, known bool) (code int, why string) {
 	case foreign(r):
 		return http.StatusForbidden, "requests from other sites are refused"
 	case !known && !open(r.URL.Path):
-		return http.StatusUnauthorized, "the token is missing or wrong; it stands in the data directory"
+		return http.StatusUnauthorized, "the token is missing or wrong; it is in the data directory"
 	case r.ContentLength > MaxBody:
 		return http.StatusRequestEntityTooLarge, "more than a request may send"
 	}
 	return 0, ""
 }
 
-// open reports whether a path needs no token: it tells nothing but that
-// gleaner is there.
+// open reports whether a path needs no token: it says only that gleaner is there.
 func open(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// authorized compares digests in constant time: neither how much of the token
-// is right nor how long it is shows in the time it takes.
+// authorized compares digests in constant time, so that the time reveals neither
+// how much of the token is right nor its length.
 func (g *Guard) authorized(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(g.Token))

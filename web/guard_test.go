@@ -66,7 +66,7 @@ func TestGuardWithoutATokenLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Strangers are slowed down, and cannot slow down who has the token, whatever
+// Strangers are slowed down, and cannot slow down clients with the token, whatever
 // they ask for.
 func TestRates(t *testing.T) {
 	for _, path := range []string{"/api/v1/status", "/healthz", "/readyz"} {
@@ -101,7 +101,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// What is wrong with a request beside its token does not make its sender a stranger.
+// A bad request with the token does not make its sender a stranger.
 func TestMistakesOfTheKnownAreTheirOwn(t *testing.T) {
 	g := &Guard{Token: "secret", Host: Loopback}
 	h := g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// A Serving offers handlers on listeners, all together.
+// A Serving runs several servers together, each on a listener.
 type Serving struct {
-	Ready <-chan struct{} // closed when there is something to tell; who asks before waits
+	Ready <-chan struct{} // closed when requests can be answered; earlier ones wait
 	Log   *slog.Logger
-	// Patience is how long requests under way may take once Run is to end; a second if 0, for
-	// one that follows a task's output has no end of its own.
+	// Patience is how long Run waits for requests under way when it ends; a second if 0:
+	// one that follows a task's output may never end.
 	Patience time.Duration
 
 	servers   []*http.Server
@@ -28,7 +28,7 @@ type Serving struct {
 	names     []string
 }
 
-// Add offers what server handles on one more listener. Name is what people call it.
+// Add adds a server on one more listener, whose name is for people.
 func (s *Serving) Add(server *http.Server, l net.Listener, name string) {
 	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes = 5*time.Second, 30*time.Second, time.Minute, 1<<16
 	server.ErrorLog = log.New(ownFaults{s.Log}, "", 0)
@@ -38,8 +38,8 @@ func (s *Serving) Add(server *http.Server, l net.Listener, name string) {
 // String lists the listeners.
 func (s *Serving) String() string { return strings.Join(s.names, ", ") }
 
-// Run serves until ctx is done or a listener fails. When it returns, nobody
-// listens any more, and sockets are gone.
+// Run serves until ctx is done or a listener fails. When it returns, all listeners
+// are closed, and sockets are removed.
 func (s *Serving) Run(ctx context.Context) error {
 	select {
 	case <-s.Ready:
@@ -69,7 +69,7 @@ func (s *Serving) Run(ctx context.Context) error {
 	return err
 }
 
-// shutDown lets requests that are under way end, within Patience.
+// shutDown waits for requests under way, within Patience.
 func (s *Serving) shutDown() {
 	ctx, stop := context.WithTimeout(context.Background(), cmp.Or(s.Patience, time.Second))
 	defer stop()
@@ -80,8 +80,8 @@ func (s *Serving) shutDown() {
 	}
 }
 
-// ownFaults lets through what a server complains of that is our fault. What
-// strangers do wrong, as a handshake that fails, would let them fill the log.
+// ownFaults logs only the server's complaints that are our fault. Faults of
+// strangers, such as a failed handshake, would let them fill the log.
 type ownFaults struct{ log *slog.Logger }
 
 func (o ownFaults) Write(line []byte) (int, error) {

@@ -14,8 +14,8 @@ import (
 	"gleaner/web"
 )
 
-// A gleaner that is stopped while it comes up leaves no socket behind, nor one
-// that goes away later, when the next may have put its own there.
+// A gleaner that is stopped while it starts leaves no socket behind, and removes
+// none later, when it may be that of the next gleaner.
 func TestStoppedEarlyLeavesNoSocket(t *testing.T) {
 	for name, early := range map[string]func(chan struct{}){
 		"before it is ready":    func(chan struct{}) {},

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// TestAPIRefuses asks a real gleaner over the network the way a stranger would.
+// TestAPIRefuses sends requests of a stranger to a real gleaner over the network.
 func TestAPIRefuses(t *testing.T) {
 	dir := t.TempDir()
 	u := startUp(t, dir, "--listen", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestAPIRefuses(t *testing.T) {
 	}
 }
 
-// Beyond loopback there is TLS or nothing, and the token as well.
+// Beyond loopback both TLS and the token are required.
 func TestAPIBeyondLoopback(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, pool := selfSigned(t, dir, "gleaner.example")
@@ -130,7 +130,7 @@ func (u *up) address() string {
 	u.t.Helper()
 	found := regexp.MustCompile(`https?://[^"\s]+`).Find([]byte(readText(u.t, filepath.Join(u.dir, "log"))))
 	if found == nil {
-		u.t.Fatal("the log does not tell where it listens")
+		u.t.Fatal("the log does not say where it listens")
 	}
 	return string(bytes.TrimSpace(found))
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // TestRealBurst lets the primary of this machine burst to all cores, for real.
-// What a burst does to tasks, in which order and why, is shown by the tests of
-// local; this one shows that it is seen.
+// The tests of local show what a burst does to tasks, in which order and why; this
+// one shows that it is detected.
 func TestRealBurst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -47,10 +47,9 @@ func TestRealBurst(t *testing.T) {
 	}
 }
 
-// TestBurstToTheLastProcessGone measures how long tasks live on after the
-// primary has burst to all cores, and what it costs to see that in time. It
-// tells; how soon a burst is seen at the latest is shown in virtual time by the
-// tests of local.
+// TestBurstToTheLastProcessGone measures how long tasks live after the primary has
+// burst to all cores, and the cost of detecting that. It only reports; the tests of
+// local show in virtual time how soon a burst is detected at the latest.
 func TestBurstToTheLastProcessGone(t *testing.T) {
 	bursts, quiet := 3, 2*time.Second
 	if os.Getenv("GLEANER_LONG") != "" {
@@ -89,8 +88,8 @@ func TestBurstToTheLastProcessGone(t *testing.T) {
 	}
 }
 
-// gone waits until none of the processes lives that are noted in files, and
-// tells when that was.
+// gone waits until none of the processes whose numbers are in files lives, and returns
+// when that was.
 func gone(t *testing.T, pattern string) time.Time {
 	t.Helper()
 	notes, err := filepath.Glob(pattern)
@@ -135,7 +134,7 @@ func writeHolding(t *testing.T, script string) string {
 	return file
 }
 
-// startBurst keeps all cores busy until the function it gives is called.
+// startBurst keeps all cores busy until end is called.
 func startBurst(t *testing.T) (end func()) {
 	t.Helper()
 	var all []*exec.Cmd
@@ -167,7 +166,7 @@ func (u *up) status() web.Status {
 	return s
 }
 
-// soon reports whether the status becomes as wanted within a while.
+// soon reports whether the status becomes as wanted within that time.
 func (u *up) soon(while time.Duration, wanted func(web.Status) bool) bool {
 	u.t.Helper()
 	for deadline := time.Now().Add(while); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {

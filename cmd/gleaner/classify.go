@@ -32,9 +32,9 @@ func newClassify() *cobra.Command {
 	var f classifyFlags
 	cmd := &cobra.Command{
 		Use:   "classify [--history FILE…]",
-		Short: "Tell predictable servers from unpredictable ones, and group them into classes",
+		Short: "Find which servers are predictable, and group them into classes",
 		Long: `Classify takes the utilisation of every tenant's average server over the last
-month and tells its pattern: periodic, constant or unpredictable, with the
+month and finds its pattern: periodic, constant or unpredictable, with the
 evidence. Inside each pattern it groups the tenants into classes, each with its
 mean, its peak and its period.
 
@@ -61,7 +61,7 @@ that 'gleaner history import' and 'gleaner history sample' fill.`,
 	cmd.Flags().StringVar(&f.to, "to", "", "use the history before this: Unix seconds or RFC 3339 (default: to the last sample, but for servers whose clocks are ahead)")
 	cmd.Flags().DurationVar(&f.step, "step", 0, "length of a slot of the even grid (default: chosen from the data)")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the clustering; the same seed gives the same classes")
-	cmd.Flags().StringArrayVar(&f.against, "against", nil, "earlier history file: tell how well the classes it teaches hold in this history; may be given again")
+	cmd.Flags().StringArrayVar(&f.against, "against", nil, "earlier history file: show how well the classes learned from it hold in this history; may be given again")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "write pictures (SVG and PNG) into this directory")
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "with --plot: also draw this tenant in time and frequency")
 	cmd.Flags().BoolVar(&f.tenants, "tenants", false, "list every tenant with the evidence for its pattern")
@@ -76,7 +76,7 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 		return input.Errorf("--step", "%v is not a second or more, in whole milliseconds", f.step)
 	}
 	if f.tenant != "" && f.plot == "" {
-		return input.Errorf("--tenant", "says what to draw; give --plot DIR too")
+		return input.Errorf("--tenant", "needs --plot DIR")
 	}
 	f.source.files = append(f.source.files, args...)
 	if len(f.source.files) == 0 && len(f.source.servers) > 0 {
@@ -108,12 +108,12 @@ func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) er
 	return printClasses(cmd.OutOrStdout(), now, carried, f.tenants)
 }
 
-// carry holds the classes of the earlier history, if one is named, against now.
+// carry compares the classes of the earlier history, if one is named, with now.
 func carry(cmd *cobra.Command, f classifyFlags, now classified) (*classify.Carried, error) {
 	if len(f.against) == 0 {
 		return nil, nil
 	}
-	f.to = "" // says where the later one ends
+	f.to = "" // it is the end of the later one
 	earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
 	var carried classify.Carried
 	err := earlier.with(cmd, func(store *history.Store) error {
@@ -124,7 +124,7 @@ func carry(cmd *cobra.Command, f classifyFlags, now classified) (*classify.Carri
 	return &carried, err
 }
 
-// classified is what classification says of one window.
+// classified is the classification of one window.
 type classified struct {
 	window cluster.Window
 	series []cluster.Series
@@ -302,7 +302,7 @@ func averageOf(series []cluster.Series, tenants []cluster.TenantID) []float32 {
 	}
 	mean := make([]float32, len(sum))
 	for i := range sum {
-		mean[i] = float32(sum[i] / n[i]) // NaN where nobody has a sample
+		mean[i] = float32(sum[i] / n[i]) // NaN if there is no sample
 	}
 	return mean
 }

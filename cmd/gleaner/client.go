@@ -29,8 +29,8 @@ func socketPath(dir string) string { return filepath.Join(dir, "local", "gleaner
 // longestSocket is how long the name of a socket may be on every system.
 const longestSocket = 100
 
-// socketAddress gives an address for a socket that is short enough, however
-// deep the data directory lies. It is good until release is called.
+// socketAddress returns an address for a socket that is short enough, however
+// long its path is. It is valid until release is called.
 func socketAddress(path string) (address string, release func(), err error) {
 	if len(path) <= longestSocket {
 		return path, func() {}, nil
@@ -42,7 +42,7 @@ func socketAddress(path string) (address string, release func(), err error) {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), filepath.Base(path)), func() { d.Close() }, nil
 }
 
-// A client asks the gleaner that is up with a data directory.
+// A client sends requests to the gleaner that is up with a data directory.
 type client struct {
 	dir  string
 	http http.Client
@@ -89,7 +89,7 @@ func (c *client) ask(ctx context.Context, method, path string, body []byte, v an
 	return nil
 }
 
-// send sends a request; an answer that tells a problem is an error.
+// send sends a request; an answer with a problem is an error.
 func (c *client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://gleaner/api/v1/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -133,8 +133,7 @@ func (c *client) dataHint() string {
 	return " --data " + c.dir
 }
 
-// job finds the job that a user means: by its number, as 7 or job-7, or by its
-// name, the last one so called.
+// job finds a job by its number, as 7 or job-7, or the last one of a name.
 func (c *client) job(ctx context.Context, text string) (board.Job, error) {
 	if id, err := strconv.ParseInt(strings.TrimPrefix(text, "job-"), 10, 64); err == nil {
 		var j board.Job
@@ -155,20 +154,20 @@ func (c *client) job(ctx context.Context, text string) (board.Job, error) {
 // An absence is a time in which gleaner does not answer.
 type absence struct{ since time.Time }
 
-// longestAbsence is how long a gleaner that is being restarted is waited for:
-// it has to look at every run of its jobs first.
+// longestAbsence is how long to wait for a gleaner that is being restarted: it
+// reads every run of its jobs first.
 const longestAbsence = 2 * time.Minute
 
-// bear waits a little after an error and reports whether to ask again. What
-// the user got wrong, or interrupted, is not asked again.
-func (a *absence) bear(ctx context.Context, err error) bool {
+// retry waits a little after an error and reports whether to ask again: not after
+// a mistake or an interrupt of the user.
+func (a *absence) retry(ctx context.Context, err error) bool {
 	if a.since.IsZero() {
 		a.since = time.Now()
 	}
 	return !input.Is(err) && time.Since(a.since) < longestAbsence && pause(ctx)
 }
 
-// pause waits a little; false when it is interrupted.
+// pause waits a little; false if it is interrupted.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -178,7 +177,7 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// oneArg wants exactly one argument, called what.
+// oneArg requires exactly one argument, called what.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -55,8 +55,8 @@ func TestKilledAtRandom(t *testing.T) {
 	}
 }
 
-// writeDiamond writes a job of four stages. Each task notes that it runs,
-// works a little, and leaves one line in a file of its own.
+// writeDiamond writes a job of four stages. Each task marks that it runs, works a
+// little, and writes one line to a file of its own.
 func writeDiamond(t *testing.T, out string, width int) string {
 	t.Helper()
 	const task = `me="$GLEANER_STAGE-$GLEANER_TASK_INDEX"; mkdir "$OUT/runs-$me" || echo "$me" >> "$OUT/twice"; ` +
@@ -152,7 +152,7 @@ func (u *up) stop() {
 	}
 }
 
-// gleaner calls a command until it succeeds: gleaner may be on its way up.
+// gleaner calls a command until it succeeds: gleaner may still be starting.
 func (u *up) gleaner(args ...string) []byte {
 	u.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

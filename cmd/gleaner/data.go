@@ -30,29 +30,29 @@ func dataDir(cmd *cobra.Command) (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", input.Errorf("--data", "there is no home directory to keep data in; name one")
+		return "", input.Errorf("--data", "there is no home directory to keep data in; name a directory")
 	}
 	return filepath.Join(home, ".local", "share", "gleaner"), nil
 }
 
-// kvDir is where the metadata lies within a data directory, beside what else will.
+// kvDir is the directory of the metadata within a data directory.
 func kvDir(dir string) string { return filepath.Join(dir, "kv") }
 
-// openData opens the metadata in the data directory, which is made if need be.
+// openData opens the metadata in the data directory, which is made if it is missing.
 func openData(cmd *cobra.Command) (kv.Store, error) {
 	dir, err := dataDir(cmd)
 	if err != nil {
 		return nil, err
 	}
 	real := dir
-	if os.Geteuid() == 0 { // whoever can change it would have root write where he likes
+	if os.Geteuid() == 0 { // anyone who can change it could make root write anywhere
 		if real, err = trustData(dir); err != nil {
 			return nil, err
 		}
 	}
 	return openStore(dir, real, pebble.Options{Short: func(lack error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the store in %s has no room: %v\n", dir, lack)
-		os.Exit(exitFailure) // the store would wait; a command does not
+		os.Exit(exitFailure) // the store waits for room; a command does not
 	}})
 }
 
@@ -73,12 +73,12 @@ func openStore(dir, real string, o pebble.Options) (kv.Store, error) {
 	return store, nil
 }
 
-// A heldError is the user's mistake, and kv.ErrHeld to those who would rather wait.
+// A heldError is an input error, and kv.ErrHeld for callers that wait.
 type heldError struct{ error }
 
 func (e heldError) Unwrap() []error { return []error{e.error, kv.ErrHeld} }
 
-// withHistory opens the history in the data directory for the time of do.
+// withHistory opens the history in the data directory while do runs.
 func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) {
 	store, err := openData(cmd)
 	if err != nil {
@@ -92,9 +92,8 @@ func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) 
 	return do(s)
 }
 
-// withOldHistory is withHistory for commands that need something to look at: a
-// data directory that is not there, and is not made, or one with nothing in it,
-// as a failed import leaves it, is a mistake.
+// withOldHistory is withHistory for commands that need a history: a data directory
+// that is missing, or empty as after a failed import, is a mistake, and is not made.
 func withOldHistory(cmd *cobra.Command, do func(*history.Store) error) error {
 	dir, err := dataDir(cmd)
 	if err != nil {

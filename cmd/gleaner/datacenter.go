@@ -11,7 +11,7 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// datacenterFlags say which datacenter is simulated, and how busy it is.
+// datacenterFlags are which datacenter is simulated, and how busy it is.
 type datacenterFlags struct {
 	name        string
 	servers     []string
@@ -26,8 +26,8 @@ func (f *datacenterFlags) register(cmd *cobra.Command, columns string) {
 	cmd.Flags().StringVar(&f.scaling, "scaling", "linear", "how to scale it: "+strings.Join(datacenter.Scalings, ", "))
 }
 
-// check refuses what cannot be meant. The servers file goes with the files
-// that another flag names, of which there are so many.
+// check refuses contradictions. The servers file goes with the files of flag, of
+// which there are files.
 func (f *datacenterFlags) check(cmd *cobra.Command, flag string, files int) error {
 	switch {
 	case f.name != "" && files+len(f.servers) > 0:
@@ -44,7 +44,7 @@ func (f *datacenterFlags) check(cmd *cobra.Command, flag string, files int) erro
 	return nil
 }
 
-// generate makes up the datacenter that was named.
+// generate generates the datacenter that was named.
 func (f *datacenterFlags) generate(o datacenter.Options) (*datacenter.Datacenter, error) {
 	p, err := datacenter.Find(cmp.Or(f.name, "DC-9"))
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *datacenterFlags) generate(o datacenter.Options) (*datacenter.Datacenter
 	return datacenter.Generate(p, o), nil
 }
 
-// scaled gives the datacenter as busy as it should be.
+// scaled returns the datacenter scaled to --utilisation.
 func (f *datacenterFlags) scaled(d *datacenter.Datacenter) (*datacenter.Datacenter, error) {
 	if f.utilisation == 0 {
 		return d, nil

@@ -19,11 +19,11 @@ import (
 func newDilation() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dilation",
-		Short: "Measure and foresee how much jobs slow each other down",
-		Long: `Dilation tells how much longer jobs take when they share a machine. A job is known
+		Short: "Measure and predict how much jobs slow each other down",
+		Long: `Dilation is how much longer jobs take when they share a machine. A job is described
 by its loading vector: the share of its time, alone, that it spends on a core and
-on the disk. 'profile' finds it from the times the job takes, 'predict' says when
-jobs side by side will end, and 'validate' runs real jobs to see how well that holds.`,
+on the disk. 'profile' finds it from the times the job takes, 'predict' computes when
+jobs side by side will end, and 'validate' runs real jobs to test the predictions.`,
 		Example: `  gleaner dilation profile -- gzip -kf big.log
   gleaner dilation predict mix.yaml
   gleaner dilation validate --quick`,
@@ -45,9 +45,9 @@ func newDilationStd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "std " + strings.Join(names, "|"),
 		Short: "Run a job of a fixed amount of work",
-		Long: `Std runs a standard job: a fixed amount of work, that takes as long every time it
-runs alone. The first four keep one resource busy, and show what share of it
-another job has; the others do something of both CPU and disk.
+		Long: `Std runs a standard job: a fixed amount of work that takes as long every time it
+runs alone. The first four keep one resource busy, and serve to measure what share
+of it another job uses; the others use both CPU and disk.
 
 ` + strings.Join(does, "\n") + `
 
@@ -67,7 +67,7 @@ of 256 MB in --dir, which is made at the first run and stays.`,
 			case !found:
 				return input.Errorf("", "there is no standard job %q; there are %s", args[0], strings.Join(names, ", "))
 			case size < 0:
-				return input.Errorf("--size", "%d is less than nothing", size)
+				return input.Errorf("--size", "%d is negative", size)
 			}
 			return runStd(cmd, standard.Job{Kind: kind, Size: size, Dir: dir})
 		},
@@ -98,18 +98,18 @@ func runStd(cmd *cobra.Command, j standard.Job) error {
 	return err
 }
 
-// addBenchDir adds the flag for where files of jobs stand.
+// addBenchDir adds the flag for the directory of the jobs' file.
 func addBenchDir(cmd *cobra.Command, dir *string) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
 	}
-	cmd.Flags().StringVar(dir, "dir", "", "where the file of jobs that use the disk stands (default "+filepath.Join(cache, "gleaner")+")")
+	cmd.Flags().StringVar(dir, "dir", "", "directory of the file for jobs that use the disk (default "+filepath.Join(cache, "gleaner")+")")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if *dir == "" {
 			*dir = filepath.Join(cache, "gleaner")
-			_ = os.MkdirAll(*dir, 0o755) // what uses it says if it is not there
+			_ = os.MkdirAll(*dir, 0o755) // a missing directory is reported when it is used
 		}
 		if before != nil {
 			return before(cmd, args)
@@ -126,8 +126,7 @@ func readyDir(dir string) error {
 	return standard.Prepare(dir)
 }
 
-// newBench is where jobs are run side by side. Standard jobs are this program
-// again.
+// newBench runs jobs side by side. Standard jobs are this program.
 func newBench(cmd *cobra.Command, cores int, dir, what string) (*lab.Bench, func(), error) {
 	if cores < 0 || cores > runtime.NumCPU() {
 		return nil, nil, input.Errorf("--cores", "%d of this machine's %s", cores, counted(runtime.NumCPU(), "core"))

@@ -22,11 +22,11 @@ import (
 func newDilationPredict() *cobra.Command {
 	return &cobra.Command{
 		Use:   "predict MIX.yaml",
-		Short: "Say when jobs that share a machine will end",
+		Short: "Predict when jobs that share a machine will end",
 		Long: `Predict reads which jobs run on a machine, with their loading vectors or the
 profiles that 'gleaner dilation profile --json' wrote, how long each takes alone and
-when it starts. It prints when each will end, and what the linear sum, which knows
-only one resource, would say. The file is described in docs/formats/mix.md.`,
+when it starts. It prints when each will end, and the prediction of the linear sum,
+a model of one resource. The file is described in docs/formats/mix.md.`,
 		Example: `  gleaner dilation predict examples/dilation/mix.yaml`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ only one resource, would say. The file is described in docs/formats/mix.md.`,
 				return err
 			}
 			for _, name := range loose {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s is not certain: its bounds are wider than was asked for; profile the job again, with more rounds (--most)\n", name)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s is not certain: its bounds are wider than requested; profile the job again, with more rounds (--most)\n", name)
 			}
 			p := predict(m)
 			if wantJSON(cmd) {
@@ -49,7 +49,7 @@ only one resource, would say. The file is described in docs/formats/mix.md.`,
 	}
 }
 
-// readMix reads a mix file and the profiles it names; loose are those whose
+// readMix reads a mix file and the profiles it names; loose lists the profiles whose
 // bounds were still wide when profiling ended, each once.
 func readMix(name string) (m *mixfile.Mix, loose []string, err error) {
 	text, err := readInput(name)
@@ -75,8 +75,8 @@ func readMix(name string) (m *mixfile.Mix, loose []string, err error) {
 	return m, loose, nil
 }
 
-// takeProfile gives a job the load that was found by profiling it. The file
-// stands beside the mix file unless its name says otherwise.
+// takeProfile sets a job's load from its profile. The path of the file is relative
+// to the mix file.
 func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
 	name := j.Profile
 	if !filepath.IsAbs(name) {
@@ -95,7 +95,7 @@ func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
 		i := slices.Index(mixfile.Resources(), s.Resource)
 		switch {
 		case i < 0:
-			return nil, input.Linef(mix, j.Line, "%s tells of a resource %q", name, s.Resource)
+			return nil, input.Linef(mix, j.Line, "%s has an unknown resource %q", name, s.Resource)
 		case !(s.Share >= 0 && s.Share <= 1):
 			return nil, input.Linef(mix, j.Line, "%s: the share of %s is %g, not between 0 and 1", name, s.Resource, s.Share)
 		}
@@ -113,7 +113,7 @@ func takeProfile(mix string, j *mixfile.Job) (*lab.Profile, error) {
 	return &p, nil
 }
 
-// A prediction is when the jobs of a mix end.
+// A prediction is when the jobs of a mix will end.
 type prediction struct {
 	Machine  map[string]int `json:"machine"`
 	Jobs     []predicted    `json:"jobs"`

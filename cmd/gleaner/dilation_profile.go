@@ -20,17 +20,17 @@ func newDilationProfile() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile [flags] -- COMMAND [ARGUMENT]...",
 		Short: "Find a job's loading vector from the times it takes",
-		Long: `Profile runs a command again and again, alone and in company, and finds from the
-times alone what share of its time it spends on a core and on the disk:
+		Long: `Profile runs a command again and again, alone and beside other jobs, and finds from
+its times what share of its time it spends on a core and on the disk:
 
   identical   beside copies of itself. Two vectors explain the times equally
-              well; what the kernel says the job alone waits for tells which it is.
+              well; the kernel's account of what the job waits for decides.
   probe       beside standard jobs that keep only cores, or only the disk, busy.
   regression  both, and the vector that explains all of it best.
 
-It goes on until the bounds of the vector, which hold 95 times of 100, are within
---tolerance, or says that they are not. Measurements in which others use the
-machine are made again. The command must do the same work every time it is run.`,
+It goes on until the bounds of the vector (95% confidence) are within --tolerance,
+or reports that they are not. Measurements in which others use the machine are
+repeated. The command must do the same work every time it is run.`,
 		Example: `  gleaner dilation profile -- gzip -kf big.log
   gleaner dilation profile --method identical --copies 3 -- ./report.sh
   gleaner dilation profile --json -- ./report.sh > report.json    # for 'predict'`,
@@ -68,7 +68,7 @@ machine are made again. The command must do the same work every time it is run.`
 func checkProfile(cmd *cobra.Command, o lab.ProfileOptions, args []string) error {
 	switch {
 	case len(args) == 0:
-		return input.Errorf("", "'%s' needs a command to run, behind --", cmd.CommandPath())
+		return input.Errorf("", "'%s' needs a command to run, after --", cmd.CommandPath())
 	case !slices.Contains(lab.Methods(), o.Method):
 		return input.Errorf("--method", "there is no %q; there are %s", o.Method, strings.Join(lab.Methods(), ", "))
 	case o.Copies < 2 || o.Copies > 64:
@@ -100,9 +100,9 @@ func printProfile(out io.Writer, p *lab.Profile, tolerance float64, disturbed in
 		fmt.Fprintf(out, "alone, the kernel saw it on a core for %s of its time, and the machine stalled for the disk for %s\n", wholePercent(p.CPU), wholePercent(p.IO))
 	}
 	if p.Other != nil {
-		told := "told apart by " + p.Told
+		told := "decided by " + p.Told
 		if p.Told == "" {
-			told = "nothing tells which it is: use --method probe"
+			told = "nothing decides between them: use --method probe"
 		}
 		fmt.Fprintf(out, "a share of cpu of %s explains the times as well; %s\n", wholePercent(*p.Other), told)
 	}

@@ -19,15 +19,15 @@ func newDilationValidate() *cobra.Command {
 	o := lab.Options{}
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Run real jobs side by side and compare with what was foreseen",
+		Short: "Run real jobs side by side and compare with the prediction",
 		Long: `Validate runs mixes of real jobs on this machine: standard jobs, a compression of
 files, a workload that mostly reads files and one that mostly writes them, and one
-of fio where that is installed. It prints how long each job took, and how long the
-D-factor and the linear sum said it would (PEVA'16 Figures 3 to 5).
+of fio if that is installed. It prints how long each job took, and the predictions of
+the D-factor and the linear sum (PEVA'16 Figures 3 to 5).
 
 The loading vectors come from other runs than those they are compared with. Jobs
-share one core, as in the paper; with --cores more, and the model then assumes
-that each job spreads over them evenly. Use a machine that does nothing else.`,
+share one core, as in the paper, or more with --cores; the model then assumes that
+each job spreads over them evenly. Use a machine that does nothing else.`,
 		Example: `  gleaner dilation validate --quick
   gleaner dilation validate --json > validate.json`,
 		Args: noArgs,

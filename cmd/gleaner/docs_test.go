@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// README and the pages speak of commands and flags that are there, and README
-// of every command.
-func TestPagesSpeakOfCommandsThatAreThere(t *testing.T) {
+// README and the pages mention only commands and flags that exist, and README
+// mentions every command.
+func TestPagesMentionCommandsThatExist(t *testing.T) {
 	root := newRoot()
 	flags := allFlags(root)
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -47,7 +47,7 @@ func TestPagesSpeakOfCommandsThatAreThere(t *testing.T) {
 	for _, c := range root.Commands() {
 		plain := c.Hidden || c.Name() == "completion" || c.Name() == "version" // known from elsewhere
 		if !plain && !slices.Contains(named, c.Name()) {
-			t.Errorf("README.md does not speak of 'gleaner %s'", c.Name())
+			t.Errorf("README.md does not mention 'gleaner %s'", c.Name())
 		}
 	}
 }

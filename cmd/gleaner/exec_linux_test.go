@@ -64,8 +64,8 @@ func TestExamplesTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// A gleaner that has too few files for all tasks at once runs them one after
-// the other: none of their tries is spent, and it says what they wait for.
+// A gleaner that has too few files for all tasks at once runs them one after the
+// other: none of their retries is used up, and it reports what they wait for.
 func TestTooFewFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,8 +88,8 @@ func TestTooFewFiles(t *testing.T) {
 	}
 }
 
-// A disk that is nearly full is told, with what is free, before anything fails.
-func TestNearlyFullDiskIsTold(t *testing.T) {
+// A nearly full disk is reported, with what is free, before anything fails.
+func TestNearlyFullDiskIsReported(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a disk that is full")
@@ -181,7 +181,7 @@ stages:
 	}
 }
 
-// Tries are not spent at once, and what a task waits for can be seen.
+// Retries are delayed, and what a task waits for is shown.
 func TestTriesAreApart(t *testing.T) {
 	t.Parallel()
 	u := startUp(t, t.TempDir())

@@ -23,8 +23,8 @@ import (
 	"gleaner/kv/mem"
 )
 
-// historyFlags say where a command takes its history from: files, or the data
-// directory when none is named.
+// historyFlags are the source of a command's history: files, or the data directory if
+// none is named.
 type historyFlags struct {
 	files   []string
 	servers []string
@@ -34,17 +34,17 @@ type historyFlags struct {
 func (f *historyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "history", nil, "history file (time,server,cpu[,mem][,tenant]), plain, gzip or zstd, - for standard input; may be given again, and more may follow as arguments")
 	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "servers file (server,environment,function,rack,cores,memory_mb,disk_gb); may be given again")
-	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "pass over bad rows, and count them")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "skip bad rows, and count them")
 	addDataFlag(cmd)
 }
 
-// where tells which files, or which flag, the history came from.
+// where is the file or the flag that the history came from.
 func (f *historyFlags) where() string {
 	return cmp.Or(strings.Join(f.files, ", "), "--data")
 }
 
-// with opens the history for the time of do. Files are read into memory and
-// leave no trace.
+// with opens the history while do runs. Files are read into memory and nothing is
+// written.
 func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) error {
 	servers, err := readServers(f.servers)
 	if err != nil {
@@ -157,8 +157,8 @@ func readReimages(cmd *cobra.Command, paths []string, o history.ReadOptions) ([]
 	return all, nil
 }
 
-// saveFigures writes figures into the directory that --plot names and tells
-// where, and of what else was written there.
+// saveFigures writes figures into the directory of --plot and prints their paths, and
+// those of other files that were written there.
 func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure, others ...string) error {
 	var paths []string
 	for _, f := range figures {
@@ -176,8 +176,8 @@ func saveFigures(cmd *cobra.Command, dir string, figures []chart.Figure, others 
 	return nil
 }
 
-// saveTo writes the file that a flag names: whole or not at all, and only then
-// in the place of one that is there. A pipe or a device is written to.
+// saveTo writes the file that a flag names: whole or not at all, and only a whole
+// file replaces an existing one. A pipe or a device is written directly.
 func saveTo(flag, path string, write func(io.Writer) error) error {
 	err := writeAny(path, write)
 	var wrong *fs.PathError
@@ -205,7 +205,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it is renamed, which is fine
+	defer os.Remove(f.Name()) // fails after the rename, which is fine
 	buffered := bufio.NewWriterSize(f, 1<<18)
 	if err := write(buffered); err != nil {
 		f.Close()
@@ -225,7 +225,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// sameFile tells whether two names are of one file.
+// sameFile reports whether two paths are the same file.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	week = 7 * day
 )
 
-// sameFlags gives the flags of a command and of all below it the habits that
-// every command shares: lengths of time may be in days and weeks.
+// sameFlags makes the flags of a command and of all below it behave alike: lengths
+// of time may be in days and weeks.
 func sameFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
@@ -83,10 +83,10 @@ func spell(d time.Duration) string {
 	return d.String()
 }
 
-// kinds say what a flag of a type takes.
+// kinds describe what a flag of a type takes.
 var kinds = map[string]string{
 	"bool": "true or false", "float64": "a number",
-	"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0 on", "uint64": "a whole number from 0 on",
+	"int": "a whole number", "int64": "a whole number", "uint": "a whole number, 0 or more", "uint64": "a whole number, 0 or more",
 	"duration": "a length of time such as 90s, 5m, 12h, 30d or 2w",
 }
 
@@ -100,8 +100,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return input.Errorf("", "%v; see '%s --help'", err, cmd.CommandPath())
 }
 
-// noEmptyFlags refuses a flag that was given and says nothing, as --data "$UNSET"
-// does, and would be taken for one that was left out.
+// noEmptyFlags refuses a flag with an empty value, such as --data "$UNSET", which
+// would otherwise count as not given.
 func noEmptyFlags(cmd *cobra.Command, _ []string) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -116,7 +116,7 @@ func noEmptyFlags(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// given tells the first of the flags that the user gave.
+// given returns the first of the flags that the user gave.
 func given(cmd *cobra.Command, flags ...string) (string, bool) {
 	i := slices.IndexFunc(flags, func(name string) bool { return cmd.Flags().Changed(name) })
 	if i < 0 {

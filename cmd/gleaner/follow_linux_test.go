@@ -11,7 +11,7 @@ import (
 	"gleaner/web"
 )
 
-// Who follows a task's output sees each line once, however gleaner is
+// A client that follows a task's output gets each line once, however gleaner is
 // restarted meanwhile.
 func TestFollowSurvivesARestart(t *testing.T) {
 	t.Parallel()

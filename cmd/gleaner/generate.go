@@ -23,10 +23,10 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --datacenter NAME --out DIR",
 		Short: "Write a datacenter like one of the paper's ten into files",
-		Long: `Generate makes up a datacenter that agrees with everything the OSDI'16 paper says
-of its datacenters DC-0 to DC-9, and writes it into DIR: servers.csv,
+		Long: `Generate makes a datacenter that agrees with everything the OSDI'16 paper says
+about its datacenters DC-0 to DC-9, and writes it into DIR: servers.csv,
 history.csv.gz (CPU utilisation every two minutes) and reimages.csv (three
-years). The same seed gives the same files. Every other command reads them.`,
+years). The same seed gives the same files. All other commands can read them.`,
 		Example: `  gleaner generate --datacenter DC-9 --servers 200 --days 31 --out dc9
   gleaner classify --history dc9/history.csv.gz --servers dc9/servers.csv
   gleaner reimages --log dc9/reimages.csv --servers dc9/servers.csv`,
@@ -48,7 +48,7 @@ years). The same seed gives the same files. Every other command reads them.`,
 	cmd.Flags().StringVar(&name, "datacenter", "", "which one, DC-0 to DC-9")
 	cmd.Flags().IntVar(&o.Servers, "servers", 0, "how many servers (default: as many as the datacenter has)")
 	cmd.Flags().IntVar(&o.Past, "days", 31, "days of utilisation")
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of all chance")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers")
 	cmd.Flags().StringVar(&out, "out", "", "directory to write into; made if it is missing")
 	return cmd
 }
@@ -63,7 +63,7 @@ func checkGenerate(cmd *cobra.Command, o datacenter.Options) error {
 	return nil
 }
 
-// generated is what was written; its JSON.
+// generated is the JSON of generate: what was written.
 type generated struct {
 	Datacenter  string   `json:"datacenter"`
 	Servers     int      `json:"servers"`
@@ -130,7 +130,7 @@ func writeReimages(w io.Writer, d *datacenter.Datacenter) error {
 	return out.Error()
 }
 
-// writeHistory writes slot after slot, as a monitor would have recorded it.
+// writeHistory writes slot after slot, in the order in which a monitor records.
 func writeHistory(ctx context.Context, w io.Writer, d *datacenter.Datacenter, bar *progress) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"gleaner/input"
 )
 
-// importFlags are what 'history import' was given beside files of samples.
+// importFlags are the flags of 'history import'.
 type importFlags struct {
 	servers, reimages []string
 	skipBad           bool
@@ -32,7 +32,7 @@ func newHistoryImport() *cobra.Command {
 FILE is CSV, also gzip or zstd, or - for standard input, with the header time,server,cpu[,mem][,tenant]
 in any order: times are Unix seconds or RFC 3339, cpu and mem are percent of the
 server. Rows may come in any order; of two for the same server and time the last wins,
-also over what was imported before.
+also over one that was imported before.
 
 An import is all or nothing: if any row of any file is bad, nothing changes.
 --skip-bad imports the good rows and counts the others.
@@ -50,20 +50,20 @@ server.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.servers, "servers", nil, "CSV file of servers: server,environment,function,rack,cores,memory_mb,disk_gb; may be given again")
 	flags.StringArrayVar(&f.reimages, "reimages", nil, "CSV file of reimages: time,server,cause; may be given again")
-	flags.BoolVar(&f.skipBad, "skip-bad", false, "pass over bad rows of samples and reimages, and count them")
+	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip bad rows of samples and reimages, and count them")
 	flags.StringVar(&f.prometheus, "prometheus", "", "address of a Prometheus server to import from")
 	flags.StringVar(&f.query, "query", "", "PromQL for the share of a server's CPU in use, one series a server")
 	flags.StringVar(&f.memQuery, "memory-query", "", "PromQL for the share of a server's memory in use")
 	flags.StringVar(&f.label, "label", "instance", "label whose value names the server")
 	flags.StringVar(&f.unit, "unit", "ratio", "what the queries give: ratio (0 to 1) or percent")
-	flags.StringVar(&f.from, "from", "", "first moment to ask for (default 30 days before --to)")
-	flags.StringVar(&f.to, "to", "", "last moment to ask for (default now)")
+	flags.StringVar(&f.from, "from", "", "start of the time to ask for (default 30 days before --to)")
+	flags.StringVar(&f.to, "to", "", "end of the time to ask for (default now)")
 	flags.DurationVar(&f.step, "step", 2*time.Minute, "time between samples to ask for")
 	addDataFlag(cmd)
 	return cmd
 }
 
-// A source is one file, or Prometheus, and what came of it.
+// A source is one file, or Prometheus, and what was imported from it.
 type source struct {
 	Name    string `json:"source"`
 	Samples int64  `json:"samples"`
@@ -85,7 +85,7 @@ func (r *imported) add(name string, stats history.ReadStats) {
 	r.Skipped += stats.Skipped
 }
 
-// importHistory reads the small files first, so that a mistake in them shows at once.
+// importHistory reads the small files first, so that a mistake in them is found at once.
 func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
 	query, err := f.promQuery(cmd, time.Now())
 	if err != nil {
@@ -142,7 +142,7 @@ func importPrometheus(cmd *cobra.Command, im *history.Import, query prometheus.Q
 	return err
 }
 
-// promQuery makes the query of the flags; it is nothing when --prometheus is not given.
+// promQuery makes the query of the flags; it is empty if --prometheus is not given.
 func (f *importFlags) promQuery(cmd *cobra.Command, now time.Time) (prometheus.Query, error) {
 	var q prometheus.Query
 	flag, some := given(cmd, "query", "memory-query", "from", "to", "label", "unit", "step")
@@ -173,7 +173,7 @@ func (f *importFlags) promQuery(cmd *cobra.Command, now time.Time) (prometheus.Q
 		From: from, To: to, Step: f.step, ReadOptions: history.ReadOptions{SkipBad: f.skipBad}}, nil
 }
 
-// timeFlag reads a time as the CSV files have it.
+// timeFlag reads a time in the format of the CSV files.
 func timeFlag(flag, text string, otherwise time.Time) (time.Time, error) {
 	if text == "" {
 		return otherwise, nil

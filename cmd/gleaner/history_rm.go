@@ -57,7 +57,7 @@ type removed struct {
 	Reimages int   `json:"reimages"`
 }
 
-// tellRemoved says what remove removed: what was held before and is not held after.
+// tellRemoved prints what remove removed: what was held before and is not held after.
 func tellRemoved(cmd *cobra.Command, s *history.Store, remove func() error) error {
 	before, err := countHeld(cmd, s)
 	if err != nil {

@@ -73,7 +73,7 @@ func sampleMachine(cmd *cobra.Command, server cluster.ServerID, every time.Durat
 		return err
 	}
 	ctx := cmd.Context()
-	// A directory that cannot be used should show now and not after the first interval.
+	// A directory that cannot be used is reported now, not after the first interval.
 	if err := keepPatiently(ctx, cmd, nil); err != nil {
 		return err
 	}
@@ -107,7 +107,8 @@ func sampleMachine(cmd *cobra.Command, server cluster.ServerID, every time.Durat
 	}
 }
 
-// flushWaiting writes what another process kept us from writing so far.
+// flushWaiting writes the samples that could not be written while another process
+// held the data directory.
 func flushWaiting(cmd *cobra.Command, waiting []history.Sample) error {
 	if len(waiting) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func flushWaiting(cmd *cobra.Command, waiting []history.Sample) error {
 	return keepPatiently(context.WithoutCancel(cmd.Context()), cmd, waiting)
 }
 
-// keepPatiently is keep that gives another command a few seconds to finish.
+// keepPatiently is keep, but gives another command a few seconds to finish.
 func keepPatiently(ctx context.Context, cmd *cobra.Command, samples []history.Sample) error {
 	for patience := 30; ; patience-- {
 		err := keep(ctx, cmd, samples)

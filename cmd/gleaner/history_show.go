@@ -80,7 +80,7 @@ type held struct {
 	Samples        int64     `json:"samples"`
 	From           time.Time `json:"from,omitzero"`
 	To             time.Time `json:"to,omitzero"`
-	StepSeconds    float64   `json:"step_seconds"` // 0 where no server has two samples
+	StepSeconds    float64   `json:"step_seconds"` // 0 if no server has two samples
 	Gaps           float64   `json:"gaps"`
 	Bytes          int64     `json:"bytes"`
 	BytesPerSample float64   `json:"bytes_per_sample"`
@@ -232,7 +232,7 @@ func span(sum history.Summary, step time.Duration) cluster.Window {
 	return cluster.WindowBefore(sum.Last.Truncate(step).Add(step), sum.First, math.MaxInt64, step)
 }
 
-// pointers makes JSON of a series: NaN has no number there. It is nil when there is nothing at all.
+// pointers makes a series for JSON, with null for NaN. It is nil if all are NaN.
 func pointers(values []float32) []*float32 {
 	var out []*float32
 	some := false

@@ -19,9 +19,9 @@ import (
 func newJobs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs [NAME]",
-		Short: "List jobs, or tell more about one",
+		Short: "List jobs, or show one in detail",
 		Long: `Jobs lists the jobs of the gleaner that is up, the newest last. With a name or a
-number it tells how far each stage of that job has come and what runs of it.`,
+number it shows the progress of each stage of that job and its running tasks.`,
 		Example: `  gleaner jobs
   gleaner jobs wordcount
   gleaner jobs job-7 --json`,
@@ -79,7 +79,7 @@ func printJobs(out io.Writer, all []board.Job) error {
 	return t.print(out)
 }
 
-// printJob tells of one job; why is what it waits for, if it does.
+// printJob prints one job; why is what it waits for, if it does.
 func printJob(out io.Writer, j board.Job, why string) error {
 	fmt.Fprintf(out, "%s (%s): %s", j.ID, j.Name, j.State)
 	if why = cmp.Or(j.Reason, why); why != "" && why != string(j.State) {
@@ -100,7 +100,7 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	return errors.Join(printRunning(out, j.Running), printDelayed(out, j.Delayed))
 }
 
-func printRunning(out io.Writer, running []board.Run) error {
+func printRunning(out io.Writer, running []board.RunningTask) error {
 	if len(running) == 0 {
 		return nil
 	}
@@ -124,8 +124,8 @@ func printDelayed(out io.Writer, delayed []board.Delay) error {
 	return t.print(out)
 }
 
-// slowedDown writes by how much a task is expected to be; "-" before its
-// loading is known.
+// slowedDown writes the predicted slow-down of a task; "-" if its loading is not
+// known.
 func slowedDown(factor float64) string {
 	if factor == 0 {
 		return "-"

@@ -43,10 +43,9 @@ func newLabEcho() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "echo",
 		Short: "Answer every call of the lean protocol with what it asked",
-		Long: `Echo is the least a target can do: it answers every call of the lean protocol with
-what it asked. Played against it, a program shows what the players can do. Where
-one process may not hold as many connections, several listen on addresses next
-to each other.`,
+		Long: `Echo is the simplest target: it answers every call of the lean protocol with the
+call's own content. Playing a program against it measures what the players can do. If
+one process may not hold enough connections, several listen on consecutive addresses.`,
 		Example: `  gleaner lab echo --listen 127.0.0.1:7000
   gleaner lab echo --processes 4      # 127.0.0.1:7000 to 127.0.0.4:7000`,
 		Args: noArgs,
@@ -81,7 +80,7 @@ to each other.`,
 	return cmd
 }
 
-// echoMany starts several echoes, and says at the end what they held at most.
+// echoMany starts several echoes, and prints at the end how much memory they held.
 func echoMany(cmd *cobra.Command, listen string, n int) error {
 	first, err := netip.ParseAddrPort(listen)
 	if err != nil {

@@ -20,7 +20,7 @@ func newLabEtcd() *cobra.Command {
 		Use:   "etcd [-- ETCD-FLAG...]",
 		Short: "Start a real etcd " + engine.EtcdVersion,
 		Long: `Etcd builds a real etcd from its Go module, once, and starts it as a process. It
-runs until Ctrl-C. What stands behind -- is handed to etcd.`,
+runs until Ctrl-C. Arguments after -- are passed to etcd.`,
 		Example: `  gleaner lab etcd --descriptors etcd.protoset
   gleaner trace record --target 127.0.0.1:2379 --descriptors etcd.protoset --sender node-name --scale 8 --out n008.jsonl
   gleaner lab etcd-work --target 127.0.0.1:7071 --nodes 8`,
@@ -28,7 +28,7 @@ runs until Ctrl-C. What stands behind -- is handed to etcd.`,
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:2379", "where clients connect")
 	cmd.Flags().StringVar(&data, "data", "", "keep its data in `DIR` (default: a temporary folder, gone at the end)")
-	cmd.Flags().StringVar(&descriptors, "descriptors", "", "write what its messages are to `FILE`, for 'trace record' and 'trace replay'")
+	cmd.Flags().StringVar(&descriptors, "descriptors", "", "write the descriptors of its messages to `FILE`, for 'trace record' and 'trace replay'")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func runLabEtcd(cmd *cobra.Command, listen, data, descriptors string, flags []st
 	}
 	p, err := etcd.Start(ctx, listen, data, flags...)
 	if err != nil {
-		return err // which names a log in the folder: that stays
+		return err // it names a log in the folder, which therefore stays
 	}
 	if temporary {
 		defer os.RemoveAll(data)
@@ -78,7 +78,7 @@ func free(address string) error {
 	return l.Close()
 }
 
-// attend says that an engine serves and how to stop it, and stays until it ends.
+// attend prints that an engine serves and how to stop it, and waits until it ends.
 func attend(cmd *cobra.Command, p *engine.Process, address string) error {
 	if wantJSON(cmd) {
 		if err := printJSON(cmd, map[string]any{"engine": p.Name, "address": address, "pid": p.PID(), "data": p.Data, "log": p.Log}); err != nil {
@@ -95,8 +95,7 @@ func attend(cmd *cobra.Command, p *engine.Process, address string) error {
 	}
 }
 
-// buildEtcd builds etcd where it is not yet built, and says so, for it takes a
-// while.
+// buildEtcd builds etcd if needed, and prints so, because it takes a while.
 func buildEtcd(cmd *cobra.Command) (engine.Etcd, error) {
 	return engine.BuildEtcd(cmd.Context(), func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "building etcd %s; this is done once and takes a minute or two\n", engine.EtcdVersion)
@@ -109,11 +108,11 @@ func newLabEtcdWork() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd-work",
 		Short: "Run a job of many nodes on an etcd, to record",
-		Long: `Etcd-work runs a job whose nodes speak to each other through etcd only: every
+		Long: `Etcd-work runs a job whose nodes communicate only through etcd: every
 node registers with a lease and keeps it alive, watches for tasks, fetches its
 part of the input and writes its result; a master splits, waits and collects.
-Each node has its own connection and says its name in the metadata of its calls,
-under node-name.`,
+Each node has its own connection and sends its name in the metadata of its calls,
+as node-name.`,
 		Example: `  gleaner lab etcd-work --target 127.0.0.1:7071 --nodes 26`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -32,7 +32,7 @@ func newLabResourceManager() *cobra.Command {
 application masters, nodes, clients, administration.`)
 }
 
-// newLabHadoop is the command for a master with so many ports in a row.
+// newLabHadoop is the command for a master with consecutive ports.
 func newLabHadoop(start startHadoop, name string, port, ports int, long string) *cobra.Command {
 	var s hadoop.Setting
 	cmd := &cobra.Command{
@@ -69,7 +69,7 @@ func freePorts(first, n int) error {
 	case first < 0 || first > 65535:
 		return input.Errorf("--port", "%d is not a port", first)
 	case first+n-1 > 65535:
-		return input.Errorf("--port", "it takes %d ports in a row, and from %d on there are but %d", n, first, 65536-first)
+		return input.Errorf("--port", "it takes %d ports in a row, and from %d on there are only %d", n, first, 65536-first)
 	}
 	for port := first; port < first+n; port++ {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -115,12 +115,12 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error
 	}
 	ended := master.Wait()
 	if cmd.Context().Err() != nil || ended == nil {
-		return err // stopped as told
+		return err // stopped by the user
 	}
 	return errors.Join(err, fmt.Errorf("the %s ended by itself: %w; see %s", master.Name, ended, master.Log))
 }
 
-// hadoopJars finds the jars, or fetches them and says so.
+// hadoopJars finds the jars, or fetches them and prints so.
 func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
 	cache, err := hadoop.Cache()
 	if err != nil {
@@ -131,8 +131,8 @@ func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
 	})
 }
 
-// openHadoop speaks to a master of Hadoop, by the descriptors of the jars in
-// the cache unless others are named.
+// openHadoop connects to a master of Hadoop, with the descriptors of the jars in the
+// cache unless others are named.
 func openHadoop(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if q := at.Query(); q.Get("descriptors") == "" {
 		cache, err := hadoop.Cache()

@@ -10,8 +10,8 @@ import (
 	"gleaner/lab/search"
 )
 
-// newLabSearch and newLabBatch are processes that experiments start; people do
-// not call them.
+// newLabSearch and newLabBatch are processes that experiments start; users do not
+// call them.
 func newLabSearch() *cobra.Command {
 	return &cobra.Command{
 		Use:    "search DIR",

@@ -12,9 +12,9 @@ import (
 	"gleaner/web"
 )
 
-// TestLoadsAreLearnedAndKept runs a stage that computes and one that sleeps,
-// for real. What was learned of them survives a crash, comes with the next job
-// of that name, and foresees how much its tasks slow each other down.
+// TestLoadsAreLearnedAndKept runs a stage that computes and one that sleeps, for
+// real. What was learned survives a crash, comes with the next job of that name, and
+// predicts how much its tasks slow each other down.
 func TestLoadsAreLearnedAndKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,14 +42,14 @@ func TestLoadsAreLearnedAndKept(t *testing.T) {
 		t.Fatalf("after a restart: one that computes loads %v, one that sleeps %v", spin, rest)
 	}
 	if !u.soon(time.Minute, func(s web.Status) bool { return s.Running == 6 && s.Dilation > 1 }) {
-		t.Errorf("no slow-down is foreseen: %+v", u.status())
+		t.Errorf("no slow-down is predicted: %+v", u.status())
 	}
 	if text := string(u.gleaner("jobs", j.ID.String())); !strings.Contains(text, "slowed down") || !strings.Contains(text, "x\n") {
 		t.Errorf("the slow-down is not told:\n%s", text)
 	}
 }
 
-// submit takes a job in and gives its number.
+// submit submits a job and returns its number.
 func (u *up) submit(file string) string {
 	u.t.Helper()
 	var taken web.Accepted

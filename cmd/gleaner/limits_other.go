@@ -2,5 +2,5 @@
 
 package main
 
-// fileLimit is how many files this process may open; 0 when nobody knows.
+// fileLimit is how many files this process may open; 0 if not known.
 func fileLimit() int { return 0 }

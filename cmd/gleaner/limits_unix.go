@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// fileLimit is how many files this process may open; 0 when nobody knows.
+// fileLimit is how many files this process may open; 0 if not known.
 func fileLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

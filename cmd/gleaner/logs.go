@@ -44,7 +44,7 @@ run, and says so on stderr.`,
 func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
 	job, task, ok := strings.Cut(name, "/")
 	if !ok {
-		return input.Errorf("", "%q is not a task; one is called by its job, stage and number, as job-7/map-3", name)
+		return input.Errorf("", "%q is not a task; its name is job, stage and number, as job-7/map-3", name)
 	}
 	c, err := newClient(cmd)
 	if err != nil {
@@ -74,7 +74,7 @@ func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
 	return printJSON(cmd, map[string]string{"task": fmt.Sprintf("%s/%s", j.ID, task), "output": text.String()})
 }
 
-// A reader reads what a task writes, and knows how far it is.
+// A reader reads the output of a task.
 type reader struct {
 	client *client
 	job    cluster.JobID
@@ -84,15 +84,15 @@ type reader struct {
 	log    io.Writer
 
 	attempt string // the run that is read; "" for the last
-	offset  int64  // what was read of it
-	told    string // last
+	offset  int64  // bytes of it that were read
+	told    string // the last message
 }
 
 func (r *reader) path() string {
 	return fmt.Sprintf("jobs/%d/tasks/%s", int64(r.job), url.PathEscape(r.task))
 }
 
-// read reads a run, from where the reader is in it.
+// read reads a run, from the offset on.
 func (r *reader) read(ctx context.Context) error {
 	r.query.Set("attempt", r.attempt)
 	r.query.Set("offset", strconv.FormatInt(r.offset, 10))
@@ -106,8 +106,8 @@ func (r *reader) read(ctx context.Context) error {
 	return err
 }
 
-// follow reads a run until it has ended. When none is named it waits for the
-// first and goes on with those that come after it, until the task has ended.
+// follow reads a run until it has ended. If none is named, it waits for the first
+// and goes on with later runs until the task has ended.
 func (r *reader) follow(ctx context.Context) error {
 	named := r.attempt != ""
 	for gone := (absence{}); ; {
@@ -120,14 +120,14 @@ func (r *reader) follow(ctx context.Context) error {
 			if !pause(ctx) {
 				return ctx.Err()
 			}
-		case !gone.bear(ctx, err):
+		case !gone.retry(ctx, err):
 			return err
 		}
 	}
 }
 
-// look reads what is new and reports whether there will be no more. It asks
-// that first, so that nothing is missed.
+// look reads new output and reports whether there will be no more. It asks for the
+// state first, so that nothing is missed.
 func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
 	var t web.Task
 	if err := r.client.ask(ctx, http.MethodGet, r.path(), nil, &t); err != nil {
@@ -154,7 +154,7 @@ func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
 	return over, r.read(ctx)
 }
 
-// tell says something on stderr, once.
+// tell prints a message to stderr, once.
 func (r *reader) tell(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != r.told {
 		fmt.Fprintln(r.log, text)

@@ -1,8 +1,7 @@
 // Command gleaner puts the idle part of a cluster to work without the
 // services that own the servers noticing.
 //
-// Each command stands in a file of its own name; all wiring between the rooms
-// is written out there.
+// Each command is in a file of its own name, with all wiring between the rooms.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not listen
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -34,7 +33,7 @@ const (
 	exitBadInput = 2
 )
 
-// inFlags spells an error out, a field as the flag that it is here.
+// inFlags writes an error; a field is a flag here.
 func inFlags(err error) string {
 	var at *input.Error
 	if errors.As(err, &at) && at.Field != "" {
@@ -43,7 +42,7 @@ func inFlags(err error) string {
 	return err.Error()
 }
 
-// run is one call of the command line; it returns the exit code.
+// run runs one command line; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -121,7 +120,7 @@ the servers noticing.`,
 	return root
 }
 
-// help is what a command that only has others below it does.
+// help is the action of a command that only has subcommands.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // noArgs refuses arguments; an unknown command is bad input like any other.

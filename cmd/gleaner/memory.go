@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// residentBytes is the memory a process holds, where /proc tells; 0 elsewhere.
+// residentBytes is the memory that a process holds, from /proc; 0 if not known.
 func residentBytes(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

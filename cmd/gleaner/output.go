@@ -22,7 +22,7 @@ func wantJSON(cmd *cobra.Command) bool {
 	return yes
 }
 
-// printJSON writes v, indented, with a newline behind it.
+// printJSON writes v, indented, with a newline at the end.
 func printJSON(cmd *cobra.Command, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -35,7 +35,7 @@ func printJSON(cmd *cobra.Command, v any) error {
 	return err
 }
 
-// counted says how many of something there are: 1 tenant, 2 tenants.
+// counted writes a number of things: 1 tenant, 2 tenants.
 func counted[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -43,7 +43,7 @@ func counted[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// clock writes a moment for a person.
+// clock writes a time for people.
 func clock(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") }
 
 // A table is lined up by its columns' widest cells. A column whose header
@@ -124,8 +124,8 @@ func sparkline(values []float32, width int, top float64) string {
 	return out.String()
 }
 
-// A progress shows how far long work has come, once it has taken two seconds
-// and only when stderr is a terminal. The zero total means that the end is unknown.
+// A progress shows the progress of long work, once it has taken two seconds and only
+// if stderr is a terminal. A total of 0 means that the end is unknown.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	start time.Time
@@ -160,7 +160,7 @@ func (p *progress) add(n int64) {
 	_ = p.bar.Set64(p.done)
 }
 
-// set says how much is done, of a total that is known only now. It may be
+// set sets how much is done, and the total, which may be known only now. It may be
 // called from several goroutines.
 func (p *progress) set(done, of int) {
 	p.lock.Lock()

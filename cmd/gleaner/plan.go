@@ -23,9 +23,9 @@ func newPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Find the cheapest cluster that meets an SLA",
-		Long: `Plan reads what an application does, what hardware can be bought and what must
-be achieved, and finds the cheapest cluster: where each dataset lies, how many
-units, instances, cores and servers, and what goes into each server.
+		Long: `Plan reads an application, the hardware that can be bought and an SLA, and finds the
+cheapest cluster: where each dataset lies, how many units, instances, cores and
+servers, and what goes into each server.
 
 The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
 'gleaner plan examples DIR' writes some to start from.
@@ -44,7 +44,7 @@ how far above the cheapest it may be.`,
 				return err
 			}
 			if limit <= 0 {
-				return input.Errorf("--time-limit", "%v is no time to search for", limit)
+				return input.Errorf("--time-limit", "must be positive, got %v", limit)
 			}
 			start := time.Now()
 			bar := newProgress(cmd, "planning", limit.Milliseconds())
@@ -85,8 +85,8 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.hw, "hw", "", "hardware `file`")
 	cmd.Flags().StringVar(&f.sla, "sla", "", "SLA `file`")
 	cmd.Flags().BoolVar(&f.colocate, "colocate", false, "let tasks and remote datasets share servers")
-	cmd.Flags().StringVar(&f.solver, "solver", "built-in", "who packs the servers: built-in, highs or cbc")
-	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop when what could still be saved is this share of the cost")
+	cmd.Flags().StringVar(&f.solver, "solver", "built-in", "solver that packs the servers: built-in, highs or cbc")
+	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop when the possible saving is at most this share of the cost")
 }
 
 // load reads the three documents; all mistakes in them are reported at once.
@@ -136,7 +136,7 @@ func (f *planFlags) load(ctx context.Context) (plan.Input, plan.Options, error) 
 	return in, o, nil
 }
 
-// readSpec reads a document, and not much more than a document can have.
+// readSpec reads a document, up to a little more than the largest one allowed.
 func readSpec(flag, file string) ([]byte, error) {
 	if file == "" {
 		return nil, input.Errorf(flag, "name a file; 'gleaner plan examples DIR' writes some")
@@ -153,7 +153,7 @@ func readSpec(flag, file string) ([]byte, error) {
 	return data, nil
 }
 
-// planErr tells a search that the user stopped from one that failed.
+// planErr distinguishes a search that the user stopped from one that failed.
 func planErr(cmd *cobra.Command, err error) error {
 	if errors.Is(err, plan.ErrStopped) && cmd.Context().Err() != nil {
 		return cmd.Context().Err()

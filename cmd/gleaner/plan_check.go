@@ -19,11 +19,11 @@ func newPlanCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check CONFIG",
 		Short: "Simulate a cluster and show how much of the SLA it meets",
-		Long: `Check runs the application on a given cluster in virtual time, with queues at
+		Long: `Check simulates the application on a given cluster in virtual time, with queues at
 storage units, buses, networks, cores and task instances, and shows how much of
-the SLA it meets. CONFIG is what 'gleaner plan --json' prints, as it is or
-changed by hand. Clusters that have one piece less are tried too: of a plan that
-is as cheap as can be, every one of them misses.`,
+the SLA it meets. CONFIG is the output of 'gleaner plan --json', as it is or
+changed by hand. Clusters that have one piece less are tried too: if the plan is the
+cheapest, every one of them misses.`,
 		Example: `  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --json > cluster.json
   gleaner plan check cluster.json --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ is as cheap as can be, every one of them misses.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "of the arrivals")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the arrivals")
 	cmd.Flags().BoolVar(&neighbours, "neighbours", true, "also try clusters that have one piece less")
 	return cmd
 }

@@ -23,8 +23,8 @@ func newPlanCurve() *cobra.Command {
 		Use:   "curve",
 		Short: "Show cost against SLA, and where the architecture changes",
 		Long: `Curve plans for multiples of the SLA, from a small one to a large one, finds the
-borders between architectures by bisection, says what changes there, and sets
-the cost of scaling out a homogeneous cluster beside it.`,
+borders between architectures by bisection, shows what changes there, and compares
+the cost with that of scaling out a homogeneous cluster.`,
 		Example: `  gleaner plan curve --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --scale 0.05:100 --plot out`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,12 +73,12 @@ func parseScale(s string) (from, to float64, err error) {
 	return from, to, nil
 }
 
-// A curve is plans along multiples of an SLA, with scaling out beside it.
+// A curve is plans along multiples of an SLA, and the cost of scaling out.
 type curve struct {
 	points  []plan.Point
 	regimes []plan.Regime
 	blocks  []int       // kinds of units that are scaled out
-	scaled  [][]float64 // their cost, by block and point; 0 where it cannot be had
+	scaled  [][]float64 // their cost, by block and point; 0 if impossible
 	broke   error       // what ended the curve early, if anything
 }
 
@@ -155,8 +155,8 @@ func (c *curve) print(cmd *cobra.Command, in plan.Input) error {
 	return nil
 }
 
-// printSteps says what changes from point to point (Figure 7), where there are
-// few enough to be read.
+// printSteps prints what changes from point to point (Figure 7), if there are few
+// points.
 func (c *curve) printSteps(w io.Writer, in plan.Input) {
 	if len(c.points) > 10 {
 		return

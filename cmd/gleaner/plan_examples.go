@@ -49,13 +49,13 @@ func newPlanExamples() *cobra.Command {
 	}
 }
 
-// writeNew writes a file, but never over one that says something else.
+// writeNew writes a file, but never over one with another content.
 func writeNew(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil {
 		if string(old) == string(text) {
 			return nil
 		}
-		return input.Errorf(path, "is there already and differs; move it or name another directory")
+		return input.Errorf(path, "exists and differs; move it or name another directory")
 	}
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("plan examples: %w", err)

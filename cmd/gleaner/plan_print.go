@@ -39,7 +39,7 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	}
 	how := "Searched all of %s."
 	if p.Gap() > 0 {
-		how = "Of %s, all were ruled out that are cheaper by more than that."
+		how = "Of %s, all that are cheaper by more than that were ruled out."
 	}
 	if p.Stopped {
 		how = "The search of %s was stopped; with more time there may be a cheaper cluster."
@@ -48,7 +48,7 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	return err
 }
 
-// proven says how good a plan is.
+// proven writes how good a plan is.
 func proven(p plan.Plan) string {
 	above := 100 * (p.Cost - p.LowerBound) / p.LowerBound
 	switch {
@@ -60,7 +60,7 @@ func proven(p plan.Plan) string {
 	return fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(10*above)/10)
 }
 
-// count says how many there are of something.
+// count writes a number of things.
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -191,7 +191,7 @@ func repeated(cell string, n int) string {
 	return fmt.Sprintf("%s x%d", cell, n)
 }
 
-// differences tells where b puts datasets elsewhere than a.
+// differences lists where b puts datasets elsewhere than a.
 func differences(in plan.Input, a, b plan.Architecture) string {
 	var parts []string
 	for i := range a {

@@ -113,7 +113,7 @@ func robustJSON(in plan.Input, base plan.Plan, ranges []plan.Range, sensitive []
 		Of        string   `json:"of"`
 		Attribute string   `json:"attribute"`
 		Unit      string   `json:"unit"`
-		Low       *float64 `json:"lowest"` // null: down to nothing
+		Low       *float64 `json:"lowest"` // null: down to 0
 		Value     float64  `json:"value"`
 		High      *float64 `json:"highest"` // null: as far as was tried
 	}

@@ -9,7 +9,7 @@ import (
 	"gleaner/plan/pack"
 )
 
-// packer is who fills the servers: our own engine, or a solver on PATH.
+// packer is the function that fills the servers: our own engine, or a solver on PATH.
 func packer(ctx context.Context, name string) (func(pack.Problem, pack.Options) (pack.Solution, error), error) {
 	switch name {
 	case "built-in":

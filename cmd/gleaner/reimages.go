@@ -22,12 +22,12 @@ func newReimages() *cobra.Command {
 	var skipBad bool
 	cmd := &cobra.Command{
 		Use:   "reimages [--log FILE --servers FILE]",
-		Short: "Tell how often servers and tenants are reimaged, and whether the often stay often",
+		Short: "Show how often servers and tenants are reimaged, and whether that stays the same",
 		Long: `Reimages reads a log of disk reimages (time,server,cause) and a servers file, and
-tells how often each server and tenant is reimaged, which third of the tenants
+shows how often each server and tenant is reimaged, which third of the tenants
 it belongs to, and how often tenants move between the thirds from month to
-month. Data survives where replicas lie with tenants that are seldom reimaged,
-and never all at once.
+month. Data survives if replicas are with tenants that are seldom reimaged, and
+never all at once.
 
 Without files it reads the data directory that 'gleaner history import
 --reimages --servers' fills.`,
@@ -123,7 +123,7 @@ func printReimages(out io.Writer, r reimages.Report) error {
 		fmt.Fprintf(out, "left out: %s of servers that are not listed\n", counted(r.Strays, "reimage"))
 	}
 	if r.Tied > 0 {
-		fmt.Fprintf(out, "%s of the same rate stand at the edge of a group: there the order of names decides\n", counted(r.Tied, "tenant"))
+		fmt.Fprintf(out, "%s at the border of a group have the same rate: there the order of names decides\n", counted(r.Tied, "tenant"))
 	}
 	fmt.Fprintln(out)
 	if err := reimageSummary(r).print(out); err != nil {

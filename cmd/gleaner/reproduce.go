@@ -20,7 +20,7 @@ import (
 	labstorage "gleaner/lab/storage"
 )
 
-// experiments are all there are, in the order they are listed and run.
+// experiments are all experiments, in the order they are listed and run.
 func experiments() []lab.Experiment {
 	all := append(colocation.Experiments(), compute.Experiments()...)
 	all = append(all, labstorage.Experiments()...)
@@ -37,10 +37,10 @@ func newReproduce() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce [NAME...]",
 		Short: "Rerun the papers' tables and figures, paper and ours side by side",
-		Long: `Reproduce reruns what the papers show and prints their numbers beside ours. The
-same options give the same tables, but for fig10, fig11, fig12, micro and extrapolate:
-those measure this machine. Without a name, all experiments are rerun but
-extrapolate, which needs a real engine.
+		Long: `Reproduce reruns the papers' experiments and prints their numbers beside ours. The
+same options give the same tables, except for fig10, fig11, fig12, micro and
+extrapolate, which measure this machine. Without a name, all experiments are rerun
+except extrapolate, which needs a real engine.
 
 Experiments:
 ` + strings.Join(names, "\n"),
@@ -68,10 +68,10 @@ Experiments:
 			}
 			if !slices.ContainsFunc(chosen, func(e lab.Experiment) bool { return e.Engine }) {
 				if flag, ok := given(cmd, "target", "traces"); ok {
-					return input.Errorf(flag, "is for extrapolate only, which is not among what is rerun")
+					return input.Errorf(flag, "is for extrapolate only, which is not rerun here")
 				}
 			}
-			if out != "" { // better known before anything runs
+			if out != "" { // a mistake is reported before anything runs
 				if err := os.MkdirAll(out, 0o755); err != nil {
 					return input.Errorf("--out", "%v", err)
 				}
@@ -81,8 +81,8 @@ Experiments:
 	}
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "less to show, in seconds")
 	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
-	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions where chance plays a part")
-	cmd.Flags().IntVar(&o.Days, "days", 0, "simulate so many days where jobs are (default: as many as the size has)")
+	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions with different seeds")
+	cmd.Flags().IntVar(&o.Days, "days", 0, "days to simulate in experiments with jobs (default: depends on the size)")
 	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode, resourcemanager)")
 	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode, resourcemanager)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV and figures as pictures to `DIR`")
@@ -110,7 +110,7 @@ func chooseExperiments(args []string) ([]lab.Experiment, error) {
 }
 
 func reproduce(cmd *cobra.Command, chosen []lab.Experiment, o lab.Options, dir string) error {
-	if dir != "" { // some experiments take an hour: a mistake is told before
+	if dir != "" { // some experiments take an hour: a mistake is reported before
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return input.Errorf("--out", "%v", err)
 		}

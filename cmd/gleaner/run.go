@@ -21,11 +21,11 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml",
 		Short: "Run a batch job on what is idle",
-		Long: `Run hands a job to the gleaner that is up (see 'gleaner up') and prints its number.
-Once it is printed, the job will be run, also if gleaner or the machine crashes.
+		Long: `Run submits a job to the gleaner that is up (see 'gleaner up') and prints its number.
+Once it is printed, the job will be run, even if gleaner or the machine crashes.
 
-A stage without a dir runs where this command is called. docs/formats/job.md tells
-all there is to say in a job file.`,
+A stage without a dir runs where this command is called. docs/formats/job.md describes
+job files.`,
 		Example: `  gleaner run examples/wordcount.yaml --wait
   gleaner run nightly.yaml --json`,
 		Args: oneArg("job file"),
@@ -64,10 +64,10 @@ func runJob(cmd *cobra.Command, name string, wait bool) error {
 	return awaitJob(cmd, c, taken)
 }
 
-// awaitJob waits until a job has ended and tells how.
+// awaitJob waits until a job has ended and prints how.
 func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted) error {
 	if !wantJSON(cmd) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s (%s) is in; waiting for it\n", taken.ID, taken.Name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s (%s) is submitted; waiting for it\n", taken.ID, taken.Name)
 	}
 	j, err := pollJob(cmd, c, taken.ID)
 	if errors.Is(err, context.Canceled) {
@@ -75,7 +75,7 @@ func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("%s is in, but cannot be watched any more: %w", taken.ID, err)
+		return fmt.Errorf("%s is submitted, but cannot be watched any more: %w", taken.ID, err)
 	}
 	if wantJSON(cmd) {
 		if err := printJSON(cmd, j); err != nil {
@@ -91,8 +91,8 @@ func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted) error {
 	return err
 }
 
-// pollJob asks until the job has ended. A gleaner that is being restarted is
-// waited for.
+// pollJob asks until the job has ended. It waits for a gleaner that is being
+// restarted.
 func pollJob(cmd *cobra.Command, c *client, id cluster.JobID) (board.Job, error) {
 	tasks := 0
 	var bar *progress
@@ -101,7 +101,7 @@ func pollJob(cmd *cobra.Command, c *client, id cluster.JobID) (board.Job, error)
 		var j board.Job
 		err := c.ask(cmd.Context(), http.MethodGet, fmt.Sprintf("jobs/%d", int64(id)), nil, &j)
 		if err != nil {
-			if !gone.bear(cmd.Context(), err) {
+			if !gone.retry(cmd.Context(), err) {
 				return j, err
 			}
 			continue

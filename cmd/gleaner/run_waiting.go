@@ -15,17 +15,17 @@ import (
 	"gleaner/web"
 )
 
-// patience is how long a job may wait before it is told why: between two
+// patience is how long a job may wait before the reason is printed: between two
 // stages none of its tasks runs either.
 const patience = 2 * time.Second
 
-// A waiting tells, on stderr, that a job runs and what it waits for, and each
-// need once: what the primary uses changes all the time, and would fill the screen.
+// A waiting prints to stderr that a job runs and what it waits for, each need once:
+// the primary's use changes all the time, and would fill the screen.
 type waiting struct {
 	cmd    *cobra.Command
 	client *client
 
-	running      bool // as was last told
+	running      bool // as last printed
 	since, asked time.Time
 	told         map[string]bool
 }
@@ -59,7 +59,7 @@ func (w *waiting) tell(j *board.Job, what string) {
 	}
 }
 
-// waitsFor says what a job waits for; "" when it does not wait, or nobody knows.
+// waitsFor says what a job waits for; "" if it does not wait, or it is not known.
 func (c *client) waitsFor(ctx context.Context, j *board.Job) string {
 	var s web.Status
 	if j.State != board.Waiting || c.ask(ctx, http.MethodGet, "status", nil, &s) != nil {
@@ -68,8 +68,8 @@ func (c *client) waitsFor(ctx context.Context, j *board.Job) string {
 	return waitsFor(j, s)
 }
 
-// waitsFor says what the next task of a job needs and what there is. Memory is
-// told in whole GiB, for it changes all the time.
+// waitsFor says what the next task of a job needs and what is free. Memory is in
+// whole GiB, because it changes all the time.
 func waitsFor(j *board.Job, s web.Status) string {
 	next := slices.IndexFunc(j.Stages, func(st board.Stage) bool { return st.Waiting > 0 })
 	if next < 0 {
@@ -77,7 +77,7 @@ func waitsFor(j *board.Job, s web.Status) string {
 	}
 	st := &j.Stages[next]
 	if len(s.Short) > 0 {
-		return fmt.Sprintf("%s waits (%s); it is tried again and again", s.Short[0].Of, s.Short[0].Because)
+		return fmt.Sprintf("%s waits (%s) and is retried", s.Short[0].Of, s.Short[0].Because)
 	}
 	if len(j.Delayed) > 0 {
 		d := j.Delayed[0]
@@ -95,5 +95,5 @@ func waitsFor(j *board.Job, s web.Status) string {
 	case need.Memory > free.Memory:
 		return short(need.Memory.Text(), whole, "")
 	}
-	return fmt.Sprintf("there is room for a task of %s now, which the policy does not give away yet: it must have stayed free for a while", st.Name)
+	return fmt.Sprintf("there is room for a task of %s now, but the policy does not use it yet: it must stay free for a while", st.Name)
 }

@@ -18,7 +18,7 @@ func TestWaitsFor(t *testing.T) {
 	}{
 		{cluster.Resources{CPU: 1500, Memory: cluster.GB}, "a task of merge needs 1.50 cores, and 1.00 of 4.00 cores are free: the primary uses 2.00, 1.00 are its reserve, other tasks hold 0.00"},
 		{cluster.Resources{CPU: cluster.Core, Memory: 20 * cluster.GB}, "a task of merge needs 20 GiB, and 15 GiB of 16 GiB are free: the primary uses 0 GiB, 1 GiB are its reserve, other tasks hold 0 GiB"},
-		{small, "there is room for a task of merge now, which the policy does not give away yet: it must have stayed free for a while"},
+		{small, "there is room for a task of merge now, but the policy does not use it yet: it must stay free for a while"},
 	} {
 		j := &board.Job{Stages: []board.Stage{
 			{Name: "report", State: board.Blocked, Tasks: 1},
@@ -36,7 +36,7 @@ func TestWaitsFor(t *testing.T) {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	s.Short = []board.Shortage{{Of: "the start of tasks", Because: "too many open files"}}
-	if got, want := waitsFor(j, s), "the start of tasks waits (too many open files); it is tried again and again"; got != want {
+	if got, want := waitsFor(j, s), "the start of tasks waits (too many open files) and is retried"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFullDiskEndsNothing fills the disk below a gleaner again and again while
-// tasks come and go, so that everything which is written finds it full sooner or
-// later. Gleaner says so and stays; when there is room it goes on.
+// TestFullDiskEndsNothing fills the disk of a gleaner again and again while tasks come
+// and go, so that every write fails sooner or later. Gleaner reports it and does not
+// end; when there is room it continues.
 func TestFullDiskEndsNothing(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -73,8 +73,8 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	t.Logf("the disk was full %d times; the log says so %d times", full, said())
 }
 
-// TestNoProcessesEndNothing takes away what a gleaner needs to start processes
-// and threads, gives it tasks to start meanwhile, and gives it back.
+// TestNoProcessesEndNothing keeps a gleaner from starting processes and threads,
+// submits tasks meanwhile, and lifts the limit again.
 func TestNoProcessesEndNothing(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -155,7 +155,7 @@ func TestNoProcessesEndNothing(t *testing.T) {
 	}
 }
 
-// A command that finds the disk full says so in a line; it does not wait.
+// A command that finds the disk full reports it in one line; it does not wait.
 func TestCommandOnFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a disk that is full")
@@ -188,9 +188,9 @@ func TestCommandOnFullDisk(t *testing.T) {
 	}
 }
 
-// A job that has filled the disk can be cancelled, which gives the room back;
-// and a gleaner that waits for room to begin can be stopped.
-func TestAFullDiskHoldsNobodyUp(t *testing.T) {
+// A job that has filled the disk can be cancelled, which frees the room; and a
+// gleaner that waits for room to start can be stopped.
+func TestAFullDiskAllowsCancelAndStop(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a disk that is full")

@@ -39,18 +39,18 @@ func newSimulateCompute() *cobra.Command {
 	var f computeFlags
 	cmd := &cobra.Command{
 		Use:   "compute [--datacenter NAME | --history FILE --servers FILE]",
-		Short: "Run batch jobs on the spare cycles of a datacenter, and see what becomes of them",
-		Long: `Compute lets batch jobs arrive for some days in a datacenter whose servers
-belong to primary tenants, and runs their tasks on what these leave free. The
-policy says on which servers tasks start; on each server a guard kills tasks,
-youngest first, when the primary's reserve (a third of the server) is eaten into.
+		Short: "Simulate batch jobs on the spare cycles of a datacenter",
+		Long: `Compute simulates batch jobs that arrive for some days in a datacenter whose servers
+belong to primary tenants, and run on what these leave free. The policy decides on
+which servers tasks start; on each server a guard kills tasks, the youngest first,
+when the primary uses its reserve (a third of the server).
 
-Policies: history is ours, osdi16 its paper's as written; primary knows what
-primaries use now, stock does not know them; koordinator, borg, nsigma and max
-predict a server's use from its recent past. See docs/compute-simulation.md.
+Policies: history is ours, osdi16 the paper's as written; primary decides by what
+primaries use now, stock ignores them; koordinator, borg, nsigma and max predict a
+server's use from its recent past. See docs/compute-simulation.md.
 
-Classes are learned from --teach or, without it, from the days before those that
-are simulated, and never from the simulated ones.`,
+Classes are learned from --teach or, without it, from the days before the simulated
+ones, never from the simulated ones.`,
 		Example: `  gleaner simulate compute --datacenter DC-9 --utilisation 0.45
   gleaner simulate compute --datacenter DC-9 --utilisation 0.45 --policy primary
   gleaner simulate compute --history august.csv.gz --servers servers.csv --teach july.csv.gz`,
@@ -59,10 +59,10 @@ are simulated, and never from the simulated ones.`,
 	}
 	f.register(cmd, "server,environment,function,rack,cores,memory_mb,…")
 	cmd.Flags().StringArrayVar(&f.history, "history", nil, "history files (time,server,cpu), whose last --days are simulated; may be given again")
-	cmd.Flags().StringArrayVar(&f.teach, "teach", nil, "history files to learn the classes from, as far as they lie before the simulated days; may be given again")
+	cmd.Flags().StringArrayVar(&f.teach, "teach", nil, "history files to learn the classes from, up to the simulated days; may be given again")
 	cmd.Flags().StringVar(&f.run.Policy, "policy", "history", strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().IntVar(&f.days, "days", 30, "days to simulate")
-	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
+	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all random numbers")
 	cmd.Flags().StringVar(&f.jobs, "jobs", "", "a YAML file of jobs that arrive instead of the 52 scaled queries")
 	cmd.Flags().StringVar(&f.record, "record", "", "write every event and action to this file as JSON lines")
 	return cmd
@@ -126,7 +126,7 @@ func (f *computeFlags) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case len(f.history) == 0 && len(f.teach) > 0:
-		return input.Errorf("--teach", "is for --history; a generated datacenter has a past of its own")
+		return input.Errorf("--teach", "is for --history; a generated datacenter has its own past")
 	case f.days < 1 || f.days > 366:
 		return input.Errorf("--days", "%d is not between 1 and 366", f.days)
 	}
@@ -210,7 +210,7 @@ func (f *computeFlags) read(ctx context.Context, cmd *cobra.Command, files []str
 	return window, series, err
 }
 
-// known are the servers whose tenants' use is recorded.
+// known are the servers whose tenants have a recorded use.
 func known(servers []cluster.Server, series []cluster.Series) []cluster.Server {
 	recorded := make(map[cluster.TenantID]bool, len(series))
 	for _, s := range series {
@@ -241,7 +241,7 @@ func (f *computeFlags) readJobs(servers []cluster.Server) error {
 	return err
 }
 
-// recorded does the run and keeps its recording, if one is wanted.
+// recorded calls do, and writes the recording if one is wanted.
 func (f *computeFlags) recorded(do func() error) error {
 	if f.record == "" {
 		return do()

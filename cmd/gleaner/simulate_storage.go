@@ -30,22 +30,21 @@ func newSimulateStorage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "storage [--datacenter NAME | --servers FILE --reimages FILE]",
 		Short: "Count the blocks that a year of reimages destroys, and the reads that busy servers deny",
-		Long: `Storage fills the servers' spare disks with blocks, each replicated as the
-placement policy says, and lets the reimages of a year happen to them. Lost
-replicas are rebuilt at 30 blocks an hour and server; a block is lost when its
-last replica goes before that. With --access it also reads blocks at random
-moments of a month; a read fails when all servers that hold the block are busy
-(their primaries use more than 66% of the CPU).
+		Long: `Storage fills the servers' spare disks with blocks, each replicated by the placement
+policy, and simulates the reimages of a year. Lost replicas are rebuilt at 30 blocks
+an hour and server; a block is lost if its last replica is destroyed before that. With
+--access it also reads blocks at random times of a month; a read fails if all servers
+that hold the block are busy (their primaries use more than 66% of the CPU).
 
 Placements: paper is Algorithm 2 of OSDI'16, which keeps replicas apart by the
 tenants' reimages, peaks and environments, as learned from the time before the
-simulated days; history is the same with one replica, if it can, on a server that
-is never busy, and keeps to the tenants that are reimaged least while they have
-room; stock is what HDFS does; random is chance.
+simulated days; history is the same with one replica, if possible, on a server that
+is never busy, and prefers the tenants that are reimaged least while they have room;
+stock is the policy of HDFS; random places at random.
 
-It also tells how many replicas were rebuilt, which is what safety costs, and
-where replicas were: which share of them with the tenants of the least, the medium
-and the most reimaged third of the space (columns).`,
+It also prints how many replicas were rebuilt, which is the cost of safety, and the
+shares of replicas with the tenants of the least, the medium and the most reimaged
+third of the space (columns).`,
 		Example: `  gleaner simulate storage --datacenter DC-9
   gleaner simulate storage --datacenter DC-9 --placement stock --replicas 4
   gleaner simulate storage --datacenter DC-9 --access --utilisation 0.5 --days 0
@@ -56,12 +55,12 @@ and the most reimaged third of the space (columns).`,
 	f.register(cmd, "server,environment,function,rack,…,disk_gb")
 	cmd.Flags().StringArrayVar(&f.reimages, "reimages", nil, "the reimage log (time,server,cause), whose last --days are simulated; may be given again")
 	cmd.Flags().StringVar(&f.run.Placement, "placement", "history", strings.Join(simulation.Placements, ", "))
-	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "what else history and paper keep replicas apart by: racks, functions")
+	cmd.Flags().StringSliceVar(&f.apart, "apart", nil, "further rules by which history and paper keep replicas apart: racks, functions")
 	cmd.Flags().IntVar(&f.run.Blocks, "blocks", 4_000_000, "how many blocks of 256 MB")
 	cmd.Flags().IntVar(&f.run.Replicas, "replicas", 3, "how many replicas of each")
 	cmd.Flags().IntVar(&f.run.Days, "days", 365, "days of reimages; 0 for none")
-	cmd.Flags().BoolVar(&f.access, "access", false, "also read as many blocks at random moments of a month")
-	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all chance")
+	cmd.Flags().BoolVar(&f.access, "access", false, "also read as many blocks at random times of a month")
+	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all random numbers")
 	return cmd
 }
 
@@ -112,7 +111,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	}
 	bar.finish()
 	if result.Refused > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules, and went on an hour later\n", counted(result.Refused, "rebuild"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules; retried an hour later\n", counted(result.Refused, "rebuild"))
 	}
 	return printStorage(cmd, storageOut{
 		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
@@ -124,7 +123,7 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 
 func (f *storageFlags) check(cmd *cobra.Command) error {
 	if flag, gave := given(cmd, "access", "utilisation"); gave && len(f.reimages) > 0 {
-		return input.Errorf(flag, "servers and reimages tell nothing of utilisation; give --datacenter")
+		return input.Errorf(flag, "servers and reimages files have no utilisation; give --datacenter")
 	}
 	if err := f.datacenterFlags.check(cmd, "--reimages", len(f.reimages)); err != nil {
 		return err
@@ -166,8 +165,8 @@ func (f *storageFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) 
 	return f.generate(o)
 }
 
-// openFiles makes a datacenter of a servers file and a reimage log. The log's
-// last days are simulated, what lies before is learned from.
+// openFiles makes a datacenter of a servers file and a reimage log. The log's last
+// days are simulated, those before are for learning.
 func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, error) {
 	servers, err := readServers(f.servers)
 	if err != nil {
@@ -202,18 +201,18 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s of servers that are not in the servers file\n", counted(strays, "reimage"))
 	}
 	if f.learns() && !reimages[0].At.Before(now) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "no reimages lie before the last %s: there is nothing to learn from\n", counted(f.run.Days, "day"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "there are no reimages before the last %s to learn from\n", counted(f.run.Days, "day"))
 	}
 	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
 }
 
-// learns tells whether the placement looks at what lies before the simulated days.
+// learns reports whether the placement learns from the time before the simulated days.
 func (f *storageFlags) learns() bool {
 	return f.run.Placement == "history" || f.run.Placement == "paper"
 }
 
-// checkServers refuses a servers file that lacks what placement needs. Not
-// every policy looks at racks, but years are simulated to be compared.
+// checkServers refuses a servers file that lacks what placement needs. Not every
+// policy needs racks, but simulations are made to be compared.
 func (f *storageFlags) checkServers(servers []cluster.Server) error {
 	room := false
 	for _, s := range servers {

@@ -21,10 +21,10 @@ func newStatus() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what is harvested, what the primary uses, and who was killed",
+		Short: "Show what is harvested, what the primary uses, and which tasks were killed",
 		Long: `Status shows the gleaner that is up: how the machine is divided between its primary,
 the reserve and harvested tasks, which jobs there are and which tasks were killed
-and why. On a terminal it is renewed every second until Ctrl-C; otherwise it is
+and why. On a terminal it is updated every second until Ctrl-C; otherwise it is
 printed once.`,
 		Example: `  gleaner status
   gleaner status --json | jq .primary.cpu`,
@@ -59,7 +59,7 @@ func runStatus(cmd *cobra.Command, once bool) error {
 	return watchStatus(cmd, c)
 }
 
-// watchStatus renews the picture every second, in place.
+// watchStatus updates the status every second, in place.
 func watchStatus(cmd *cobra.Command, c *client) error {
 	const home, toEnd, lineEnd = "\x1b[H", "\x1b[J", "\x1b[K\n"
 	ticks := time.NewTicker(time.Second)
@@ -82,7 +82,7 @@ func watchStatus(cmd *cobra.Command, c *client) error {
 	}
 }
 
-// shownJobs is how many ended jobs are shown beside those that go on.
+// shownJobs is how many ended jobs are shown in addition to the others.
 const shownJobs = 5
 
 func statusText(ctx context.Context, c *client) (string, error) {
@@ -121,13 +121,12 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	return out.String() + jobsText(jobs) + killsText(s.Last), nil
 }
 
-// freeToHarvest is what is left beside the primary, the reserve and the tasks
-// that run.
+// freeToHarvest is what the primary, the reserve and the running tasks leave.
 func freeToHarvest(s web.Status) cluster.Resources {
 	return s.Size.Sub(s.Counted).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
 }
 
-// jobsText shows the jobs that go on and the last that have ended.
+// jobsText shows the jobs that have not ended and the last that have.
 func jobsText(jobs []board.Job) string {
 	var shown []board.Job
 	over := 0

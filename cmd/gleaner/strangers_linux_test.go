@@ -79,8 +79,8 @@ func TestStrangersCostNothing(t *testing.T) {
 	}
 }
 
-// Tasks get the limit of files that gleaner was started with, which for itself
-// is the hard one.
+// Tasks get the limit of files that gleaner was started with; gleaner itself has the
+// hard limit.
 func TestFileLimitIsRaisedAndGivenBack(t *testing.T) {
 	dir := t.TempDir()
 	u := startUpIn(t, dir, "ulimit -Sn 300 && ulimit -Hn 1000")
@@ -100,9 +100,9 @@ func TestFileLimitIsRaisedAndGivenBack(t *testing.T) {
 // besieged names the address for the process that holds connections to it.
 const besieged = "GLEANER_TEST_BESIEGED"
 
-// besiege lets a stranger hold connections and say nothing. It returns when each
-// was there at least once. The stranger is a process of its own, as strangers
-// are: who has the token does not stand in line with it for the same threads.
+// besiege lets a stranger hold connections and send nothing. It returns when each
+// was open at least once. The stranger is a separate process, so that the client with
+// the token does not share its threads.
 func besiege(t *testing.T, address string) (leave func() (dialled string)) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^TestStrangersCostNothing$")
@@ -134,7 +134,7 @@ func besiege(t *testing.T, address string) (leave func() (dialled string)) {
 	return leave
 }
 
-// holdCrowd is the life of a stranger, which ends with stdin.
+// holdCrowd is the main function of a stranger, which ends with stdin.
 func holdCrowd(address string) {
 	ctx, stop := context.WithCancel(context.Background())
 	var dialled atomic.Int64
@@ -159,7 +159,7 @@ func holdCrowd(address string) {
 	fmt.Println(dialled.Load())
 }
 
-// holdOne keeps one connection for as long as it is let; false when there is none.
+// holdOne keeps one connection as long as it stays open; false if there is none.
 func holdOne(ctx context.Context, address string, arrived func()) bool {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 func newTrace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Learn what a cluster asks of its masters, and grow it to a scale nobody owns",
+		Short: "Learn the traffic of a cluster to its masters, and extrapolate it to any scale",
 		Long: `Record the calls of a system at small scales, learn the program behind them, and
 write the traffic of any larger scale.
 
 Every command reads the common record (one call a line), Kubernetes audit logs
 at level RequestResponse, the same events with Hadoop RPC inside, and a Hadoop
-client's log at TRACE; told apart by content, plain, .gz or .zst. A folder of
+client's log at TRACE; recognised by content, plain, .gz or .zst. A folder of
 files, one for each process, is one run. The scale of a file or folder comes
 from its records, from a name like n026.jsonl.gz, or from --scale.`,
 		Args: noArgs,
@@ -38,7 +38,7 @@ from its records, from a name like n026.jsonl.gz, or from --scale.`,
 	return cmd
 }
 
-// traceFiles is what every command that reads traces is told about them.
+// traceFiles are the flags of every command that reads traces.
 type traceFiles struct {
 	scales []string
 }
@@ -52,7 +52,7 @@ func (t *traceFiles) check(paths []string) error {
 	for _, s := range t.scales {
 		name := s[:max(strings.LastIndexByte(s, '='), 0)]
 		if name != "" && !slices.ContainsFunc(paths, func(path string) bool { return isNamed(path, name) }) {
-			return input.Errorf("--scale", "%q: no file that is read is called %q", s, name)
+			return input.Errorf("--scale", "%q: no trace file is called %q", s, name)
 		}
 	}
 	return nil
@@ -78,8 +78,7 @@ func (t *traceFiles) scaleOf(path string) (int, error) {
 	return 0, nil
 }
 
-// each calls visit for every call of a file. A bad line ends the file; what
-// was read before it was visited already.
+// each calls visit for every call of a file, up to a bad line, which ends the file.
 func (t *traceFiles) each(ctx context.Context, path string, visit func(*trace.Call) error) error {
 	scale, err := t.scaleOf(path)
 	if err != nil {
@@ -113,7 +112,7 @@ func (t *traceFiles) each(ctx context.Context, path string, visit func(*trace.Ca
 	}
 }
 
-// needFiles wants at least one file.
+// needFiles requires at least one file.
 func needFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return input.Errorf("", "'%s' needs at least one trace file; see --help", cmd.CommandPath())
@@ -158,7 +157,7 @@ func createTrace(cmd *cobra.Command, flag, path string) (io.WriteCloser, error) 
 	return stacked{z, []io.Closer{z, f}}, nil
 }
 
-// compressFor compresses what goes to w as the ending of path says.
+// compressFor compresses what is written to w by the ending of path.
 func compressFor(path string, w io.Writer) (io.WriteCloser, error) {
 	switch filepath.Ext(path) {
 	case ".gz":
@@ -169,7 +168,7 @@ func compressFor(path string, w io.Writer) (io.WriteCloser, error) {
 	return stacked{w, nil}, nil
 }
 
-// stacked is a writer with everything below it that wants closing.
+// stacked is a writer with everything below it that must be closed.
 type stacked struct {
 	io.Writer
 	below []io.Closer

@@ -30,8 +30,8 @@ func newTraceConvert() *cobra.Command {
 	return cmd
 }
 
-// convertTraces writes the calls of all files. A bad line ends its file; what
-// came before it is kept, and where nothing did, no file is written.
+// convertTraces writes the calls of all files. A bad line ends its file; the calls
+// before it are kept, and if there are none, no file is written.
 func convertTraces(cmd *cobra.Command, files *traceFiles, paths []string, out string) error {
 	var bad []error
 	err := saveTrace(cmd, "--out", out, func(w *trace.Writer) error {
@@ -52,7 +52,7 @@ func convertTraces(cmd *cobra.Command, files *traceFiles, paths []string, out st
 		return nil
 	})
 	if errors.Is(err, errNothing) {
-		err = nil // bad tells why
+		err = nil // bad has the reason
 	}
 	return errors.Join(errors.Join(bad...), err)
 }

@@ -26,8 +26,8 @@ func newTraceGrow() *cobra.Command {
 		Use:   "grow PROGRAM",
 		Short: "Write the traffic of a larger scale from a learned program",
 		Long: `Write the traffic of any scale from a program that 'gleaner trace mine' learned,
-as a trace in the common record, node after node. What only a reply can give is
-left as a placeholder in braces.`,
+as a trace in the common record, node after node. Values that only a reply can give
+are placeholders in braces.`,
 		Example: `  gleaner trace grow wordcount.yaml --scale 500 --out n500.jsonl.gz
   gleaner trace grow wordcount.yaml --nodes datanode=60000 | head`,
 		Args: oneProgram,
@@ -52,14 +52,14 @@ left as a placeholder in braces.`,
 	}
 	cmd.Flags().StringArrayVar(&nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
 	cmd.Flags().IntVar(&scale, "scale", 0, "the scale n (default: what --nodes implies)")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "for what is made up")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of generated values")
 	cmd.Flags().DurationVar(&beats, "beats", 0, "how long heartbeats go on (default: until the last node is done)")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, .gz or .zst to compress (default: standard output)")
 	return cmd
 }
 
-// sayDoubts names the counts of which formulas that fit equally well say
-// different things at this scale, and the scale that would tell them apart.
+// sayDoubts prints the counts for which formulas that fit equally well differ at this
+// scale, and the scale to record that would decide.
 func sayDoubts(cmd *cobra.Command, p *program.Program, scale int) {
 	largest := slices.Max(append([]int{1}, p.Scales...))
 	for _, d := range p.Doubts(scale) {

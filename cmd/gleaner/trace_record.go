@@ -30,14 +30,14 @@ func newTraceRecord() *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record --target ADDRESS",
-		Short: "Stand between gRPC clients and a server, and write down what they say",
+		Short: "Record the calls of gRPC clients to a server, as a proxy between them",
 		Long: `Record listens where the clients connect and passes every byte on to the target,
-unchanged. What goes by is decoded and written as the common record, one call a
+unchanged. The traffic is decoded and written as the common record, one call a
 line. The target needs no change: its messages are learned by server reflection,
 or from a descriptor file ('protoc --include_imports --descriptor_set_out FILE').
 
-Recording never holds up the traffic. A connection whose recording falls behind
-or fails goes on, and is counted. Stop with Ctrl-C.`,
+Recording never delays the traffic. If the recording of a connection falls behind or
+fails, the connection goes on, and is counted. Stop with Ctrl-C.`,
 		Example: `  # Clients that used to talk to 127.0.0.1:2379 are pointed to 127.0.0.1:7071:
   gleaner trace record --target 127.0.0.1:2379 --out n003.jsonl --scale 3
 
@@ -67,8 +67,8 @@ func runRecord(cmd *cobra.Command, f recordFlags) error {
 	if f.scale < 0 {
 		return input.Errorf("--scale", "must be positive, got %d", f.scale)
 	}
-	// What a recording holds at a time is small, and soon garbage. Collecting it
-	// less often is what the slowest of the calls that pass through notice.
+	// A recording holds little memory, and soon frees it. Collecting garbage less
+	// often shortens the slowest of the calls that pass through.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	ctx := cmd.Context()
 	known, err := learnMessages(ctx, f)
@@ -122,7 +122,7 @@ func learnMessages(ctx context.Context, f recordFlags) (*record.Descriptors, err
 	defer cancel()
 	known, err := record.AskDescriptors(ctx, conn)
 	if err != nil {
-		return nil, fmt.Errorf("%s does not tell its messages (%w); give --descriptors FILE, or --raw to do without", f.target, err)
+		return nil, fmt.Errorf("%s does not describe its messages (%w); give --descriptors FILE, or --raw to do without", f.target, err)
 	}
 	return known, nil
 }
@@ -141,8 +141,8 @@ func reportRecording(cmd *cobra.Command, p *record.Proxy, l *record.Listener, s 
 	return t.print(cmd.OutOrStdout())
 }
 
-// A scribe writes calls to a file and keeps the first error; what comes after
-// it is lost, and the traffic goes on.
+// A scribe writes calls to a file and keeps the first error; later calls are lost,
+// and the traffic goes on.
 type scribe struct {
 	mu    sync.Mutex
 	to    io.WriteCloser

@@ -42,7 +42,7 @@ type replayFlags struct {
 	targets, nodes            []string
 	scale, workers            int
 	sweeps                    []string
-	sweep                     []int // what they say
+	sweep                     []int // the scales of sweeps
 	compress                  float64
 	runFor, timeout, patience time.Duration
 	ramp                      time.Duration
@@ -61,15 +61,15 @@ func newTraceReplay() *cobra.Command {
 		Use:   "replay PROGRAM --target TARGET",
 		Short: "Play a learned program against a real target, at any scale",
 		Long: `Play the nodes of a program that 'gleaner trace mine' learned against a real
-target, each with its own connection, its own memory of replies, and its calls
-made when they are due, whether or not the target keeps up.
+target. Each has its own connection and its own memory of replies, and makes its
+calls when they are due, whether or not the target keeps up.
 
 A target is an address with the protocol it speaks, or one for each role that
 the program calls (ROLE=TARGET). Calls to roles without a target are not sent.
 
-With --sweep it plays several scales and finds the knee by bisection. A run says
-something about the target only while calls are sent in time: the report tells
-from which scale on they were not.`,
+With --sweep it plays several scales and finds the knee by bisection. A result is
+about the target only if calls are sent in time: the report says from which scale on
+they were not.`,
 		Example: `  gleaner trace replay heartbeat.yaml --target lean://127.0.0.1:7000 --nodes worker=1000
   gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10`,
 		Args: oneProgram,
@@ -78,16 +78,16 @@ from which scale on they were not.`,
 	cmd.Flags().StringArrayVar(&f.targets, "target", nil, "what to play against, as PROTOCOL://HOST:PORT or ROLE=PROTOCOL://HOST:PORT")
 	cmd.Flags().StringArrayVar(&f.nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
 	cmd.Flags().IntVar(&f.scale, "scale", 0, "the scale n (default: what --nodes implies)")
-	cmd.Flags().Float64Var(&f.compress, "compress", 1, "divide all waits by this, but not those of beats")
+	cmd.Flags().Float64Var(&f.compress, "compress", 1, "divide all waits by this, except those of beats")
 	cmd.Flags().DurationVar(&f.runFor, "for", 0, "end after this time (default: when all steps are done)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a reply")
-	cmd.Flags().DurationVar(&f.patience, "patience", 30*time.Second, "how long to wait for a value that others give, or to try a call again")
+	cmd.Flags().DurationVar(&f.patience, "patience", 30*time.Second, "how long to wait for a value from other nodes, or to retry a call")
 	cmd.Flags().DurationVar(&f.ramp, "ramp", 0, "spread the starts of a type's nodes over this time (default: its longest beat)")
 	cmd.Flags().DurationVar(&f.warmup, "warmup", 0, "leave the times of calls sent before this out of the measurement, while nodes still connect")
 	cmd.Flags().StringVar(&f.onError, "on-error", "retry", "what a node does when a call gets no reply: retry, skip or end")
 	cmd.Flags().StringVar(&f.connections, "connections", "own", "own: each node has its own; shared:N: all share N for a role")
 	cmd.Flags().IntVar(&f.workers, "workers", 4096, "calls under way at once")
-	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "for what is made up")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of generated values")
 	cmd.Flags().StringSliceVar(&f.sweeps, "sweep", nil, "play these scales, as `N,N...`, and look for the one at which the target gives in")
 	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
 	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale, or of beats is missed")
@@ -97,11 +97,11 @@ from which scale on they were not.`,
 	_ = cmd.Flags().MarkHidden("part") // it exists
 	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
 	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
-	cmd.Flags().StringVar(&f.record, "record", "", "write what was said as a trace to this file, .gz or .zst to compress")
+	cmd.Flags().StringVar(&f.record, "record", "", "write the calls as a trace to this file, .gz or .zst to compress")
 	return cmd
 }
 
-// oneProgram wants the name of one program.
+// oneProgram requires the name of one program.
 func oneProgram(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return input.Errorf("", "'%s' needs one program; see --help", cmd.CommandPath())
@@ -175,8 +175,8 @@ type stage struct {
 	name      string // of the program's file
 	program   *program.Program
 	options   replay.Options
-	addresses []string // of the targets, and
-	roles     []string // whose they are
+	addresses []string // of the targets
+	roles     []string // of the addresses
 }
 
 // play plays the program at one scale, with as many processes for its
@@ -225,8 +225,8 @@ func (st *stage) playCarried(ctx context.Context, o replay.Options, n int) (*rep
 	return result, errors.Join(err, kept.stop())
 }
 
-// processes is how many other processes the connections of a run take: none
-// where this one may open as many files.
+// processes is how many other processes the connections of a run need: none if this
+// one may open enough files.
 func (st *stage) processes(o replay.Options) int {
 	limit := fileLimit()*9/10 - 100
 	need := 0
@@ -246,7 +246,7 @@ func (st *stage) processes(o replay.Options) int {
 	return (need + limit - 1) / limit
 }
 
-// compare holds the run at the recorded scale against a recorded trace.
+// compare compares the run at the recorded scale with a recorded trace.
 func (st *stage) compare(cmd *cobra.Command, report *replay.Report) (*replay.Comparison, error) {
 	counter := replay.NewCounter(st.program)
 	var files traceFiles
@@ -269,7 +269,7 @@ func (f *replayFlags) readScales() error {
 	for _, text := range f.sweeps {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n <= 0 {
-			return input.Errorf("--sweep", "%q is not a scale: a whole number from 1 on", text)
+			return input.Errorf("--sweep", "%q is not a scale: a whole number, 1 or more", text)
 		}
 		f.sweep = append(f.sweep, n)
 	}
@@ -288,7 +288,8 @@ func beatsOf(name string, p *program.Program, scale int) error {
 	return nil
 }
 
-// tellNodes says which types do not follow the scale, for it looks as if they did.
+// tellNodes prints which types do not follow the scale, because it looks as if they
+// did.
 func (f *replayFlags) tellNodes(cmd *cobra.Command, p *program.Program) {
 	fixed := map[string]int{}
 	if len(f.sweep) == 0 && f.scale == 0 || addNodes(fixed, f.nodes) != nil {
@@ -321,7 +322,7 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 	case f.limits.Errors < 0 || f.limits.Errors > 1:
 		return o, input.Errorf("--limit-errors", "%g is not a share from 0 to 1", f.limits.Errors)
 	case len(f.sweep) > 0 && f.scale > 0:
-		return o, input.Errorf("--sweep", "gives the scales; --scale says another")
+		return o, input.Errorf("--sweep", "has the scales; leave out --scale")
 	}
 	if o.OnError, err = replay.ParsePolicy(f.onError); err != nil {
 		return o, input.Errorf("--on-error", "%v", err)
@@ -392,7 +393,7 @@ func roles(p *program.Program) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// recordTo writes what is said to a file, if one was named.
+// recordTo writes the calls to a file, if one was named.
 func (f *replayFlags) recordTo(cmd *cobra.Command, o *replay.Options) (finish func() error, err error) {
 	if f.record == "" {
 		return func() error { return nil }, nil

@@ -19,7 +19,7 @@ import (
 	"gleaner/trace/replay/carrier"
 )
 
-// newTraceCarry keeps connections for a replay; people do not call it.
+// newTraceCarry keeps connections for a replay; users do not call it.
 func newTraceCarry() *cobra.Command {
 	return &cobra.Command{
 		Use:    "carry TARGET...",
@@ -34,7 +34,7 @@ func newTraceCarry() *cobra.Command {
 				}
 				executors = append(executors, e)
 			}
-			// Who started it says when to stop, by ending its input: Ctrl-C reaches both.
+			// The parent ends its input to stop it: Ctrl-C reaches both.
 			return carrier.Serve(context.WithoutCancel(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), executors)
 		},
 	}
@@ -62,7 +62,7 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	return e, err
 }
 
-// hasPort wants a port that there can be. Those of HTTP may be left out.
+// hasPort requires a valid port. Those of HTTP may be left out.
 func hasPort(host, scheme string) error {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil || port == "" {
@@ -84,8 +84,8 @@ type carriers struct {
 	procs []*exec.Cmd
 }
 
-// startCarriers starts n processes of this very program that keep connections
-// to the addresses.
+// startCarriers starts n processes of this program that keep connections to the
+// addresses.
 func startCarriers(n int, addresses []string) (*carriers, error) {
 	out := &carriers{}
 	for range n {

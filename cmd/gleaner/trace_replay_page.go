@@ -22,7 +22,7 @@ import (
 //go:embed trace_replay_page.html
 var replayTemplate string
 
-// A replayPage is what a replay found: on the terminal, as JSON, and as a page.
+// A replayPage is the result of a replay: on the terminal, as JSON, and as a page.
 type replayPage struct {
 	Program string   `json:"program"`
 	Targets []string `json:"targets"`
@@ -111,7 +111,7 @@ func (p *replayPage) figures() ([]template.HTML, error) {
 	return out, nil
 }
 
-// sentence says in a few words what was found.
+// sentence sums up the result.
 func (p *replayPage) sentence() string {
 	var out []string
 	switch {
@@ -127,7 +127,7 @@ func (p *replayPage) sentence() string {
 	}
 	for _, r := range p.Runs {
 		if r.Verdict == replay.Cut {
-			out = append(out, fmt.Sprintf("n = %d was cut short, and says nothing: %s.", r.Scale, r.Why))
+			out = append(out, fmt.Sprintf("n = %d was cut short, and does not count: %s.", r.Scale, r.Why))
 		}
 	}
 	return strings.Join(out, " ")
@@ -176,13 +176,13 @@ func (p *replayPage) printCheck(cmd *cobra.Command) error {
 		return err
 	}
 	if p.Check.Equal {
-		fmt.Fprintln(cmd.OutOrStdout(), "All counts per call type equal the recorded ones, but those that the clock or replies decide.")
+		fmt.Fprintln(cmd.OutOrStdout(), "All counts per call type equal the recorded ones, except those that the clock or replies decide.")
 	}
 	return nil
 }
 
-// verdict is an error where the run does not show what was asked for: counts
-// that differ, or a program that needs replies its target does not give.
+// verdict is an error if the run failed its purpose: counts that differ, or a program
+// that needs replies which its target does not give.
 func (p *replayPage) verdict() error {
 	if p.Check != nil && !p.Check.Equal {
 		return fmt.Errorf("the counts per call type differ from the recorded ones")
@@ -216,7 +216,7 @@ func printRun(cmd *cobra.Command, r replay.Verdict) error {
 	return nil
 }
 
-// notes are what a run has to tell besides numbers.
+// notes are the remarks on a run beyond its numbers.
 func notes(r *replay.Result) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, c := range r.Calls {
@@ -240,7 +240,7 @@ func notes(r *replay.Result) (out []string) {
 		say("%s had no answer to the last call", counted(r.Silenced, "node"))
 	}
 	if len(r.Unsent) > 0 {
-		say("not sent, for want of a target: calls to %s", strings.Join(r.Unsent, ", "))
+		say("not sent, for lack of a target: calls to %s", strings.Join(r.Unsent, ", "))
 	}
 	if r.Memory > 0 {
 		say("the players held %s", cluster.Bytes(r.Memory).Text())

@@ -15,8 +15,8 @@ import (
 	"gleaner/trace/replay"
 )
 
-// playParts plays a program whose nodes have nothing to do with each other in
-// several processes, each with a part of the nodes and their connections.
+// playParts plays a program whose nodes are independent of each other in several
+// processes, each with a part of the nodes and their connections.
 func (st *stage) playParts(ctx context.Context, scale, n int) (*replay.Result, error) {
 	parts := make([]*replay.Result, n)
 	errs := make([]error, n)
@@ -35,7 +35,7 @@ func (st *stage) playParts(ctx context.Context, scale, n int) (*replay.Result, e
 	return out, nil
 }
 
-// startPart has one part played, and waits for what it measured.
+// startPart starts the process of one part, and waits for its result.
 func (st *stage) startPart(ctx context.Context, scale, part, of int) (*replay.Result, error) {
 	f := st.flags
 	args := []string{"trace", "replay", st.name, "--part", fmt.Sprintf("%d/%d", part, of), "--scale", strconv.Itoa(scale),
@@ -60,12 +60,12 @@ func (st *stage) startPart(ctx context.Context, scale, part, of int) (*replay.Re
 	defer stop()
 	err = child.Wait()
 	if result, bad := replay.Import(said.Bytes()); bad == nil {
-		return result, nil // it was stopped, perhaps, but it has told
+		return result, nil // it may have been stopped, but it has a result
 	}
 	return nil, fmt.Errorf("%s (%w)", strings.TrimPrefix(strings.TrimSpace(complaint.String()), "gleaner: "), err)
 }
 
-// playPart plays one part, and tells what it measured.
+// playPart plays one part, and writes its result.
 func (st *stage) playPart(cmd *cobra.Command) error {
 	part, of, _ := strings.Cut(st.flags.part, "/")
 	o := st.options

@@ -38,7 +38,7 @@ func newTraceShow() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
-		Short: "Print a trace as a person reads it: counts by scale side by side, or one sender's calls",
+		Short: "Print a trace for people: counts by scale side by side, or one sender's calls",
 		Example: `  gleaner trace show n003.jsonl.gz n006a.jsonl.gz n012.jsonl.gz
   gleaner trace show n003.jsonl.gz --sender client --limit 40`,
 		Args: needFiles,
@@ -129,7 +129,7 @@ func printCounts(cmd *cobra.Command, runs []traceRun, rows []traceCount) error {
 	return t.print(cmd.OutOrStdout())
 }
 
-// scaleText writes a scale; 0 is one that nothing tells.
+// scaleText writes a scale; 0 is unknown.
 func scaleText(scale int) string {
 	if scale == 0 {
 		return "n=?"

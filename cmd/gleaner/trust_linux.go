@@ -18,13 +18,13 @@ import (
 	"gleaner/input"
 )
 
-// Two users are trusted: root, and who runs this process. What gleaner takes
-// orders from or executes must be theirs, and nobody else's to change: else
-// whoever could would act as them. The refusal names the command that mends it.
+// Two users are trusted: root, and the user of this process. The files that gleaner
+// obeys or executes must be theirs, and nobody else may change them: otherwise others
+// could act as these users. The refusal names the command that fixes it.
 
-// trustData makes sure that nobody else can change what is in a data directory
-// or put another in its place (as sshd's StrictModes), and gives its name
-// without symbolic links. A directory that is not there is made, for us alone.
+// trustData makes sure that nobody else can change the content of a data directory
+// or replace it (as sshd's StrictModes), and returns its path without symbolic links.
+// A missing directory is made, for us alone.
 func trustData(dir string) (string, error) {
 	there, dir, err := realPath(dir)
 	if err != nil {
@@ -49,14 +49,15 @@ func trustData(dir string) (string, error) {
 	case err != nil:
 		return "", err
 	case !trustedOwner(info):
-		return "", input.Errorf("--data", "%s belongs to %s, who could run commands as %s; '%s' mends it, or name another directory", dir, owner(info), me(), chown("", dir))
+		return "", input.Errorf("--data", "%s belongs to %s, who could run commands as %s; '%s' fixes it, or name another directory", dir, owner(info), me(), chown("", dir))
 	case othersWrite(dir, info):
-		return "", input.Errorf("--data", "others may write to %s (mode %04o), and so could run commands as %s; '%s' mends it", dir, mode(info), me(), "chmod 700 "+quoted(dir))
+		return "", input.Errorf("--data", "others may write to %s (mode %04o), and so could run commands as %s; '%s' fixes it", dir, mode(info), me(), "chmod 700 "+quoted(dir))
 	}
 	return dir, nil
 }
 
-// realPath gives the name of a file without symbolic links, and how far it is there.
+// realPath returns the path of a file without symbolic links, and the part of it that
+// exists.
 func realPath(name string) (there, real string, err error) {
 	name, err = filepath.Abs(name)
 	if err != nil {
@@ -75,8 +76,8 @@ func realPath(name string) (there, real string, err error) {
 	}
 }
 
-// trustParent makes sure that nobody else can rename what stands in a directory
-// on the way to dir. A sticky one, as /tmp, lets nobody rename what is another's.
+// trustParent makes sure that nobody else can rename entries of a directory on the
+// path to dir. In a sticky one, such as /tmp, nobody can rename entries of others.
 func trustParent(parent, dir string) error {
 	info, err := os.Stat(parent)
 	if err != nil {
@@ -84,9 +85,9 @@ func trustParent(parent, dir string) error {
 	}
 	switch {
 	case !trustedOwner(info):
-		return input.Errorf("--data", "%s belongs to %s, who could put another directory in the place of %s; '%s' mends it, or name a directory elsewhere", parent, owner(info), dir, chown("", parent))
+		return input.Errorf("--data", "%s belongs to %s, who could put another directory in the place of %s; '%s' fixes it, or name a directory elsewhere", parent, owner(info), dir, chown("", parent))
 	case othersWrite(parent, info) && info.Mode()&fs.ModeSticky == 0:
-		return input.Errorf("--data", "others may write to %s (mode %04o), and so could put another directory in the place of %s; '%s' mends it", parent, mode(info), dir, "chmod go-w "+quoted(parent))
+		return input.Errorf("--data", "others may write to %s (mode %04o), and so could put another directory in the place of %s; '%s' fixes it", parent, mode(info), dir, "chmod go-w "+quoted(parent))
 	}
 	return nil
 }
@@ -95,10 +96,10 @@ func trustParent(parent, dir string) error {
 // nobody else can read it.
 func trustStore(dir string) error {
 	_, err := os.Lstat(filepath.Join(kvDir(dir), "GLEANER"))
-	return trustBelow(dir, err == nil, "kv", "kv/*") // what is no store stays as it is
+	return trustBelow(dir, err == nil, "kv", "kv/*") // anything else stays as it is
 }
 
-// trustAll does so with all that a gleaner which is up goes by or executes.
+// trustAll does so for everything that a gleaner which is up obeys or executes.
 func trustAll(dir string) error {
 	if err := trustSelf(); err != nil {
 		return err
@@ -112,9 +113,9 @@ func trustAll(dir string) error {
 	return nil
 }
 
-// trustBelow makes sure that what is there of some names, or patterns of them,
-// below a data directory is ours. What an older gleaner left readable to others
-// is closed to them where private says so.
+// trustBelow makes sure that the files of some patterns below a data directory are
+// ours. With private, files that an older gleaner left readable to others are closed
+// to them.
 func trustBelow(dir string, private bool, patterns ...string) error {
 	for _, pattern := range patterns {
 		names := []string{filepath.Join(dir, pattern)}
@@ -137,8 +138,8 @@ func trustBelow(dir string, private bool, patterns ...string) error {
 	return nil
 }
 
-// trustOne looks at what stands in a directory that only we can write to, so
-// that it stays what it is.
+// trustOne checks a file in a directory that only we can write to, so that it cannot
+// change afterwards.
 func trustOne(name string, private bool) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -147,19 +148,19 @@ func trustOne(name string, private bool) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return input.Errorf("--data", "%s is a symbolic link, which gleaner never makes; 'rm %s' mends it", name, quoted(name))
+		return input.Errorf("--data", "%s is a symbolic link, which gleaner never makes; 'rm %s' fixes it", name, quoted(name))
 	case !trustedOwner(info):
-		return input.Errorf("--data", "%s belongs to %s, who could make gleaner act as %s; if all in it can be trusted '%s' mends it, else '%s'", name, owner(info), me(), chown("-R", name), "rm -r "+quoted(name))
+		return input.Errorf("--data", "%s belongs to %s, who could make gleaner act as %s; if all in it can be trusted '%s' fixes it, else '%s'", name, owner(info), me(), chown("-R", name), "rm -r "+quoted(name))
 	case othersWrite(name, info):
-		return input.Errorf("--data", "others may write to %s (mode %04o); if all in it can be trusted '%s' mends it, else '%s'", name, mode(info), "chmod -R go-rwx "+quoted(name), "rm -r "+quoted(name))
+		return input.Errorf("--data", "others may write to %s (mode %04o); if all in it can be trusted '%s' fixes it, else '%s'", name, mode(info), "chmod -R go-rwx "+quoted(name), "rm -r "+quoted(name))
 	case private && info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(name, info.Mode().Perm()&0o700)
 	}
 	return nil
 }
 
-// trustSelf makes sure that the program which watches over tasks, this one, is
-// nobody else's to change when root runs it.
+// trustSelf makes sure that nobody else can change this program, which also
+// supervises tasks, if root runs it.
 func trustSelf() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -168,24 +169,24 @@ func trustSelf() error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat("/proc/self/exe") // the program that runs, also when its file was replaced
+	info, err := os.Stat("/proc/self/exe") // the running program, even if its file was replaced
 	switch {
 	case err != nil:
 		return err
 	case !trustedOwner(info):
-		return input.Errorf(name, "this program belongs to %s, who could make it anything that root then runs; '%s' mends it", owner(info), chown("", name))
+		return input.Errorf(name, "this program belongs to %s, who could make it anything that root then runs; '%s' fixes it", owner(info), chown("", name))
 	case othersWrite(name, info):
-		return input.Errorf(name, "others may write to this program (mode %04o), which root runs; '%s' mends it", mode(info), "chmod go-w "+quoted(name))
+		return input.Errorf(name, "others may write to this program (mode %04o), which root runs; '%s' fixes it", mode(info), "chmod go-w "+quoted(name))
 	}
 	return nil
 }
 
-// readSecret reads a file that nobody else can read or write, or have put there.
+// readSecret reads a file that nobody else can read or write, or could have put there.
 func readSecret(name string) ([]byte, error) {
-	mends := "'rm " + quoted(name) + "' mends it: a new one will be made"
+	fixes := "'rm " + quoted(name) + "' fixes it: a new one will be made"
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, input.Errorf(name, "this token is a symbolic link; %s", mends)
+		return nil, input.Errorf(name, "this token is a symbolic link; %s", fixes)
 	}
 	if err != nil {
 		return nil, err
@@ -196,18 +197,18 @@ func readSecret(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, input.Errorf(name, "this token is not a file; %s", mends)
+		return nil, input.Errorf(name, "this token is not a file; %s", fixes)
 	case !trustedOwner(info):
-		return nil, input.Errorf(name, "this token belongs to %s; %s", owner(info), mends)
+		return nil, input.Errorf(name, "this token belongs to %s; %s", owner(info), fixes)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, input.Errorf(name, "others may read this token (mode %04o); %s", mode(info), mends)
+		return nil, input.Errorf(name, "others may read this token (mode %04o); %s", mode(info), fixes)
 	case stat(info).Nlink > 1:
-		return nil, input.Errorf(name, "this token has another name elsewhere; %s", mends)
+		return nil, input.Errorf(name, "this token has another name elsewhere; %s", fixes)
 	}
 	return io.ReadAll(io.LimitReader(f, 1<<10))
 }
 
-// trustPeer makes sure that who answers on a socket is a trusted user.
+// trustPeer makes sure that the process that answers on a socket is of a trusted user.
 func trustPeer(conn net.Conn) error {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
@@ -230,9 +231,9 @@ func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 func trustedOwner(info fs.FileInfo) bool { return trusted(stat(info).Uid) }
 
-// othersWrite reports whether somebody beside the owner may write. A user's own
-// group, which has the user's number, is the user, but for root's; unless there
-// is an access list: then the group's bits are of all that it names.
+// othersWrite reports whether anyone but the owner may write. A user's own group,
+// which has the user's number, counts as the user, except root's group, and except
+// if there is an access list: then the group's bits are those of everyone it names.
 func othersWrite(name string, info fs.FileInfo) bool {
 	others := fs.FileMode(0o022)
 	if s := stat(info); s.Uid == s.Gid && s.Uid != 0 && !hasAccessList(name) {
@@ -252,7 +253,7 @@ func owner(info fs.FileInfo) string { return userName(stat(info).Uid) }
 
 func me() string { return userName(uint32(os.Geteuid())) }
 
-// userName is the name of a user, or #1000 when there is none, as sudo takes it.
+// userName is the name of a user, or #1000 if there is none, as sudo accepts it.
 func userName(uid uint32) string {
 	if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
 		return u.Username
@@ -265,7 +266,7 @@ func chown(flag, name string) string {
 	return strings.Join(strings.Fields("chown "+flag+" "+strings.TrimPrefix(me(), "#")), " ") + " " + quoted(name)
 }
 
-// quoted is a file name as a shell wants it.
+// quoted is a file name quoted for a shell.
 func quoted(name string) string {
 	plain := func(r rune) bool {
 		return r > 127 || strings.ContainsRune("/._-+=@%,:", r) || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

@@ -20,9 +20,9 @@ import (
 // nobody is a user that is neither root nor trusted.
 const nobody = 65534
 
-// TestRootTrustsOnlyItsOwn starts a gleaner as root over what another user can
-// change. It is refused, and nothing has changed, until the command that the
-// refusal names has been run.
+// TestRootTrustsOnlyItsOwn starts a gleaner as root with files that another user can
+// change. It is refused, and nothing changes, until the command that the refusal names
+// has been run.
 func TestRootTrustsOnlyItsOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -30,7 +30,7 @@ func TestRootTrustsOnlyItsOwn(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		spoil func(t *testing.T, dir string) // a data directory that was used before
-		mends []string                       // the commands, without their --data
+		fixes []string                       // the commands, without their --data
 	}{
 		{"a directory of another", func(t *testing.T, dir string) { give(t, dir) }, []string{"chown root DIR"}},
 		{"a directory that all may write to", func(t *testing.T, dir string) { chmod(t, dir, 0o777) }, []string{"chmod 700 DIR"}},
@@ -82,7 +82,7 @@ func TestRootTrustsOnlyItsOwn(t *testing.T) {
 			}
 			tc.spoil(t, dir)
 			names := strings.NewReplacer("DIR", dir, "PARENT", filepath.Dir(dir))
-			for _, want := range tc.mends {
+			for _, want := range tc.fixes {
 				before := listing(t, dir)
 				code, text := tryUp(t, dir)
 				if code != exitBadInput || !strings.Contains(text, "'"+names.Replace(want)+"'") {
@@ -128,7 +128,7 @@ func tryUp(t *testing.T, dir string) (code int, text string) {
 	}
 }
 
-// nothingToRead makes sure that all below a data directory is its owner's alone.
+// nothingToRead checks that everything below a data directory is its owner's alone.
 func nothingToRead(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -192,8 +192,8 @@ func moveToken(t *testing.T, dir string, how func(old, name string) error) {
 	link(t, how, elsewhere, token)
 }
 
-// Root opens nobody else's store for any command: who owns the directory could
-// have it write through a link.
+// Root opens no other user's store for any command: the owner of the directory could
+// make it write through a link.
 func TestRootReadsOnlyItsOwnHistory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -201,13 +201,13 @@ func TestRootReadsOnlyItsOwnHistory(t *testing.T) {
 	dir := t.TempDir()
 	give(t, dir)
 	var stderr strings.Builder
-	if code := run(t.Context(), []string{"history", "sample", "--every", "1s", "--count", "1", "--data", dir}, nil, io.Discard, &stderr); code != exitBadInput || !strings.Contains(stderr.String(), "'chown root "+dir+"' mends it") {
+	if code := run(t.Context(), []string{"history", "sample", "--every", "1s", "--count", "1", "--data", dir}, nil, io.Discard, &stderr); code != exitBadInput || !strings.Contains(stderr.String(), "'chown root "+dir+"' fixes it") {
 		t.Errorf("%d: %s", code, stderr.String())
 	}
 }
 
-// A program that others can change is not what root lets watch over tasks, and
-// who answers on a socket is to be trusted.
+// Root does not run a program that others can change as a supervisor, and does not
+// talk to another user's gleaner on a socket.
 func TestOthersProgramsAndSockets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -223,8 +223,8 @@ func TestOthersProgramsAndSockets(t *testing.T) {
 		spoil func()
 		want  string
 	}{
-		{func() { chmod(t, program, 0o777) }, "others may write to this program (mode 0777), which root runs; 'chmod go-w " + program + "' mends it"},
-		{func() { chmod(t, program, 0o755); give(t, program) }, "'chown root " + program + "' mends it"},
+		{func() { chmod(t, program, 0o777) }, "others may write to this program (mode 0777), which root runs; 'chmod go-w " + program + "' fixes it"},
+		{func() { chmod(t, program, 0o755); give(t, program) }, "'chown root " + program + "' fixes it"},
 	} {
 		tc.spoil()
 		out, err := exec.Command(program, "up", "--data", t.TempDir(), "--listen", "none").CombinedOutput()
@@ -271,9 +271,9 @@ func asExit(err error, exit **exec.ExitError) bool {
 	return ok
 }
 
-// copyProgram copies gleaner to where other users can run it. Another process
-// does so: a child that is forked here meanwhile would hold a file that we write
-// for a moment, and the kernel executes none that somebody may write to.
+// copyProgram copies gleaner to where other users can run it. A separate process
+// copies: a child that is forked here meanwhile would briefly hold the file open for
+// writing, and the kernel does not execute such a file.
 func copyProgram(t *testing.T, dir string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -288,8 +288,9 @@ func copyProgram(t *testing.T, dir string) string {
 	return name
 }
 
-// An access list lets others in whom the mode does not show, in the place of
-// the user's own group.
+// An access list can allow others that the mode does not show, in place of the user's
+// own group.
+
 func TestAccessListsAreSeen(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

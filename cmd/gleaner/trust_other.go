@@ -4,8 +4,8 @@ package main
 
 import "net"
 
-// Where gleaner is never up it runs nobody's commands, and there is nothing to
-// be had by changing what it reads.
+// On systems where gleaner is never up it runs no commands, and changing what it
+// reads gains nothing.
 
 func trustData(dir string) (string, error) { return dir, nil }
 

@@ -40,15 +40,15 @@ func newUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Harvest this machine: run batch jobs on what its owner leaves idle",
-		Long: `Up harvests this machine. All that is not a task of a job it was given is the
-primary, the machine's owner. Every second it looks at what the primary uses; tasks
-run on the rest, beside a reserve that is kept free for the primary to burst into.
-When the primary eats into the reserve, tasks are killed, the youngest first, and
-run again later. A burst is seen in less than half a second. The first lines of the log
-tell what can be harvested now, and why not more.
+		Long: `Up harvests this machine. Everything that is not a task of a submitted job is the
+primary, the machine's owner. Every second it measures what the primary uses; tasks
+run on the rest, less a reserve that is kept free for bursts of the primary. When the
+primary uses the reserve, tasks are killed, the youngest first, and run again later. A
+burst is detected in less than half a second. The first lines of the log say what can
+be harvested now, and why not more.
 
 It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
-again with the same data directory and it goes on where it was.
+again with the same data directory and it continues where it was.
 
 Without permission for control groups it still works: tasks then run at the lowest
 priority, but their memory is not limited. It says so when it starts.`,
@@ -61,7 +61,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, f) },
 	}
 	addDataFlag(cmd)
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; none for no network at all")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; none for no network")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate (PEM) to serve the API with")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
 	cmd.Flags().StringVar(&f.reserveCPU, "reserve-cpu", "", "cores kept free for the primary (default a third; a tenth below 8 cores where the kernel isolates tasks)")
@@ -69,15 +69,15 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().StringVar(&f.policyName, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
-	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "do without control groups")
+	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "use no control groups")
 	return cmd
 }
 
-// newTask is the supervisor of one run of a task; people do not call it.
+// newTask is the supervisor of one run of a task; users do not call it.
 func newTask() *cobra.Command {
 	return &cobra.Command{
 		Use:    "task DIR",
-		Short:  "Watch over one run of a task (started by 'gleaner up')",
+		Short:  "Supervise one run of a task (started by 'gleaner up')",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(_ *cobra.Command, args []string) error { return local.Supervise(args[0]) },
@@ -111,8 +111,8 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 	return u.harvest(cmd.Context(), world, past)
 }
 
-// unlessStopped does what may wait for room on the disk. Who stops gleaner
-// meanwhile does not wait for it.
+// unlessStopped calls do, which may wait for room on the disk, but returns at once if
+// gleaner is stopped meanwhile.
 func unlessStopped[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -132,7 +132,7 @@ func unlessStopped[T any](ctx context.Context, do func() (T, error)) (T, error) 
 	}
 }
 
-// A wiring is what the parts of a gleaner that is up are given.
+// A wiring is what the parts of a gleaner that is up need.
 type wiring struct {
 	upFlags
 	policy harvest.Policy
@@ -143,7 +143,7 @@ type wiring struct {
 	files  fileShare
 }
 
-// wiring checks the flags. Named is the data directory as the user calls it.
+// wiring checks the flags. named is the data directory as the user gave it.
 func (f upFlags) wiring(cmd *cobra.Command) (u *wiring, named string, err error) {
 	u = &wiring{upFlags: f, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), shown: board.New(harvest.Reserve{}), files: shareFiles(fileLimit())}
 	u.short = harvester.NewShortages(u.shown, u.log)
@@ -189,24 +189,24 @@ func (u *wiring) harvest(ctx context.Context, world *local.World, past *history.
 	room, because := up.Room(world.Last().Primary)
 	u.log.Info("can be harvested now", "room", room.String(), "because", because)
 	if most := up.Most(); most.CPU <= 0 || most.Memory <= 0 {
-		u.log.Warn("nothing can ever be harvested here: the reserve and the least that the primary counts as are all there is; see --reserve-cpu and --reserve-memory")
+		u.log.Warn("nothing can ever be harvested here: the reserve and the least use of a primary take everything; see --reserve-cpu and --reserve-memory")
 	}
 	return up.Run(ctx, served.Run)
 }
 
-// A knowing world is given jobs with what the harvester has learned of them.
+// A knowing world adds to jobs what the harvester has learned of them.
 type knowing struct {
 	*local.World
 	up *harvester.Harvester
 }
 
-// Submit takes in a job; see local.World.
+// Submit accepts a job; see local.World.
 func (k knowing) Submit(job *cluster.Job) (cluster.JobID, error) {
 	return k.World.Submit(k.up.Known(job))
 }
 
-// reserve is what is kept free of a machine of that size, on which the kernel
-// isolates tasks or does not.
+// reserve is the reserve of a machine of that size; isolated says whether the kernel
+// isolates tasks.
 func (f upFlags) reserve(size cluster.Resources, isolated bool) (harvest.Reserve, error) {
 	kept := harvest.ReserveFor(size, isolated)
 	fixed := kept.Fixed

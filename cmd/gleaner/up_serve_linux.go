@@ -43,7 +43,7 @@ func (u *wiring) serve(api http.Handler) (*web.Serving, error) {
 		}
 		return nil, err
 	}
-	// The socket has files of its own: strangers cannot take those of its user.
+	// The socket has its own share of files: strangers cannot use it up.
 	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.Of("the socket")}, u.files.socket)
 	s.Add(&http.Server{Handler: api}, socket, "socket "+socketPath(u.dir))
 	if network == nil {
@@ -59,10 +59,10 @@ func (u *wiring) serve(api http.Handler) (*web.Serving, error) {
 	return s, nil
 }
 
-// listenSocket opens the socket. It stands in a directory that is ours alone.
+// listenSocket opens the socket, in a directory that is ours alone.
 func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(socketPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // it is a dead one's: the data directory is held by us
+		return nil, err // an old socket is a dead process's: we hold the data directory
 	}
 	address, release, err := socketAddress(socketPath(dir))
 	if err != nil {
@@ -76,8 +76,8 @@ func listenSocket(dir string) (net.Listener, error) {
 	return l, os.Chmod(socketPath(dir), 0o600)
 }
 
-// listen opens the network address. What is not loopback needs TLS, and then
-// is called by the names in the certificate.
+// listen opens the network address. Beyond loopback it needs TLS, and then accepts
+// the host names in the certificate.
 func listen(f upFlags) (net.Listener, *tls.Config, *web.Guard, error) {
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
@@ -89,7 +89,7 @@ func listen(f upFlags) (net.Listener, *tls.Config, *web.Guard, error) {
 	}
 	if f.cert == "" {
 		if !web.Loopback(host) {
-			return nil, nil, nil, input.Errorf("--listen", "%s is not loopback; whoever reaches it could run commands here, so it needs --tls-cert and --tls-key", f.listen)
+			return nil, nil, nil, input.Errorf("--listen", "%s is not loopback; anyone who reaches it could run commands here, so it needs --tls-cert and --tls-key", f.listen)
 		}
 		l, err := net.Listen("tcp", f.listen)
 		return l, nil, guard, listenError(f, err)
@@ -131,7 +131,7 @@ func readToken(name string) (string, error) {
 	text, err := readSecret(name)
 	token := strings.TrimSpace(string(text))
 	if err == nil && len(token) < 2*len(random) {
-		return "", input.Errorf(name, "too short for a token; 'rm %s' mends it: a new one will be made", quoted(name))
+		return "", input.Errorf(name, "too short for a token; 'rm %s' fixes it: a new one will be made", quoted(name))
 	}
 	return token, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version this source tree is on its way to.
+// release is the next version of this source tree.
 const release = "0.1.0"
 
 func newVersion() *cobra.Command {
@@ -28,7 +28,8 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version is the release, with the commit where the build knows it.
+// version is the release, with the commit if the build has it.
+
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,5 +1,5 @@
-// Package board shows what is going on in a world. It follows the loop as a
-// recorder, decides nothing, and may be asked at any time.
+// Package board shows the state of a world. It follows the loop as a recorder,
+// decides nothing, and may be read at any time.
 package board
 
 import (
@@ -13,10 +13,10 @@ import (
 	"gleaner/harvest"
 )
 
-// A Board keeps what was last known of servers and jobs.
+// A Board keeps the last known state of servers and jobs.
 type Board struct {
-	// Machine gives the resources that loadings speak of, cores first, on a
-	// server of some size. Nil: slow-downs are not foreseen. Set it before the
+	// Machine returns the resources, cores first, that loadings refer to on a
+	// server of that size. Nil: slow-downs are not predicted. Set it before the
 	// first event.
 	Machine func(size cluster.Resources) dilation.Machine
 	// Reserve is what is kept free. Set it before the first event.
@@ -42,21 +42,21 @@ type server struct {
 	primary, counted cluster.Resources
 }
 
-// New gives an empty board.
+// New returns an empty board.
 func New(reserve harvest.Reserve) *Board {
 	resumed := make(chan struct{})
 	return &Board{Reserve: reserve, resumed: resumed, known: sync.OnceFunc(func() { close(resumed) }),
 		servers: map[cluster.ServerID]*server{}, jobs: map[cluster.JobID]*Job{}, last: []Kill{}}
 }
 
-// Resumed is closed once the board knows the jobs of the past: who asks before
-// that would be told that there are none.
+// Resumed is closed once the board has the jobs of the past. Before that it shows
+// none.
 func (b *Board) Resumed() <-chan struct{} { return b.resumed }
 
 // lastKills is how many kills are shown.
 const lastKills = 10
 
-// Event takes in what happened.
+// Event updates the board by an event.
 func (b *Board) Event(ev cluster.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *Board) Event(ev cluster.Event) error {
 	return nil
 }
 
-// Action takes in what was decided: the end of a job, and what is run again later.
+// Action updates the board by a decision: the end of a job, or the delay of a task.
 func (b *Board) Action(a cluster.Action) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (j *Job) end(at time.Time, reason string, cancelled bool) {
 }
 
 func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
-	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, Running: []Run{}}
+	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, Running: []RunningTask{}}
 	for _, s := range spec.Stages {
 		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks, Loading: s.Loading})
 	}
@@ -197,19 +197,19 @@ func (j *Job) stages() []Stage {
 
 func (b *Board) started(ev cluster.Event) {
 	j := b.jobs[ev.Task.Job]
-	if j == nil || j.run(ev.Task) >= 0 { // it has run since before this board was there
+	if j == nil || j.run(ev.Task) >= 0 { // it has run since before this board existed
 		return
 	}
 	if j.Started.IsZero() {
 		j.Started = ev.At
 	}
 	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
-	j.Running = append(j.Running, Run{Task: ev.Task, On: ev.On, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
+	j.Running = append(j.Running, RunningTask{Task: ev.Task, On: ev.On, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
 }
 
-// run is the place of a task among those that run; -1 when it does not.
+// run is the index of a task among those that run; -1 if it does not.
 func (j *Job) run(task cluster.TaskID) int {
-	return slices.IndexFunc(j.Running, func(r Run) bool { return r.Task == task })
+	return slices.IndexFunc(j.Running, func(r RunningTask) bool { return r.Task == task })
 }
 
 func (b *Board) stopped(ev cluster.Event) {
@@ -239,16 +239,16 @@ func (b *Board) stopped(ev cluster.Event) {
 	}
 }
 
-// left forgets a server, and what ran there: nobody will tell how that ended.
+// left forgets a server and its tasks: no event will say how these ended.
 func (b *Board) left(id cluster.ServerID) {
 	delete(b.servers, id)
 	for _, j := range b.jobs {
-		j.Running = slices.DeleteFunc(j.Running, func(r Run) bool { return r.On == id })
+		j.Running = slices.DeleteFunc(j.Running, func(r RunningTask) bool { return r.On == id })
 	}
 }
 
-// Short takes in that a part of gleaner waits, and why, or with nil that it
-// goes on. It reports whether that is news.
+// Short notes that a part of gleaner waits, and why, or with nil that it
+// continues. It reports whether that is a change.
 func (b *Board) Short(at time.Time, of string, because error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -267,7 +267,7 @@ func (b *Board) Short(at time.Time, of string, because error) bool {
 	return true
 }
 
-// Forget drops the jobs that ended before a moment.
+// Forget drops the jobs that ended before a time.
 func (b *Board) Forget(before time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,7 +278,7 @@ func (b *Board) Forget(before time.Time) {
 	}
 }
 
-// Status tells the whole at a glance.
+// Status summarises all servers and jobs.
 func (b *Board) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -307,9 +307,9 @@ func (b *Board) Status() Status {
 	return s
 }
 
-// usages tells of every server, in the order of their names.
+// usages lists every server, in order of name.
 func (b *Board) usages() []Usage {
-	running := map[cluster.ServerID][]Run{}
+	running := map[cluster.ServerID][]RunningTask{}
 	for _, j := range b.jobs {
 		for _, r := range j.Running {
 			running[r.On] = append(running[r.On], r)
@@ -352,7 +352,7 @@ func (b *Board) Job(id cluster.JobID) (Job, bool) {
 	return j.show(b.loads()), true
 }
 
-// Run finds the run of a task that runs now, whichever it is.
+// Run finds the present run of a task, whatever its attempt.
 func (b *Board) Run(task cluster.TaskID) (cluster.TaskID, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -366,7 +366,7 @@ func (b *Board) Run(task cluster.TaskID) (cluster.TaskID, bool) {
 	return cluster.TaskID{}, false
 }
 
-// show is a job with the slow-down of its tasks as it is foreseen now.
+// show is a job with the slow-down of its tasks as predicted now.
 func (j *Job) show(all loads) Job {
 	c := *j
 	c.Stages, c.Running, c.Delayed = j.stages(), slices.Clone(j.Running), slices.Clone(j.Delayed)

@@ -11,7 +11,7 @@ import (
 	"gleaner/harvest"
 )
 
-// A day of a board: what is told, and what it shows then.
+// A day of a board: events, and what it shows then.
 func TestBoard(t *testing.T) {
 	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	request := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
@@ -92,7 +92,7 @@ func TestBoardAfterARestart(t *testing.T) {
 			{Job: job(1), Submitted: at, Account: cluster.Account{Started: at}, Ended: at},
 			{Job: job(3), Submitted: at, Account: cluster.Account{Started: at}, Ended: at, Reason: "map-2 failed", Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 1}}, Failures: 4}}},
 			{Job: job(2), Submitted: at, Account: cluster.Account{Started: at}, Stages: []cluster.PastStage{{Name: "map", Finished: cluster.Indices{{First: 0, Last: 0}}, Failures: 1}},
-				Runs: []cluster.Run{{Task: adopted, On: "s", State: cluster.Running, Failures: 1}}},
+				Runs: []cluster.PastRun{{Task: adopted, On: "s", State: cluster.Running, Failures: 1}}},
 		}},
 		{At: at, Kind: cluster.TaskStarted, Task: adopted, On: "s", Request: request},
 	} {
@@ -115,7 +115,7 @@ func shown(b *Board) string {
 	return text
 }
 
-// Two servers are told apart and added up; what runs on one that leaves is gone.
+// Two servers are shown separately and summed up; tasks on one that leaves are gone.
 func TestTwoServers(t *testing.T) {
 	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	request := cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}
@@ -158,7 +158,7 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// What waits for room is shown until it goes on, and is news twice.
+// What waits for room is shown until it continues; both are changes.
 func TestShort(t *testing.T) {
 	b := New(harvest.Reserve{})
 	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)

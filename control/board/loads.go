@@ -5,7 +5,7 @@ import (
 	"gleaner/dilation"
 )
 
-// loads are what servers carry.
+// loads are the loads of servers.
 type loads map[cluster.ServerID]*load
 
 type load struct {
@@ -36,9 +36,9 @@ func (b *Board) loads() loads {
 	return all
 }
 
-// of gives the load of the server that a task runs on and the task's own, which
-// is nil when it is not known.
-func (all loads) of(j *Job, r Run) (on *load, own dilation.Vector) {
+// of returns the load of the server that a task runs on and the task's own, which
+// is nil if not known.
+func (all loads) of(j *Job, r RunningTask) (on *load, own dilation.Vector) {
 	on, st := all[r.On], j.stage(r.Task.Stage)
 	if on == nil || st == nil || len(st.Loading) != len(on.machine) {
 		return on, nil
@@ -46,8 +46,8 @@ func (all loads) of(j *Job, r Run) (on *load, own dilation.Vector) {
 	return on, st.Loading
 }
 
-// factor is by how much a task is slowed down; 0 when its loading is not known.
-func (all loads) factor(j *Job, r Run) float64 {
+// factor is by how much a task is slowed down; 0 if its loading is not known.
+func (all loads) factor(j *Job, r RunningTask) float64 {
 	on, own := all.of(j, r)
 	if own == nil {
 		return 0

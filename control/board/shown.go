@@ -28,10 +28,10 @@ type Job struct {
 	Submitted time.Time     `json:"submitted"`
 	Started   time.Time     `json:"started,omitzero"`
 	Ended     time.Time     `json:"ended,omitzero"`
-	Reason    string        `json:"reason,omitempty"` // why it did not run to its end
+	Reason    string        `json:"reason,omitempty"` // why it did not finish
 	Kills     int           `json:"kills"`            // of its tasks
 	Stages    []Stage       `json:"stages"`
-	Running   []Run         `json:"running"` // the oldest first
+	Running   []RunningTask `json:"running"` // the oldest first
 	Delayed   []Delay       `json:"delayed,omitempty"`
 }
 
@@ -55,19 +55,19 @@ type Stage struct {
 	Finished int               `json:"finished"`
 	Failures int               `json:"failures"` // of its tasks, that were or will be retried
 	// Loading is the share of a task's time on a core and on the disk, as
-	// learned from earlier runs; nil before.
+	// learned from earlier runs; nil if there were none.
 	Loading []float64 `json:"loading,omitempty"`
 }
 
-// A Run is a task that runs.
-type Run struct {
+// A RunningTask is a task that runs.
+type RunningTask struct {
 	Task    cluster.TaskID    `json:"-"`
 	On      cluster.ServerID  `json:"-"`
 	Name    string            `json:"task"`
 	Since   time.Time         `json:"since"`
 	Request cluster.Resources `json:"request"`
-	// Dilation is by how much it is expected to be slowed down by all that runs
-	// now; 0 when its loading is not known.
+	// Dilation is the predicted slow-down by all that runs now; 0 if its loading
+	// is not known.
 	Dilation float64 `json:"dilation,omitempty"`
 }
 
@@ -100,9 +100,9 @@ type Usage struct {
 	Server  cluster.ServerID  `json:"server"` // "" for several
 	Size    cluster.Resources `json:"size"`
 	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
-	Primary cluster.Resources `json:"primary"`         // used by all that is not harvested
-	Counted cluster.Resources `json:"counted"`         // what that counts as: rounded up
-	Held    cluster.Resources `json:"held"`            // asked for by the tasks that run
+	Primary cluster.Resources `json:"primary"`         // used by everything that is not a harvested task
+	Counted cluster.Resources `json:"counted"`         // Primary as it is counted: rounded up
+	Held    cluster.Resources `json:"held"`            // requests of the running tasks
 	Class   *Class            `json:"class,omitempty"` // once there is enough history
 	Running int               `json:"running"`         // tasks
 }
@@ -116,7 +116,7 @@ func (u *Usage) add(more Usage) {
 	u.Running += more.Running
 }
 
-// A Status is the whole at a glance.
+// A Status summarises all servers and jobs.
 type Status struct {
 	Usage
 	Waiting int    `json:"waiting"` // tasks that may start
@@ -124,9 +124,9 @@ type Status struct {
 	Jobs    int    `json:"jobs"`    // that have not ended
 	Kills   int    `json:"kills"`   // since this process started
 	Last    []Kill `json:"last_kills"`
-	// Dilation is that of the running tasks whose loading is known, on average;
-	// 0 when there are none.
+	// Dilation is the average of the running tasks whose loading is known; 0 if
+	// there are none.
 	Dilation float64    `json:"dilation,omitempty"`
 	Short    []Shortage `json:"short,omitempty"`   // what waits for room
-	Servers  []Usage    `json:"servers,omitempty"` // each of them, where there are several
+	Servers  []Usage    `json:"servers,omitempty"` // each of them, if there are several
 }

@@ -9,14 +9,14 @@ import (
 	"gleaner/history"
 )
 
-// A diary keeps the history of primaries: their mean use, every two minutes.
-// It writes on its own time, so that the loop never waits for a disk.
+// A diary writes the history of primaries: their mean use, every two minutes.
+// It writes in its own goroutine, so that the loop never waits for a disk.
 type diary struct {
 	store   *history.Store
 	log     *slog.Logger
 	pages   chan history.Sample
 	servers map[cluster.ServerID]*page
-	full    bool // the last sample found no place
+	full    bool // the last sample was dropped
 }
 
 // A page is what a server's primary used since its last sample.
@@ -51,8 +51,7 @@ func (d *diary) Event(ev cluster.Event) error {
 	return nil
 }
 
-// add takes in what was used since the report before, and reports whether the
-// page is full.
+// add adds the use since the last report, and reports whether the page is full.
 func (p *page) add(at time.Time, primary cluster.Resources) bool {
 	if p.since.IsZero() {
 		p.since, p.last = at, at
@@ -64,7 +63,7 @@ func (p *page) add(at time.Time, primary cluster.Resources) bool {
 	return at.Sub(p.since) >= pageEvery
 }
 
-// turn hands a page over to be written, and begins the next.
+// turn queues a page to be written, and begins the next.
 func (d *diary) turn(of cluster.ServerID, p *page) {
 	all := p.last.Sub(p.since).Seconds()
 	cpu, _ := history.Clamp(p.cpu / all / float64(p.size.CPU))
@@ -82,7 +81,7 @@ func (d *diary) turn(of cluster.ServerID, p *page) {
 	*p = page{size: p.size, since: p.last, last: p.last}
 }
 
-// keep writes the pages down until ctx is done.
+// keep writes the queued pages until ctx is done.
 func (d *diary) keep(ctx context.Context) error {
 	for {
 		select {

@@ -14,8 +14,8 @@ import (
 )
 
 // Five minutes of samples, one a second, become two of the history: the mean
-// of two minutes each, as shares of the machine. That the primary has risen at
-// some moment, which is told beside a sample, adds nothing to it.
+// of two minutes each, as shares of the machine. The additional report of a
+// primary that has risen adds nothing.
 func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
 	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package harvester keeps a gleaner up: it runs the loop over a world, writes
-// the history of its primaries, learns how tasks load the machine, and does the
-// daily upkeep. What it needs of the machine and of the network is handed in.
+// Package harvester runs a gleaner: the loop over a world, the history of its
+// primaries, the learning of how tasks load the machine, and the daily upkeep.
+// Machine and network are passed in.
 package harvester
 
 import (
@@ -20,26 +20,25 @@ import (
 	"gleaner/history"
 )
 
-// A World is one that goes on from day to day.
+// A World is a control.World that runs from day to day.
 type World interface {
 	control.World
-	// Publish tells the core what classes there are.
+	// Publish sends the classes to the core.
 	Publish([]cluster.Class)
-	// Spent tells what a run that has ended did with its time; false when that
-	// is not known.
+	// Spent is how a run that has ended spent its time; false if not known.
 	Spent(cluster.TaskID) (cluster.Spent, bool)
-	// Prune forgets the jobs that ended before a moment.
+	// Prune forgets the jobs that ended before a time.
 	Prune(before time.Time) error
-	// Stop kills all tasks, waits until they are gone, and tells which will be
-	// run again. Nobody calls Do any more.
+	// Stop kills all tasks, waits until they are gone, and returns those that will
+	// be run again. Do is not called any more.
 	Stop(reason string) []cluster.TaskID
 }
 
-// Options say what is harvested, and how.
+// Options of a Harvester.
 type Options struct {
 	World    World
 	Server   cluster.Server // the machine
-	Isolated bool           // the kernel keeps tasks out of its primary's way
+	Isolated bool           // the kernel gives tasks only idle cores
 	Policy   harvest.Policy
 	Reserve  harvest.Reserve
 	Keep     time.Duration // how long ended jobs are kept
@@ -54,27 +53,27 @@ type Harvester struct {
 	learner *learner
 }
 
-// New gives one that knows what the history knows. Board has not been told of any event.
+// New returns a Harvester with what was learned before. Board has had no event yet.
 func New(ctx context.Context, o Options) (*Harvester, error) {
 	o.Board.Reserve, o.Board.Machine = o.Reserve, coresAndDisk
 	l, err := newLearner(ctx, o.World, coresAndDisk(o.Server.Size()), o.History)
 	return &Harvester{o, l}, err
 }
 
-// coresAndDisk is what loading vectors speak of on one machine.
+// coresAndDisk is the resources of loading vectors on one machine.
 func coresAndDisk(size cluster.Resources) dilation.Machine {
 	return dilation.Machine{max(1, int(size.CPU/cluster.Core)), 1}
 }
 
-// Known is a job with the loading vectors that were learned of its stages.
+// Known is a job with the loading vectors learned for its stages.
 func (h *Harvester) Known(job *cluster.Job) *cluster.Job { return h.learner.Known(job) }
 
-// steady is how long what the primary has given back must stay free on one
-// machine before tasks come back: a burst of seconds does not kill them twice.
+// steady is harvest.Options.Steady on one machine: a burst of seconds does not
+// kill tasks twice.
 const steady = 15 * time.Second
 
-// Run harvests until ctx is done or something fails. Serve lets people in, until
-// its own ctx is done. When Run returns, no task is left.
+// Run harvests until ctx is done or something fails. It calls serve to serve
+// requests until the ctx it gets is done. When Run returns, no task is left.
 func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -92,21 +91,21 @@ func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) 
 	for _, keep := range []func(context.Context) error{diary.keep, h.learner.keep, h.upkeep} {
 		keepers.Go(func() { ended <- keep(ctx) })
 	}
-	err := <-ended // whoever ends first ends all
+	err := <-ended // the first to end ends all
 	stop()
 	active.Wait()
 	h.endTasks()
-	within(parting, keepers.Wait) // a store that waits for room keeps them
+	within(parting, keepers.Wait) // a store that waits for room may hold them up
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-// parting is how long those who keep the history may take to end.
+// parting is how long the writers of the history may take to end.
 const parting = 2 * time.Second
 
-// within waits until do is done, but not for longer than patience lasts.
+// within waits until do is done, but no longer than patience.
 func within(patience time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -119,7 +118,7 @@ func within(patience time.Duration, do func()) {
 	}
 }
 
-// endTasks ends the tasks and tells which will be run again.
+// endTasks ends the tasks and logs which will be run again.
 func (h *Harvester) endTasks() {
 	h.Log.Info("stopping")
 	again := h.World.Stop("gleaner stops")

@@ -16,8 +16,7 @@ import (
 	"gleaner/kv/mem"
 )
 
-// A world on a stage tells what it is given, carries tasks out at once, and
-// notes what it is asked to do.
+// A staged world returns given events, runs tasks at once, and records the calls.
 type staged struct {
 	events chan cluster.Event
 	notes  []string
@@ -54,9 +53,9 @@ func (s *staged) Stop(string) []cluster.TaskID {
 	return nil
 }
 
-// A job runs, its load is learned and kept, and comes with the next job of its
-// name. Whatever ends first ends the rest: nobody is let in any more when tasks
-// are ended.
+// A job runs, its load is learned and stored, and the next job of its name has it.
+// The first part to end ends the rest: requests are no longer served when tasks are
+// ended.
 func TestAHarvesterLearnsAndEndsInOrder(t *testing.T) {
 	store, err := history.Open(t.Context(), mem.New(), time.Now)
 	if err != nil {

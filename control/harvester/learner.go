@@ -10,8 +10,8 @@ import (
 	"gleaner/history"
 )
 
-// A learner finds out how tasks load the machine, and keeps it in the history.
-// It writes on its own time, so that the loop never waits for a disk.
+// A learner learns how tasks load the machine, and stores it in the history.
+// It writes in its own goroutine, so that the loop never waits for a disk.
 type learner struct {
 	*loads.Book
 	world World
@@ -19,25 +19,25 @@ type learner struct {
 	ended chan endedTask
 }
 
-// An endedTask is one whose run is to be learned from.
+// An endedTask is a task to learn from.
 type endedTask struct {
 	task  cluster.TaskID
 	stage string
-	run   dilation.Run
+	run   dilation.ObservedRun
 }
 
-// newLearner knows what the history knows.
+// newLearner returns a learner with the task runs of the history.
 func newLearner(ctx context.Context, world World, machine dilation.Machine, store *history.Store) (*learner, error) {
 	l := &learner{loads.New(machine), world, store, make(chan endedTask, 1000)}
-	l.Finished = func(task cluster.TaskID, stage string, run dilation.Run) {
+	l.Finished = func(task cluster.TaskID, stage string, run dilation.ObservedRun) {
 		select {
 		case l.ended <- endedTask{task, stage, run}:
-		default: // others of the stage will do
+		default: // other tasks of the stage suffice
 		}
 	}
 	past, err := store.TaskRuns(ctx)
 	for _, r := range past {
-		l.Learn(r.Stage, dilation.Run{Took: r.Took, Used: r.Used, Beside: r.Beside})
+		l.Learn(r.Stage, dilation.ObservedRun{Took: r.Took, Used: r.Used, Beside: r.Beside})
 	}
 	return l, err
 }
@@ -64,8 +64,8 @@ func (l *learner) keep(ctx context.Context) error {
 }
 
 // used are the shares of a run's time on cores and stalled for the disk, of the
-// time in which it did not wait for a core. A kernel that does not tell of
-// stalls leaves the disk at 0.
+// time in which it did not wait for a core. The disk's share is 0 if the kernel
+// does not report stalls.
 func used(s cluster.Spent) dilation.Vector {
 	went := max(s.Took-max(s.Waited, 0), s.CPU, time.Millisecond).Seconds()
 	return dilation.Limited(dilation.Vector{min(1, s.CPU.Seconds()/went), min(1, max(s.Stalled, 0).Seconds()/went)})

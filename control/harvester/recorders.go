@@ -7,7 +7,7 @@ import (
 	"gleaner/control"
 )
 
-// recorders keep what happens, each in its own way.
+// recorders are several recorders as one.
 type recorders []control.Recorder
 
 func (r recorders) Event(ev cluster.Event) error {
@@ -28,7 +28,7 @@ func (r recorders) Action(a cluster.Action) error {
 	return nil
 }
 
-// logged says what happens to tasks and jobs, and why.
+// logged logs what happens to tasks and jobs, and why.
 type logged struct{ *slog.Logger }
 
 func (l logged) Event(ev cluster.Event) error {

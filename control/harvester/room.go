@@ -7,7 +7,7 @@ import (
 	"gleaner/harvest"
 )
 
-// Most is what one task may be given.
+// Most is the most that one task may request.
 func (h *Harvester) Most() cluster.Resources {
 	if !harvest.Guarded(h.Policy) {
 		return h.Server.Size()
@@ -15,8 +15,7 @@ func (h *Harvester) Most() cluster.Resources {
 	return h.Reserve.Most(h.Server.Size())
 }
 
-// Room says what tasks can be given now, beside a primary that uses so much, and
-// why not more.
+// Room is what tasks can get now, given the primary's use, and why it is not more.
 func (h *Harvester) Room(primary cluster.Resources) (now cluster.Resources, because string) {
 	size := h.Server.Size()
 	now, because = size.RoundUp(), "the policy does not look at the primary"
@@ -29,8 +28,8 @@ func (h *Harvester) Room(primary cluster.Resources) (now cluster.Resources, beca
 	return now, because
 }
 
-// harvestable says what tasks can be given now, beside a primary that uses so
-// much, and who has the rest.
+// harvestable is what tasks can get now, given the primary's use, and who has the
+// rest.
 func harvestable(size, uses cluster.Resources, kept harvest.Reserve, isolated bool) (now cluster.Resources, because string) {
 	reserve, counted := kept.Of(size), kept.Counted(uses)
 	now = size.Sub(reserve).Sub(counted).Max(cluster.Resources{})

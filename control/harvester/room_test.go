@@ -7,7 +7,7 @@ import (
 	"gleaner/harvest"
 )
 
-// What 'gleaner up' says at the start: what there is now, and why not more.
+// What 'gleaner up' prints at the start: what can be harvested now, and why not more.
 func TestWhatCanBeHarvestedNow(t *testing.T) {
 	two := cluster.Resources{CPU: 2 * cluster.Core, Memory: 16 * cluster.GB}
 	twelve := cluster.Resources{CPU: 12 * cluster.Core, Memory: 16 * cluster.GB}

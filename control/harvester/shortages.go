@@ -8,10 +8,10 @@ import (
 	"gleaner/control/board"
 )
 
-// tellEvery is how often at most it is said that the same part waits.
+// tellEvery is the shortest interval between log lines about the same waiting part.
 const tellEvery = time.Minute
 
-// Shortages tells, on the board and in the log, what waits for room.
+// Shortages reports, on the board and in the log, what waits for room.
 type Shortages struct {
 	board *board.Board
 	log   *slog.Logger
@@ -20,13 +20,13 @@ type Shortages struct {
 	told map[string]time.Time
 }
 
-// NewShortages tells of none yet.
+// NewShortages reports to a board and a log.
 func NewShortages(b *board.Board, log *slog.Logger) *Shortages {
 	return &Shortages{board: b, log: log, told: map[string]time.Time{}}
 }
 
-// Tell says that a part of gleaner has to wait, and why, or with nil that it
-// goes on. It may be called as often as the part tries.
+// Tell reports that a part of gleaner has to wait, and why, or with nil that it
+// continues. It may be called as often as the part tries.
 func (s *Shortages) Tell(of string, because error) {
 	now := time.Now()
 	if !s.board.Short(now, of, because) {

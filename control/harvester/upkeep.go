@@ -31,8 +31,8 @@ func (h *Harvester) upkeep(ctx context.Context) error {
 	}
 }
 
-// classify tells the core what class this machine is in, once there is enough
-// history to say.
+// classify publishes the class of this machine to the core, once there is enough
+// history.
 func (h *Harvester) classify(ctx context.Context) error {
 	w, _, err := h.History.LastWindow(ctx, history.Choice{Tenant: h.Server.Tenant(), Length: history.Month})
 	if errors.Is(err, history.ErrEmpty) || errors.Is(err, history.ErrTooFew) {

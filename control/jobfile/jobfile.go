@@ -1,6 +1,6 @@
 // Package jobfile reads job files: YAML that describes a batch job as a graph
-// of stages (docs/formats/job.md). It is strict: what is not understood is a
-// mistake, with the line it is on.
+// of stages (docs/formats/job.md). It is strict: anything unknown is a mistake,
+// reported with its line.
 package jobfile
 
 import (
@@ -19,23 +19,23 @@ import (
 	"gleaner/input/mapping"
 )
 
-// Limits of a job file beside that of tasks (cluster.MaxTasks). They are far
-// above what one machine or cluster runs.
+// Limits of a job file, in addition to cluster.MaxTasks. They are far above what
+// one machine or cluster runs.
 const (
 	MaxBytes  = 1 << 20
 	maxStages = 1000
 	maxCores  = 1_000_000
 	maxRetry  = 1000
-	maxProcs  = 4_194_304 // that Linux can number
+	maxProcs  = 4_194_304 // the highest process ID of Linux
 )
 
 // MinMemory is the least a task may ask for. A shell with a pipeline of two
-// needs 1 MiB in a control group of its own (the process tables and stacks that
-// the kernel keeps for it count too); a process with less than 8 KiB cannot
-// even be killed. Four times that leaves room for larger pages and shells.
+// needs 1 MiB in a control group of its own (the kernel's process tables and
+// stacks count too); a process with less than 8 KiB cannot even be killed. Four
+// times the 1 MiB leaves room for larger pages and shells.
 const MinMemory = 4 << 20
 
-// names are what jobs and stages may be called: they are parts of file names.
+// names are the allowed names of jobs and stages: they become parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 // Read reads a job file; name is what it is called in errors. When sizes of
@@ -69,7 +69,7 @@ func Read(name string, r io.Reader, sizes ...cluster.Resources) (*cluster.Job, e
 	return job, nil
 }
 
-// A file is one that is being read.
+// A file is a job file that is being read.
 type file struct {
 	mapping.File
 	lines map[string]int // of each stage
@@ -126,7 +126,7 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 		case "tasks":
 			st.Tasks, err = f.Count(value, "tasks", 1, cluster.MaxTasks)
 			if f.tasks += st.Tasks; err == nil && f.tasks > cluster.MaxTasks {
-				err = f.Wrong(value, "tasks: with these %d the job has %d, and %d are the most", st.Tasks, f.tasks, cluster.MaxTasks)
+				err = f.Wrong(value, "tasks: with these %d the job has %d, more than %d", st.Tasks, f.tasks, cluster.MaxTasks)
 			}
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
@@ -192,7 +192,7 @@ func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 	size, err := ParseSize(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || size == 0 {
 		if err == nil {
-			err = errors.New("must be more than nothing")
+			err = errors.New("must be more than 0")
 		}
 		return 0, f.Wrong(n, "%s is %q: %v", field, n.Value, err)
 	}
@@ -200,14 +200,14 @@ func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 }
 
 // ParseCores reads a number of cores, as "2" or "0.25". A thousandth of a core
-// is the least there is.
+// is the smallest amount.
 func ParseCores(text string) (cluster.MilliCPU, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil || math.IsNaN(v):
 		return 0, errors.New("must be a number of cores")
 	case v <= 0:
-		return 0, errors.New("must be more than nothing")
+		return 0, errors.New("must be more than 0")
 	case v > maxCores:
 		return 0, fmt.Errorf("more than %d", maxCores)
 	}
@@ -237,7 +237,7 @@ func ParseSize(text string) (cluster.Bytes, error) {
 		case v < 0:
 			return 0, errors.New("must not be negative")
 		case v*u.size > math.MaxInt64/2:
-			return 0, errors.New("more than there can be")
+			return 0, errors.New("too large")
 		}
 		return cluster.Bytes(v * u.size), nil
 	}

@@ -82,7 +82,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Whatever is read is a job that can be run, or a mistake on a line that there is.
+// Whatever is read is a job that can be run, or a mistake on a line that exists.
 // What YAML takes for the end of a line.
 var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 

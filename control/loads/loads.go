@@ -15,14 +15,14 @@ import (
 
 // A Book keeps the loading vectors of stages.
 type Book struct {
-	// Finished is told of every task that ran to its end, from the loop: it
-	// may not wait. The run lacks what the kernel says of it.
-	Finished func(task cluster.TaskID, stage string, run dilation.Run)
+	// Finished is called for every task that finished, by the loop: it must not
+	// block. The run has no Used yet.
+	Finished func(task cluster.TaskID, stage string, run dilation.ObservedRun)
 
 	machine dilation.Machine
 
 	mu      sync.Mutex
-	runs    map[string][]dilation.Run
+	runs    map[string][]dilation.ObservedRun
 	learned map[string]dilation.Vector
 	names   map[cluster.JobID]string
 	running map[cluster.TaskID]*task
@@ -35,23 +35,22 @@ type task struct {
 	stage string
 	since time.Time
 	load  dilation.Vector
-	area  dilation.Vector // what ran beside it, times the seconds it did
+	area  dilation.Vector // load beside it, times seconds
 }
 
-// New gives an empty book of a machine whose first resource is its cores.
+// New returns an empty book of a machine whose first resource is its cores.
 func New(m dilation.Machine) *Book {
-	return &Book{machine: m, runs: map[string][]dilation.Run{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
+	return &Book{machine: m, runs: map[string][]dilation.ObservedRun{}, learned: map[string]dilation.Vector{}, names: map[cluster.JobID]string{},
 		running: map[cluster.TaskID]*task{}, primary: make(dilation.Vector, len(m))}
 }
 
-// Stage is how a stage is called from run to run.
+// Stage is the name of a stage that is the same in every run.
 func Stage(job, stage string) string { return job + "/" + stage }
 
-// Learn takes in a run of a stage. As many of the last ones are learned from as the
-// history keeps.
-func (b *Book) Learn(stage string, run dilation.Run) {
+// Learn adds a run of a stage. It keeps as many of the last runs as the history does.
+func (b *Book) Learn(stage string, run dilation.ObservedRun) {
 	if len(run.Used) != len(b.machine) || len(run.Beside) != len(b.machine) {
-		return // of another machine
+		return // a run on another machine
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,15 +59,15 @@ func (b *Book) Learn(stage string, run dilation.Run) {
 	b.learned[stage] = b.machine.Learn(b.runs[stage])
 }
 
-// Load is the loading vector of a stage; nil when none of it has run yet.
+// Load is the loading vector of a stage; nil if it has not run yet.
 func (b *Book) Load(stage string) dilation.Vector {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.learned[stage]
 }
 
-// Known is a job with the loading vectors that were learned of its stages,
-// where it does not say them itself.
+// Known is a job with the loading vectors learned for its stages, except those
+// that it has itself.
 func (b *Book) Known(job *cluster.Job) *cluster.Job {
 	known := *job
 	known.Stages = slices.Clone(job.Stages)
@@ -80,7 +79,7 @@ func (b *Book) Known(job *cluster.Job) *cluster.Job {
 	return &known
 }
 
-// Action takes in what was decided.
+// Action updates the book by a decision.
 func (b *Book) Action(a cluster.Action) error {
 	if a.Kind == cluster.FinishJob {
 		b.mu.Lock()
@@ -90,7 +89,7 @@ func (b *Book) Action(a cluster.Action) error {
 	return nil
 }
 
-// Event takes in what happened.
+// Event updates the book by an event.
 func (b *Book) Event(ev cluster.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +115,7 @@ func (b *Book) Event(ev cluster.Event) error {
 	return nil
 }
 
-// advance counts what has run beside whom until now.
+// advance adds up the load beside each task until now.
 func (b *Book) advance(now time.Time) {
 	past := now.Sub(b.at).Seconds()
 	b.at = now
@@ -134,8 +133,7 @@ func (b *Book) advance(now time.Time) {
 	}
 }
 
-// started takes in a task. One of which nothing is known is taken for one that
-// computes all the time.
+// started adds a task. One whose load is unknown counts as computing all the time.
 func (b *Book) started(ev cluster.Event) {
 	name, known := b.names[ev.Task.Job]
 	if !known {
@@ -159,7 +157,7 @@ func (b *Book) stopped(ev cluster.Event) {
 	if took <= 0 {
 		return
 	}
-	run := dilation.Run{Took: took, Beside: t.area}
+	run := dilation.ObservedRun{Took: took, Beside: t.area}
 	for i := range run.Beside {
 		run.Beside[i] /= took.Seconds()
 	}

@@ -13,8 +13,8 @@ import (
 // Two tasks overlap for half of the first's time, beside a primary of half a core.
 func TestABookSeesWhoRanBesideWhom(t *testing.T) {
 	b := New(dilation.Machine{2, 1})
-	seen := map[cluster.TaskID]dilation.Run{}
-	b.Finished = func(task cluster.TaskID, stage string, run dilation.Run) {
+	seen := map[cluster.TaskID]dilation.ObservedRun{}
+	b.Finished = func(task cluster.TaskID, stage string, run dilation.ObservedRun) {
 		if stage != "sort/map" {
 			t.Errorf("%s is of stage %q", task, stage)
 		}
@@ -55,7 +55,7 @@ func TestABookSeesWhoRanBesideWhom(t *testing.T) {
 	if got := b.Load("sort/map"); math.Abs(got[0]-0.3) > 0.05 || math.Abs(got[1]-0.6) > 0.05 {
 		t.Errorf("learned %v, the kernel says %v", got, run.Used)
 	}
-	b.Learn("other/map", dilation.Run{Used: dilation.Vector{1}})
+	b.Learn("other/map", dilation.ObservedRun{Used: dilation.Vector{1}})
 	if b.Load("other/map") != nil {
 		t.Error("a run on a machine of other resources was learned from")
 	}

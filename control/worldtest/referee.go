@@ -10,12 +10,12 @@ import (
 	"gleaner/cluster"
 )
 
-// A referee compares what a world tells with what it was told to do.
+// A referee checks a world's events against the actions it got.
 type referee struct {
 	servers []cluster.ServerID
-	asked   map[cluster.TaskID]cluster.Action // to start, and has not
+	asked   map[cluster.TaskID]cluster.Action // starts without an outcome yet
 	running map[cluster.TaskID]cluster.ServerID
-	kills   map[cluster.TaskID][]string // reasons that were given
+	kills   map[cluster.TaskID][]string // reasons of kills
 }
 
 func (r *referee) action(a cluster.Action) {
@@ -54,7 +54,7 @@ func (r *referee) event(ev cluster.Event) error {
 	return nil
 }
 
-// whole says what an event lacks by itself: it must survive being recorded.
+// whole says what an event lacks by itself, and whether it survives recording.
 func whole(ev cluster.Event) error {
 	if ev.At.IsZero() {
 		return errors.New("it does not say when it happened")
@@ -86,12 +86,12 @@ func (r *referee) known(on cluster.ServerID) error {
 func (r *referee) started(ev cluster.Event) error {
 	a, asked := r.asked[ev.Task]
 	if !asked {
-		return fmt.Errorf("%s was not to start, or has started already", ev.Task)
+		return fmt.Errorf("%s was not asked to start, or has started already", ev.Task)
 	}
 	delete(r.asked, ev.Task)
 	r.running[ev.Task] = ev.On
 	if a.On != ev.On || a.Request != ev.Request {
-		return fmt.Errorf("%s with %s on %s, it was to be %s on %s", ev.Task, ev.Request, ev.On, a.Request, a.On)
+		return fmt.Errorf("%s with %s on %s, want %s on %s", ev.Task, ev.Request, ev.On, a.Request, a.On)
 	}
 	return nil
 }
@@ -117,10 +117,10 @@ func (r *referee) stopped(ev cluster.Event) error {
 	return nil
 }
 
-// over says that all that was started has ended.
+// over checks that everything that was started has ended.
 func (r *referee) over(t interface{ Errorf(string, ...any) }) {
 	for id := range r.asked {
-		t.Errorf("%s was to start; nothing came of it", id)
+		t.Errorf("%s was asked to start; no event followed", id)
 	}
 	for id := range r.running {
 		t.Errorf("%s has not ended", id)

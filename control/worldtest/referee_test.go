@@ -8,7 +8,7 @@ import (
 	"gleaner/cluster"
 )
 
-// TestPlantedMistakes shows that the referee sees each mistake a world can make.
+// TestPlantedMistakes shows that the referee finds each mistake a world can make.
 func TestPlantedMistakes(t *testing.T) {
 	at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	task := cluster.TaskID{Job: 1, Stage: "long"}
@@ -28,15 +28,15 @@ func TestPlantedMistakes(t *testing.T) {
 		"use of a strange": {[]cluster.Event{joined, {At: at, Kind: cluster.UseReported, Use: []cluster.Use{{On: "s2"}}}}, `"s2" has not joined`},
 		"before it joined": {[]cluster.Event{started}, `"s1" has not joined`},
 		"started twice":    {[]cluster.Event{joined, started, started}, "has started already"},
-		"elsewhere":        {[]cluster.Event{joined, with(joined, func(ev *cluster.Event) { ev.Server = &cluster.Server{ID: "s2"} }), with(started, func(ev *cluster.Event) { ev.On = "s2" })}, "it was to be"},
-		"with less":        {[]cluster.Event{joined, with(started, func(ev *cluster.Event) { ev.Request.CPU-- })}, "it was to be"},
-		"another's run":    {[]cluster.Event{joined, with(started, func(ev *cluster.Event) { ev.Task.Attempt++ })}, "was not to start"},
+		"elsewhere":        {[]cluster.Event{joined, with(joined, func(ev *cluster.Event) { ev.Server = &cluster.Server{ID: "s2"} }), with(started, func(ev *cluster.Event) { ev.On = "s2" })}, ", want "},
+		"with less":        {[]cluster.Event{joined, with(started, func(ev *cluster.Event) { ev.Request.CPU-- })}, ", want "},
+		"another's run":    {[]cluster.Event{joined, with(started, func(ev *cluster.Event) { ev.Task.Attempt++ })}, "was not asked to start"},
 		"never started":    {[]cluster.Event{joined, killed}, "does not run"},
 		"killed twice":     {[]cluster.Event{joined, started, killed, killed}, "does not run"},
 		"killed elsewhere": {[]cluster.Event{joined, started, with(killed, func(ev *cluster.Event) { ev.On = "s2" })}, "it was on s1"},
 		"another reason":   {[]cluster.Event{joined, started, with(killed, func(ev *cluster.Event) { ev.Reason = "whim" })}, "the reasons given were"},
 		"no reason":        {[]cluster.Event{joined, started, with(killed, func(ev *cluster.Event) { ev.Kind, ev.Reason = cluster.TaskFailed, "" })}, "does not say why"},
-		"not told":         {[]cluster.Event{joined}, "nothing came of it"},
+		"not told":         {[]cluster.Event{joined}, "no event followed"},
 		"never ended":      {[]cluster.Event{joined, started}, "has not ended"},
 	} {
 		var r referee

@@ -1,4 +1,4 @@
-// Package worldtest is what every control.World must pass, simulated or real.
+// Package worldtest is the test suite of every control.World, simulated or real.
 package worldtest
 
 import (
@@ -20,18 +20,18 @@ import (
 // A Scene is what happens in a world that is made for a test.
 type Scene struct {
 	// Jobs come in once the world has begun, numbered 1, 2 and so on. Tasks of a stage
-	// named "short" end well and soon, those of one named "long" run until they are killed.
+	// named "short" finish soon, those of one named "long" run until they are killed.
 	Jobs []*cluster.Job
-	// Primary is what the primary of every server uses now. It may be asked at any
-	// time, by anyone.
+	// Primary is what the primary of every server uses now. It may be called at any
+	// time, concurrently.
 	Primary func() cluster.Resources
 }
 
-// Make gives a world that plays a scene, on servers of a core or more, and ends it
+// Make returns a world that plays a scene, on servers of a core or more, and ends it
 // with the test.
 type Make func(t *testing.T, scene Scene) control.World
 
-// Run holds the worlds that make gives to what control.World promises.
+// Run tests the worlds of make against the promises of control.World.
 func Run(t *testing.T, make Make) {
 	for _, test := range []struct {
 		name string
@@ -58,7 +58,7 @@ func job(id cluster.JobID, stage string, tasks int) *cluster.Job {
 // patience is how long a real world may take for one test.
 const patience = time.Minute
 
-// A stage is a test's hand on a world.
+// A stage is a world under test.
 type stage struct {
 	*testing.T
 	ctx     context.Context
@@ -79,13 +79,13 @@ func open(t *testing.T, make Make, jobs ...*cluster.Job) *stage {
 	return s
 }
 
-// until looks at what happens until seen says that it is enough.
+// until reads events until seen returns true.
 func (s *stage) until(what string, seen func(cluster.Event) bool) {
 	s.Helper()
 	for {
 		ev, err := s.world.Next(s.ctx)
 		if errors.Is(err, io.EOF) {
-			s.Fatalf("nothing happens any more before %s", what)
+			s.Fatalf("the events end before %s", what)
 		}
 		if err != nil {
 			s.Fatalf("waiting for %s: %v", what, err)
@@ -99,7 +99,7 @@ func (s *stage) until(what string, seen func(cluster.Event) bool) {
 	}
 }
 
-// quiet waits for some reports, to see whether anything comes that must not.
+// quiet waits for some reports, so that unexpected events would be seen.
 func (s *stage) quiet() {
 	s.Helper()
 	reports := 0
@@ -237,12 +237,12 @@ func endsWithContext(t *testing.T, make Make) {
 			return
 		}
 	}
-	t.Error("things go on happening for one who does not wait any more")
+	t.Error("events go on after the context is done")
 }
 
-// ruled lets guards and core rule the world: a short job runs to its end; a long one is
-// killed when the primary wants its server and runs again when it does not. What
-// was recorded decides the same when it is replayed.
+// ruled lets guards and core control the world: a short job finishes; a long one is
+// killed when the primary needs its server and runs again later. A replay of the
+// recording decides the same.
 func ruled(t *testing.T, make Make) {
 	s := open(t, make, job(1, "short", 4), job(2, "long", 2))
 	var tape bytes.Buffer
@@ -267,7 +267,7 @@ func brain() *control.Brain {
 	return control.NewBrain(harvest.Options{Policy: policy, Reserve: reserve, Rand: rand.New(rand.NewPCG(1, 1))})
 }
 
-// A ruler stands between the loop and the world, and records.
+// A ruler is a world that passes calls on to another, and records them.
 type ruler struct {
 	*stage
 	tape                   *control.Recording
@@ -276,7 +276,7 @@ type ruler struct {
 	finished               bool
 }
 
-var errEnough = errors.New("all has been seen")
+var errEnough = errors.New("everything was seen")
 
 func (r *ruler) Next(ctx context.Context) (cluster.Event, error) {
 	if r.finished && r.again == 2 {

@@ -1,6 +1,6 @@
 // Package mixfile reads mix files: YAML that describes jobs which share a
-// machine (docs/formats/mix.md). It is strict: what is not understood is a
-// mistake, with the line it is on.
+// machine (docs/formats/mix.md). It is strict: anything unknown is a mistake,
+// reported with its line.
 package mixfile
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxJobs      = 10_000
 )
 
-// Resources names what loading vectors in a mix file speak of, in order.
+// Resources names the resources of loading vectors in a mix file, in order.
 func Resources() []string { return []string{"cpu", "io", "memory", "net"} }
 
 // A Mix is jobs on one machine.
@@ -32,13 +32,13 @@ type Mix struct {
 	Jobs    []Job
 }
 
-// A Job is one of them. It has a load or the name of a file with its profile,
-// which may tell how long it takes alone as well.
+// A Job of a mix has a load, or the name of a file with its profile, which may
+// also have the time it takes alone.
 type Job struct {
 	Name    string
 	Load    dilation.Vector
 	Profile string
-	Alone   time.Duration // 0: the profile tells
+	Alone   time.Duration // 0: as in the profile
 	Start   time.Duration
 	Line    int // it stands on
 }
@@ -76,7 +76,7 @@ func Read(name string, text []byte) (*Mix, error) {
 	return m, nil
 }
 
-// A file is one that is being read.
+// A file is a mix file that is being read.
 type file struct{ mapping.File }
 
 func (f file) jobs(n *yaml.Node) ([]Job, error) {
@@ -111,7 +111,7 @@ func (f file) job(n *yaml.Node) (j Job, copies int, err error) {
 			j.Profile, err = f.Filled(value, field)
 		case "alone":
 			if j.Alone, err = f.length(value, field); err == nil && j.Alone == 0 {
-				err = f.Wrong(value, "alone must be more than nothing")
+				err = f.Wrong(value, "alone must be more than 0")
 			}
 		case "start":
 			j.Start, err = f.length(value, field)

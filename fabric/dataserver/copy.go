@@ -3,6 +3,7 @@ package dataserver
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -162,7 +163,7 @@ func (l *LocalDisk) fill(r replica, token uint64) error {
 func (l *LocalDisk) makeRoom(r replica) (there bool, err error) {
 	info, err := l.disk.Stat(r.group)
 	switch {
-	case isNotFound(err):
+	case errors.Is(err, disk.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, err

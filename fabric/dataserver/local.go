@@ -2,7 +2,6 @@ package dataserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -139,5 +138,3 @@ func (l *LocalDisk) Copy(ctx context.Context, group disk.GroupID, generation, to
 	}
 	return nil
 }
-
-func isNotFound(err error) bool { return errors.Is(err, disk.ErrNotFound) }

@@ -258,3 +258,41 @@ func TestLies(t *testing.T) {
 		c.Close()
 	}
 }
+
+// TestReopened: who knows a disk as it was opened is told that it was opened again, and others are not.
+func TestReopened(t *testing.T) {
+	fs, d := oneGroup(t, "d")
+	at := socket(t)
+	start := func(d *disk.Disk) (end func()) {
+		l, err := dataserver.Listen(at)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- dataserver.Serve(ctx, l, cluster, []*dataserver.LocalDisk{dataserver.Local(d)}, dataserver.Options{})
+		}()
+		return func() {
+			cancel()
+			must(t, <-ended)
+		}
+	}
+	end := start(d)
+	c := dial(t, at)
+	b, err := c.Beat(t.Context())
+	must(t, err)
+	known := c.Opened(b.Disks[0].Identity)
+	must(t, known.Read(t.Context(), 1, 1, 0, slice(0)))
+	end()
+	end = start(d) // another server, the same disk
+	reads(t, known)
+	end()
+	d, err = disk.Open(fs.Kill(), diskDir, disk.Options{Cluster: cluster.ID})
+	must(t, err)
+	defer d.Close()
+	end = start(d)
+	defer end()
+	reads(t, c.Disk("d"))
+	wants(t, known.Read(t.Context(), 1, 1, 0, slice(0)), dataserver.ErrReopened)
+	_, err = known.Identity(t.Context())
+	wants(t, err, dataserver.ErrReopened)
+}

@@ -220,7 +220,7 @@ func (s *session) tell(r request, data []byte) ([]byte, error) {
 
 // list answers with many groups at a time; it gives the last.
 func (s *session) list(r request) ([]byte, error) {
-	const together = 64 << 10
+	const together = 8 << 10
 	part := make([]byte, 0, together)
 	err := s.disk.List(s.ctx, func(group disk.GroupID) error {
 		if len(part) == together {

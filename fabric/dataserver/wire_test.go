@@ -29,7 +29,7 @@ func TestFormatsPage(t *testing.T) {
 	copy(nonces[0][:], bytes.Repeat([]byte{0xaa}, nonceBytes))
 	copy(nonces[1][:], bytes.Repeat([]byte{0xbb}, nonceBytes))
 	p.greeting, p.hello = encodeGreeting(nonces[0]), encodeHello(encodeGreeting(nonces[1]), "d7")
-	id := disk.Identity{Cluster: "c1", Disk: "d7", Tier: disk.SSD, Quota: 1 << 30, Log: 64 << 20}
+	id := disk.Identity{Cluster: "c1", Disk: "d7", Tier: disk.SSD, Quota: 1 << 30, Log: 64 << 20, Opened: 1234}
 	text, err := json.Marshal(id)
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (d *Disk) flush() error {
 	if err := d.log.sync(upto); err != nil {
 		return err
 	}
-	d.log.settle(upto)
+	d.log.notePlaced(upto)
 	return nil
 }
 

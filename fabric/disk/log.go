@@ -248,8 +248,8 @@ func (l *ring) end() uint64 {
 	return l.data
 }
 
-// settle says that slices written in place before a position are on stable storage.
-func (l *ring) settle(upto uint64) {
+// notePlaced notes that slices written in place before a position are on stable storage.
+func (l *ring) notePlaced(upto uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed = max(l.placed, upto)

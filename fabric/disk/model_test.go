@@ -269,7 +269,7 @@ func (m *model) write(id disk.GroupID) (bool, error) {
 		}
 		if exists(g) && g.edgeTorn(offset, n) { // what comes before the torn edge may be written
 			g.change(offset, data, func(s *sliceModel, _, next []byte) { s.unsure = append(s.unsure, next) })
-			return m.injected(m.settle(id, g, false))
+			return m.injected(m.resolve(id, g, false))
 		}
 		return false, nil
 	}
@@ -584,11 +584,11 @@ func (m *model) crash() error {
 		return err
 	}
 	m.note("opened")
-	return m.settleAll(cut)
+	return m.resolveAll(cut)
 }
 
-// settleAll compares the disk with what it may be, and notes what it is.
-func (m *model) settleAll(cut bool) error {
+// resolveAll compares the disk with what it may be, and notes what it is.
+func (m *model) resolveAll(cut bool) error {
 	found, listed := map[disk.GroupID]bool{}, 0
 	err := m.disk.List(func(id disk.GroupID) error {
 		listed++
@@ -611,7 +611,7 @@ func (m *model) settleAll(cut bool) error {
 		if !found[id] {
 			continue
 		}
-		if err := m.settle(id, g, cut); err != nil {
+		if err := m.resolve(id, g, cut); err != nil {
 			return fmt.Errorf("group %d: %w", id, err)
 		}
 	}
@@ -619,10 +619,10 @@ func (m *model) settleAll(cut bool) error {
 		return fmt.Errorf("usage %+v, the files take %d in %d groups", u, used, listed)
 	}
 	m.flushed() // Open drains and syncs all
-	return m.settleTokens()
+	return m.resolveTokens()
 }
 
-func (m *model) settle(id disk.GroupID, g *groupModel, cut bool) error {
+func (m *model) resolve(id disk.GroupID, g *groupModel, cut bool) error {
 	info, err := m.disk.Stat(id)
 	if err != nil {
 		return err
@@ -632,19 +632,19 @@ func (m *model) settle(id disk.GroupID, g *groupModel, cut bool) error {
 	}
 	g.generations, g.sealed, g.durable = []uint64{info.Generation}, []bool{info.Sealed}, true
 	for _, i := range slices.Sorted(maps.Keys(g.slices)) {
-		if err := m.settleSlice(id, info.Generation, i, g.slices[i], cut); err != nil {
+		if err := m.resolveSlice(id, info.Generation, i, g.slices[i], cut); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *model) settleSlice(id disk.GroupID, generation uint64, i int, s *sliceModel, cut bool) error {
+func (m *model) resolveSlice(id disk.GroupID, generation uint64, i int, s *sliceModel, cut bool) error {
 	buf := m.buf[:]
 	err := m.disk.Read(id, generation, int64(i)*disk.SliceSize, buf)
 	var bad *disk.SliceError
 	if errors.As(err, &bad) && bad.Condition == disk.Torn && (s.torn || cut && (s.large || s.before)) {
-		if err := m.settleTorn(id, generation, i, s); err != nil {
+		if err := m.resolveTorn(id, generation, i, s); err != nil {
 			return err
 		}
 		s.torn = true
@@ -671,8 +671,8 @@ func (m *model) settleSlice(id disk.GroupID, generation uint64, i int, s *sliceM
 	return nil
 }
 
-// settleTorn checks that each sector of a torn slice is of one of its versions.
-func (m *model) settleTorn(id disk.GroupID, generation uint64, i int, s *sliceModel) error {
+// resolveTorn checks that each sector of a torn slice is of one of its versions.
+func (m *model) resolveTorn(id disk.GroupID, generation uint64, i int, s *sliceModel) error {
 	if s.torn || s.before {
 		return nil // checked when it was found
 	}
@@ -690,8 +690,8 @@ func (m *model) settleTorn(id disk.GroupID, generation uint64, i int, s *sliceMo
 	return nil
 }
 
-// settleTokens finds the highest token seen, by what a lower one is refused with.
-func (m *model) settleTokens() error {
+// resolveTokens finds the highest token seen, by what a lower one is refused with.
+func (m *model) resolveTokens() error {
 	for _, vdisk := range slices.Sorted(maps.Keys(m.tokens)) {
 		var fenced *disk.FenceError
 		tokens := m.tokens[vdisk]

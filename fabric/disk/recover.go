@@ -24,7 +24,7 @@ func (d *Disk) recover() error {
 	}
 	d.log.head, d.log.data, d.log.durable = end, end, d.log.tail
 	for _, id := range slices.Sorted(maps.Keys(stories)) {
-		if err := d.settleGroup(id, stories[id], placed); err != nil {
+		if err := d.recoverGroup(id, stories[id], placed); err != nil {
 			return err
 		}
 		if err := d.relieve(); err != nil {
@@ -47,8 +47,8 @@ func (l *ring) restart(end uint64) error {
 	return nil
 }
 
-// settleGroup enters into the index what the slices of a group are.
-func (d *Disk) settleGroup(id GroupID, stories map[int]story, placed uint64) error {
+// recoverGroup enters the slices of a group into the index.
+func (d *Disk) recoverGroup(id GroupID, stories map[int]story, placed uint64) error {
 	g, err := d.pin(id)
 	var bad *SliceError
 	if errors.Is(err, ErrNotFound) || errors.As(err, &bad) {
@@ -69,7 +69,7 @@ func (d *Disk) settleGroup(id GroupID, stories map[int]story, placed uint64) err
 		if err := readFull(g.file, buf, sliceOffset(slice)); err != nil {
 			return fmt.Errorf("read group %s: %w", id, err)
 		}
-		versions[slice] = s.settle(checksum(buf), placed)
+		versions[slice] = s.resolve(checksum(buf), placed)
 	}
 	d.index.drop(id, nil)
 	return d.regrow(g, versions)
@@ -103,9 +103,9 @@ func (s story) since(born uint64) story {
 	return s
 }
 
-// settle decides what a slice is, from its checksum in the group file and how far slices written
+// resolve decides what a slice is, from its checksum in the group file and how far slices written
 // in place are known to be synced: the newest version that the file or the log holds.
-func (s story) settle(have uint32, placed uint64) version {
+func (s story) resolve(have uint32, placed uint64) version {
 	newest := s[len(s)-1]
 	for i := len(s) - 1; i >= 0; i-- {
 		c := s[i]

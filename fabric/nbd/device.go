@@ -29,16 +29,16 @@ type Device interface {
 	Trim(ctx context.Context, offset, length int64, fua bool) error
 	// Zero makes the range read as zeroes. With noHole it keeps space for it.
 	Zero(ctx context.Context, offset, length int64, noHole, fua bool) error
-	// Status says how the range is stored, as runs one behind the other from
-	// offset on: at least one, and no more than most. They may end before the
-	// range does, or after.
-	Status(ctx context.Context, offset, length int64, most int) ([]Run, error)
+	// Status says how the range is stored, as consecutive blocks from offset
+	// on: at least one, and no more than most. They may end before the range
+	// does, or after.
+	Status(ctx context.Context, offset, length int64, most int) ([]BlockStatus, error)
 	// Close is called when the last client has left. Nothing is called after it.
 	Close() error
 }
 
-// A Run is a range of a device that is stored in one way. The zero flags are always safe.
-type Run struct {
+// A BlockStatus is a range of a device that is stored in one way. The zero flags are always safe.
+type BlockStatus struct {
 	Length int64
 	Hole   bool // takes no space; a write to it may find none
 	Zero   bool // reads as zeroes

@@ -192,7 +192,7 @@ func (t *transmission) Execute(r request) {
 		return
 	}
 	begun := time.Now()
-	runs, err := t.ask(r)
+	blocks, err := t.ask(r)
 	t.lead.Took(int(r.kind), time.Since(begun))
 	switch {
 	case err != nil:
@@ -200,14 +200,14 @@ func (t *transmission) Execute(r request) {
 	case r.kind == cmdRead:
 		t.answerRead(r)
 	case r.kind == cmdBlockStatus:
-		t.answerStatus(r, runs)
+		t.answerStatus(r, blocks)
 	default:
 		t.out.Add(simple(r, 0), nil)
 	}
 }
 
 // ask asks the device. Runs are the answer to BLOCK_STATUS.
-func (t *transmission) ask(r request) ([]Run, error) {
+func (t *transmission) ask(r request) ([]BlockStatus, error) {
 	offset, length, fua := int64(r.offset), int64(r.length), r.flags&flagFUA != 0
 	switch r.kind {
 	case cmdRead:
@@ -225,8 +225,8 @@ func (t *transmission) ask(r request) ([]Run, error) {
 	if r.flags&flagReqOne != 0 {
 		most = 1
 	}
-	runs, err := t.device.Status(t.ctx, offset, length, most)
-	return runs[:min(len(runs), most)], err
+	blocks, err := t.device.Status(t.ctx, offset, length, most)
+	return blocks[:min(len(blocks), most)], err
 }
 
 func (t *transmission) answerRead(r request) {
@@ -238,20 +238,20 @@ func (t *transmission) answerRead(r request) {
 	t.out.Add(binary.BigEndian.AppendUint64(head, r.offset), r.payload.Data)
 }
 
-// answerStatus sends runs, cut to the range that was asked for.
-func (t *transmission) answerStatus(r request, runs []Run) {
+// answerStatus sends blocks, cut to the range that was asked for.
+func (t *transmission) answerStatus(r request, blocks []BlockStatus) {
 	data := binary.BigEndian.AppendUint32(nil, allocationID)
 	left := int64(r.length)
-	for _, run := range runs {
-		length := min(run.Length, left)
+	for _, block := range blocks {
+		length := min(block.Length, left)
 		if length <= 0 {
 			break
 		}
 		state := uint32(0)
-		if run.Hole {
+		if block.Hole {
 			state |= stateHole
 		}
-		if run.Zero {
+		if block.Zero {
 			state |= stateZero
 		}
 		data = binary.BigEndian.AppendUint32(data, uint32(length))

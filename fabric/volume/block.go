@@ -319,19 +319,19 @@ func (v *Volume) discard(ctx context.Context, b *block) error {
 	return nil
 }
 
-// A Run is a range of a volume that is stored in one way.
-type Run struct {
+// A StoredRange is a range of a volume that is stored in one way.
+type StoredRange struct {
 	Length int64
 	Stored bool // else it reads as zeros and takes no space
 }
 
 // Status says how a range is stored, in at most so many runs from offset on.
-func (v *Volume) Status(ctx context.Context, offset, length int64, most int) ([]Run, error) {
+func (v *Volume) Status(ctx context.Context, offset, length int64, most int) ([]StoredRange, error) {
 	if err := v.enter(offset, length, false); err != nil {
 		return nil, err
 	}
 	defer v.gate.RUnlock()
-	var runs []Run
+	var runs []StoredRange
 	for end := offset + length; offset < end; {
 		n := min(end, (offset/disk.BlockSize+1)*disk.BlockSize) - offset
 		b, err := v.pin(ctx, offset/disk.BlockSize)
@@ -347,7 +347,7 @@ func (v *Volume) Status(ctx context.Context, offset, length int64, most int) ([]
 		} else if len(runs) == most {
 			break
 		} else {
-			runs = append(runs, Run{n, stored})
+			runs = append(runs, StoredRange{n, stored})
 		}
 		offset += n
 	}

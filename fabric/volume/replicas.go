@@ -265,8 +265,49 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 // read fills buf from the first replica that can give it.
 func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
 	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64) error {
-		return d.Read(ctx, g.id, generation, offset, buf)
+		others := g.rec.Good[1:]
+		if len(others) == 0 {
+			return d.Read(ctx, g.id, generation, offset, buf)
+		}
+		return hedged(ctx, buf, func(ctx context.Context, buf []byte) error { return d.Read(ctx, g.id, generation, offset, buf) },
+			func(ctx context.Context, buf []byte) error {
+				other, err := g.space.pool.Disk(others[0])
+				if err != nil {
+					return err
+				}
+				return other.Read(ctx, g.id, generation, offset, buf)
+			})
 	})
+}
+
+// hedge is how long a replica may take for a read before another is asked as well: longer than a
+// disk takes that is not stuck.
+const hedge = 30 * time.Millisecond
+
+// hedged reads by first and, if that takes long, by second too. It returns when nothing uses buf any more.
+func hedged(ctx context.Context, buf []byte, first, second func(context.Context, []byte) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	won := make(chan []byte, 1)
+	late := time.AfterFunc(hedge, func() {
+		copied := make([]byte, len(buf))
+		if second(ctx, copied) != nil {
+			copied = nil
+		} else {
+			cancel() // of the first
+		}
+		won <- copied
+	})
+	err := first(ctx, buf)
+	if err == nil || late.Stop() {
+		late.Stop()
+		return err
+	}
+	if copied := <-won; copied != nil {
+		copy(buf, copied)
+		return nil
+	}
+	return err
 }
 
 // ask calls do for one replica after the other until one succeeds.

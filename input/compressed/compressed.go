@@ -1,5 +1,5 @@
-// Package compressed opens the files a user names: plain, gzip or zstd, told
-// apart by their first bytes or their ending.
+// Package compressed opens the files a user names: plain, gzip or zstd,
+// recognised by their first bytes or their ending.
 package compressed
 
 import (
@@ -17,15 +17,14 @@ import (
 	"gleaner/input"
 )
 
-// Open opens path, or standard input for "-", and decompresses it as it is read
-// when it starts as gzip or zstd do, or its name ends in .gz or .zst. A file that
-// is not there or cannot be read, does not start as its ending promises, or is
-// known to be no text we read, is an input.Error. Damage further in shows as an
-// input.Error from Read.
+// Open opens path, or standard input for "-", and decompresses it while reading
+// if it starts like gzip or zstd, or its name ends in .gz or .zst. A file that is
+// missing or unreadable, does not match its ending, or has a format that is not
+// supported is an input.Error. Damage further in is an input.Error from Read.
 func Open(path string) (io.ReadCloser, error) { return OpenWatched(path, func(int64) {}) }
 
-// OpenWatched is Open that tells how many bytes of the file, as it lies on
-// disk, were read each time.
+// OpenWatched is Open that calls read with the bytes read each time, as they are
+// on disk.
 func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
 	f, err := os.Stdin, error(nil)
 	if path != "-" {
@@ -46,7 +45,7 @@ func OpenWatched(path string, read func(bytes int64)) (io.ReadCloser, error) {
 	return &file{path: path, ReadCloser: r, f: f}, nil
 }
 
-// foreign are the first bytes of files that are often given and cannot be read.
+// foreign are the first bytes of common files that are not supported.
 var foreign = map[string]string{
 	"BZh":          "bzip2: only plain files, gzip and zstd are read",
 	"\xfd7zXZ\x00": "xz: only plain files, gzip and zstd are read",
@@ -55,9 +54,10 @@ var foreign = map[string]string{
 	"\xfe\xff":     "UTF-16 text: save it as UTF-8",
 }
 
-// unpack decompresses r by how it starts; the ending counts where that says nothing.
+// unpack decompresses r by its first bytes or, if these are of no known format, by
+// the ending.
 func unpack(path string, r *bufio.Reader) (io.ReadCloser, error) {
-	start, _ := r.Peek(6) // shorter at the end, or where reading fails, which Read will tell
+	start, _ := r.Peek(6) // shorter at the end, or if reading fails, which Read will report
 	starts := func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) }
 	ends := func(ending string) bool { return strings.HasSuffix(strings.ToLower(path), ending) }
 	for magic, what := range foreign {
@@ -101,7 +101,7 @@ func (f *file) Read(p []byte) (int, error) {
 
 func (f *file) Close() error { return errors.Join(f.ReadCloser.Close(), f.f.Close()) }
 
-// watched tells of every read.
+// watched reports every read.
 type watched struct {
 	r    io.Reader
 	read func(bytes int64)

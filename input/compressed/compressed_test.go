@@ -65,8 +65,8 @@ func TestEachFormReadsAlike(t *testing.T) {
 	}
 }
 
-// TestTheFirstBytesTell whatever the name promises.
-func TestTheFirstBytesTell(t *testing.T) {
+// TestTheFirstBytesDecide, whatever the name says.
+func TestTheFirstBytesDecide(t *testing.T) {
 	const text = "time,server,cpu\n1,s1,20\n"
 	for _, tc := range []struct{ name, ending string }{{"h.csv", ".gz"}, {"h.csv", ".zst"}, {"H.CSV.GZ", ".gz"}, {"H.ZST", ".zst"}} {
 		f, err := Open(write(t, tc.name, pack(t, tc.ending, text)))

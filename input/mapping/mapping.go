@@ -1,6 +1,6 @@
-// Package mapping reads a file that is one YAML mapping and names the line of
-// every mistake: what is no YAML, a second document, a field that is not known,
-// comes twice or is missing.
+// Package mapping reads a file that is one YAML mapping and reports every mistake
+// with its line: bad YAML, a second document, a field that is unknown, given twice
+// or missing.
 package mapping
 
 import (
@@ -17,7 +17,7 @@ import (
 	"gleaner/input"
 )
 
-// Document is the only document of a file; nil when there is none.
+// Document is the only document of a file; nil if there is none.
 func Document(file string, text []byte) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, second yaml.Node
@@ -43,8 +43,8 @@ var (
 	noField   = regexp.MustCompile(`^field (.*) not found in type .+$`)
 )
 
-// Mistake turns what the YAML library says of a file into a mistake in our
-// words, on its line. Of several it tells the first.
+// Mistake turns an error of the YAML library into a mistake in our words, with its
+// line. Of several it reports the first.
 func Mistake(file string, err error) error {
 	var kinds *yaml.TypeError
 	if errors.As(err, &kinds) && len(kinds.Errors) > 0 {
@@ -66,7 +66,7 @@ func Mistake(file string, err error) error {
 	return input.Linef(file, line, "%s", msg)
 }
 
-// wants says that a value is not of the kind that belongs where it stands.
+// wants says which kind of value is expected instead of the one found.
 func wants(tag, value, kind string) string {
 	found := map[string]string{"seq": "a list", "map": "a list of fields with values"}[tag]
 	if found == "" {
@@ -88,7 +88,7 @@ func wants(tag, value, kind string) string {
 	return found + " stands where " + want + " belongs"
 }
 
-// A File is the name of a file that is being read, as errors tell it.
+// A File is the name of a file that is being read, for errors.
 type File string
 
 // Wrong is a mistake on the line of n.
@@ -96,9 +96,9 @@ func (f File) Wrong(n *yaml.Node, format string, args ...any) error {
 	return input.Linef(string(f), n.Line, format, args...)
 }
 
-// Fields calls take for every field of a mapping. A field that take
-// does not know, or that comes twice, or one of needed that is missing is a
-// mistake of what is read, as "the job".
+// Fields calls take for every field of a mapping. An unknown field, one that is
+// given twice, and a needed one that is missing are mistakes. Errors call the
+// mapping what, such as "the job".
 func (f File) Fields(n *yaml.Node, what string, needed []string, take func(field string, value *yaml.Node) (known bool, err error)) error {
 	if n.Kind != yaml.MappingNode {
 		return f.Wrong(n, "%s must be a list of fields with values", what)
@@ -129,7 +129,7 @@ func (f File) Fields(n *yaml.Node, what string, needed []string, take func(field
 	return nil
 }
 
-// List gives the items of a list.
+// List returns the items of a list.
 func (f File) List(n *yaml.Node, what string) ([]*yaml.Node, error) {
 	if n.Kind != yaml.SequenceNode {
 		return nil, f.Wrong(n, "%s must be a list", what)

@@ -9,7 +9,8 @@ import (
 	"gleaner/input"
 )
 
-// What the YAML library says of a file is told in words that do not speak of Go.
+// Errors of the YAML library are reported without Go's words.
+
 func TestMistake(t *testing.T) {
 	for text, want := range map[string]string{
 		"server,cpu":                   `f.yaml:1: "server,cpu" stands where a list of fields with values belongs`,

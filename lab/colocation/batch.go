@@ -12,19 +12,19 @@ import (
 	"strconv"
 )
 
-// A Batch is the life of a task of the batch jobs; a process each. A job is a
-// query like those of TPC-DS in small: tables are scanned, the results are
-// joined, and the best are told. Those that harvest the disk write their tables
-// out and read them back.
+// A Batch is a task of the batch jobs, which runs as a process. A job is a small
+// query like those of TPC-DS: tables are scanned, the results are joined, and the
+// best are printed. Jobs that harvest the disk write their tables and read them
+// back.
 type Batch struct {
 	Stage string // scan, join, top; write, read
-	Dir   string // of the job: where its tasks leave what they found
+	Dir   string // of the job's intermediate results
 	Index int    // of the task
-	Rows  int    // that scan and join go through
-	MB    int    // that write and read move
+	Rows  int    // of a table, for scan and join
+	MB    int    // of a table, for write and read
 }
 
-// Run does the task's work. To do it twice does no harm.
+// Run does the task's work. Doing it twice does no harm.
 func (b Batch) Run(out io.Writer) error {
 	var err error
 	switch b.Stage {
@@ -51,10 +51,10 @@ func (b Batch) Run(out io.Writer) error {
 // the caches next to a core hold.
 const items = 1 << 19
 
-// A sums is what was sold of each item.
+// A sums is how much was sold of each item.
 type sums []int64
 
-// tally goes through a table, made up row by row, and adds up what was sold.
+// tally generates a table row by row, and adds up what was sold.
 func tally(table uint64, rows int) sums {
 	r := rand.New(rand.NewPCG(table, 3))
 	sold := make(sums, items)
@@ -70,7 +70,7 @@ func (s sums) add(more sums) {
 	}
 }
 
-// join goes through a table of its own and adds to it what the scans found.
+// join tallies a table of its own and adds the results of the scans.
 func (b Batch) join() error {
 	sold := tally(uint64(1000+b.Index), b.Rows)
 	if err := b.gather("scan", sold); err != nil {
@@ -79,7 +79,7 @@ func (b Batch) join() error {
 	return b.leave(sold)
 }
 
-// top tells the ten items that were sold most.
+// top prints the ten items that were sold most.
 func (b Batch) top(out io.Writer) error {
 	sold := make(sums, items)
 	if err := b.gather("join", sold); err != nil {
@@ -99,7 +99,7 @@ func (b Batch) file(stage string, index int) string {
 	return filepath.Join(b.Dir, stage+"-"+strconv.Itoa(index))
 }
 
-// leave writes what a task found, all of it or nothing.
+// leave writes the result of a task, all of it or nothing.
 func (b Batch) leave(found sums) error {
 	text, err := binary.Append(nil, binary.LittleEndian, found)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b Batch) leave(found sums) error {
 	return os.Rename(draft, b.file(b.Stage, b.Index))
 }
 
-// gather adds up what all tasks of a stage have left.
+// gather adds up the results of all tasks of a stage.
 func (b Batch) gather(stage string, all sums) error {
 	paths, err := filepath.Glob(filepath.Join(b.Dir, stage+"-*"))
 	if err != nil {
@@ -135,7 +135,7 @@ func (b Batch) gather(stage string, all sums) error {
 // block is what is written and read at once.
 const block = 1 << 20
 
-// fill makes the n-th block of a table; its checksum stands at its end.
+// fill makes the n-th block of a table, with its checksum at the end.
 func fill(text []byte, table uint64, n int) {
 	r := rand.NewChaCha8([32]byte{byte(table), byte(table >> 8), byte(n), byte(n >> 8)})
 	_, _ = r.Read(text[:block-4])
@@ -169,7 +169,7 @@ func (b Batch) read() error {
 	path := b.file("table", b.Index)
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
-		return nil // an earlier run had got so far
+		return nil // an earlier run has done it
 	}
 	if err != nil {
 		return err

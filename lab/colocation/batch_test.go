@@ -19,8 +19,8 @@ func run(t *testing.T, b Batch) string {
 	return out.String()
 }
 
-// A query gives the right answer, also when tasks were killed half way and run
-// again: what they left stands whole or not at all.
+// A query gives the right answer, also if tasks were killed midway and run again:
+// their results are written whole or not at all.
 func TestAQueryIsAnsweredWhateverWasKilled(t *testing.T) {
 	const rows = 20_000
 	sold := make(sums, items)
@@ -76,7 +76,7 @@ func TestWhatIsCopiedIsChecked(t *testing.T) {
 	run(t, b)
 	b.Stage = "read"
 	run(t, b)
-	run(t, b) // an earlier run had got to its end
+	run(t, b) // an earlier run has finished
 	if left, _ := os.ReadDir(b.Dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -17,7 +17,7 @@ import (
 	"gleaner/local"
 )
 
-// A bench is a service that runs, and all that is the same for every setting.
+// A bench is the running service, and everything that is the same for every setting.
 type bench struct {
 	dir     string
 	corpus  search.Corpus
@@ -28,8 +28,8 @@ type bench struct {
 	kit     kit
 }
 
-// open builds and starts the service and finds out how fast it, and the batch
-// jobs, are here.
+// open builds and starts the service and measures how fast it and the batch jobs
+// are here.
 func open(ctx context.Context, size size) (b *bench, err error) {
 	b = &bench{size: size, corpus: search.Usual}
 	if b.day, err = swingingDay(mean); err != nil {
@@ -67,9 +67,9 @@ func (b *bench) begin(ctx context.Context) error {
 	return nil
 }
 
-// calibrate finds the rate of queries that keeps the whole machine busy: first
-// what the service can do at most, then, since idle cores work otherwise than
-// busy ones, from what a quarter of that costs.
+// calibrate finds the rate of queries that keeps the whole machine busy: it measures
+// the service's highest rate, and then the cost of a quarter of that rate, because
+// idle cores behave differently from busy ones.
 func (b *bench) calibrate(ctx context.Context) error {
 	r := rand.New(rand.NewPCG(1, 4))
 	most, err := search.Capacity(ctx, b.service.URL, b.corpus.Queries(10_000, r), 2*runtime.NumCPU(), b.size.calibrate)
@@ -109,14 +109,13 @@ func (b *bench) load() search.Load {
 	return search.Follow(rate, b.size.length, b.corpus, rand.New(rand.NewPCG(1, 5)))
 }
 
-// roomFor is the CPU of one task: what is left beside the paper's reserve and a
-// primary that counts as one core; a core, where there is one. It is the same
-// in every setting.
+// roomFor is the CPU of one task: what the paper's reserve and a primary of one core
+// leave, but at most a core. It is the same in every setting.
 func roomFor(size cluster.Resources) cluster.MilliCPU {
 	return min(harvest.ReserveFor(size, false).Most(size).CPU, cluster.Core)
 }
 
-// play lets a day pass in a setting and tells what came of it.
+// play runs a day in a setting and returns the outcome.
 func (b *bench) play(ctx context.Context, s setting, jobs []arrival) (o outcome, err error) {
 	dir, err := os.MkdirTemp(b.dir, "world-")
 	if err != nil {
@@ -146,7 +145,7 @@ func (b *bench) play(ctx context.Context, s setting, jobs []arrival) (o outcome,
 	return o, nil
 }
 
-// rule lets a policy rule the world while something is done.
+// rule lets a policy control the world while do runs.
 func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Policy, kept harvest.Reserve, do func(context.Context) error) (*journal, error) {
 	j := newJournal(world)
 	brain := control.NewBrain(harvest.Options{Policy: policy, Reserve: kept, Rand: rand.New(rand.NewPCG(1, 6)), Steady: b.size.steady()})
@@ -154,7 +153,7 @@ func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Pol
 	loop := make(chan error, 1)
 	go func() {
 		err := control.Run(ctx, world, brain, j)
-		stop(err) // what is done is not done in vain
+		stop(err) // do need not go on
 		loop <- err
 	}()
 	err := do(ctx)
@@ -167,7 +166,7 @@ func (b *bench) rule(ctx context.Context, world *local.World, policy harvest.Pol
 	return j, err
 }
 
-// pass lets the day pass: jobs are submitted and queries are asked.
+// pass runs the day: jobs are submitted and queries are sent.
 func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Policy, jobs []arrival, dir string, o *outcome) error {
 	if _, picks := policy.(harvest.ClassPicker); picks {
 		classes, err := b.day.classes(ctx, world.Machine())
@@ -175,14 +174,14 @@ func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Pol
 			return err
 		}
 		if len(classes) == 0 {
-			return errors.New("the primary's past tells nothing of its class")
+			return errors.New("the primary's past does not show its class")
 		}
 		world.Publish(classes)
 	}
 	kit := b.kit
 	kit.request = cluster.Resources{CPU: roomFor(world.Machine().Size()), Memory: taskMemory}
 	if !harvest.Guarded(policy) {
-		kit.request.CPU = cluster.Core // what it will use: no more run than there are cores
+		kit.request.CPU = cluster.Core // what it will use: so no more tasks run than there are cores
 	}
 	load := b.load()
 	before, err := read(b.service.Pid)
@@ -199,7 +198,7 @@ func (b *bench) pass(ctx context.Context, world *local.World, policy harvest.Pol
 	return errors.Join(err, <-submitted)
 }
 
-// taskMemory is what a task is given: tables that are copied go through it.
+// taskMemory is a task's memory: copied tables pass through it.
 const taskMemory = 256 * cluster.MB
 
 // submit submits jobs when they are due.

@@ -19,7 +19,7 @@ import (
 	"gleaner/local"
 )
 
-// TestMain lets this program be the processes that it starts: the service, the
+// TestMain lets this program act as the processes that it starts: the service, the
 // supervisors of tasks, and the tasks.
 func TestMain(m *testing.M) {
 	args := strings.Join(os.Args[1:min(len(os.Args), 3)], " ")
@@ -45,9 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The service answers, and a job that harvests the machine runs beside it to
-// its end. Nobody guards the machine here: on a busy one, a guard would let the
-// job wait for ever.
+// The service answers, and a job that harvests the machine finishes beside it. There
+// is no guard here: on a busy machine, a guard would make the job wait forever.
 func TestAJobRunsBesideTheService(t *testing.T) {
 	b := &bench{dir: t.TempDir(), corpus: search.Corpus{Documents: 300, Words: 1000, Length: 20, Seed: 1},
 		size: size{length: time.Second, windows: 2, calibrate: 200 * time.Millisecond}}

@@ -11,8 +11,8 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// A day is what the primary does: its utilisation over the day that is played,
-// slot by slot, and over the days before, from which its class is learned.
+// A day is the primary's utilisation over the day that is played, slot by slot, and
+// over the days before, from which its class is learned.
 type day struct {
 	tenant cluster.TenantID
 	from   time.Time // of the past
@@ -67,13 +67,13 @@ func summary(use []float64) (mean, peak float64) {
 	return mean, peak
 }
 
-// at is the utilisation when a share of the day is over.
+// at is the utilisation after a share of the day.
 func (d day) at(share float64) float64 {
 	return d.use[min(int(share*float64(len(d.use))), len(d.use)-1)]
 }
 
-// classes are what 'gleaner up' would have learned of server by now: the past
-// goes through the history, and its class comes out.
+// classes are what 'gleaner up' would have learned of server by now, from the past
+// through the history.
 func (d day) classes(ctx context.Context, server cluster.Server) ([]cluster.Class, error) {
 	store, err := history.Open(ctx, mem.New(), time.Now)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package colocation measures what harvesting does to its neighbour: the tail
+// Package colocation measures how harvesting affects the primary: the tail
 // latency of a real search service alone and beside real batch jobs, on this
 // machine, under each policy (Figures 10 to 12 of OSDI'16).
 //

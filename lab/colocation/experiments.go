@@ -27,17 +27,17 @@ func Experiments() []lab.Experiment {
 // A size is how long an experiment measures.
 type size struct {
 	length    time.Duration // of the day, as it is played
-	windows   int           // of it, of each of which a percentile is told
+	windows   int           // that the day is divided into, each with a percentile
 	rounds    int           // of all settings
 	calibrate time.Duration
 }
 
 const (
-	mean   = 0.25 // of the machine, that the primary uses on average
-	demand = 0.60 // of it, that jobs would use
-	plenty = 0.90 // of it: more than is left whatever is kept free, so that some always wait
+	mean   = 0.25 // average share of the machine that the primary uses
+	demand = 0.60 // share that jobs would use
+	plenty = 0.90 // more than any reserve leaves, so that some jobs always wait
 
-	disturbing = 0.05 // of it, used by others: too much to measure beside
+	disturbing = 0.05 // share used by others that is too much to measure beside
 )
 
 func sizeOf(o lab.Options) size {
@@ -52,7 +52,7 @@ func sizeOf(o lab.Options) size {
 	return s
 }
 
-// halved is the size for the experiment with fewer settings to tell apart.
+// halved is the size for the experiment with fewer settings to compare.
 func (s size) halved() size {
 	s.length, s.windows = s.length*5/8, s.windows/2
 	return s
@@ -65,11 +65,10 @@ func (s size) manyRounds() size {
 	return s
 }
 
-// task is how long one task of a job computes, if it has a core to itself.
+// task is how long one task of a job computes on a core of its own.
 func (s size) task() time.Duration { return s.length / 40 }
 
-// steady is how long the primary must have left room before tasks come back:
-// an hour of the day that is played.
+// steady is harvest.Options.Steady: an hour of the day that is played.
 func (s size) steady() time.Duration { return s.length / 24 }
 
 // A setting is one of the ways in which the day is played.
@@ -87,8 +86,8 @@ var (
 	historical = setting{name: "history", policy: "history", harvests: true}
 )
 
-// A kept is what is kept free for the primary: a share of the cores, beside what
-// it uses, rounded up to a step. Without a step it is what 'gleaner up' keeps.
+// A kept is what is kept free for the primary: a share of the cores, in addition to
+// its use, which is rounded up to a step. Without a step it is as in 'gleaner up'.
 type kept struct {
 	share float64
 	step  cluster.MilliCPU
@@ -122,12 +121,12 @@ func lessAndLess() []setting {
 	return append(all, alone)
 }
 
-// An outcome is what came of one day in one setting.
+// An outcome is the result of one day in one setting.
 type outcome struct {
 	queries         search.Record
 	busy, stolen    float64 // shares of the machine, the second taken by its host
-	primary         float64 // of it, used by the service and its clients
-	harvested       float64 // of it, used by tasks
+	primary         float64 // share used by the service and its clients
+	harvested       float64 // share used by tasks
 	jobs            []jobRun
 	started, killed int // tasks
 	moved           int // MB, by jobs that harvest the disk
@@ -135,10 +134,10 @@ type outcome struct {
 	isolated        bool
 }
 
-// used is the share of the machine that did something for the primary or for jobs.
+// used is the share of the machine that the primary and the jobs used.
 func (o outcome) used() float64 { return o.primary + o.harvested }
 
-// others is the share that somebody else used, who should not have.
+// others is the share that other processes used, which disturbs the measurement.
 func (o outcome) others() float64 { return max(o.busy-o.used(), 0) + o.stolen }
 
 type jobRun struct {
@@ -161,10 +160,10 @@ type measurement struct {
 	cores   int
 	results []result
 	again   int    // days that were played again
-	missing string // why there are none
+	missing string // why there are no results
 }
 
-// remembered measures once for all who ask alike.
+// remembered measures once for all experiments of the same size.
 type remembered struct {
 	mu  sync.Mutex
 	has *measurement
@@ -194,8 +193,8 @@ func keeping(ctx context.Context, o lab.Options) (*measurement, error) {
 // A view shows a measurement.
 type view func(*measurement) (lab.Table, chart.Figure)
 
-// of makes the experiment that takes a measurement and shows it; where it
-// cannot be taken, the table says why.
+// of makes the experiment that measures and shows the result; if the measurement is
+// not possible, the table says why.
 func (show view) of(measure func(context.Context, lab.Options) (*measurement, error)) func(context.Context, lab.Options) ([]lab.Table, []chart.Figure, error) {
 	return func(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
 		m, err := measure(ctx, o)

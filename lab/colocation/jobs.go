@@ -29,9 +29,9 @@ type arrival struct {
 	shape
 }
 
-// arrivals draws jobs of all shapes in turn, with so many tasks in their first
-// two stages together. They come at random (OSDI'16 §6.1: a Poisson process, of
-// which the number of jobs is given), the first at once.
+// arrivals draws jobs of all shapes in turn, with the given number of tasks in their
+// first two stages together. They come at random (OSDI'16 §6.1: a Poisson process
+// with a given number of jobs), the first at once.
 func arrivals(shapes []shape, tasks int, length time.Duration, r *rand.Rand) []arrival {
 	all := []arrival{{0, shapes[0]}}
 	for n := shapes[0].first + shapes[0].width; n < tasks; {
@@ -43,15 +43,15 @@ func arrivals(shapes []shape, tasks int, length time.Duration, r *rand.Rand) []a
 	return all
 }
 
-// A kit is what jobs are made with.
+// A kit is what all jobs have in common.
 type kit struct {
-	program string // this one
+	program string // this program's file
 	request cluster.Resources
 	rows    int // of a table that is scanned
 	mb      int // of a table that is copied
 }
 
-// job makes one whose tasks leave what they find in dir.
+// job makes a job whose tasks write their results to dir.
 func (k kit) job(s shape, dir string) *cluster.Job {
 	stage := func(name string, tasks int, after ...string) cluster.Stage {
 		return cluster.Stage{

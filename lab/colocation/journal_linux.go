@@ -7,7 +7,7 @@ import (
 	"gleaner/local"
 )
 
-// A journal keeps what an outcome is made of.
+// A journal collects the figures of an outcome.
 type journal struct {
 	world     *local.World
 	end       time.Time
@@ -25,7 +25,7 @@ func newJournal(world *local.World) *journal {
 	return &journal{world: world, place: map[cluster.JobID]int{}}
 }
 
-// Event keeps what happened.
+// Event updates the journal by an event.
 func (j *journal) Event(ev cluster.Event) error {
 	switch ev.Kind {
 	case cluster.UseReported:
@@ -49,7 +49,7 @@ func (j *journal) Event(ev cluster.Event) error {
 	return nil
 }
 
-// Action keeps what was decided.
+// Action updates the journal by a decision.
 func (j *journal) Action(a cluster.Action) error {
 	if a.Kind == cluster.FinishJob {
 		run := &j.jobs[j.place[a.ID]]

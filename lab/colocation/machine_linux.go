@@ -33,7 +33,7 @@ func read(service int) (r reading, err error) {
 	return r, nil
 }
 
-// cpuTime is what a process has used, to the nanosecond: the kernel's clock of
+// cpuTime is the CPU time of a process, to the nanosecond, from the kernel's clock of
 // that process (clock_getcpuclockid).
 func cpuTime(pid int) (time.Duration, error) {
 	const clockOfProcess = 2
@@ -44,7 +44,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
-// since tells the shares of the machine that were busy, taken by its host, and
+// since returns the shares of the machine that were busy, taken by its host, and
 // used by the primary.
 func (r reading) since(before reading) (busy, stolen, primary float64) {
 	all := max(float64(r.cpu.Total())-float64(before.cpu.Total()), 1)

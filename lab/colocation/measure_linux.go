@@ -12,12 +12,12 @@ import (
 	"gleaner/cluster"
 )
 
-// settle is how long the machine is left in peace between days.
-const settle = time.Second
+// rest is how long the machine is left idle between days.
+const rest = time.Second
 
-// measure plays the day in every setting, all settings in turn and then in the
-// opposite order, so that a machine that grows faster or slower favours none.
-// Jobs want the share wanted of the machine.
+// measure plays the day in every setting, all settings in turn and then in reverse,
+// so that a machine that becomes faster or slower favours none. Jobs need the share
+// wanted of the machine.
 func measure(ctx context.Context, size size, settings []setting, shapes []shape, wanted float64, done func(done, of int)) (m *measurement, err error) {
 	m = &measurement{size: size, cores: runtime.NumCPU()}
 	if roomFor(cluster.Resources{CPU: cluster.MilliCPU(m.cores) * cluster.Core}) <= 0 {
@@ -50,12 +50,12 @@ func measure(ctx context.Context, size size, settings []setting, shapes []shape,
 	return m, nil
 }
 
-// play plays a day, and plays it again if somebody else was too busy on the
-// machine meanwhile; but not for ever.
+// play plays a day, and repeats it, a limited number of times, if other processes
+// were too busy on the machine meanwhile.
 func (m *measurement) play(ctx context.Context, b *bench, r *result, jobs []arrival) error {
 	for {
-		unix.Sync() // what others have written is not this day's to write out
-		time.Sleep(settle)
+		unix.Sync() // so that earlier writes do not reach the disk during the day
+		time.Sleep(rest)
 		o, err := b.play(ctx, r.setting, jobs)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"gleaner/lab/search"
 )
 
-// What the paper has to say (OSDI'16 §6.3).
+// What the paper reports (OSDI'16 §6.3).
 var (
 	paperTail = map[string]string{
 		"alone":   "369 to 406 ms; 33% used",
@@ -72,7 +72,7 @@ func fig12(m *measurement) (lab.Table, chart.Figure) {
 	return t, m.picture("fig12")
 }
 
-// within is how much of its tail latency a primary may lose to a smaller reserve.
+// within is how much a smaller reserve may raise a primary's tail latency.
 const within = 1.10
 
 // reserves compares what is kept free, round by round: a round plays all
@@ -112,7 +112,7 @@ func (m *measurement) reserveNotes(smallest string) []string {
 	case m.others() > disturbing:
 		choice = "Nothing can be chosen: others kept the machine busy."
 	case !m.isolated():
-		choice = "Nothing is to be chosen: the kernel does not isolate tasks here (cpu.idle), and 'gleaner up' keeps the paper's reserve."
+		choice = "There is no choice: the kernel does not isolate tasks here (cpu.idle), and 'gleaner up' keeps the paper's reserve."
 	case smallest != "":
 		choice = fmt.Sprintf("The smallest that keeps p99 within %s of alone, in the median over rounds and in all rounds together: %s.", more(within), smallest)
 	}
@@ -137,7 +137,7 @@ func (m *measurement) alone() []float64 {
 	return both
 }
 
-// record is all queries that the primary was asked alone.
+// record is all queries of the days alone.
 func (m *measurement) record() (all search.Record) {
 	for _, r := range m.results {
 		if !r.harvests {
@@ -203,7 +203,7 @@ func (m *measurement) notes() []string {
 	return notes
 }
 
-// machine tells where it was measured, and who else was there.
+// machine describes the machine, and how much others used it.
 func (m *measurement) machine() string {
 	machine := fmt.Sprintf("%d cores, shared by the service, its clients and the jobs.", m.cores)
 	if !m.confined() {
@@ -211,7 +211,7 @@ func (m *measurement) machine() string {
 	}
 	machine += fmt.Sprintf(" Others, and the machine's host, used up to %s of it meanwhile; days played again for that: %d.", percent(m.others()), m.again)
 	if m.others() > disturbing {
-		machine += " That is too much for the latencies to say anything."
+		machine += " That is too much for the latencies to mean anything."
 	}
 	if failed := m.failed(); failed > 0 {
 		machine += fmt.Sprintf(" %d queries failed.", failed)
@@ -234,14 +234,14 @@ func (m *measurement) picture(name string) chart.Figure {
 func (m *measurement) confined() bool { return m.always(func(o outcome) bool { return o.confined }) }
 func (m *measurement) isolated() bool { return m.always(func(o outcome) bool { return o.isolated }) }
 
-// always reports whether all days were so.
+// always reports whether so holds for all days.
 func (m *measurement) always(so func(outcome) bool) bool {
 	return !slices.ContainsFunc(m.results, func(r result) bool {
 		return slices.ContainsFunc(r.days, func(o outcome) bool { return !so(o) })
 	})
 }
 
-// others is the most that somebody else used on one day.
+// others is the most that other processes used on one day.
 func (m *measurement) others() float64 {
 	most := 0.0
 	for _, r := range m.results {
@@ -301,7 +301,7 @@ func (r result) times(name string) (finished int, all []float64) {
 	return finished, all
 }
 
-// ratios compares two curves where both have something to tell.
+// ratios compares two curves where both have values.
 func ratios(a, b []float64) []float64 {
 	var all []float64
 	for i := range a {
@@ -324,16 +324,16 @@ func average(all []float64) float64 {
 
 func median(all []float64) float64 { return quantile(all, 0.5) }
 
-// medianBetween are the values between which the median lies that all were
-// drawn around, with a confidence of 90% where there are five or more: it is
-// below the k-th smallest only if fewer than k draws of a fair coin are heads.
+// medianBetween is the confidence interval of the median of the distribution that
+// all were drawn from, at 90% if there are five or more: the median is below the
+// k-th smallest only if fewer than k draws of a fair coin are heads.
 func medianBetween(all []float64) (low, high float64) {
 	all = slices.Sorted(slices.Values(all))
 	n := len(all)
 	if n == 0 {
 		return math.NaN(), math.NaN()
 	}
-	const either = 0.05 // may be missed on either side
+	const either = 0.05 // probability of a miss on either side
 	k, coin, missed := 0, math.Exp2(-float64(n)), 0.0
 	for missed+coin <= either {
 		missed += coin

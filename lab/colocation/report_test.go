@@ -95,8 +95,8 @@ func TestWhereItCannotBeMeasuredTheTableSaysWhy(t *testing.T) {
 	}
 }
 
-// Rounds are compared within themselves: a machine that grows slower by half
-// hides nothing, and the choice is the smallest reserve within bounds.
+// Settings are compared within a round: a machine that becomes slower by half does
+// not matter, and the choice is the smallest reserve within bounds.
 func TestReservesAreComparedRoundByRound(t *testing.T) {
 	settings := lessAndLess()
 	costs := []float64{1, 1.01, 1.02, 1.05, 1.30, 1}

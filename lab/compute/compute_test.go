@@ -63,7 +63,7 @@ func TestDilationAwareChoiceSlowsTasksLess(t *testing.T) {
 	}
 }
 
-// TestQuickExperiments runs what nobody waits for; GLEANER_LONG=1 runs all.
+// TestQuickExperiments runs the fast ones; GLEANER_LONG=1 runs all.
 func TestQuickExperiments(t *testing.T) {
 	for _, e := range Experiments() {
 		if e.Name != "micro" && os.Getenv("GLEANER_LONG") == "" {

@@ -17,14 +17,14 @@ import (
 // disks is how many a server of the experiment has beside its cores.
 const disks = 2
 
-// coresAndDisks are the resources that loading vectors speak of: as many
-// instances of the first as a server has cores, and its disks (PEVA'16 eq. 14).
+// coresAndDisks are the resources of loading vectors: the server's cores and its
+// disks (PEVA'16 eq. 14).
 func coresAndDisks(size cluster.Resources) dilation.Machine {
 	return dilation.Machine{int(size.CPU / cluster.Core), disks}
 }
 
-// loadings are the shares of its time that a task spends on a core and on a
-// disk: one that computes, one that reads and writes, and one that does both.
+// loadings are the shares of time that a task spends on a core and on a disk: for
+// one that computes, one that reads and writes, and one that does both.
 var loadings = [][]float64{{0.9, 0.05}, {0.2, 0.75}, {0.5, 0.4}}
 
 // dilationChoice compares the ways to choose a server when tasks slow each

@@ -29,15 +29,15 @@ func Experiments() []lab.Experiment {
 // A size is how large an experiment is.
 type size struct {
 	servers  int // of each datacenter; 0: as many as its profile has
-	past     int // days that teach
-	days     int // that are simulated
+	past     int // days to learn from
+	days     int // to simulate
 	seeds    int // runs of each point
 	done     func(done, of int)
 	spectrum []float64
 }
 
-// sizeOf is quick enough to see the effects, or the paper's: whole
-// datacenters, a month, and five runs a point if so many are asked for.
+// sizeOf is a quick size that shows the effects, or the paper's: whole datacenters,
+// a month, and five runs a point if requested.
 func sizeOf(o lab.Options) size {
 	s := size{servers: 1000, past: 14, days: 3, seeds: max(o.Seeds, 1), done: o.Done, spectrum: []float64{0.25, 0.35, 0.45, 0.50, 0.55, 0.60}}
 	switch {
@@ -66,8 +66,8 @@ func one(t lab.Table, figures ...chart.Figure) ([]lab.Table, []chart.Figure, err
 	return []lab.Table{t}, figures, nil
 }
 
-// inParallel does n independent things on all cores. The order they are done
-// in decides nothing: each writes to its own place. It returns the first error.
+// inParallel calls do for 0 to n-1 on all cores. Their order does not matter: each
+// call writes to its own place. It returns the first error.
 func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -67,7 +67,7 @@ func each(n int, do func()) time.Duration {
 	return time.Since(begun) / time.Duration(n)
 }
 
-// classStates are the classes as they stand while primaries use their mean.
+// classStates are the states of the classes while primaries use their mean.
 func classStates(d *datacenter.Datacenter, classes []cluster.Class) []harvest.ClassState {
 	server := d.Servers[0].Size()
 	reserve := harvest.PaperReserve.Of(server)

@@ -20,7 +20,7 @@ import (
 	"gleaner/simulation"
 )
 
-const unfinishedNote = "A job that is not finished at the end counts with the time it has taken so far. Overload: primary and tasks together want more than the server has."
+const unfinishedNote = "A job that is not finished at the end counts with the time it has taken so far. Overload: primary and tasks together need more than the server has."
 
 var policyColumns = []string{"policy", "mean job s", "p95 job s", "unfinished", "tasks started", "tasks killed", "killed",
 	"harvested", "wasted", "overload, server hours"}
@@ -122,7 +122,7 @@ func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Resul
 	return results, err
 }
 
-// recorded reads history files and gives all of what they hold.
+// recorded reads history files and returns their whole content.
 func recorded(ctx context.Context, paths ...string) (cluster.Window, []cluster.Series, error) {
 	store, err := history.Open(ctx, mem.New(), time.Now)
 	if err != nil {

@@ -23,8 +23,8 @@ type point struct {
 	results     [][]compute.Result
 }
 
-// do simulates a point. All policies see the same primaries, the same jobs and,
-// if they ask for them, the same classes.
+// do simulates a point. All policies get the same primaries, the same jobs and, if
+// they use classes, the same classes.
 func (p *point) do(ctx context.Context, size size) error {
 	profile, err := datacenter.Find(p.datacenter)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package dilation measures on real processes how much jobs slow each other
-// down, and how well the model foresees it (PEVA'16 §4 and §5).
+// down, and how well the model predicts it (PEVA'16 §4 and §5).
 package dilation
 
 import (
@@ -17,20 +17,20 @@ import (
 type Bench struct {
 	// Cores are how many the commands share; 0: all there are.
 	Cores int
-	// Std gives the command of a standard job of that size; of size 0 it goes on
+	// Std returns the command of a standard job of that size; of size 0 it runs
 	// until it is killed.
 	Std func(kind string, size int64) []string
-	// Tries is how often a measurement that others disturb is made, until the
-	// quietest is taken; 0: once.
+	// Tries is how often a measurement that others disturb is tried; the quietest
+	// is taken. 0: once.
 	Tries int
-	// Done is told of every measurement. Nil: nobody is.
+	// Done is called after every measurement. It may be nil.
 	Done func()
 
 	Rounds    int // measured so far
 	Disturbed int // of them, in which others used the machine too
 }
 
-// Machine is what the commands share: cores and one disk.
+// Machine is the resources that the commands share: cores and one disk.
 func (b *Bench) Machine() model.Machine {
 	if b.Cores > 0 {
 		return model.Machine{b.Cores, 1}
@@ -38,14 +38,14 @@ func (b *Bench) Machine() model.Machine {
 	return model.Machine{runtime.NumCPU(), 1}
 }
 
-// Resources names what loading vectors speak of here.
+// Resources names the resources of loading vectors here.
 func Resources() []string { return []string{"cpu", "io"} }
 
-// noise is how much of a core others may use before a measurement is made
-// again: interrupts and the kernel's own threads use less.
+// noise is how much of a core others may use before a measurement is repeated:
+// interrupts and the kernel's own threads use less.
 const noise = 0.25
 
-// run runs commands side by side, again when others used the machine too.
+// run runs commands side by side, and repeats it if others used the machine too.
 func (b *Bench) run(ctx context.Context, commands ...mix.Command) ([]mix.Took, error) {
 	best := mix.Result{Others: math.Inf(1)}
 	for range max(b.Tries, 1) {
@@ -92,7 +92,7 @@ func (b *Bench) beside(ctx context.Context, args []string, resource int) (mix.To
 	return took[0], nil
 }
 
-// copies runs n of a command at once and gives their mean time in seconds.
+// copies runs n of a command at once and returns their mean time in seconds.
 func (b *Bench) copies(ctx context.Context, args []string, n int) (float64, error) {
 	took, err := b.run(ctx, slices.Repeat([]mix.Command{{Args: args}}, n)...)
 	sum := 0.0

@@ -31,7 +31,7 @@ func TestErrorsAreCountedAsInThePaper(t *testing.T) {
 	}
 }
 
-// No mix is foreseen with a vector that was found by running that mix.
+// No mix is predicted with a vector that was found by running that mix.
 func TestMixesAreNotThoseProfiledWith(t *testing.T) {
 	for _, m := range append(blends, withFio...) {
 		same := true

@@ -20,7 +20,7 @@ func Methods() []string { return []string{Identical, Probe, Regression} }
 // ProfileOptions say how a job is profiled.
 type ProfileOptions struct {
 	Method    string
-	Copies    int     // of the job, where it runs beside itself
+	Copies    int     // of the job, when it runs beside itself
 	Tolerance float64 // the bounds of a share that are tight enough
 	Least     int     // rounds at least
 	Most      int     // rounds at most
@@ -30,7 +30,7 @@ type ProfileOptions struct {
 type Share struct {
 	Resource string  `json:"resource"`
 	Share    float64 `json:"share"`
-	Low      float64 `json:"low"` // 95 of 100 times it is between these
+	Low      float64 `json:"low"` // bounds with a confidence of 95%
 	High     float64 `json:"high"`
 }
 
@@ -40,10 +40,10 @@ type Profile struct {
 	Cores  int      `json:"cores"`
 	Alone  Seconds  `json:"alone_s"` // how long it takes
 	Load   []Share  `json:"load"`
-	Other  *float64 `json:"other_root,omitempty"` // of the share of cpu, that explains the times as well
-	Told   string   `json:"told_by,omitempty"`    // what told the two roots apart; empty: nothing did
-	CPU    float64  `json:"kernel_cpu"`           // what the kernel says of it alone: share of its time on a core
-	IO     float64  `json:"kernel_io"`            // and share in which something on the machine was stalled for the disk; negative: it does not say
+	Other  *float64 `json:"other_root,omitempty"` // the other root of the share of cpu, which explains the times as well
+	Told   string   `json:"told_by,omitempty"`    // what decided between the two roots; empty: nothing did
+	CPU    float64  `json:"kernel_cpu"`           // from the kernel, for the job alone: share of its time on a core
+	IO     float64  `json:"kernel_io"`            // share in which something on the machine was stalled for the disk; negative: not reported
 	Rounds int      `json:"rounds"`
 	Tight  bool     `json:"tight"` // the bounds are within the tolerance
 }
@@ -67,12 +67,12 @@ type sightings struct {
 	alone    []time.Duration
 	factors  [][]float64 // beside probes of each resource, and last beside copies of itself
 	cpu, io  float64     // sums over the runs alone
-	silent   bool        // the kernel does not tell of stalls
+	silent   bool        // the kernel does not report stalls
 	observed []model.Observation
 }
 
-// Profile measures a job until its loading vector is certain enough, or until
-// it has been tried often enough.
+// Profile measures a job until the bounds of its loading vector are tight, or until
+// the most rounds are done.
 func (b *Bench) Profile(ctx context.Context, args []string, o ProfileOptions) (*Profile, error) {
 	seen := &sightings{factors: make([][]float64, len(Resources())+1)}
 	for {
@@ -86,8 +86,8 @@ func (b *Bench) Profile(ctx context.Context, args []string, o ProfileOptions) (*
 	}
 }
 
-// round measures the job once in every company. Each factor is of times taken
-// one after the other, so that a machine that slowly changes does not matter.
+// round measures the job once beside each kind of neighbour. Each factor compares
+// times taken one after the other, so that slow changes of the machine do not matter.
 func (b *Bench) round(ctx context.Context, args []string, o ProfileOptions, seen *sightings) error {
 	alone, err := b.alone(ctx, args)
 	if err != nil {
@@ -153,8 +153,8 @@ func (b *Bench) conclude(o ProfileOptions, seen *sightings) *Profile {
 	return p
 }
 
-// roots chooses between the two by what the kernel says the job waits for
-// when it is alone.
+// roots chooses between the two roots by what the job alone waits for, according to
+// the kernel.
 func (p *Profile) roots(m model.Machine, copies int, factor model.Estimate) []model.Estimate {
 	more, less := m.Roots(copies, factor)
 	cpu, other := more, less
@@ -169,7 +169,7 @@ func (p *Profile) roots(m model.Machine, copies int, factor model.Estimate) []mo
 	return []model.Estimate{cpu, io}
 }
 
-// limit scales shares that noise has made add up to more than 1 down to it.
+// limit scales down shares that add up to more than 1 because of noise.
 func (p *Profile) limit() {
 	for i, share := range model.Limited(p.Vector()) {
 		p.Load[i].Share, p.Load[i].Low = share, min(p.Load[i].Low, share)

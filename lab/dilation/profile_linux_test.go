@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A job that computes is told from one that sleeps, by every method, on real
-// processes that share one core. What was measured is judged only if nobody else
-// used the machine meanwhile.
+// Every method distinguishes a job that computes from one that sleeps, on real
+// processes that share one core. The result counts only if no other process used the
+// machine meanwhile.
 func TestProfilesOfRealProcesses(t *testing.T) {
 	var wrong []string
 	b := &Bench{Cores: 1, Std: func(kind string, _ int64) []string {

@@ -15,21 +15,21 @@ import (
 	"gleaner/local/mix"
 )
 
-// A part is one job of a mix: a workload, how long it is to take alone, in
-// units of the experiment's length, and when it starts, in the same.
+// A part is one job of a mix: a workload, how long it takes alone and when it starts,
+// both in units of the experiment's length.
 type part struct {
 	work          string
 	length, start float64
 }
 
-// A blend is jobs to be run side by side, and the figure they stand for.
+// A blend is jobs to run side by side, and the figure they reproduce.
 type blend struct {
 	figure string
 	parts  []part
 }
 
 // The mixes. Lengths differ so that every mix has a time when all run and one
-// when fewer do. None was used to find the vectors it is foreseen with.
+// when fewer do. None was used to find the vectors it is predicted with.
 var blends = []blend{
 	{"3", []part{{"cpu", 1, 0}, {"cpu", 1.6, 0}}},
 	{"3", []part{{"io", 1, 0}, {"io", 1.6, 0}}},
@@ -43,13 +43,13 @@ var blends = []blend{
 	{"-", []part{{"filecomp", 1.3, 0}, {"mail", 1, 0.5}, {"cpu", 1, 0.8}}},
 }
 
-// withFio are the mixes of a workload of fio, where it is installed.
+// withFio are the mixes of a workload of fio, if it is installed.
 var withFio = []blend{
 	{"-", []part{{"fio", 1, 0}, {"io", 1.6, 0}}},
 	{"-", []part{{"fio", 1, 0}, {"filecomp", 1.3, 0}}},
 }
 
-// Options say how thorough Validate is.
+// Options are how thorough Validate is.
 type Options struct {
 	Length time.Duration // of a job of length 1, alone
 	Repeat int           // rounds for every mix
@@ -69,7 +69,7 @@ type Row struct {
 	Load       model.Vector `json:"load"`
 }
 
-// A Mix is how one was foreseen, and how it was.
+// A Mix is the predicted and the measured times of one mix.
 type Mix struct {
 	Figure     string  `json:"figure"` // of the paper
 	Jobs       []Row   `json:"jobs"`
@@ -77,7 +77,7 @@ type Mix struct {
 	LinearOff  float64 `json:"linear_sum_error"`
 }
 
-// A Validation is how well the model foresees real mixes.
+// A Validation is how well the model predicts real mixes.
 type Validation struct {
 	Cores      int                 `json:"cores"`
 	Profiles   map[string]*Profile `json:"profiles"`
@@ -89,7 +89,7 @@ type Validation struct {
 	Disturbed  int                 `json:"disturbed"`
 }
 
-// A trial is a validation that is being made.
+// A trial is a validation under way.
 type trial struct {
 	*Bench
 	Options
@@ -98,8 +98,8 @@ type trial struct {
 	out   *Validation
 }
 
-// Validate profiles the workloads as the paper does and compares how mixes of
-// them went with how the D-factor and the linear sum foresee them (§5.1).
+// Validate profiles the workloads as the paper does and compares measured mixes of
+// them with the predictions of the D-factor and the linear sum (§5.1).
 func (b *Bench) Validate(ctx context.Context, o Options) (*Validation, error) {
 	t := &trial{Bench: b, Options: o, sizes: map[string]int64{}, loads: map[string]model.Vector{"cpu": {1, 0}, "io": {0, 1}},
 		out: &Validation{Cores: b.Machine()[0], Profiles: map[string]*Profile{}}}
@@ -141,9 +141,9 @@ func (t *trial) command(work string, size int64) []string {
 		"--bs=8m", "--rw=randrw", "--rwmixread=70", "--direct=1", "--ioengine=psync", "--thread", "--minimal"}
 }
 
-// calibrate finds the size at which a workload takes as long as it should:
-// twice as much until the clock can tell, and then twice in proportion, since a
-// first run may find the machine cold.
+// calibrate finds the size at which a workload takes the wanted time: it doubles the
+// size until the time can be measured, and then scales it twice in proportion,
+// because a first run may find the machine cold.
 func (t *trial) calibrate(ctx context.Context, work string) error {
 	for size, left := int64(8), 2; ; {
 		took, err := t.alone(ctx, t.command(work, size))
@@ -208,7 +208,7 @@ func (t *trial) measure(ctx context.Context, m blend) error {
 	return nil
 }
 
-// compare sets what was measured beside what was foreseen.
+// compare adds a mix with its measured and predicted times.
 func (t *trial) compare(m blend, alone, together [][]time.Duration) {
 	jobs := make([]model.Job, len(m.parts))
 	for i, p := range m.parts {
@@ -218,9 +218,9 @@ func (t *trial) compare(m blend, alone, together [][]time.Duration) {
 	linear := model.LinearSum(jobs)
 	out := Mix{Figure: m.figure}
 	for i, p := range m.parts {
-		measured, foreseen := median(together[i]), finish[i]-jobs[i].Start
-		row := Row{Job: p.work, Alone: seconds(jobs[i].Work), Start: seconds(jobs[i].Start), Measured: seconds(measured), DFactor: seconds(foreseen), Linear: seconds(linear),
-			DFactorOff: off(foreseen, measured), LinearOff: off(linear, measured), Load: jobs[i].Load}
+		measured, predicted := median(together[i]), finish[i]-jobs[i].Start
+		row := Row{Job: p.work, Alone: seconds(jobs[i].Work), Start: seconds(jobs[i].Start), Measured: seconds(measured), DFactor: seconds(predicted), Linear: seconds(linear),
+			DFactorOff: off(predicted, measured), LinearOff: off(linear, measured), Load: jobs[i].Load}
 		out.Jobs = append(out.Jobs, row)
 		out.DFactorOff += row.DFactorOff / float64(len(m.parts))
 		out.LinearOff += row.LinearOff / float64(len(m.parts))
@@ -228,9 +228,9 @@ func (t *trial) compare(m blend, alone, together [][]time.Duration) {
 	t.out.Mixes = append(t.out.Mixes, out)
 }
 
-// off is how far a foreseen time is from the measured one, as a share of that.
-func off(foreseen, measured time.Duration) float64 {
-	return math.Abs(foreseen.Seconds()-measured.Seconds()) / measured.Seconds()
+// off is the error of a predicted time, as a share of the measured one.
+func off(predicted, measured time.Duration) float64 {
+	return math.Abs(predicted.Seconds()-measured.Seconds()) / measured.Seconds()
 }
 
 func (t *trial) summarise() {

@@ -22,8 +22,8 @@ import (
 // EtcdVersion is the etcd that is built.
 const EtcdVersion = "3.6.8"
 
-// etcdSources are the files of the module lab/etcd: a module of its own cannot
-// be embedded as it is. 'go generate ./lab/engine' writes them anew.
+// etcdSources are the files of the module lab/etcd: another module cannot be
+// embedded as it is. 'go generate ./lab/engine' updates them.
 //
 //go:generate go test -run TestSourcesAreThoseOfTheModule -rewrite .
 //go:embed etcd.txtar
@@ -34,11 +34,11 @@ type Etcd struct {
 	Binary string // etcd with its own flags, and besides 'descriptors' and 'work'
 }
 
-// ErrNoGo is what building fails with where there is no Go.
+// ErrNoGo is the error of building without Go.
 var ErrNoGo = errors.New("etcd is built from its Go module, and there is no 'go' here; install Go 1.26 or later: 'apt-get install golang', or https://go.dev/doc/install")
 
-// BuildEtcd builds etcd, once: the binary is kept in the user's cache. building
-// is called before it takes its time.
+// BuildEtcd builds etcd, once: the binary is kept in the user's cache. It calls
+// building before it builds, which takes long.
 func BuildEtcd(ctx context.Context, building func()) (Etcd, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -59,8 +59,8 @@ func BuildEtcd(ctx context.Context, building func()) (Etcd, error) {
 	return e, nil
 }
 
-// build unpacks the sources and builds them; the binary appears whole or not
-// at all.
+// build unpacks the sources and builds them; the binary is written whole or not at
+// all.
 func build(ctx context.Context, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -87,8 +87,8 @@ func build(ctx context.Context, to string) error {
 	return os.Rename(filepath.Join(dir, "etcdlab"), to)
 }
 
-// Start starts etcd with its data in a folder, and waits until it serves. More
-// flags are etcd's own.
+// Start starts etcd with its data in a folder, and waits until it serves. more are
+// flags of etcd.
 func (e Etcd) Start(ctx context.Context, listen, data string, more ...string) (*Process, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
@@ -106,7 +106,7 @@ func (e Etcd) Start(ctx context.Context, listen, data string, more ...string) (*
 	return start(ctx, p, func(ctx context.Context) error { return healthy(ctx, "http://"+listen+"/health") })
 }
 
-// healthy asks an engine whether it is well.
+// healthy asks an engine for its health.
 func healthy(ctx context.Context, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func healthy(ctx context.Context, url string) error {
 	return err
 }
 
-// Descriptors tells etcd's messages, as a descriptor set.
+// Descriptors returns etcd's messages as a descriptor set.
 func (e Etcd) Descriptors(ctx context.Context) ([]byte, error) {
 	set, err := exec.CommandContext(ctx, e.Binary, "descriptors").Output()
 	if err != nil {

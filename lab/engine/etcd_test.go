@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the embedded sources anew")
+var rewrite = flag.Bool("rewrite", false, "update the embedded sources")
 
 // TestSourcesAreThoseOfTheModule: what is embedded is the module lab/etcd.
 func TestSourcesAreThoseOfTheModule(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // A Process is an engine that runs.
 type Process struct {
 	Name string
-	Data string // the folder that holds all it keeps
+	Data string // the folder of all its data
 	Log  string // the file it writes its log to
 
 	cmd  *exec.Cmd
@@ -23,7 +23,7 @@ type Process struct {
 	err  error         // how it ended; set before done is closed
 }
 
-// start starts an engine and waits until ready says that it serves.
+// start starts an engine and waits until ready succeeds.
 func start(ctx context.Context, p *Process, ready func(context.Context) error) (*Process, error) {
 	log, err := os.Create(p.Log)
 	if err != nil {
@@ -46,7 +46,7 @@ func start(ctx context.Context, p *Process, ready func(context.Context) error) (
 	return p, nil
 }
 
-// await asks until the engine serves, ends, or takes too long.
+// await waits until the engine serves, ends, or takes too long.
 func (p *Process) await(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not in a minute"))
 	defer cancel()
@@ -71,7 +71,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended, by itself or not.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Stop ends the process: it is asked to, and killed when it does not listen.
+// Stop ends the process: with SIGTERM, and if that does not help with SIGKILL.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
@@ -98,7 +98,7 @@ func tail(file string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// FreeAddress is an address of this machine that nobody listens on.
+// FreeAddress is a free address of this machine to listen on.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"gleaner/trace/replay/grpccall"
 )
 
-// etcd is a job that runs on etcd (lab/etcd), recorded on the way.
+// etcd is a job that runs on etcd (lab/etcd) and is recorded.
 func etcd(o lab.Options) Target {
 	t := Target{
 		Name: "etcd", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12, 26}, Check: 50, AtOnce: 1,
@@ -41,7 +41,7 @@ func etcd(o lab.Options) Target {
 		StartUp: "a node's first call until it is registered, with the waits that were learned from small scales",
 		Paper:   otherFigures(),
 	}
-	// One machine plays and runs the target, and maybe does other things besides.
+	// One machine plays and runs the target, and may do other things too.
 	t.Limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
 	switch {
 	case o.Quick:
@@ -52,7 +52,7 @@ func etcd(o lab.Options) Target {
 	return t
 }
 
-// buildEtcd builds etcd where it is not yet built, and writes its descriptors.
+// buildEtcd builds etcd if needed, and writes its descriptors.
 func buildEtcd(ctx context.Context, dir string) (e engine.Etcd, descriptors string, err error) {
 	if e, err = engine.BuildEtcd(ctx, func() {}); err != nil {
 		return e, "", err
@@ -71,7 +71,7 @@ func buildEtcd(ctx context.Context, dir string) (e engine.Etcd, descriptors stri
 // building keeps two recordings from building etcd at once.
 var building sync.Mutex
 
-// recordEtcd runs the job with so many nodes on a fresh etcd and records it.
+// recordEtcd runs the job with scale nodes on a fresh etcd and records it.
 func recordEtcd(ctx context.Context, dir string, scale int) (string, error) {
 	home := filepath.Join(dir, fmt.Sprintf("record-%d", scale))
 	defer os.RemoveAll(home)
@@ -102,7 +102,7 @@ func recordEtcd(ctx context.Context, dir string, scale int) (string, error) {
 	return file, overhear(ctx, file, at, known, scale, func(ctx context.Context, through string) error { return e.Work(ctx, through, scale) })
 }
 
-// overhear writes down what the clients that body starts say to a server.
+// overhear records the calls to a server of the clients that body starts.
 func overhear(ctx context.Context, file, server string, known *record.Descriptors, scale int, body func(ctx context.Context, through string) error) error {
 	to, err := os.Create(file)
 	if err != nil {
@@ -119,7 +119,7 @@ func overhear(ctx context.Context, file, server string, known *record.Descriptor
 	listener := &record.Listener{Decode: known.Decode, Sender: "node-name", Scale: scale, Emit: func(c *trace.Call) {
 		mu.Lock()
 		defer mu.Unlock()
-		c.Target = "etcd" // its address is another one each time
+		c.Target = "etcd" // its address differs each time
 		bad = errors.Join(bad, w.Write(c))
 	}}
 	proxy := &record.Proxy{Hear: listener.Hear, Dial: func(ctx context.Context) (net.Conn, error) {

@@ -1,7 +1,7 @@
-// Package extrapolate goes all the way of PatternMiner with a real system: its
-// traffic is recorded at small scales, learned, checked against a larger one,
-// played back at a recorded scale, and then at scales nobody recorded until the
-// system gives in (§V, Figures 5 to 10).
+// Package extrapolate runs all of PatternMiner with a real system: its traffic is
+// recorded at small scales, learned, checked against a larger one, played back at a
+// recorded scale, and then at larger scales until the system gives in (§V,
+// Figures 5 to 10).
 package extrapolate
 
 import (
@@ -33,15 +33,15 @@ import (
 // A Target is a system whose traffic is learned and played back.
 type Target struct {
 	Name   string
-	Unit   string // what there are as many of as the scale says: nodes
+	Unit   string // of the scale: nodes
 	Learn  []int  // scales to learn from
 	Check  int    // the larger one to check against, and to play back
 	AtOnce int    // how many scales may be recorded at once
 
 	Override []byte  // what mining does not find; see mine.Overrides
-	Compress float64 // of the waits when the checked scale is played back; the sweep has none
+	Compress float64 // of the waits when the checked scale is played back; not in the sweep
 
-	// Trace gives the file with the trace of a scale, in dir if it makes one.
+	// Trace returns the file with the trace of a scale, in dir if it makes one.
 	Trace func(ctx context.Context, dir string, scale int) (string, error)
 	// Start starts the system afresh, with its data below dir.
 	Start func(ctx context.Context, dir string) (*System, error)
@@ -49,36 +49,36 @@ type Target struct {
 	Sweep []int
 	// Time is how long each is played; 0: until all nodes are done.
 	Time time.Duration
-	// Pace is the time between the starts of two nodes. Their starts are then no
-	// part of Time, and what is measured is what comes after. 0: all start within
-	// a third of Time.
+	// Pace is the time between the starts of two nodes. Their starts are then not
+	// part of Time, and only what follows is measured. 0: all start within a third
+	// of Time.
 	Pace   time.Duration
-	Limits replay.Limits // of what counts as giving in
+	Limits replay.Limits // beyond which the system has given in
 	// Above Own nodes, all share Share connections, because a process may not
-	// have so many open. 0: each node has its own at any scale.
+	// have one for each. 0: each node has its own at any scale.
 	Own, Share int
 
-	// Denied reports a reply that says no though its status is well; Lost one
-	// that tells a node that it was declared dead; Ready the one that ends the
-	// start of a node, or of what Begins began. Each may be nil.
+	// Denied reports whether a reply with a good status denies the request; Lost,
+	// whether it says that the node was declared dead; Ready, whether it ends the
+	// start-up of a node, or of what began with Begins. Each may be nil.
 	Denied, Lost, Ready, Begins func(*trace.Call) bool
-	StartUp                     string // what that is the start of
+	StartUp                     string // from where to where start-up is measured
 
 	Paper []PaperFigure
 }
 
-// A System runs, and can be played to.
+// A System is a running system to play to.
 type System struct {
 	Targets map[string]replay.Executor // by role; see replay.Options
-	// Says is what it says about itself, where it can be asked; it may be nil.
+	// Says returns the system's own figures; it may be nil.
 	Says func(context.Context) (string, error)
 	Stop func()
 }
 
-// Targets are those there are, made for an experiment's options.
+// Targets are all targets, for an experiment's options.
 func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o), resourceManager(o)} }
 
-// Experiment is all of it for one target, the first unless the options name one.
+// Experiment is all steps for one target, the first unless the options name one.
 func Experiment() lab.Experiment {
 	return lab.Experiment{Name: "extrapolate", Short: "traces to knee, with a real engine (--target): Tables IV and VI, Figures 5 to 10", Engine: true, Run: run}
 }
@@ -113,7 +113,7 @@ func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 	return tables, figures, nil
 }
 
-// An experiment is what the steps find.
+// An experiment is the results of the steps.
 type experiment struct {
 	Target
 	dir    string
@@ -121,7 +121,7 @@ type experiment struct {
 
 	model  *mine.Model
 	report *mine.Report
-	near   float64 // share of intervals that are about as foretold
+	near   float64 // share of intervals that are about as predicted
 	played *replay.Result
 	extra  map[int]*extras // by scale
 	roles  []string        // that were played to
@@ -177,15 +177,14 @@ func (e *experiment) learn(ctx context.Context) error {
 	return nil
 }
 
-// noise is how far off an interval may be on a machine that does other things
-// besides.
+// noise is how far off an interval may be on a machine that does other things too.
 const noise = 5 // ms
 
 // near is the share of intervals within 10%, or the machine's noise.
-func near(foretold, recorded []float64) float64 {
+func near(predicted, recorded []float64) float64 {
 	n := 0
 	for i := range recorded {
-		if math.Abs(foretold[i]-recorded[i]) <= max(0.1*recorded[i], noise) {
+		if math.Abs(predicted[i]-recorded[i]) <= max(0.1*recorded[i], noise) {
 			n++
 		}
 	}
@@ -211,15 +210,15 @@ func readRun(c *corpus.Corpus, file string) (*corpus.Recording, error) {
 	}
 }
 
-// playBack plays the checked scale to the end, all nodes from the start as when
-// it was recorded.
+// playBack plays the checked scale to the end, with all nodes from the start, as it
+// was recorded.
 func (e *experiment) playBack(ctx context.Context) (err error) {
 	e.extra = map[int]*extras{}
 	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress, Patience: 2 * time.Minute}, e.Check)
 	return err
 }
 
-// sweep plays larger and larger scales to a system that is new each time.
+// sweep plays larger and larger scales, each to a fresh system.
 func (e *experiment) sweep(ctx context.Context) (err error) {
 	e.swept, err = replay.Sweep(ctx, e.Sweep, e.Limits, func(ctx context.Context, scale int) (*replay.Result, error) {
 		return e.play(ctx, e.timed(scale), scale)
@@ -229,7 +228,7 @@ func (e *experiment) sweep(ctx context.Context) (err error) {
 
 // timed is how one scale of the sweep is played. A program that was learned on a
 // machine that slowed down with the scale has waits that grow with it: they are
-// divided away.
+// scaled down again.
 func (e *experiment) timed(scale int) replay.Options {
 	o := replay.Options{For: e.Time, Ramp: e.Time / 3}
 	if e.Compress > 0 {
@@ -271,17 +270,17 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 	}
 	if err == nil && system.Says != nil {
 		if x.says, err = system.Says(ctx); err != nil {
-			x.says, err = err.Error(), nil // it may have been too much for it
+			x.says, err = err.Error(), nil // the system may have given in
 		}
 	}
 	e.extra[scale] = x
 	return result, err
 }
 
-// extras are what only the target's own words tell.
+// extras are what only the content of the target's replies shows.
 type extras struct {
 	mu      sync.Mutex
-	begun   map[string]int64 // when a node made its first call, or for "" what Begins says was begun
+	begun   map[string]int64 // when a node made its first call; for "", when the call Begins was made
 	says    string
 	lost    map[string]bool // nodes that were declared dead
 	denied  int

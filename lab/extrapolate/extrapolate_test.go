@@ -12,9 +12,9 @@ import (
 	"gleaner/lab/engine"
 )
 
-// TestEtcd goes from recorded traces to a sweep with a real etcd, and holds
-// what a slow machine does not change: every count that the program decides is
-// played as it was recorded, and etcd refuses nothing.
+// TestEtcd goes from recorded traces to a sweep with a real etcd, and checks what
+// does not depend on a slow machine: every count that the program decides is played
+// as it was recorded, and etcd refuses nothing.
 func TestEtcd(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to build, record and play to a real etcd; it takes a minute or two")

@@ -18,7 +18,7 @@ import (
 	"gleaner/trace/replay/hadooprpc"
 )
 
-// nameNode is WordCount as its nodes ask it of an HDFS NameNode.
+// nameNode is the calls of WordCount to an HDFS NameNode.
 func nameNode(o lab.Options) Target {
 	t := Target{
 		Name: "namenode", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26,
@@ -27,7 +27,7 @@ func nameNode(o lab.Options) Target {
 		Sweep: []int{100, 1000, 5000, 10000, 20000, 40000}, Time: 30 * time.Second, Pace: time.Millisecond,
 		Own: 10000, Share: 2000,
 		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
-		// A node that is to register again was taken for dead.
+		// A node that must register again was declared dead.
 		Lost: func(c *trace.Call) bool {
 			order, _ := trace.Get(c.Response, "cmds[0].cmdType")
 			return c.Method == "DatanodeProtocol.sendHeartbeat" && order == "RegisterCommand"
@@ -45,11 +45,11 @@ func nameNode(o lab.Options) Target {
 	return t
 }
 
-// resourceManager is WordCount as its nodes ask it of a YARN Resource Manager.
+// resourceManager is the calls of WordCount to a YARN Resource Manager.
 func resourceManager(o lab.Options) Target {
 	t := nameNode(o)
 	t.Name, t.Start, t.Compress = "resourcemanager", startResourceManager, 5
-	t.Own = 0                             // it tells nodes apart by their addresses
+	t.Own = 0                             // it identifies nodes by their addresses
 	t.Limits.Lag = 100 * time.Millisecond // a tenth of a beat
 	t.Paper = resourceManagerFigures()
 	t.Lost = func(c *trace.Call) bool {
@@ -69,7 +69,7 @@ func resourceManager(o lab.Options) Target {
 	return t
 }
 
-// recordedAt finds traces that somebody has recorded, by the scale in their names.
+// recordedAt finds existing traces by the scale in their names.
 func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 	return func(_ context.Context, _ string, scale int) (string, error) {
 		if dir == "" {
@@ -97,7 +97,7 @@ func startNameNode(ctx context.Context, dir string) (*System, error) {
 }
 
 // startResourceManager starts a fresh Resource Manager to play to. The nodes
-// answer where the overrides say they do.
+// listen where the overrides say.
 func startResourceManager(ctx context.Context, dir string) (*System, error) {
 	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}}, func(ctx context.Context, m *hadoop.Master) (string, error) {
 		nodes, err := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=ClusterMetrics")

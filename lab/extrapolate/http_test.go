@@ -17,7 +17,7 @@ import (
 )
 
 // overHTTP is a few nodes that keep a key under a lease, by etcd's JSON gateway;
-// keys and values are base64 there. The last step names a lease that is not there.
+// keys and values are base64 there. The last step names a lease that does not exist.
 const overHTTP = `version: 1
 scales: [3, 6]
 types:
@@ -43,8 +43,8 @@ types:
       - {call: keep#1, every: 200}
 `
 
-// TestEtcdOverHTTP plays to a server that speaks HTTP and JSON for real: what
-// its replies say goes into later calls, and what it refuses is told.
+// TestEtcdOverHTTP plays to a real server over HTTP and JSON: values of its replies
+// go into later calls, and what it refuses is reported.
 func TestEtcdOverHTTP(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to build and play to a real etcd")

@@ -12,14 +12,13 @@ import (
 	"gleaner/trace/replay"
 )
 
-// A PaperFigure is what one of the paper's figures shows, with what stands
-// beside it here.
+// A PaperFigure is what one of the paper's figures shows, and what it is here.
 type PaperFigure struct {
 	Figure, Shows, Paper string
 	Ours                 func(*experiment) string
 }
 
-// eight is what stands beside the figures with eight containers a node.
+// eight is our side of the figures with eight containers a node.
 func eight(*experiment) string { return "not played: the recorded job has one container a node" }
 
 // nameNodeFigures are those of the NameNode (§V-C); the paper's job is TeraSort.
@@ -34,8 +33,8 @@ func nameNodeFigures() []PaperFigure {
 	}
 }
 
-// resourceManagerFigures are those of the Resource Manager (§V-D), and beside
-// the NameNode's what is alike.
+// resourceManagerFigures are those of the Resource Manager (§V-D), and our
+// counterparts of the NameNode's.
 func resourceManagerFigures() []PaperFigure {
 	all := nameNodeFigures()
 	all[0].Paper, all[2].Paper = "of the NameNode: see --target namenode", "of the NameNode"
@@ -43,8 +42,8 @@ func resourceManagerFigures() []PaperFigure {
 	return all
 }
 
-// otherFigures are the paper's, for a target that the paper does not have: what
-// is alike stands beside each.
+// otherFigures are the paper's, for a target that the paper does not have, with our
+// counterparts.
 func otherFigures() []PaperFigure {
 	all := nameNodeFigures()
 	for _, i := range []int{1, 3, 5} {
@@ -66,10 +65,10 @@ func (e *experiment) knee() string {
 	return text + " (this machine plays, and runs the target)"
 }
 
-// held is the run at the largest scale that was held, or the first.
+// held is the verdict at the largest scale that was held, or the first.
 func (e *experiment) held() replay.Verdict { return e.at(e.swept.Held) }
 
-// at is the run at a scale, or the first.
+// at is the verdict at a scale, or the first.
 func (e *experiment) at(scale int) replay.Verdict {
 	i := slices.IndexFunc(e.swept.Runs, func(v replay.Verdict) bool { return v.Scale == scale })
 	return e.swept.Runs[max(i, 0)]
@@ -97,19 +96,19 @@ func (e *experiment) results() ([]lab.Table, []chart.Figure) {
 	return []lab.Table{e.learned(), e.playedBack(), e.scaled(), e.latencies(), e.beside()}, []chart.Figure{e.throughputFigure(), e.latencyFigure()}
 }
 
-// learned says what mining found, beside what the paper reports.
+// learned compares what mining found with what the paper reports.
 func (e *experiment) learned() lab.Table {
 	t := lab.Table{Name: "learned", Title: fmt.Sprintf("What is learned of %s from %s %v, checked at %d", e.Name, e.Unit, e.Learn, e.Check),
 		Columns: []string{"what", "NameNode (paper)", "Resource Manager (paper)", e.Name + " (ours)"}}
 	a, c := e.report.Arguments, e.report.Check
 	t.Add("arguments known, of those of all call sites", "98%", "83%", fmt.Sprintf("%s (%d of %d)", percent(share(a.Total-a.Unknown, a.Total)), a.Total-a.Unknown, a.Total))
-	t.Add("counts of calls foretold exactly", "not said", "not said", yes(c.Exact()))
+	t.Add("counts of calls predicted exactly", "not said", "not said", yes(c.Exact()))
 	t.Add("sequences as recorded", "but for failed nodes", "100%", percent(c.SequenceMatch))
 	t.Add("arguments as recorded", "match", "match", percent(c.ArgumentsMatch))
 	t.Add("intervals within 10%", "90%", "99%", percent(c.Intervals))
 	t.Add(fmt.Sprintf("intervals within 10%% or %d ms", noise), "not said", "not said", percent(e.near))
 	t.Notes = []string{fmt.Sprintf("The paper learns from 3, 6 and 12 nodes and checks at 500; %d calls were recorded here at %d %s.", c.CallsExpected, e.Check, e.Unit),
-		"Counts that the clock or a reply decides are not held to be exact."}
+		"Counts that the clock or a reply decides need not be exact."}
 	return t
 }
 
@@ -120,7 +119,7 @@ func (e *experiment) playedBack() lab.Table {
 	unequal := 0
 	for _, row := range e.report.Check.ByType {
 		if !slices.Contains(e.roles, row.Target) {
-			continue // that role was not there
+			continue // that role was not played
 		}
 		c := find(e.played.Calls, row.NodeType, row.Method)
 		equal := yes(c.Made == row.Expected)
@@ -134,7 +133,7 @@ func (e *experiment) playedBack() lab.Table {
 	x := e.extra[e.Check]
 	t.Notes = []string{fmt.Sprintf("%d call types that the program decides are not as often played as recorded; %d calls refused, %d without a reply, %d denied, %d nodes declared dead.",
 		unequal, e.played.Refused, e.played.Failed, x.denied, len(x.lost)),
-		"Decided by chance: as often as recorded no two runs of the recorded system made them, for they follow where work happens to be put and what goes into one call."}
+		"Decided by chance: no two runs of the recorded system make the same number of these calls, because it depends on where work is placed and on what goes into one call."}
 	if x.says != "" {
 		t.Notes = append(t.Notes, fmt.Sprintf("What %s says at the end: %s.", e.Name, x.says))
 	}
@@ -168,16 +167,16 @@ func (e *experiment) scaled() lab.Table {
 			v.Refused, v.Failed, len(x.lost), fmt.Sprintf("%.0f", x.startupMillis()), x.says, verdict)
 	}
 	if e.Time > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a target that is new.", e.Time))
+		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a fresh target.", e.Time))
 	}
 	if e.Pace > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; of that the errors count, and not the times.", e.Pace))
+		t.Notes = append(t.Notes, fmt.Sprintf("Before that its nodes start, %v after one another and over 3 s at least; errors during that time count, latencies do not.", e.Pace))
 	}
 	if e.Own > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Up to %d %s have connections of their own; more share %d, for a process may not have so many open.", e.Own, e.Unit, e.Share))
+		t.Notes = append(t.Notes, fmt.Sprintf("Up to %d %s have connections of their own; more share %d, because a process may not have one for each.", e.Own, e.Unit, e.Share))
 	}
 	if e.swept.PlayerLimit > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, and nothing is said about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
+		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, which says nothing about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
 		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
@@ -208,13 +207,13 @@ func (e *experiment) latencies() lab.Table {
 	return t
 }
 
-// callTypes are those that were called at the smallest scale; what the target
-// says unasked has no latency.
+// callTypes are those that were called at the smallest scale; what the target sends
+// unasked has no latency.
 func (e *experiment) callTypes() []replay.CallResult {
 	return slices.DeleteFunc(slices.Clone(e.swept.Runs[0].Calls), func(c replay.CallResult) bool { return c.Nature == "push" || c.Made == 0 })
 }
 
-// beside puts the paper's figures beside ours.
+// beside compares the paper's figures with ours.
 func (e *experiment) beside() lab.Table {
 	t := lab.Table{Name: "figures", Title: "The paper's figures, and ours", Columns: []string{"figure", "shows", "paper", "ours"}}
 	for _, f := range e.Paper {

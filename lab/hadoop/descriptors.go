@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Descriptors collects what jars say about the messages they speak. YARN's
-// .proto files are in no published jar, but every class that protoc generated
-// holds its file's descriptor as string constants.
+// Descriptors collects the message descriptors in jars. YARN's .proto files are in
+// no published jar, but every class that protoc generated has its file's descriptor
+// as string constants.
 func Descriptors(jars string) (*descriptorpb.FileDescriptorSet, error) {
 	names, err := filepath.Glob(filepath.Join(jars, "hadoop-*.jar"))
 	if err != nil || len(names) == 0 {
@@ -39,8 +39,8 @@ func Descriptors(jars string) (*descriptorpb.FileDescriptorSet, error) {
 	return set, nil
 }
 
-// jarDescriptors adds the files a jar describes. What Hadoop repackaged of
-// other projects is left out: it stands under the same names elsewhere.
+// jarDescriptors adds the descriptors of a jar. What Hadoop repackaged from other
+// projects is left out: it is elsewhere under the same names.
 func jarDescriptors(jar string, into map[string]*descriptorpb.FileDescriptorProto) error {
 	z, err := zip.OpenReader(jar)
 	if err != nil {
@@ -48,7 +48,7 @@ func jarDescriptors(jar string, into map[string]*descriptorpb.FileDescriptorProt
 	}
 	defer z.Close()
 	for _, f := range z.File {
-		inner := strings.Contains(filepath.Base(f.Name), "$") // descriptors stand in the outer class
+		inner := strings.Contains(filepath.Base(f.Name), "$") // descriptors are in the outer class
 		if !strings.HasSuffix(f.Name, ".class") || inner || strings.Contains(f.Name, "/thirdparty/") {
 			continue
 		}
@@ -75,7 +75,7 @@ func unzip(f *zip.File) ([]byte, error) {
 }
 
 // classDescriptors finds the descriptors in one compiled class. A long one is
-// cut into several constants, which stand one after another.
+// cut into several consecutive constants.
 func classDescriptors(class []byte) []*descriptorpb.FileDescriptorProto {
 	if !bytes.Contains(class, []byte(".proto")) {
 		return nil
@@ -99,7 +99,7 @@ func classDescriptors(class []byte) []*descriptorpb.FileDescriptorProto {
 	return out
 }
 
-// beginsDescriptor tells by the first field, the name of a .proto file.
+// beginsDescriptor reports whether the first field is the name of a .proto file.
 func beginsDescriptor(s []byte) bool {
 	if len(s) < 8 || s[0] != 0x0a || len(s) < 2+int(s[1]) {
 		return false
@@ -116,8 +116,8 @@ const (
 // constantSize is how many bytes follow the tag of each constant but UTF8's.
 var constantSize = map[byte]int{3: 4, 4: 4, 5: 8, 6: 8, 7: 2, tagString: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 
-// stringConstants gives the string constants of a class in the order of its
-// pool, each character as the byte it stands for; nothing for what is no class.
+// stringConstants returns the string constants of a class in the order of its
+// pool, each character as a byte; nil if it is not a class.
 func stringConstants(class []byte) [][]byte {
 	if len(class) < 10 || binary.BigEndian.Uint32(class) != 0xcafebabe {
 		return nil
@@ -152,8 +152,8 @@ func stringConstants(class []byte) [][]byte {
 	return out
 }
 
-// latin1 takes a string in Java's modified UTF-8 back to bytes; a character
-// beyond them ends it.
+// latin1 converts a string in Java's modified UTF-8 back to bytes, up to the first
+// character that is none.
 func latin1(s []byte) []byte {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

@@ -20,10 +20,10 @@ const Version = "3.4.2"
 //go:embed pom.xml
 var pom []byte
 
-// Jars is a folder with all that the masters are made of.
+// Jars is a folder with all jars of the masters.
 type Jars struct {
 	Lib         string // the jars
-	Descriptors string // a descriptor set of all they speak
+	Descriptors string // a descriptor set of all their messages
 }
 
 // ErrMissing is wrapped by errors that say which program to install.
@@ -52,7 +52,7 @@ func Fetch(ctx context.Context, cache string, fetching func()) (Jars, error) {
 	return jars, jars.describe()
 }
 
-// Cache is where the jars are kept unless someone says otherwise.
+// Cache is the default folder of the jars.
 func Cache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -68,8 +68,8 @@ func installed(program, debian string) error {
 	return nil
 }
 
-// resolve lets Maven fetch the jars. A run that was stopped is made up for by
-// the next.
+// resolve lets Maven fetch the jars. After an interruption, the next call fetches
+// the rest.
 func resolve(ctx context.Context, lib string) error {
 	if err := os.MkdirAll(lib, 0o755); err != nil {
 		return fmt.Errorf("hadoop: %w", err)

@@ -22,15 +22,15 @@ import (
 type Setting struct {
 	Data string // the folder for all it writes
 	Port int    // the first of its ports; 0: free ones
-	Heap string // of the Java machine, as "512m"; empty: that
-	// More are properties of Hadoop that differ from what is set here.
+	Heap string // of the Java machine; empty: "512m"
+	// More are properties of Hadoop that override what is set here.
 	More map[string]string
 }
 
 // A Master is a running NameNode or Resource Manager.
 type Master struct {
 	Name    string
-	Address string // the first of its ports: what a replay is given as its target
+	Address string // the first of its ports: the target of a replay
 	Web     string // where its web page and metrics are, as http://host:port
 	Log     string // the file it writes to
 	command *exec.Cmd
@@ -38,7 +38,7 @@ type Master struct {
 	err     error         // why, once ended
 }
 
-// StartNameNode formats a NameNode if need be, starts it and waits until it answers.
+// StartNameNode formats a NameNode if needed, starts it and waits until it answers.
 func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
 	ports, err := freePorts(s.Port, 1)
 	if err != nil {
@@ -98,9 +98,8 @@ func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, e
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePorts gives n ports in a row, from first on if that is not 0, and one
-// more. They are chosen below those that the system gives to callers, of which
-// players take many.
+// freePorts returns n consecutive ports, from first on if that is not 0, and one
+// more. They are below the ephemeral ports, of which players use many.
 func freePorts(first, n int) ([]int, error) {
 	err := errors.New("no free ports")
 	for range 100 {
@@ -143,7 +142,7 @@ log4j.appender.C.layout=org.apache.log4j.PatternLayout
 log4j.appender.C.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 `
 
-// prepare writes the configuration and gives the Java command line up to the class.
+// prepare writes the configuration and returns the Java command line up to the class.
 func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders ...string) ([]string, error) {
 	conf := filepath.Join(s.Data, "conf")
 	for _, f := range append(folders, "") {
@@ -152,8 +151,8 @@ func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders .
 		}
 	}
 	maps.Copy(site, s.More)
-	// Nodes call from many loopback addresses that nobody has names for; asking
-	// a name server for each would take longer than the call.
+	// Nodes call from many loopback addresses without names; asking a name server
+	// for each would take longer than the call.
 	host, _ := os.Hostname()
 	files := map[string]string{"log4j.properties": logging, "hosts": "127.0.0.1 localhost " + host + "\n"}
 	// Each kind of file overrides the defaults of the kinds before it.
@@ -170,8 +169,8 @@ func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders .
 		heap = "512m"
 	}
 	m.Log = filepath.Join(s.Data, m.Name+".log")
-	// Only the first of Java's compilers: in the first minute the second takes
-	// more of two cores than all calls together, and makes them no faster.
+	// Only the first of Java's compilers: in the first minute the second uses more
+	// of two cores than all calls together, and makes them no faster.
 	return []string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true", "-Djdk.net.hosts.file=" + filepath.Join(conf, "hosts"),
 		"--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", conf + ":" + filepath.Join(jars.Lib, "*")}, nil
 }
@@ -219,7 +218,7 @@ func (m *Master) start(ctx context.Context, args []string) error {
 	return m.await(ctx)
 }
 
-// await returns when the master takes connections and its web page answers.
+// await returns when the master accepts connections and its web page answers.
 func (m *Master) await(ctx context.Context) error {
 	const patience = 2 * time.Minute
 	deadline := time.After(patience)
@@ -251,7 +250,7 @@ func answers(address string) bool {
 	return true
 }
 
-// reason finds what a Java program died of: the innermost cause, or its last error.
+// reason finds why a Java program failed: the innermost cause, or its last error.
 func reason(out []byte) string {
 	said := "it gave no reason"
 	for line := range strings.Lines(string(out)) {
@@ -268,7 +267,7 @@ func reason(out []byte) string {
 // PID is the process id.
 func (m *Master) PID() int { return m.command.Process.Pid }
 
-// Wait returns when the master has ended, without an error if it was told to.
+// Wait returns when the master has ended, without an error if it was stopped.
 func (m *Master) Wait() error {
 	<-m.ended
 	const terminated = 128 + int(syscall.SIGTERM) // as Java says it

@@ -13,7 +13,7 @@ import (
 	"gleaner/trace/replay/hadooprpc"
 )
 
-// jars gives Hadoop's jars, or skips.
+// jars returns Hadoop's jars, or skips.
 func jars(t *testing.T) hadoop.Jars {
 	t.Helper()
 	if os.Getenv("GLEANER_LONG") == "" {
@@ -90,7 +90,7 @@ func dial(t *testing.T, e replay.Executor, who replay.Identity) teller {
 	return teller{t, c}
 }
 
-// A real NameNode takes a node, a file and its block from us, and says so.
+// A real NameNode accepts a node, a file and its block from us, and counts them.
 func TestNameNodeTakesANodeAndAFile(t *testing.T) {
 	j := jars(t)
 	nn, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
@@ -142,7 +142,7 @@ func TestNameNodeTakesANodeAndAFile(t *testing.T) {
 		if client.call("ClientProtocol.complete", last...)("result") == "true" {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // the NameNode takes reports in a thread of its own
+		time.Sleep(20 * time.Millisecond) // the NameNode processes reports in a separate thread
 	}
 	metrics, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=FSNamesystemState")
 	if err != nil {

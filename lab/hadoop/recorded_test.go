@@ -10,8 +10,8 @@ import (
 	"gleaner/trace/replay/hadooprpc"
 )
 
-// Every recorded message of the masters' protocols can be made of its leaves,
-// and gives the same leaves again.
+// Every recorded message of the masters' protocols can be built from its leaves, and
+// has the same leaves again.
 func TestRecordedMessagesAreKept(t *testing.T) {
 	const path = "../../../shared/data/traces/hadoop/n012.jsonl.gz"
 	in, err := trace.Open(path)

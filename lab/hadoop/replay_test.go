@@ -21,8 +21,8 @@ import (
 const recordings = "../../../shared/data/traces/hadoop"
 
 // TestPlayedAsRecorded plays a learned program to a real NameNode at a recorded
-// scale: what the program decides is called as often as it was recorded, and
-// nothing is refused.
+// scale: calls that the program decides are made as often as recorded, and nothing
+// is refused.
 func TestPlayedAsRecorded(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to play to a real NameNode; it takes half a minute")

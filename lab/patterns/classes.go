@@ -28,7 +28,7 @@ func Classes(w cluster.Window, series []cluster.Series, r classify.Result) []cha
 }
 
 // Tenant draws one tenant in four panels: time and frequency as in Figure 1,
-// its week, and how often it is how busy.
+// its week, and the distribution of its utilisation.
 func Tenant(w cluster.Window, s cluster.Series) chart.Figure {
 	week := new(weekly)
 	week.add(w, s.CPU, 1)
@@ -66,7 +66,7 @@ func figure1(w cluster.Window, series []cluster.Series, r classify.Result) (char
 	return fig, len(fig.Panels) > 0
 }
 
-// maxPoints is how many points of a line a figure is still sharp with.
+// maxPoints is how many points of a line a figure can show.
 const maxPoints = 1500
 
 func timeAndFrequency(w cluster.Window, s cluster.Series, title string) []chart.Panel {
@@ -95,7 +95,7 @@ func timeAndFrequency(w cluster.Window, s cluster.Series, title string) []chart.
 	}
 }
 
-// mean leaves out what is missing; of nothing it is NaN.
+// mean ignores missing values; it is NaN if there are no others.
 func mean(values []float32) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {

@@ -10,8 +10,8 @@ import (
 
 const hoursOfWeek = 7 * 24
 
-// A weekly gathers samples by the hour of the week (UTC, from Monday) and
-// counts how many were how high, so that any number of them fits.
+// A weekly counts samples by the hour of the week (UTC, from Monday) and by level,
+// so that its size does not depend on their number.
 type weekly struct {
 	count [hoursOfWeek][levels + 1]float64
 	sum   [hoursOfWeek]float64
@@ -21,7 +21,7 @@ type weekly struct {
 // levels is how finely utilisation is counted: half a point.
 const levels = 200
 
-// add counts one average server for as many as it stands for.
+// add counts an average server as many times as there are servers.
 func (y *weekly) add(w cluster.Window, cpu []float32, servers int) {
 	weight := float64(servers)
 	for i, v := range cpu {
@@ -40,7 +40,7 @@ func hourOfWeek(t time.Time) int {
 	return (int(t.Weekday())+6)%7*24 + t.Hour()
 }
 
-// quantile gives the utilisation that a share q of the hour's samples stays under.
+// quantile returns the utilisation that a share q of the hour's samples stays under.
 func (y *weekly) quantile(hour int, q float64) float64 {
 	if y.n[hour] == 0 {
 		return math.NaN()

@@ -99,8 +99,8 @@ func (b *bench) terasort() error {
 	return nil
 }
 
-// apart is the cheapest cluster, and how the time is split for it, where
-// mappers and reducers have servers of their own, as the published one has it.
+// apart is the cheapest cluster, and its split of the time, if mappers and reducers
+// have servers of their own, as in the published one.
 func (b *bench) apart(in plan.Input, arch plan.Architecture) (cost float64, at plan.Needs, err error) {
 	cost = math.Inf(1)
 	total := in.SLA.Job.Time

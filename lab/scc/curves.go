@@ -31,8 +31,9 @@ func (b *bench) robustness() error {
 		unit            string
 		drops           []int
 	}{
-		// The paper spreads load evenly, and needs a core beside the six disks. Cut
-		// freely, tags are cached on both servers instead, for one unit of memory.
+		// The paper spreads load evenly, and needs a core beside the six disks. If
+		// load may be split in any proportion, tags are cached on both servers
+		// instead, for one unit of memory.
 		{"T6", "20% of 7.2K (11% where load is cut freely)", "7.2KDisk", []int{11}},
 		{"T7", "92% of DRAM", "DRAM", []int{92}},
 		{"T8", "31% of 15K", "15KDisk", []int{29, 31}},
@@ -102,7 +103,7 @@ func (b *bench) ranges(in plan.Input, arch plan.Architecture) error {
 	return nil
 }
 
-// media names a choice as Table 2 does, where all disks are one.
+// media names a choice as Table 2 does, which treats all disks alike.
 func media(in plan.Input, c plan.Choice) string {
 	r := strings.NewReplacer("7.2KDisk", "Disk", "15KDisk", "Disk")
 	return r.Replace(c.Names(in.HW))
@@ -169,7 +170,7 @@ func (b *bench) times(app string, unit int, scales ...float64) ([]float64, error
 	return out, nil
 }
 
-// curve plans along scales, and tells how many times dearer scaling out each
+// curve plans along scales, and returns how many times dearer scaling out each
 // kind of unit is.
 func (b *bench) curve(app string, scales []float64, axis string, one float64) (times [][]float64, err error) {
 	in, err := b.load(app, "server1")
@@ -214,8 +215,8 @@ func (b *bench) curve(app string, scales []float64, axis string, one float64) (t
 }
 
 // table2 finds PhotoShare's regimes twice: with servers only counted, so that
-// memory may lie in any free slot, as the published borders suggest; and with
-// servers packed, where near-equal architectures take turns.
+// memory may be in any free slot, as the published borders suggest; and with
+// servers packed, where near-equal architectures alternate.
 func (b *bench) table2() error {
 	in, err := b.load("photoshare", "server1")
 	if err != nil {
@@ -252,7 +253,7 @@ func (b *bench) table2() error {
 	return nil
 }
 
-// counted gives the uploads a second up to which each class of architectures
+// counted returns the uploads a second up to which each class of architectures
 // is the cheapest by its bound.
 func (b *bench) counted(in plan.Input) (map[string]float64, error) {
 	steps := 150

@@ -44,7 +44,7 @@ func (b *bench) figure5() error {
 				c = sortPublished()
 			}
 			for i := range c.Servers {
-				c.Servers[i].Shares = nil // spread evenly over what is there, as in the paper
+				c.Servers[i].Shares = nil // spread evenly over all servers, as in the paper
 			}
 			alt.change(&c)
 			b.simulate(&t, in, app.name, alt, c)
@@ -100,7 +100,7 @@ func (b *bench) neighbours(t *lab.Table, in plan.Input, app string, chosen check
 	t.Add(app, "one piece less", "", "-", fmt.Sprintf("%d of %d miss", miss, len(all)), holds)
 }
 
-// server finds the server that holds a dataset or, with none named, runs tasks.
+// server finds the server that holds a dataset or, if none is named, runs a task.
 func server(c *check.Config, dataset, task string) *check.Server {
 	for i, s := range c.Servers {
 		if dataset != "" && len(s.Datasets[dataset]) > 0 || dataset == "" && s.Tasks[task] > 0 {

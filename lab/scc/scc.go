@@ -1,6 +1,6 @@
 // Package scc reruns the evaluation of the storage configuration compiler
 // (Madhyastha et al., FAST'12): its worked examples, clusters, tables and
-// figures, with what is published beside what comes out here.
+// figures, with the published values beside ours.
 package scc
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 	return tables, b.figures, nil
 }
 
-// A bench collects what the parts of the evaluation find.
+// A bench collects the results of all parts of the evaluation.
 type bench struct {
 	ctx        context.Context
 	o          lab.Options

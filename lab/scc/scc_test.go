@@ -10,8 +10,8 @@ import (
 	"gleaner/plan"
 )
 
-// All that is published holds at the tolerance written beside it, but for
-// T10, which cannot be told. The parts that take longer are behind GLEANER_LONG.
+// All published values are reproduced within their tolerance, except T10, which
+// cannot be decided. The parts that take longer are behind GLEANER_LONG.
 func TestPublished(t *testing.T) {
 	b := &bench{ctx: context.Background(), o: lab.Options{Quick: true, Seeds: 1}, opt: plan.Options{}}
 	parts := []func() error{b.worked, b.photoshare, b.productsearch, b.terasort, b.sorts, b.robustness, b.table2}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Corpus is documents made by chance: one seed gives one corpus. Words are as
-// unevenly common as in any language (Zipf).
+// A Corpus is random documents: one seed gives one corpus. Word frequencies are as
+// uneven as in natural language (Zipf).
 type Corpus struct {
 	Documents int
 	Words     int // in the vocabulary
@@ -20,10 +20,10 @@ var Usual = Corpus{Documents: 10_000, Words: 20_000, Length: 80, Seed: 1}
 
 const (
 	skew = 1.05 // of the words' frequencies
-	rare = 10   // ranks are counted from here, so that no word is in every document
+	rare = 10   // the first rank, so that no word is in every document
 )
 
-// text draws words by how common they are.
+// text draws words by their frequency.
 type text struct {
 	rand  *rand.Rand
 	ranks *rand.Zipf
@@ -46,7 +46,7 @@ func (t text) words(n int) string {
 
 var syllables = strings.Fields("ba be bi bo bu da de di do du ga ge gi go gu ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu ra re ri ro ru sa se si so su ta te ti to tu")
 
-// word is the one of that rank, spelt in syllables; no two are spelt alike.
+// word spells the word of that rank in syllables; no two are spelt alike.
 func word(rank uint64) string {
 	out := "z"
 	for base := uint64(len(syllables)); ; rank /= base {
@@ -57,7 +57,7 @@ func word(rank uint64) string {
 	}
 }
 
-// Each makes the documents, one after the other, until use says stop.
+// Each makes the documents, one after the other, until use fails.
 func (c Corpus) Each(use func(body string) error) error {
 	t := c.text(rand.New(rand.NewPCG(c.Seed, 1)))
 	for range c.Documents {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A Load is queries, and when each is to be sent.
+// A Load is queries, and when each is due.
 type Load struct {
 	At      []time.Duration // since the beginning, in order
 	Queries []string
@@ -23,9 +23,8 @@ type Load struct {
 // tick is the step in which a rate changes.
 const tick = 10 * time.Millisecond
 
-// Follow draws a load from the corpus's queries whose rate, in queries a
-// second, follows a curve. Queries come one by one and know nothing of each
-// other (a Poisson process).
+// Follow draws a load from the corpus's queries whose rate, in queries a second,
+// follows a curve. Queries come independently of each other (a Poisson process).
 func Follow(rate func(at time.Duration) float64, length time.Duration, c Corpus, r *rand.Rand) Load {
 	var l Load
 	expected, next := 0.0, r.ExpFloat64()
@@ -42,7 +41,7 @@ func Follow(rate func(at time.Duration) float64, length time.Duration, c Corpus,
 
 // A Query is one that was sent.
 type Query struct {
-	At     time.Duration // when it was to be sent
+	At     time.Duration // when it was due
 	Took   time.Duration // from then until it was answered
 	Failed bool
 }
@@ -53,13 +52,13 @@ type Record []Query
 // patience is how long an answer is waited for.
 const patience = 10 * time.Second
 
-// client is a client that keeps as many connections as it ever needed.
+// client is a client that keeps all its connections open.
 func client() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 10, DisableCompression: true}}
 }
 
-// Play sends the load to the service at address and waits for the answers.
-// Whatever becomes of those that were sent, each query goes out when it is due.
+// Play sends the load to the service at address and waits for the answers. Each
+// query is sent when it is due, whether earlier ones were answered or not.
 func (l Load) Play(ctx context.Context, address string) (Record, error) {
 	record := make(Record, len(l.At))
 	c := client()
@@ -114,8 +113,8 @@ func ask(ctx context.Context, c *http.Client, address, query string) error {
 	return nil
 }
 
-// Capacity is the number of queries a second that the service answers when as
-// many clients as given ask one after the other, for a while.
+// Capacity is the number of queries a second that the service answers to the given
+// number of clients, each of which sends one query after the other for a while.
 func Capacity(ctx context.Context, address string, queries []string, clients int, while time.Duration) (float64, error) {
 	c := client()
 	defer c.CloseIdleConnections()
@@ -148,8 +147,8 @@ func (r Record) Failed() int {
 	return n
 }
 
-// Percentile is the latency that a share of the queries did not exceed; one
-// that failed took as long as was waited for it. NaN milliseconds for none.
+// Percentile is the latency in milliseconds that a share of the queries did not
+// exceed; a failed one counts with the time it was waited for. NaN if there are none.
 func (r Record) Percentile(share float64) float64 {
 	if len(r) == 0 {
 		return math.NaN()
@@ -163,7 +162,7 @@ func (r Record) Percentile(share float64) float64 {
 	return float64(took[max(rank, 0)]) / float64(time.Millisecond)
 }
 
-// Windows divides the queries by when they were to be sent.
+// Windows divides the queries by when they were due.
 func (r Record) Windows(n int, length time.Duration) []Record {
 	all := make([]Record, n)
 	for _, q := range r {

@@ -68,8 +68,8 @@ func TestWordsAreToldApartAndUnevenlyCommon(t *testing.T) {
 	}
 }
 
-// What the service finds is what is there: a word, spelt right or with one
-// mistake, in the documents that hold it.
+// The service finds a word, spelt right or with one mistake, in exactly the documents
+// that contain it.
 func TestTheServiceAnswers(t *testing.T) {
 	c := Corpus{Documents: 200, Words: 2000, Length: 20, Seed: 1}
 	service := start(t, c)
@@ -166,9 +166,9 @@ func TestLoadFollowsTheCurve(t *testing.T) {
 	}
 }
 
-// A service that stalls for half a second keeps all waiting that fall due
-// meanwhile, although they have not been let in: a closed loop would see one
-// slow query, the open loop sees a quarter of them.
+// A service that stalls for half a second delays all queries that are due meanwhile,
+// although it has not accepted them: a closed loop would measure one slow query, the
+// open loop measures a quarter of all.
 func TestAStallShowsInEveryQueryThatFellDue(t *testing.T) {
 	const stall = 500 * time.Millisecond
 	var door sync.Mutex

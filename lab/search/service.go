@@ -50,7 +50,7 @@ func Build(dir string, c Corpus) error {
 	return nil
 }
 
-// indexed keeps what queries need and no more.
+// indexed maps only what queries need.
 func indexed() mapping.IndexMapping {
 	body := bleve.NewTextFieldMapping()
 	body.Store, body.IncludeTermVectors, body.IncludeInAll, body.DocValues = false, false, false, false
@@ -60,15 +60,15 @@ func indexed() mapping.IndexMapping {
 	return m
 }
 
-// An Answer is what the service says to a query.
+// An Answer is the service's answer to a query.
 type Answer struct {
 	Total uint64   `json:"total"`
 	Hits  []string `json:"hits"` // documents, best first
 }
 
-// Serve answers queries to the index in dir until ctx is done or in ends, which
-// it does when whoever started the service is gone. The service's address is
-// the first line it writes to out.
+// Serve answers queries to the index in dir until ctx is done or in ends, as it does
+// when the process that started the service is gone. The first line it writes to out
+// is the service's address.
 func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(laxness)
 	index, err := bleve.OpenUsing(dir, map[string]any{"read_only": true})
@@ -112,6 +112,6 @@ func answering(index bleve.Index) http.Handler {
 		for _, hit := range result.Hits {
 			answer.Hits = append(answer.Hits, hit.ID)
 		}
-		_ = json.NewEncoder(w).Encode(answer) // whoever asked has gone
+		_ = json.NewEncoder(w).Encode(answer) // it fails only if the client has gone
 	})
 }

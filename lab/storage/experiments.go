@@ -18,12 +18,12 @@ type Size struct {
 	Servers      int // of each; 0: as many as it has
 	Blocks       int
 	Utilisations []float64 // for accesses
-	Seeds        int       // runs of everything, each with a seed of its own from 1 on
+	Seeds        int       // runs of everything, with seeds from 1 on
 
-	done func(done, of int) // nil: nobody wants to know
+	done func(done, of int) // may be nil
 }
 
-// ran tells how many of the runs of an experiment are done.
+// ran reports how many of the runs of an experiment are done.
 func (s Size) ran(done, of int) {
 	if s.done != nil {
 		s.done(done, of)
@@ -98,7 +98,7 @@ func spread(values []float64) Spread {
 	return s
 }
 
-// share gives a part of a whole as a percentage; nothing is 0, however fine the rest.
+// share returns a part of a whole as a percentage; none is just 0.
 func share(part, whole float64) string {
 	if part == 0 {
 		return "0"

@@ -10,8 +10,8 @@ import (
 	"gleaner/simulation"
 )
 
-// A Loss is how many blocks of one datacenter a year destroys, and how many
-// replicas were rebuilt so that it destroyed no more.
+// A Loss is how many blocks of one datacenter are lost in a year, and how many
+// replicas were rebuilt.
 type Loss struct {
 	Datacenter string
 	Placement  string
@@ -54,7 +54,7 @@ func Fig15(ctx context.Context, size Size) (Losses, error) {
 	return out, nil
 }
 
-// Table gives the losses, the paper's beside ours.
+// Table returns the losses, the paper's beside ours.
 func (all Losses) Table() lab.Table {
 	t := lab.Table{Name: "fig15", Title: "Blocks lost in a year of reimages (OSDI'16, Figure 15)",
 		Columns: []string{"datacenter", "replicas", "placement", "lost (min)", "lost (mean)", "lost (max)", "share (mean)", "rebuilt (mean)", "rebuilt TB (mean)", "of stock's", "paper"},
@@ -80,7 +80,7 @@ func (all Losses) ofStock(l Loss) string {
 	return ""
 }
 
-// paper is what OSDI'16 §6.4 says of these bars.
+// paper is what OSDI'16 §6.4 says about these bars.
 func (l Loss) paper() string {
 	switch {
 	case l.Placement == "paper" && l.Replicas == 4:
@@ -97,8 +97,7 @@ func (l Loss) paper() string {
 	return ""
 }
 
-// Figure draws the losses as the paper does; where there
-// is no bar there is no loss.
+// Figure draws the losses as the paper does; no bar means no loss.
 func (all Losses) Figure() chart.Figure {
 	fig := chart.Figure{Name: "fig15", Columns: 1, Width: 8}
 	for _, replicas := range []int{3, 4} {

@@ -90,7 +90,7 @@ func (a Availability) each(ctx context.Context, d *datacenter.Datacenter, seed u
 	return nil
 }
 
-// first gives the lowest utilisation at which some access fails in some run; 0 if none does.
+// first returns the lowest utilisation at which some access fails in some run; 0 if none does.
 func (all Availabilities) first(like Availability) float64 {
 	first := 0.0
 	for _, a := range all {
@@ -102,7 +102,7 @@ func (all Availabilities) first(like Availability) float64 {
 	return first
 }
 
-// Firsts gives the lowest utilisation with a failed access of each policy.
+// Firsts returns the lowest utilisation with a failed access of each policy.
 func (all Availabilities) Firsts() lab.Table {
 	t := lab.Table{Name: "fig16-first", Title: "Lowest utilisation with a failed access",
 		Columns: []string{"datacenter", "scaling", "replicas", "placement", "first at", "paper"}}
@@ -125,7 +125,7 @@ func (all Availabilities) Firsts() lab.Table {
 	return t
 }
 
-// Table gives the failed accesses at every utilisation.
+// Table returns the failed accesses at every utilisation.
 func (all Availabilities) Table() lab.Table {
 	t := lab.Table{Name: "fig16", Title: "Failed accesses by utilisation (OSDI'16, Figure 16)",
 		Columns: []string{"datacenter", "scaling", "replicas", "placement", "utilisation", "failed (min)", "failed (mean)", "failed (max)", "paper"},
@@ -138,7 +138,7 @@ func (all Availabilities) Table() lab.Table {
 	return t
 }
 
-// paper is what OSDI'16 §6.4 says of this point.
+// paper is what OSDI'16 §6.4 says about this point.
 func (a Availability) paper() string {
 	none := 0.401
 	if a.Scaling == "root" {

@@ -65,7 +65,8 @@ func TestHistoryDeniesFewerAccessesThanStock(t *testing.T) {
 	}
 }
 
-// On every datacenter, and with seeds that the rule was not chosen by.
+// On every datacenter, and with other seeds than those by which the rule was chosen.
+
 func TestHistoryRebuildsLittleAndLosesNone(t *testing.T) {
 	blocks, servers := 10_000, 400
 	if os.Getenv("GLEANER_LONG") != "" {

@@ -28,7 +28,7 @@ const (
 	mixedRoot = mount + "/unified"
 )
 
-// controllers of version 1 that are used, where the kernel has them.
+// controllers of version 1 that are used, if the kernel has them.
 var controllers = []cgroup1.Name{cgroup1.Cpu, cgroup1.Cpuacct, cgroup1.Memory, cgroup1.Freezer, cgroup1.Pids}
 
 // A Group is one control group: a directory for every controller of version 1,
@@ -50,8 +50,8 @@ type Parent struct {
 	text    [1024]byte
 }
 
-// Open makes the group name, or takes over the one that is there. It fails
-// where the kernel has no control groups or this process may not use them.
+// Open makes the group name, or takes over an existing one. It fails if the kernel
+// has no control groups or this process may not use them.
 func Open(name string) (*Parent, error) {
 	p := &Parent{name: name, v2: cgroups.Mode() == cgroups.Unified}
 	var err error
@@ -62,7 +62,7 @@ func Open(name string) (*Parent, error) {
 		err = p.openV2()
 	case cgroups.Hybrid:
 		if err = p.openV1(); err == nil {
-			p.group.V2 = filepath.Join(mixedRoot, name) // for its kill, which leaves nobody out
+			p.group.V2 = filepath.Join(mixedRoot, name) // for cgroup.kill, which misses no process
 			if os.MkdirAll(p.group.V2, 0o755) != nil {
 				p.group.V2 = ""
 			}
@@ -77,9 +77,9 @@ func Open(name string) (*Parent, error) {
 	return p, p.probe()
 }
 
-// mostProcesses is how many processes and threads the kernel can number; 0
-// when it does not tell. Tasks together may have half of them, so that those of
-// everyone else can still be born.
+// mostProcesses is how many processes and threads the kernel allows; 0 if not
+// known. All tasks together may have half of them, so that everyone else can still
+// start some.
 func mostProcesses() int {
 	most := 0
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
@@ -97,8 +97,8 @@ func (p *Parent) openV1() (err error) {
 	return err
 }
 
-// openV2 makes the group at the root or, where only its own part of the tree
-// is this process's to use, in there.
+// openV2 makes the group at the root or, if this process may only use its own part
+// of the tree, there.
 func (p *Parent) openV2() error {
 	err := p.makeV2()
 	if err == nil {
@@ -119,12 +119,12 @@ func (p *Parent) makeV2() error {
 	}
 	p.group.V2 = filepath.Join(mount, p.name)
 	p.relax()
-	_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable) // not everyone has it
+	_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable) // not every kernel has it
 	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
 }
 
-// vacate moves this process out of its group into one below: only a group
-// that nobody is in can divide what it has.
+// vacate moves this process out of its group into one below: only a group without
+// processes can have controllers for its children.
 func vacate() (own string, err error) {
 	if own, err = cgroup2.NestedGroupPath(""); err != nil {
 		return "", err
@@ -136,7 +136,7 @@ func vacate() (own string, err error) {
 	return own, write(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
 }
 
-// probe makes sure that threads may come and go.
+// probe checks that threads can be moved in and out.
 func (p *Parent) probe() error {
 	g, err := p.New("probe", Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}})
 	if err != nil {
@@ -158,12 +158,12 @@ func (p *Parent) Kind() string {
 
 // Limits are what one task may use.
 type Limits struct {
-	Request   cluster.Resources // CPU is shared by it, memory ends at it; 0 is no limit of memory
-	Processes int               // and threads, at most; 0 is no limit
+	Request   cluster.Resources // CPU is a weight, memory a limit; 0: memory is not limited
+	Processes int               // and threads, at most; 0: not limited
 }
 
-// New makes a group for one task. A limit of processes is kept where the
-// kernel counts them.
+// New makes a group for one task. Processes are limited only if the kernel counts
+// them.
 func (p *Parent) New(name string, limits Limits) (Group, error) {
 	g := p.child(name)
 	var err error
@@ -176,7 +176,7 @@ func (p *Parent) New(name string, limits Limits) (Group, error) {
 		}
 	}
 	if err != nil {
-		_ = p.child(name).Remove() // the part of it that was made
+		_ = p.child(name).Remove() // as much as was made
 		return g, fmt.Errorf("cgroup: make %s: %w", name, err)
 	}
 	g.limitProcesses(limits.Processes)
@@ -198,8 +198,8 @@ func (p *Parent) child(name string) Group {
 	return g
 }
 
-// limitProcesses ends the number of processes and threads at n, where the
-// kernel counts them.
+// limitProcesses limits the number of processes and threads to n, if the kernel
+// counts them.
 func (g Group) limitProcesses(n int) {
 	if n > 0 {
 		_ = write(g.V1[cgroup1.Pids], "pids.max", strconv.Itoa(n))
@@ -229,8 +229,8 @@ func (p *Parent) newV2(name string, request cluster.Resources) error {
 	return err
 }
 
-// newV1 makes a group below this process's own in every hierarchy, so that
-// what bounds this process bounds its tasks too.
+// newV1 makes a group below this process's own in every hierarchy, so that the
+// limits of this process apply to its tasks too.
 func newV1(name string, limits *specs.LinuxResources) (map[cgroup1.Name]string, error) {
 	path := cgroup1.NestedPath(name)
 	group, err := cgroup1.New(path, limits, cgroup1.WithHierarchy(hierarchy))
@@ -248,7 +248,7 @@ func newV1(name string, limits *specs.LinuxResources) (map[cgroup1.Name]string, 
 	return dirs, nil
 }
 
-// hierarchy is the part of the kernel's that is used.
+// hierarchy is the controllers that are used.
 func hierarchy() ([]cgroup1.Subsystem, error) {
 	all, err := cgroup1.Default()
 	if err != nil {
@@ -263,8 +263,8 @@ func hierarchy() ([]cgroup1.Subsystem, error) {
 	return used, nil
 }
 
-// Remove takes the group away, with those that its processes made below it;
-// nobody may be in it any more. One that is not there is removed already.
+// Remove removes the group, with those that its processes made below it. It must
+// have no processes. A missing group counts as removed.
 func (g Group) Remove() error { return g.each(removeAll) }
 
 func (g Group) each(do func(dir string) error) (failed error) {
@@ -301,8 +301,8 @@ func below(dir string) []string {
 }
 
 // Sweep removes the groups of tasks that an earlier process left behind, and
-// says how many: all below p that keep does not name and nobody is in. All
-// below p are its tasks'.
+// returns how many: all below p without processes for which keep is false. All
+// groups below p belong to its tasks.
 func (p *Parent) Sweep(keep func(name string) bool) (removed int) {
 	left := map[string]bool{}
 	for _, dir := range p.group.dirs() {
@@ -319,17 +319,17 @@ func (p *Parent) Sweep(keep func(name string) bool) (removed int) {
 	return removed
 }
 
-// Remove takes the parent away, if no task's group is left in it.
+// Remove removes the parent, if no task's group is left in it.
 func (p *Parent) Remove() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.usage.Close() // also when it was never opened
+	_ = p.usage.Close() // even if it was never opened
 	p.usage = nil
 	return p.group.each(os.Remove)
 }
 
-// Hurry gives the group the usual CPU weight until relax is called, so that
-// those told to die get around to it on a machine that is busy.
+// Hurry gives the group the usual CPU weight until relax is called, so that killed
+// processes get the CPU to exit on a busy machine.
 func (p *Parent) Hurry() (relax func()) {
 	p.hurry(1)
 	return sync.OnceFunc(func() { p.hurry(-1) })
@@ -350,16 +350,16 @@ func (p *Parent) hurry(more int) {
 	}
 }
 
-// relax gives the group the lowest weight, and puts it below even that where
-// the kernel knows how (Linux 5.15).
+// relax gives the group the lowest weight, and the idle class if the kernel has it
+// (Linux 5.15).
 func (p *Parent) relax() {
 	_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
 	_ = write(p.group.V2, "cpu.weight", fmt.Sprint(lowestV2))
 	p.setIdle("1")
 }
 
-// Isolates reports whether the kernel gives tasks a core only while nobody
-// else wants it, and takes it away at once when somebody does.
+// Isolates reports whether the kernel gives tasks only idle cores, and takes them
+// away at once when another process needs them.
 func (p *Parent) Isolates() bool {
 	dir := p.group.V2
 	if !p.v2 {
@@ -387,7 +387,7 @@ func (g Group) dirs() []string {
 	return all
 }
 
-// write changes a control file; the file is never made.
+// write changes a control file; it never creates one.
 func write(dir, file, value string) error {
 	if dir == "" {
 		return fs.ErrNotExist

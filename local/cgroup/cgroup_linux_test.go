@@ -24,7 +24,7 @@ func parent(t *testing.T) *Parent {
 		t.Skipf("no control groups here: %v", err)
 	}
 	t.Logf("control groups %s", p.Kind())
-	relax := p.Hurry() // a busy machine lets those of the lowest weight wait for minutes
+	relax := p.Hurry() // on a busy machine, processes of the lowest weight wait for minutes
 	t.Cleanup(func() {
 		relax()
 		if err := p.Remove(); err != nil {
@@ -67,8 +67,8 @@ func group(t *testing.T, p *Parent, memory cluster.Bytes) Group {
 	return g
 }
 
-// As the kernel has it, and with each version alone.
-func TestKillLeavesNobodyOut(t *testing.T) {
+// With the versions that the kernel has, and with each alone.
+func TestKillMissesNoProcess(t *testing.T) {
 	p := parent(t)
 	for name, only := range map[string]func(Group) Group{
 		"as it is": func(g Group) Group { return g },
@@ -129,7 +129,7 @@ func TestMemoryEndsAtTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !g.OutOfMemory() {
-		t.Error("nobody says that memory ran out")
+		t.Error("OutOfMemory is false")
 	}
 	if err := g.Remove(); err != nil {
 		t.Error(err)
@@ -161,8 +161,7 @@ func TestPageCacheIsNotUse(t *testing.T) {
 	}
 }
 
-// A task has as many processes as it may and no more; where the kernel does
-// not count them there is nothing to see.
+// A task cannot have more processes than its limit, if the kernel counts them.
 func TestProcessesEndAtTheLimit(t *testing.T) {
 	p := parent(t)
 	g, err := p.New(t.Name(), Limits{Request: cluster.Resources{CPU: cluster.Core, Memory: cluster.GB}, Processes: 20})
@@ -186,8 +185,8 @@ func TestProcessesEndAtTheLimit(t *testing.T) {
 	}
 }
 
-// What an earlier process left is removed, also what a task made below its own
-// group; what somebody is in stays, and so does what is named.
+// Groups that an earlier process left are removed, also those that a task made below
+// its own; groups with processes stay, and so do those to keep.
 func TestSweep(t *testing.T) {
 	p := parent(t)
 	for _, name := range []string{"old", "busy", "kept"} {
@@ -221,8 +220,8 @@ func TestSweep(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// Beside a primary that keeps all cores busy, three tasks that burn what they
-// get hardly get anything, where the kernel isolates them.
+// Beside a primary that keeps all cores busy, three busy tasks get hardly any CPU, if
+// the kernel isolates them.
 func TestTheIdleClassIsolates(t *testing.T) {
 	p, err := Open(fmt.Sprintf("gleaner-isolates-%d", os.Getpid()))
 	if err != nil {
@@ -234,7 +233,7 @@ func TestTheIdleClassIsolates(t *testing.T) {
 	}
 	relax := p.Hurry()
 	if p.Isolates() {
-		t.Error("those in a hurry are isolated")
+		t.Error("isolated after Hurry")
 	}
 	g := group(t, p, 64*cluster.MB)
 	var tasks []*exec.Cmd

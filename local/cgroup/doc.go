@@ -1,8 +1,8 @@
-// Package cgroup puts harvested tasks into control groups of their own, below
-// one group that holds them all: it has the lowest CPU weight there is, and
-// what it uses is what is harvested. It knows the first version of the
-// kernel's interface, the second, and both side by side.
+// Package cgroup puts each harvested task into a control group of its own, below
+// one group that holds them all: that one has the lowest CPU weight, and its use is
+// what is harvested. The package supports version 1 of the kernel's interface,
+// version 2, and both side by side.
 //
-// A Group is plain data (the directories it stands in), so that a process that
-// comes later can end what an earlier one began.
+// A Group is plain data (its directories), so that a later process can end what an
+// earlier one started.
 package cgroup

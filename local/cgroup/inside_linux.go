@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter calls start in a way that a process which start forks on this thread
-// is born in the group. It is given the descriptor of the directory to be born
-// in (syscall.SysProcAttr's CgroupFD), or -1. The caller has locked the thread.
+// Enter calls start such that a process which start forks on this thread begins in
+// the group. start gets the descriptor of the group's directory
+// (syscall.SysProcAttr's CgroupFD), or -1. The caller has locked the thread.
 //
-// Version 1 knows no such birth, but there a single thread may move in for the
-// time of the fork and out again, and a child is born where its parent's thread is.
+// Version 1 has no CgroupFD, but there a single thread can enter the group for the
+// fork and leave again, and a child begins in the group of its parent's thread.
 func (g Group) Enter(start func(fd int) error) error {
 	fd := -1
 	if g.V2 != "" {
@@ -58,7 +58,7 @@ func (g Group) Enter(start func(fd int) error) error {
 	return started
 }
 
-// Processes lists who is in the group.
+// Processes lists the processes in the group.
 func (g Group) Processes() ([]int, error) {
 	var all []int
 	for _, dir := range g.dirs() {
@@ -79,8 +79,8 @@ func (g Group) Processes() ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// Kill ends everyone in the group and waits until they are gone, for as long
-// as patience lasts.
+// Kill kills all processes in the group and waits until they are gone, but no
+// longer than patience.
 func (g Group) Kill(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		pids, err := g.Processes()
@@ -93,7 +93,7 @@ func (g Group) Kill(patience time.Duration) error {
 		if write(g.V2, "cgroup.kill", "1") == nil {
 			continue
 		}
-		// Nobody forks while frozen, so that nobody is left out.
+		// Frozen processes do not fork, so that none is missed.
 		freezer := g.V1[cgroup1.Freezer]
 		_ = write(freezer, "freezer.state", "FROZEN")
 		if pids, err = g.Processes(); err != nil {
@@ -106,8 +106,8 @@ func (g Group) Kill(patience time.Duration) error {
 	}
 }
 
-// OutOfMemory reports whether the kernel has killed somebody in the group
-// because it reached its memory limit.
+// OutOfMemory reports whether the kernel has killed a process because the group
+// reached its memory limit.
 func (g Group) OutOfMemory() bool {
 	for dir, file := range map[string]string{g.V1[cgroup1.Memory]: "memory.oom_control", g.V2: "memory.events"} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
@@ -118,7 +118,7 @@ func (g Group) OutOfMemory() bool {
 	return false
 }
 
-// Used gives CPU and the memory that tasks hold now.
+// Used returns CPU and the memory that tasks hold now.
 func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
 	if cpu, err = p.CPU(); err == nil {
 		memory, err = p.memory()
@@ -126,9 +126,9 @@ func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
 	return cpu, memory, err
 }
 
-// CPU gives the CPU time that all tasks together have used since the parent
-// was made, ended ones too. It may be asked many times a second: its file stays
-// open, and nothing is allocated.
+// CPU returns the CPU time that all tasks together have used since the parent
+// was made, ended ones included. It may be called many times a second: its file
+// stays open, and nothing is allocated.
 func (p *Parent) CPU() (time.Duration, error) {
 	dir, file := p.group.V1[cgroup1.Cpuacct], "cpuacct.usage"
 	if p.v2 {
@@ -150,7 +150,7 @@ func (p *Parent) CPU() (time.Duration, error) {
 	if p.v2 {
 		micros, ok := field(p.text[:n], "usage_usec")
 		if !ok {
-			return 0, errors.New("cgroup: cpu.stat does not tell usage_usec")
+			return 0, errors.New("cgroup: cpu.stat has no usage_usec")
 		}
 		return time.Duration(micros) * time.Microsecond, nil
 	}
@@ -161,8 +161,8 @@ func (p *Parent) CPU() (time.Duration, error) {
 	return time.Duration(nanos), nil
 }
 
-// memory is what tasks hold now. The page cache is not use: the kernel takes it
-// back when somebody needs it.
+// memory is what tasks hold now, without the page cache, which the kernel frees when
+// memory is needed.
 func (p *Parent) memory() (int64, error) {
 	dir, names := p.group.V1[cgroup1.Memory], []string{"total_rss", "total_shmem"} // the second not before Linux 4.16
 	if p.v2 {
@@ -173,7 +173,7 @@ func (p *Parent) memory() (int64, error) {
 		return 0, fmt.Errorf("cgroup: %w", err)
 	}
 	if _, ok := field(stat, names[0]); !ok {
-		return 0, fmt.Errorf("cgroup: memory.stat does not tell %s", names[0])
+		return 0, fmt.Errorf("cgroup: memory.stat has no %s", names[0])
 	}
 	var held int64
 	for _, name := range names {
@@ -183,7 +183,7 @@ func (p *Parent) memory() (int64, error) {
 	return held, nil
 }
 
-// field finds the number behind a name in a file of lines of both.
+// field finds the number after a name in lines of name and number.
 func field(text []byte, name string) (int64, bool) {
 	for line := range bytes.Lines(text) {
 		if key, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" ")); ok && string(key) == name {
@@ -194,8 +194,8 @@ func field(text []byte, name string) (int64, bool) {
 	return 0, false
 }
 
-// Pressure tells for how many seconds something in the group has waited for a
-// resource, "cpu" or "io"; nil where the kernel does not tell.
+// Pressure is for how many seconds something in the group has waited for a
+// resource, "cpu" or "io"; nil if the kernel does not report it.
 func (g Group) Pressure(resource string) *float64 {
 	if g.V2 == "" {
 		return nil

@@ -17,34 +17,34 @@ import (
 type Command struct {
 	Args  []string
 	Start time.Duration // after the first
-	// Background commands run for as long as another does, and are ended then.
+	// Background commands run as long as another does, and are then ended.
 	Background bool
 }
 
-// A Took tells how a command's run went.
+// A Took is when a command ran and what it used.
 type Took struct {
 	Start, End time.Duration // since the first was started
 	CPU        time.Duration // used, by children it has waited for as well
 	// Pressure is how long something on the machine was stalled for the disk
-	// meanwhile; negative where the kernel does not tell.
+	// meanwhile; negative if the kernel does not report it.
 	Pressure time.Duration
 }
 
 // Wall is how long the run took.
 func (t Took) Wall() time.Duration { return t.End - t.Start }
 
-// A Result is how the commands' runs went, and how quiet the machine was.
+// A Result is when the commands ran, and how quiet the machine was.
 type Result struct {
 	Took   []Took
-	Others float64 // cores that others used, or the hypervisor took, on average; 0 where it is not known
+	Others float64 // average cores that others used, or the hypervisor took; 0 if not known
 }
 
-// memory is about what a command uses at its start.
+// memory is about as much as a command uses at its start.
 const memory = 48 << 20
 
-// Run runs the commands on the first cores of this machine, or on all when
-// cores is 0, and waits for them. When one fails, or ctx is done, all are
-// killed with everything they have started.
+// Run runs the commands on the first cores of this machine, or on all if cores is
+// 0, and waits for them. If one fails, or ctx is done, all are killed with
+// everything they have started.
 func Run(ctx context.Context, cores int, commands []Command) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -75,13 +75,13 @@ func Run(ctx context.Context, cores int, commands []Command) (Result, error) {
 	return Result{took, others(took, busyTime()-busy, time.Since(begin))}, failed
 }
 
-// busyTime is how long cores have been busy; 0 where /proc does not tell.
+// busyTime is how long cores have been busy; 0 if /proc does not have it.
 func busyTime() time.Duration {
 	cpu, _ := proc.ReadCPU()
 	return cpu.Busy()
 }
 
-// others is what the machine did in a while beside running the commands.
+// others is the average cores that the machine used during while, without the commands.
 func others(took []Took, busy, while time.Duration) float64 {
 	for _, t := range took {
 		busy -= t.CPU
@@ -89,7 +89,7 @@ func others(took []Took, busy, while time.Duration) float64 {
 	return max(0, busy.Seconds()/while.Seconds())
 }
 
-// tail is how much of what a failed command has said is told.
+// tail is how much of a failed command's output is reported.
 const tail = 400
 
 func (c Command) run(ctx context.Context, cores int, begin time.Time) (Took, error) {
@@ -99,7 +99,7 @@ func (c Command) run(ctx context.Context, cores int, begin time.Time) (Took, err
 	case <-time.After(time.Until(begin.Add(c.Start))):
 	}
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.WaitDelay = time.Second // what it has left behind may hold its output open
+	cmd.WaitDelay = time.Second // processes it has left behind may hold its output open
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	before := pressure()
@@ -121,7 +121,7 @@ func (c Command) run(ctx context.Context, cores int, begin time.Time) (Took, err
 	err := cmd.Wait()
 	took.End = time.Since(begin)
 	close(ended)
-	killGroup(cmd) // what it has left behind
+	killGroup(cmd) // processes it has left behind
 	if before >= 0 {
 		took.Pressure = pressure() - before
 	}

@@ -79,7 +79,7 @@ func TestAFailureEndsAllAndSaysWhy(t *testing.T) {
 	}
 }
 
-// Whoever is told to stop leaves nobody behind, grandchildren included.
+// A stopped command leaves no process behind, grandchildren included.
 func TestNobodySurvives(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "pid")
 	ctx, stop := context.WithCancel(t.Context())

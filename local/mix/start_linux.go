@@ -16,10 +16,10 @@ import (
 // first cores only.
 func startOn(cores int, cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return onCores(cores, cmd.Start) // a child may use what the thread may that bears it
+	return onCores(cores, cmd.Start) // a child inherits the affinity of the thread that forks it
 }
 
-// onCores calls f on the first cores, or on any when cores is 0.
+// onCores calls f on the first cores, or on any if cores is 0.
 func onCores(cores int, f func() error) error {
 	if cores == 0 {
 		return f()
@@ -43,7 +43,7 @@ func onCores(cores int, f func() error) error {
 	return f()
 }
 
-// warm uses memory and gives it back, so that the next to use it does not wait
+// warm uses memory and frees it, so that the next process to use it does not wait
 // for a hypervisor that has taken free memory away.
 func warm(cores, size int) error {
 	return onCores(cores, func() error {
@@ -63,7 +63,7 @@ func warm(cores, size int) error {
 func killGroup(cmd *exec.Cmd) { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 
 // pressure is how long something was stalled for the disk since the machine
-// started; negative where the kernel does not tell.
+// started; negative if the kernel does not report it.
 func pressure() time.Duration {
 	text, err := os.ReadFile("/proc/pressure/io")
 	if err != nil {

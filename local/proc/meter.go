@@ -15,7 +15,7 @@ type Meter struct {
 	last CPU
 }
 
-// Open starts a meter: what is read first is since now. It needs Linux.
+// Open starts a meter: the first Read is since now. It needs Linux.
 func Open() (*Meter, error) {
 	if runtime.GOOS != "linux" {
 		return nil, input.Errorf("", "this machine runs %s: its utilisation is read from /proc, which only Linux has", runtime.GOOS)
@@ -29,9 +29,9 @@ func open(proc fs.FS) (*Meter, error) {
 	return m, err
 }
 
-// Read gives the share of the CPU in use since it was last called, and that of
-// memory in use now. Time the hypervisor gave to others counts as in use, as
-// nobody here can have it.
+// Read returns the share of the CPU in use since its last call, and that of memory
+// in use now. Time that the hypervisor gave to others counts as in use, because it
+// is not available here.
 func (m *Meter) Read() (cpu, mem float32, err error) {
 	stat, err := fs.ReadFile(m.proc, "stat")
 	if err != nil {
@@ -54,7 +54,7 @@ func (m *Meter) Read() (cpu, mem float32, err error) {
 	return cpu, memory.used(), nil
 }
 
-// since gives the share of the ticks since before that were not idle. The
+// since returns the share of the ticks since before that were not idle. The
 // kernel's idle counters can step back a little; the share stays within 0 and 1.
 func (c CPU) since(before CPU) float32 {
 	total := float64(c.Total()) - float64(before.Total())

@@ -1,4 +1,4 @@
-// Package proc tells how busy this machine is, from /proc.
+// Package proc reads from /proc how busy this machine is.
 package proc
 
 import (
@@ -19,7 +19,7 @@ const Tick = 10 * time.Millisecond
 // is idle.
 type CPU struct{ Used, Stolen, Idle uint64 }
 
-// Busy is the time in which nobody else could have had the cores.
+// Busy is the time in which the cores were not available.
 func (c CPU) Busy() time.Duration { return time.Duration(c.Used+c.Stolen) * Tick }
 
 // Total is the number of all ticks.
@@ -35,7 +35,7 @@ func ReadCPU() (CPU, error) {
 }
 
 // The fields of the cpu line that are added up: user, nice, system, idle,
-// iowait, irq, softirq, steal. The guests behind them are in user already.
+// iowait, irq, softirq, steal. The guest fields after them are included in user.
 const (
 	idleField   = 3
 	iowaitField = 4
@@ -73,11 +73,11 @@ func ParseStat(stat []byte) (CPU, error) {
 	return c, nil
 }
 
-// A Memory is how much there is, and how much of it can still be had. The page
-// cache can: the kernel hands it back when asked.
+// A Memory is how much there is, and how much of it is available. The page cache
+// is: the kernel frees it when needed.
 type Memory struct{ Total, Available cluster.Bytes }
 
-// ReadMemory reads that of this machine.
+// ReadMemory reads the memory of this machine.
 func ReadMemory() (Memory, error) {
 	meminfo, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -109,7 +109,7 @@ func parseMeminfo(meminfo []byte) (Memory, error) {
 		*into = cluster.Bytes(kib) << 10
 	}
 	if m.Total <= 0 || m.Available < 0 {
-		return Memory{}, fmt.Errorf("proc: /proc/meminfo does not tell MemTotal and MemAvailable")
+		return Memory{}, fmt.Errorf("proc: /proc/meminfo lacks MemTotal or MemAvailable")
 	}
 	return m, nil
 }

@@ -33,7 +33,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A guard looks many times a second.
+// A guard reads it many times a second.
 func TestParseStatAllocatesNothing(t *testing.T) {
 	stat := []byte(statAfter)
 	if n := testing.AllocsPerRun(100, func() {

@@ -15,7 +15,7 @@ const (
 	page     = 4096 // lengths must be multiples of this to bypass the page cache
 )
 
-// Prepare makes the file in dir that jobs read and write, unless it is there.
+// Prepare makes the file in dir that jobs read and write, unless it exists.
 func Prepare(dir string) error {
 	name := filepath.Join(dir, dataFile)
 	if at, err := os.Stat(name); err == nil && at.Size() == dataSize {

@@ -21,9 +21,9 @@ func openDirect(name string) (*os.File, error) {
 // huge is the size of a large page.
 const huge = 2 << 20
 
-// aligned gives memory that a disk can be read into directly, in large pages
-// where the kernel has them: with small ones the kernel spends as much time on
-// pages as the disk does on data.
+// aligned returns memory for direct reads from a disk, in large pages if the kernel
+// has them: with small ones the kernel spends as much time on pages as the disk
+// does on data.
 func aligned(size int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, size+huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

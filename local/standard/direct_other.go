@@ -9,7 +9,7 @@ import (
 )
 
 func openDirect(name string) (*os.File, error) {
-	return nil, fmt.Errorf("%s: to bypass the page cache is known here for Linux only, not for %s", name, runtime.GOOS)
+	return nil, fmt.Errorf("%s: bypassing the page cache is supported on Linux only, not on %s", name, runtime.GOOS)
 }
 
 func aligned(size int) ([]byte, error) { return make([]byte, size), nil }

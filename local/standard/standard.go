@@ -1,15 +1,15 @@
 // Package standard holds jobs of a fixed amount of work, against which other
 // jobs' slow-down is measured.
 //
-// Four of them keep one resource busy and nothing else, as far as that can be
-// (PEVA'16 §4.2): they are the probes that read one share of another job's
-// loading vector. Three more do something of both CPU and disk, as a
-// compression, a mail server and a file server do.
+// Four of them keep one resource busy and nothing else, as far as possible
+// (PEVA'16 §4.2): they are the probes that measure one share of another job's
+// loading vector. Three more use both CPU and disk, like a compression, a mail
+// server and a file server.
 //
 // All disk access bypasses the page cache: a job must take as long the second
-// time as it did the first. It is in blocks of about the same size because the
-// model's slices are equal; a disk that serves requests in turn delays small
-// requests behind large ones by more than their share.
+// time as the first. Its blocks have about the same size because the model's
+// slices are equal; a disk that serves requests in turn delays small requests
+// behind large ones by more than their share.
 package standard
 
 import (
@@ -48,7 +48,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Find gives the kind of a name.
+// Find returns the kind of a name.
 func Find(name string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.Name == name {
@@ -58,14 +58,14 @@ func Find(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// A Job is one to run.
+// A Job is a job to run.
 type Job struct {
 	Kind Kind
 	Size int64  // in the kind's unit; 0: it goes on until it is stopped
-	Dir  string // where its file stands, or is made
+	Dir  string // of its file, which is made if missing
 }
 
-// Run does the work. A job without a size ends with ctx, and that is no error.
+// Run does the work. A job without a size ends with ctx, which is not an error.
 func (j Job) Run(ctx context.Context) error {
 	err := j.Kind.run(ctx, j)
 	if j.Size == 0 && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -87,7 +87,7 @@ func (j Job) each(ctx context.Context, do func() error) error {
 	return nil
 }
 
-// sink keeps results alive, so that no work is left out as useless.
+// sink uses results, so that the compiler does not remove the work.
 var sink atomic.Uint64
 
 func cpu(ctx context.Context, j Job) error {
@@ -103,14 +103,14 @@ func cpu(ctx context.Context, j Job) error {
 	})
 }
 
-// working is how much each of the two buffers holds: together more than any
-// cache does.
+// working is the size of each of the two buffers: together they are larger than any
+// cache.
 const working = 256 << 20
 
 func memory(ctx context.Context, j Job) error {
 	from, to := make([]byte, working), make([]byte, working)
 	for i := 0; i < working; i += os.Getpagesize() {
-		from[i], to[i] = 1, 1 // so that the pages are there
+		from[i], to[i] = 1, 1 // so that the pages are allocated
 	}
 	at := 0
 	return j.each(ctx, func() error {
@@ -148,19 +148,19 @@ func network(ctx context.Context, j Job) error {
 // the kernel lets a process have a core while others wait for it.
 const block = 8 << 20
 
-// sizes are those of files in a unit of work, in megabytes: each once, in an
-// order of chance. Were all files equal, jobs of one kind would keep in step and
-// want the same resource at the same time.
+// sizes are those of files in a unit of work, in megabytes: each once, in random
+// order. If all files were equal, jobs of one kind would run in step and need the
+// same resource at the same time.
 var sizes = []int{4, 5, 6, 7, 8}
 
-// files are what jobs that use the disk work with: the first half of a file is
-// read and the second written, so that what is read is never what a job wrote,
-// which would compress in no time.
+// files are the data of jobs that use the disk: the first half of a file is read
+// and the second written, so that no job reads what a job wrote, which would
+// compress too fast.
 type files struct {
 	*os.File
 	rng  *rand.Rand
 	data []byte
-	pack []byte // room for data, compressed
+	pack []byte // buffer for compressed data
 }
 
 // somewhere is the place of a block in half of the file.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisk gives a directory whose files can be read past the page cache.
+// onDisk returns a directory whose files can be read past the page cache.
 func onDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestTheFileIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A file system that lives in memory has nothing to bypass, and says so.
+// A file system in memory cannot bypass the page cache, and the error says so.
 func TestARefusalIsSaid(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc", &fs); err != nil {

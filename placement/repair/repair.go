@@ -1,15 +1,14 @@
 // Package repair decides which lost replicas are rebuilt next, and which server
 // sends them.
 //
-// A block that has lost a replica is to be sent by one of the servers that still
-// hold it: by the one that has the least to send. Of the blocks that a server is to
-// send, those with the fewest replicas left go first, as in HDFS, and among them the
-// one that has waited longest. A server sends one block, then waits for its turn: the
-// caller says how long that is, and so how many blocks it sends in an hour. A block is
-// rebuilt one replica at a time.
+// Of the servers that still hold a block which has lost a replica, the one with the
+// least to send sends it. A server sends blocks with the fewest replicas left first,
+// as in HDFS, and among them the one that has waited longest. It sends one block, then
+// waits for its next turn: the caller says how long that is, and so how many blocks it
+// sends in an hour. A block is rebuilt one replica at a time.
 //
-// The queue decides and does nothing: it neither knows where replicas are nor copies
-// them. The simulated and the real storage share it.
+// The queue only decides: it neither stores where replicas are nor copies them. The
+// simulated and the real storage share it.
 package repair
 
 import (
@@ -22,7 +21,7 @@ import (
 // PerHour is how many blocks a server sends in an hour (OSDI'16 §5.1).
 const PerHour = 30
 
-// An Answer is what came of the attempt to start a rebuild.
+// An Answer is the outcome of an attempt to start a rebuild.
 type Answer uint8
 
 const (
@@ -32,27 +31,27 @@ const (
 	NoNeed          // the block has all its replicas again: a server has come back
 )
 
-// retry is how often blocks are tried again that found no server to be rebuilt on.
+// retry is the interval at which blocks are tried again that found no server to be rebuilt on.
 const retry = time.Hour
 
-// A Queue is the rebuilds that are to be done. B names a block.
+// A Queue is the pending rebuilds. B names a block.
 type Queue[B comparable] struct {
 	holders func(B) []placement.ServerIndex
 
 	noticed []notice[B]             // in order of time
 	senders []sender[B]             // of each server
-	active  []placement.ServerIndex // those that have something to send, in order of when they began to
+	active  []placement.ServerIndex // those that have something to send, in the order they began to have it
 	refused []B                     // found no server to be rebuilt on
 	retryAt time.Time
 }
 
-// A notice is the blocks that are found to have lost a replica at some time.
+// A notice is the blocks whose loss of a replica is noticed at some time.
 type notice[B comparable] struct {
 	at     time.Time
 	blocks []B
 }
 
-// A sender is the blocks that a server is to send, by how many replicas they had left.
+// A sender is the blocks that a server must send, by how many replicas they had left.
 type sender[B comparable] struct {
 	waiting []fifo[B]
 	length  int
@@ -60,13 +59,13 @@ type sender[B comparable] struct {
 	turn    time.Time // when it may send again
 }
 
-// New gives an empty queue. holders tells the servers that hold a good replica of a
+// New returns an empty queue. holders returns the servers that hold a good replica of a
 // block now; a block that has none is lost, and is forgotten.
 func New[B comparable](holders func(B) []placement.ServerIndex) *Queue[B] {
 	return &Queue[B]{holders: holders}
 }
 
-// Add has one replica of a block rebuilt.
+// Add queues the rebuild of one replica of a block.
 func (q *Queue[B]) Add(b B) {
 	at := q.holders(b)
 	if len(at) == 0 {
@@ -81,8 +80,8 @@ func (q *Queue[B]) Add(b B) {
 	q.push(least, b, len(at))
 }
 
-// AddAt has one replica of each block rebuilt when the time has come that its loss is
-// noticed. The queue keeps the slice.
+// AddAt queues the rebuild of one replica of each block for the time at which its loss
+// is noticed. The queue keeps the slice.
 func (q *Queue[B]) AddAt(noticed time.Time, blocks []B) {
 	i := len(q.noticed)
 	for i > 0 && q.noticed[i-1].at.After(noticed) {
@@ -91,8 +90,8 @@ func (q *Queue[B]) AddAt(noticed time.Time, blocks []B) {
 	q.noticed = slices.Insert(q.noticed, i, notice[B]{noticed, blocks})
 }
 
-// Leave takes a server's blocks from it, for it cannot send them any more. Whoever
-// says so adds them again once that is noticed.
+// Leave removes and returns the blocks that a server was to send, because it cannot any
+// more. The caller adds them again once that is noticed.
 func (q *Queue[B]) Leave(s placement.ServerIndex) (left []B) {
 	if int(s) >= len(q.senders) {
 		return nil
@@ -103,9 +102,9 @@ func (q *Queue[B]) Leave(s placement.ServerIndex) (left []B) {
 	return left
 }
 
-// Start starts the rebuilds that are due, one of each server whose turn it is, by
-// calling start with the blocks that the server is to send until one is started. The
-// server then waits for as long as turn says. Neither may call the queue.
+// Start starts the rebuilds that are due, one of each server whose turn it is: it calls
+// start with the blocks that the server must send until one is started. The server then
+// waits for the duration turn. Neither function may call the queue.
 func (q *Queue[B]) Start(now time.Time, turn func(placement.ServerIndex) time.Duration, start func(b B, source placement.ServerIndex) Answer) {
 	for len(q.noticed) > 0 && !q.noticed[0].at.After(now) {
 		for _, b := range q.noticed[0].blocks {
@@ -142,7 +141,7 @@ func (q *Queue[B]) send(s placement.ServerIndex, start func(B, placement.ServerI
 			break
 		}
 		if len(q.holders(b)) == 0 {
-			continue // lost meanwhile
+			continue // the block was lost meanwhile
 		}
 		switch start(b, s) { // on NoNeed it is forgotten
 		case Started:
@@ -166,7 +165,7 @@ func (q *Queue[B]) length(s placement.ServerIndex) int {
 	return q.senders[s].length
 }
 
-// push has a server send a block that has so many replicas left.
+// push adds a block with left replicas to those that a server must send.
 func (q *Queue[B]) push(s placement.ServerIndex, b B, left int) {
 	if more := int(s) + 1 - len(q.senders); more > 0 {
 		q.senders = append(q.senders, make([]sender[B], more)...)
@@ -183,7 +182,7 @@ func (q *Queue[B]) push(s placement.ServerIndex, b B, left int) {
 	}
 }
 
-// pop takes the most urgent of the blocks a server is to send.
+// pop takes the most urgent of the blocks that a server must send.
 func (q *Queue[B]) pop(s placement.ServerIndex) (b B, ok bool) {
 	sender := &q.senders[s]
 	for left := range sender.waiting {
@@ -195,7 +194,7 @@ func (q *Queue[B]) pop(s placement.ServerIndex) (b B, ok bool) {
 	return b, false
 }
 
-// A fifo gives what came first first.
+// A fifo is a first-in, first-out queue.
 type fifo[B any] struct {
 	items []B
 	head  int

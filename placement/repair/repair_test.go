@@ -94,7 +94,7 @@ func servers(t *testing.T, text string) (out []placement.ServerIndex) {
 	return out
 }
 
-// A twin is the queue written without care for speed: one list of what waits.
+// A twin is the queue without any optimisation: one list of what waits.
 type twin struct {
 	holders [][]placement.ServerIndex
 	waiting []waits // in order of when they were added

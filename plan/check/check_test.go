@@ -30,7 +30,7 @@ func published(t *testing.T, app string) (plan.Input, check.Config) {
 }
 
 // The chosen cluster meets the SLA, and with any one piece less it does not.
-func TestPhotoShareIsAsCheapAsCanBe(t *testing.T) {
+func TestPhotoShareHasNoSuperfluousPiece(t *testing.T) {
 	in, c := published(t, "photoshare")
 	for seed := range uint64(3) {
 		if r := check.Run(in, c, seeded(seed)); !r.Meets() {
@@ -66,8 +66,8 @@ func TestTerasortPhases(t *testing.T) {
 	}
 }
 
-// A dumb twin: where one station is the bottleneck, the share of the SLA met
-// is what that station can do of what is asked of it.
+// A dumb twin: if one station is the bottleneck, the share of the SLA that is met is
+// the capacity of that station over its load.
 func TestOneBottleneck(t *testing.T) {
 	hw, err := spec.ReadHardware("hw", []byte(`<resources>
 		<storage_unit name="disk" capacity="100GB" bus="SAS" rateR="100MBps" gapR="10ms" rateW="100MBps" gapW="10ms" price="100"/>
@@ -116,8 +116,8 @@ func TestSameSeedSameResult(t *testing.T) {
 	}
 }
 
-// A configuration survives being written and read, and nonsense is refused
-// with all that is wrong with it.
+// A configuration survives being written and read, and nonsense is refused with all
+// its mistakes.
 func TestReadConfig(t *testing.T) {
 	in, c := published(t, "photoshare")
 	text, err := json.Marshal(c)

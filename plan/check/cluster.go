@@ -9,7 +9,7 @@ import (
 	"gleaner/plan/spec"
 )
 
-// A host is one server at work.
+// A host is one server.
 type host struct {
 	name  string
 	cpu   *station
@@ -47,7 +47,7 @@ func (s *spread) add(weight float64) {
 	s.upto = append(s.upto, weight)
 }
 
-// pick is the place of the k-th of n, from wherever it starts.
+// pick is the place of the k-th of n, counted from start.
 func (s *spread) pick(start float64, k, n int) int {
 	if len(s.upto) != n || s.upto[n-1] <= 0 {
 		return k % n
@@ -77,8 +77,8 @@ type place struct {
 // A pool is all instances of a task and the executions that wait for one.
 type pool struct {
 	instances []*instance
-	// bound instances take one execution at a time, for their local data is
-	// theirs. Others are threads: a server starts as many as it needs.
+	// bound instances take one execution at a time, because of their local data.
+	// Others are threads: a server starts as many as it needs.
 	bound   bool
 	idle    []*instance
 	waiting []func(*instance)
@@ -131,7 +131,7 @@ func (c *cluster) server(e *engine, config Config, s Server, name string) {
 		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1), b.BW}
 	}
 	local := map[place][]*unit{}
-	next := make([]int, len(c.in.HW.Units)) // by kind; datasets share units when there are too few
+	next := make([]int, len(c.in.HW.Units)) // by kind; datasets share units if there are too few
 	there := map[[2]int]*unit{}
 	for d, data := range c.in.App.Datasets {
 		for _, copy := range c.copies(d) {
@@ -216,7 +216,7 @@ func (c *cluster) share(local map[place][]*unit, i, n int) map[place][]*unit {
 	return out
 }
 
-// take hands an instance to an execution, now or when one is free.
+// take calls run with an instance, now or when one is free.
 func (p *pool) take(run func(*instance)) {
 	if !p.bound {
 		p.next++
@@ -232,7 +232,7 @@ func (p *pool) take(run func(*instance)) {
 	p.waiting = append(p.waiting, run)
 }
 
-// give takes an instance back.
+// give returns an instance to the pool.
 func (p *pool) give(inst *instance) {
 	if !p.bound {
 		return
@@ -247,7 +247,7 @@ func (p *pool) give(inst *instance) {
 	p.idle = append(p.idle, inst)
 }
 
-// device is what a unit takes for one record, and its rate.
+// device is the rate of a unit, and its gap before each record.
 func (c *cluster) device(d spec.Dataset, kind int, write bool) (rate, gap float64) {
 	read, wr := c.in.App.Through(d.System, c.in.HW.Units[kind])
 	if write {

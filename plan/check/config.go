@@ -1,9 +1,9 @@
-// Package check runs an application on a given cluster in virtual time and
-// tells how much of the SLA it meets: requests queue for storage units, buses,
-// networks, cores and task instances; batch jobs go phase by phase.
+// Package check simulates an application on a given cluster in virtual time and
+// reports how much of the SLA it meets: requests queue for storage units, buses,
+// networks, cores and task instances; batch jobs run phase by phase.
 //
-// It shares with package plan what a record or a computation takes, and
-// nothing of how a cluster is chosen, so that it can disagree.
+// It shares with package plan the time of a record or a computation, but not how a
+// cluster is chosen, so that it can disagree.
 package check
 
 import (
@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Assignment map[string]Assignment `json:"assignment"`
 	Servers    []Server              `json:"servers"`
-	// Seconds of each phase of a job; where they are not given it is even.
+	// Seconds of each phase of a job; if not given, all are equal.
 	Phases map[string]float64 `json:"phase_seconds,omitempty"`
 }
 
@@ -40,8 +40,8 @@ type Server struct {
 	Tasks    map[string]int            `json:"tasks"`
 	Datasets map[string]map[string]int `json:"datasets"`
 	// Shares of a task's executions, of a remote dataset's records and of those
-	// of its cache ("tags cache") that one such server takes. What no server
-	// gives shares of is spread evenly over instances and units.
+	// of its cache ("tags cache") that one such server takes. What has no shares on
+	// any server is spread evenly over instances and units.
 	Shares map[string]float64 `json:"shares,omitempty"`
 }
 
@@ -67,8 +67,8 @@ func Of(in plan.Input, p plan.Plan) Config {
 	return c
 }
 
-// Read reads a configuration from JSON and checks that the application and
-// the hardware know all that it names.
+// Read reads a configuration from JSON and checks that all names in it are of the
+// application and the hardware.
 func Read(file string, data []byte, in plan.Input) (Config, error) {
 	var c Config
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -193,8 +193,8 @@ func (c Config) Cost(h spec.Hardware) float64 {
 	return sum
 }
 
-// memory is how many units of a volatile kind a server has for tasks and
-// systems: what is not taken by datasets.
+// memory is how many units of a volatile kind a server has for tasks and storage
+// systems: those not taken by datasets.
 func (s Server) memory(u spec.Unit) int {
 	if !u.Volatile {
 		return 0
@@ -206,7 +206,7 @@ func (s Server) memory(u spec.Unit) int {
 	return n
 }
 
-// shared says whether any server gives its share of something.
+// shared reports whether any server has a share of name.
 func (c Config) shared(name string) bool {
 	return slices.ContainsFunc(c.Servers, func(s Server) bool { return s.Shares[name] > 0 })
 }

@@ -1,7 +1,7 @@
 package check
 
-// An engine is virtual time and what is to happen in it, in order of time and,
-// at one time, in order of asking.
+// An engine is virtual time and its future events, in order of time and, at the same
+// time, in the order they were added.
 type engine struct {
 	now    float64
 	seq    int
@@ -61,13 +61,13 @@ func (h *eventHeap) pop() event {
 	return first
 }
 
-// after does something in so many seconds.
+// after calls what in that many seconds.
 func (e *engine) after(seconds float64, what func()) {
 	e.seq++
 	e.events.push(event{e.now + seconds, e.seq, what})
 }
 
-// run goes on until nothing is left to do, or done says so.
+// run continues until no event is left, or done returns true.
 func (e *engine) run(done func() bool) {
 	for len(e.events) > 0 && !done() {
 		next := e.events.pop()
@@ -93,8 +93,8 @@ type job struct {
 	done    func()
 }
 
-// use asks for service; done is called when it is over. No service is over at
-// once.
+// use requests service; done is called when it is over. A service of 0 seconds is
+// over at once.
 func (s *station) use(seconds float64, done func()) {
 	if seconds <= 0 {
 		done()

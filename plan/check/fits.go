@@ -9,8 +9,8 @@ import (
 	"gleaner/plan/spec"
 )
 
-// Shortages lists what a configuration lacks whatever the load: slots,
-// sockets, memory, room for data, somewhere for a task to run.
+// Shortages lists what a configuration lacks at any load: slots, sockets, memory,
+// room for data, an instance of a task.
 func Shortages(in plan.Input, c Config) []string {
 	var out []string
 	short := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -50,8 +50,8 @@ func Shortages(in plan.Input, c Config) []string {
 	return append(out, roomShortages(in, c)...)
 }
 
-// memoryNeed is what tasks and storage systems on a server hold, in bytes, in
-// the phase that holds most.
+// memoryNeed is the memory of tasks and storage systems on a server, in bytes, in
+// the phase that needs most.
 func memoryNeed(in plan.Input, c Config, s Server) float64 {
 	needs := plan.NeedsOf(in, c.architecture(in), c.seconds(in))
 	bytes := make([]float64, len(needs.Phases))
@@ -74,8 +74,8 @@ func memoryNeed(in plan.Input, c Config, s Server) float64 {
 	return most
 }
 
-// share is the part of a task or a dataset that is a server's: as it says, or
-// by its part n of the instances or units of all.
+// share is a server's part of a task or a dataset: as given, or by its part n of all
+// instances or units.
 func (c Config) share(s Server, name string, n int, of func(Server) int) float64 {
 	if c.shared(name) {
 		return s.Shares[name]
@@ -90,7 +90,7 @@ func (c Config) share(s Server, name string, n int, of func(Server) int) float64
 	return float64(n) / float64(all)
 }
 
-// seconds is the time of each phase of a job: as it says, or even.
+// seconds is the time of each phase of a job: as given, or equal.
 func (c Config) seconds(in plan.Input) []float64 {
 	if in.SLA.Job == nil {
 		return nil
@@ -105,8 +105,7 @@ func (c Config) seconds(in plan.Input) []float64 {
 	return out
 }
 
-// roomShortages looks at data that has too few units and tasks that have no
-// instance.
+// roomShortages finds data that has too few units and tasks that have no instance.
 func roomShortages(in plan.Input, c Config) []string {
 	var out []string
 	arch := c.architecture(in)
@@ -159,9 +158,8 @@ func roomShortages(in plan.Input, c Config) []string {
 	return out
 }
 
-// localShortages looks for the units of local data beside the n instances on a
-// server that use it: some if it is partitioned, a whole
-// copy each if it is private.
+// localShortages checks that the n instances on a server have units for their local
+// data: some if it is partitioned, a whole copy each if it is private.
 func localShortages(in plan.Input, d spec.Dataset, c plan.Choice, s Server, n, server int) []string {
 	var out []string
 	for _, unit := range []int{c.Store, c.Cache} {
@@ -195,7 +193,7 @@ func instancesOn(in plan.Input, s Server, dataset int) int {
 	return most
 }
 
-// touches tells whether a task reads or writes a dataset, itself or through
+// touches reports whether a task reads or writes a dataset, itself or through
 // tasks that run inside it.
 func touches(in plan.Input, task, dataset int) bool {
 	for _, op := range in.App.Tasks[task].Path {

@@ -15,8 +15,8 @@ type Neighbour struct {
 }
 
 // Neighbours takes one piece out of one server of each kind: a CPU, a storage
-// unit of a dataset, a unit of memory. A plan is as cheap as can be when every
-// one of them misses the SLA.
+// unit of a dataset, a unit of memory. If all of these miss the SLA, no single piece
+// of the plan is superfluous.
 func Neighbours(in plan.Input, c Config) []Neighbour {
 	var out []Neighbour
 	add := func(i int, what string, saves float64, edit func(*Server)) {

@@ -1,5 +1,5 @@
 // Package examples holds the paper's three applications and its Table 1 as
-// specifications, with what is published and what is assumed told apart.
+// specifications, which say what is published and what is assumed.
 package examples
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed *.xml
 var files embed.FS
 
-// Names are the files there are.
+// Names lists the files.
 func Names() []string {
 	names, err := fs.Glob(files, "*.xml")
 	if err != nil {
@@ -22,10 +22,10 @@ func Names() []string {
 	return names
 }
 
-// Read gives the text of a file.
+// Read returns the text of a file.
 func Read(name string) ([]byte, error) { return files.ReadFile(name) }
 
-// Load reads three of the files into what a plan is made from.
+// Load reads three of the files as the input of a plan.
 func Load(app, hardware, sla string) (plan.Input, error) {
 	var in plan.Input
 	text, err := Read(app)

@@ -1,10 +1,10 @@
 // Package milp solves packing problems with an external solver: HiGHS or CBC,
 // run as a process on a model file.
 //
-// It is there to be asked for a second opinion. The model is the one of the
-// paper (FAST'12 Figure 4): whole numbers for every single server, no
-// fillings. So it shares nothing with pack's own engine but the problem, and
-// it takes seconds for a handful of servers and forever for a hundred.
+// It is for a second opinion. The model is the paper's (FAST'12 Figure 4): whole
+// numbers for every single server, no fillings. So it shares nothing with pack's own
+// engine but the problem, and it takes seconds for a handful of servers and forever
+// for a hundred.
 package milp
 
 import (
@@ -23,21 +23,21 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Options say which solver to run, and for how long.
+// Options are which solver to run, and for how long.
 type Options struct {
-	Solver    string        // "highs" or "cbc", found on PATH; "" is whichever is there, in this order
-	Gap       float64       // stop when the solver has proven its solution to be this close
+	Solver    string        // "highs" or "cbc", found on PATH; "": the first of these that is there
+	Gap       float64       // stop when the proven gap is at most this
 	TimeLimit time.Duration // 0 is a minute
 }
 
 // ErrMissing is wrapped by the error of Solve when the solver is not on PATH.
 var ErrMissing = errors.New("solver is not installed")
 
-// ErrTime is wrapped by the error of Solve when the time limit has passed and
-// the solver has no solution to show.
+// ErrTime is wrapped by the error of Solve when the solver has found no solution
+// within the time limit.
 var ErrTime = errors.New("no solution within the time limit")
 
-// A solver knows how to run one program on a model file and read its answer.
+// A solver runs one program on a model file and reads its answer.
 type solver struct {
 	name    string
 	install string
@@ -49,7 +49,7 @@ var solvers = []solver{
 	{"cbc", "apt-get install coinor-cbc, or brew install cbc", runCBC},
 }
 
-// An answer is what a solver says of a model.
+// An answer is a solver's result for a model.
 type answer struct {
 	cost, bound float64
 	values      map[string]float64 // by variable; those not named are zero
@@ -107,8 +107,8 @@ func solve(ctx context.Context, s solver, program string, p pack.Problem, o Opti
 }
 
 // enough is a number of servers that a cheapest solution does not exceed: any
-// solution, here a quick one, bounds the cost, and every server costs at least
-// what the cheapest one does bare.
+// solution, here a quick one, bounds the cost, and every server costs at least as
+// much as the cheapest bare one.
 func enough(p pack.Problem) (int, error) {
 	quick, err := pack.Solve(p, pack.Options{NodeLimit: 1})
 	if err != nil {
@@ -124,7 +124,7 @@ func enough(p pack.Problem) (int, error) {
 	return int(quick.Cost/cheapest + 1e-6), nil
 }
 
-// run starts the program in dir and gives what it printed.
+// run runs the program in dir and returns its output.
 func run(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -152,8 +152,8 @@ func runCBC(ctx context.Context, program, dir string, o Options) (answer, error)
 	return readCBC(string(text), out)
 }
 
-// readCBC reads a solution file of CBC: its first line tells how it ended,
-// each further one is a place, a variable, a value and a reduced cost.
+// readCBC reads a solution file of CBC: its first line says how it ended, each
+// further one is an index, a variable, a value and a reduced cost.
 func readCBC(text, log string) (answer, error) {
 	status, rest, _ := strings.Cut(text, "\n")
 	how, cost, ok := strings.Cut(status, "objective value")
@@ -195,8 +195,8 @@ func runHighs(ctx context.Context, program, dir string, o Options) (answer, erro
 	return readHighs(string(text), out)
 }
 
-// readHighs reads a solution file of HiGHS: columns stand between their own
-// heading and that of the rows, a variable and a value a line.
+// readHighs reads a solution file of HiGHS: columns are between their heading and
+// that of the rows, a variable and a value a line.
 func readHighs(text, log string) (answer, error) {
 	cost, ok := after(text, "\nObjective")
 	_, columns, found := strings.Cut(text, "# Columns")

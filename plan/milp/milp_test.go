@@ -15,9 +15,9 @@ import (
 	"gleaner/plan/pack/packtest"
 )
 
-// TestBuiltInEngineAgrees packs problems too large to enumerate both ways.
-// What the external solver has proven bounds what the built-in engine may say.
-// GLEANER_LONG=1 compares more, and gives both longer.
+// TestBuiltInEngineAgrees solves problems that are too large to enumerate with both
+// engines. The bounds that the external solver has proven must hold for the built-in
+// engine. GLEANER_LONG=1 compares more, and gives both more time.
 func TestBuiltInEngineAgrees(t *testing.T) {
 	problems, limit, nodes := 12, time.Second, 30
 	if os.Getenv("GLEANER_LONG") != "" {

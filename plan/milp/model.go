@@ -9,16 +9,16 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Variables of server k: s<k>_<type> whether it is of a type, y<k>_<load> how
+// Variables of server k: s<k>_<type> is whether it is of a type, y<k>_<load> how
 // much it holds of each load and p<k>_<purchase> how many of each purchase.
-// o<choice>_<option> says whether an option is taken.
+// o<choice>_<option> is whether an option is taken.
 func variable(kind byte, k, of int) string { return fmt.Sprintf("%c%d_%d", kind, k, of) }
 
 // An lpFile is an integer program being written in the LP format that HiGHS
 // and CBC both read.
 type lpFile struct{ bytes.Buffer }
 
-// term writes one summand. A line holds a single one: CBC refuses long lines.
+// term writes one summand on a line of its own: CBC refuses long lines.
 func (m *lpFile) term(coefficient float64, name string) {
 	if coefficient != 0 {
 		fmt.Fprintf(m, " %+.12g %s\n", coefficient, name)
@@ -58,7 +58,7 @@ func model(p pack.Problem, n int) []byte {
 	return m.Bytes()
 }
 
-// hosted writes that a load is hosted in full, if the option it is of is taken.
+// hosted writes that a load is hosted in full, if its option is taken.
 func (m *lpFile) hosted(p pack.Problem, i int, l pack.Load, n int) {
 	fmt.Fprintf(m, "load%d:\n", i)
 	for k := range n {
@@ -89,7 +89,7 @@ func (m *lpFile) server(p pack.Problem, k int) {
 	}
 	m.WriteString(" <= 1\n")
 	for r := range p.Resources {
-		scale := 0.0 // rows of like size are kinder to a solver's tolerances
+		scale := 0.0 // rows of similar size suit a solver's tolerances
 		for _, l := range p.Loads {
 			scale = max(scale, math.Abs(l.Demand[r]))
 		}
@@ -120,8 +120,8 @@ func (m *lpFile) server(p pack.Problem, k int) {
 	}
 }
 
-// before writes that server k is not used before the one before it: servers
-// are alike, and their order means nothing.
+// before writes that server k is used only if server k-1 is: servers are alike, and
+// their order means nothing.
 func (m *lpFile) before(p pack.Problem, k int) {
 	fmt.Fprintf(m, "order%d:\n", k)
 	for s := range p.Servers {

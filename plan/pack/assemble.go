@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Content is what is in a server: the place of the server type, and how much
-// of loads and purchases, in the order of the problem.
+// Content is what is in a server: the index of the server type, and how much of each
+// load and purchase, in the order of the problem.
 type Content struct {
 	Server int
 	Count  int
@@ -16,15 +16,13 @@ type Content struct {
 	Bought []int
 }
 
-// exact is how near to a load's amount what is hosted of it must be, and to a
-// resource what is used of it: whoever chose the servers reckons in floating
-// point numbers.
+// exact is the relative error allowed in the hosted amount of a load and in the use
+// of a resource: solvers compute in floating point.
 const exact = 1e-6
 
-// Assemble makes a solution of the contents of servers, whoever chose them,
-// and of the option that each choice takes, given the cost that it is proven no
-// solution is below. It checks that every load is hosted and no resource
-// exceeded.
+// Assemble makes a solution of the contents of servers, from any solver, the option
+// that each choice takes, and a proven lower bound of the cost. It checks that every
+// load is hosted and no resource exceeded.
 func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solution, error) {
 	s := Solution{Taken: taken}
 	wanted := p.wanted(taken)
@@ -36,7 +34,7 @@ func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solut
 		if wanted[i] && hosted < l.Amount*(1-exact) {
 			return Solution{}, fmt.Errorf("pack: of %v %s, %v is hosted", l.Amount, l.Name, hosted)
 		}
-		scale := 0.0 // to what there is of it
+		scale := 0.0 // relative to the amount
 		if wanted[i] && hosted > 0 {
 			scale = l.Amount / hosted
 		}
@@ -60,7 +58,7 @@ func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solut
 	return s, nil
 }
 
-// wanted says which loads are hosted when these options are taken.
+// wanted says which loads are hosted if these options are taken.
 func (p *Problem) wanted(taken []int) []bool {
 	out := p.optional()
 	for i := range out {
@@ -74,7 +72,7 @@ func (p *Problem) wanted(taken []int) []bool {
 	return out
 }
 
-// add counts a filling, once if it is there already.
+// add adds a filling, or increments its count if it is there already.
 func (s *Solution) add(f Filling) {
 	same := func(g Filling) bool {
 		return g.Server == f.Server && slices.Equal(g.Loads, f.Loads) && slices.Equal(g.Bought, f.Bought)
@@ -86,8 +84,8 @@ func (s *Solution) add(f Filling) {
 	s.Fillings = append(s.Fillings, f)
 }
 
-// finish orders the fillings and states the gap. A gap of a part in a thousand
-// million is one of floating point numbers.
+// finish orders the fillings and computes the gap. A gap of 1e-9 or less is a
+// floating-point error.
 func (s *Solution) finish(bound float64) {
 	slices.SortStableFunc(s.Fillings, func(a, b Filling) int {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), -slices.Compare(a.Loads, b.Loads), slices.Compare(a.Bought, b.Bought))
@@ -102,7 +100,7 @@ func (s *Solution) finish(bound float64) {
 	s.Optimal = s.Gap == 0
 }
 
-// fill works out one server, and checks that no resource is exceeded.
+// fill computes the filling of one server, and checks that no resource is exceeded.
 func (p *Problem) fill(c Content) (Filling, error) {
 	server := p.Servers[c.Server]
 	f := Filling{Server: server.Name, Count: c.Count, Cost: server.Cost, Loads: c.Loads, Bought: c.Bought,
@@ -137,8 +135,8 @@ func (p *Problem) largest(r int) float64 {
 	return most
 }
 
-// bottleneck names the resource that is used to the largest part, by loads or
-// by purchases.
+// bottleneck names the resource whose used part is the largest, by loads or by
+// purchases.
 func (p *Problem) bottleneck(f Filling, room []float64) string {
 	name, most := "", math.Inf(-1)
 	for r, used := range f.Used {

@@ -2,15 +2,15 @@ package pack
 
 import "slices"
 
-// Limits of balancing: what is larger has servers enough alike as it is.
+// Limits of balancing: larger solutions have enough similar servers without it.
 const (
 	balanceRows   = 300
 	balanceRounds = 6
 )
 
-// balance moves loads between the servers of a solution such that what is
-// used most of all is used as little as can be, then what is used most of all
-// else, and so on. Cost and purchases stay as they are.
+// balance moves loads between the servers of a solution such that the highest
+// utilisation of a resource becomes as low as possible, then the next highest, and so
+// on. Cost and purchases stay as they are.
 func (t *tree) balance() {
 	groups := t.merged()
 	if t.covers(groups, t.taken) {
@@ -31,7 +31,7 @@ func (t *tree) balance() {
 			}
 		}
 		if !t.covers(groups, t.taken) {
-			return // rounding errors led astray
+			return // rounding errors made it worse
 		}
 		t.best = slices.Clone(groups)
 		if !b.freeze() {
@@ -60,8 +60,8 @@ func (t *tree) merged() []stock {
 	return out
 }
 
-// A balance is the linear program of one round: columns are the loads of each
-// group of servers, and last the part of everything that stays free.
+// A balance is the linear program of one round: columns are the loads of each group
+// of servers, and last the part of every resource that stays free.
 type balance struct {
 	lp   *box
 	n    int // loads
@@ -82,7 +82,7 @@ func newBalance(t *tree, groups []stock) *balance {
 	type row struct {
 		use   map[int]float64
 		room  float64
-		share bool // of the room is to stay free
+		share bool // a share of the room must stay free
 	}
 	var all []row
 	free := len(groups) * n
@@ -154,8 +154,8 @@ func (b *balance) loads(g int) []float64 {
 	return out
 }
 
-// freeze holds what cannot be used less as it is, and says whether anything
-// else is left.
+// freeze fixes the resources that cannot be used less, and reports whether any
+// others are left.
 func (b *balance) freeze() bool {
 	free := b.lp.n - 1
 	level := b.lp.value(free)

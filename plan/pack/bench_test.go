@@ -9,8 +9,8 @@ import (
 	"gleaner/plan/pack/packtest"
 )
 
-// BenchmarkSolve packs to a gap of zero. Beside the time it tells how many
-// servers it took and the gap that was left.
+// BenchmarkSolve packs to a gap of zero. It reports the time, the number of servers
+// and the gap that was left.
 func BenchmarkSolve(b *testing.B) {
 	for _, list := range []struct {
 		name   string
@@ -34,7 +34,7 @@ func BenchmarkSolve(b *testing.B) {
 	}
 }
 
-// BenchmarkRandom packs a hundred random problems, and tells how many were not
+// BenchmarkRandom packs a hundred random problems, and reports how many were not
 // solved to the end and the widest gap among them.
 func BenchmarkRandom(b *testing.B) {
 	for _, amount := range []float64{3, 30} {

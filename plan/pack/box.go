@@ -4,9 +4,9 @@ import "math"
 
 // A box maximises worth·z where no row of use·z exceeds its room and every z
 // stays within [lo, hi], all of them finite. It is a dual simplex on a dense
-// tableau with few rows and many columns. A column that is not in the basis
-// sits at whichever of its limits suits its worth, so any basis is one to start
-// from, whatever limits, rooms and worths have changed since the last call.
+// tableau with few rows and many columns. A column that is not in the basis is at the
+// limit that is better for its worth, so it can start from any basis, whatever
+// limits, rooms and worths have changed since the last call.
 type box struct {
 	m, n   int       // rows and columns; column n+r is the slack of row r
 	use    []float64 // m by n, as given
@@ -17,21 +17,21 @@ type box struct {
 	table []float64 // m by n+m: the inverse of the basis times all columns
 	basis []int     // by row
 	row   []int     // by column; -1: not in the basis
-	upper []bool    // by column outside the basis: it sits at hi
+	upper []bool    // by column outside the basis: it is at hi
 	level []float64 // of basic columns, by row
-	gain  []float64 // what one more of a column brings
+	gain  []float64 // what one more of a column gains
 	dual  []float64
-	age   int // pivots since the tableau was computed afresh
+	age   int // pivots since the tableau was recomputed
 }
 
 const (
 	boxTol      = 1e-9
 	boxRenew    = 150
-	boxPatience = 300 // pivots before it begins anew
+	boxPatience = 300 // pivots before it restarts
 	boxPivots   = 2000
 )
 
-// newBox takes rows in a measure in which rooms and uses are about 1.
+// newBox expects rows that are scaled so that rooms and uses are about 1.
 func newBox(m, n int) *box {
 	b := &box{m: m, n: n, use: make([]float64, m*n), room: make([]float64, m), worth: make([]float64, n),
 		lo: make([]float64, n+m), hi: make([]float64, n+m), table: make([]float64, m*(n+m)), basis: make([]int, m),
@@ -57,7 +57,7 @@ func (b *box) begin() {
 	b.age = 0
 }
 
-// renew computes the tableau of the basis afresh, against rounding errors.
+// renew recomputes the tableau of the basis, against rounding errors.
 func (b *box) renew() {
 	basis := append([]int(nil), b.basis...)
 	b.begin()
@@ -90,7 +90,7 @@ func contains(basis []int, j int) bool {
 	return false
 }
 
-// turn makes column j basic in row r.
+// turn pivots: it makes column j basic in row r.
 func (b *box) turn(r, j int) {
 	w := b.n + b.m
 	own := b.table[r*w : (r+1)*w]
@@ -114,9 +114,9 @@ func (b *box) turn(r, j int) {
 	b.age++
 }
 
-// solve finds an optimum and says whether there is any solution. It says that
-// there is none only if that can be seen from the rows as given: rounding errors
-// may lead astray, and the tableau stays from call to call.
+// solve finds an optimum and reports whether there is any solution. It reports none
+// only if the original rows prove that: the tableau is kept from call to call and
+// may have rounding errors.
 func (b *box) solve() bool {
 	for range 2 {
 		if b.age > boxRenew {
@@ -130,18 +130,18 @@ func (b *box) solve() bool {
 		b.begin()
 	}
 	b.price()
-	b.settle()
+	b.computeLevels()
 	clear(b.dual) // the bound holds for any duals
 	return true
 }
 
-// run pivots to an optimum, and gives the row that cannot be kept; -1 is none.
-// Where ties lead it round in a circle it begins anew and takes the first of
+// run pivots to an optimum, and returns the row that cannot be satisfied; -1 if
+// there is none. If it cycles because of ties, it restarts and takes the first of
 // equals.
 func (b *box) run() int {
 	b.slacks()
 	b.price()
-	b.settle()
+	b.computeLevels()
 	for k := range boxPivots {
 		if k == boxPatience {
 			b.begin()
@@ -149,7 +149,7 @@ func (b *box) run() int {
 		if k >= boxPatience && (k-boxPatience)%boxRenew == 0 {
 			b.renew()
 			b.price()
-			b.settle()
+			b.computeLevels()
 		}
 		r, up := b.leaving(k >= boxPatience)
 		if r < 0 {
@@ -164,7 +164,7 @@ func (b *box) run() int {
 	return -1 // the bound holds for any duals
 }
 
-// sound says whether all numbers are numbers.
+// sound reports whether all numbers are numbers.
 func (b *box) sound() bool {
 	sum := 0.0
 	for _, x := range b.level {
@@ -176,8 +176,8 @@ func (b *box) sound() bool {
 	return sum-sum == 0
 }
 
-// impossible says whether a row of the tableau, which is a sum of the rows as
-// given, shows that there is no solution.
+// impossible reports whether a row of the tableau, which is a linear combination of
+// the original rows, proves that there is no solution.
 func (b *box) impossible(row int) bool {
 	w := b.n + b.m
 	weights := b.table[row*w+b.n : (row+1)*w]
@@ -201,7 +201,7 @@ func (b *box) impossible(row int) bool {
 	return right < least-1e-13*size || right > most+1e-13*size
 }
 
-// slacks limits each slack by what its row can have left at most.
+// slacks limits each slack by the most that its row can have left.
 func (b *box) slacks() {
 	for r := range b.m {
 		least := 0.0
@@ -216,7 +216,7 @@ func (b *box) slacks() {
 	}
 }
 
-// price computes what each column gains and where it then sits.
+// price computes what each column gains and at which limit it is.
 func (b *box) price() {
 	w := b.n + b.m
 	copy(b.gain, b.worth)
@@ -241,8 +241,8 @@ func (b *box) sits(j int) float64 {
 	return b.lo[j]
 }
 
-// settle computes the levels of the basic columns.
-func (b *box) settle() {
+// computeLevels computes the levels of the basic columns.
+func (b *box) computeLevels() {
 	w := b.n + b.m
 	for r := range b.m {
 		row := b.table[r*w : (r+1)*w]
@@ -256,7 +256,7 @@ func (b *box) settle() {
 	}
 }
 
-// leaving finds the basic column furthest beyond a limit, or the first that is;
+// leaving finds the basic column furthest beyond a limit, or the first beyond one;
 // up says which limit.
 func (b *box) leaving(first bool) (r int, up bool) {
 	r, most := -1, 0.0
@@ -275,7 +275,7 @@ func (b *box) leaving(first bool) (r int, up bool) {
 	return r, up
 }
 
-// entering finds the column that brings row r back at the least loss.
+// entering finds the column that brings row r within its limit at the least loss.
 func (b *box) entering(r int, up bool) int {
 	w := b.n + b.m
 	best, least, size := -1, math.Inf(1), 0.0

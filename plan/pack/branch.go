@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// A cut parts a node in two.
+// A cut splits a node in two.
 type cut struct {
 	below, above terms
 	weight       float64 // the fraction that is cut, in money
-	others       []int   // of a choice: all options but the one that is taken most
+	others       []int   // of a choice: all options except the one that is taken most
 	whole        float64 // how much that one is taken
 }
 
-// parted makes two nodes of one where the relaxation is not whole, and says
-// whether it is not. Sums that make up the cost and options come first: they
-// lift the bound.
+// parted splits a node in two if the relaxation is not integral, and reports whether
+// it did. Sums that make up the cost, and options, come first: they raise the bound.
 func (t *tree) parted(n *node, rel relaxation) bool {
 	cuts := append(t.fractional(n.terms, rel), t.undecided(n.terms, rel)...)
 	slices.SortStableFunc(cuts, func(a, b cut) int { return -cmp.Compare(a.weight, b.weight) })
@@ -44,14 +43,14 @@ func (t *tree) costly() []rule {
 	return out
 }
 
-// fractional gives cuts for those of the sums that are not whole.
+// fractional returns cuts for the sums that are not whole.
 func (t *tree) fractional(at terms, rel relaxation) []cut {
 	var out []cut
 	for _, r := range t.costly() {
 		sum := t.sum(r, rel.x)
 		for k, q := range at.rules {
 			if r.least = q.least; q.least && r.same(q) {
-				sum += rel.idle[k] // bought to stand idle
+				sum += rel.idle[k] // bought but idle
 			}
 		}
 		r.least, r.k = false, int(math.Floor(sum))
@@ -62,7 +61,7 @@ func (t *tree) fractional(at terms, rel relaxation) []cut {
 	return out
 }
 
-// undecided gives cuts for choices of which several options are taken in
+// undecided returns cuts for choices of which several options are taken in
 // part: the one that is taken most, or any other.
 func (t *tree) undecided(at terms, rel relaxation) []cut {
 	var out []cut
@@ -105,13 +104,13 @@ func (t *tree) sum(r rule, x []float64) float64 {
 	return sum
 }
 
-// dearest tries the cuts and gives the one whose cheaper half costs most, with
-// the fillings known; false says that there are none.
+// dearest tries the cuts and returns the one whose cheaper half costs most, with
+// the known fillings; false if there are none.
 func (t *tree) dearest(try []cut) (cut, bool) {
 	if len(try) < 2 {
 		return append(try, cut{})[0], len(try) > 0
 	}
-	best, most := try[0], -1.0 // the first, if estimates are no numbers
+	best, most := try[0], -1.0 // the first, if estimates are NaN
 	for _, c := range try[:min(len(try), branchTries)] {
 		down, up := t.estimate(c.below), t.estimate(c.above)
 		if x := min(down, up, t.cost) + 1e-3*min(max(down, up), t.cost); x > most*(1+1e-9) {
@@ -121,8 +120,8 @@ func (t *tree) dearest(try []cut) (cut, bool) {
 	return best, true
 }
 
-// splitFillings finds limits within which the fillings of a shape are not a
-// whole number. Halving the fractional fillings at a value in which they
+// splitFillings finds limits such that the number of fillings of a shape within them
+// is not whole. Halving the set of fractional fillings at a value in which they
 // differ ends at the latest with a single one, whose number is not whole.
 func (t *tree) splitFillings(at terms, x []float64) (cut, bool) {
 	parts := map[int][][]int{}
@@ -166,8 +165,8 @@ func (t *tree) splitFillings(at terms, x []float64) (cut, bool) {
 	return cut{}, false
 }
 
-// halve finds the limit that parts different vectors most evenly; there is
-// none for a single one.
+// halve finds the limit that splits different vectors most evenly; there is none for
+// a single one.
 func halve(part [][]int) (limit, bool) {
 	var best limit
 	most := 0

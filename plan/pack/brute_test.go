@@ -10,8 +10,8 @@ import (
 	"gleaner/plan/pack/packtest"
 )
 
-// A way is a filled server as brute sees it: how much of the only load it
-// holds, and at what cost.
+// A way is a filled server in brute: how much of the only load it holds, and its
+// cost.
 type way struct{ holds, cost float64 }
 
 // brute is the dumb twin of Solve for problems of one load, or of one choice
@@ -122,8 +122,8 @@ func TestCostEqualsBruteForce(t *testing.T) {
 	}
 }
 
-// TestGapIsNoMoreThanClaimed asks for less than the optimum: what is claimed
-// to be proven must hold all the same.
+// TestGapIsNoMoreThanClaimed asks for less than the optimum: the claimed bound must
+// still hold.
 func TestGapIsNoMoreThanClaimed(t *testing.T) {
 	for seed := range uint64(200) {
 		p := single(seed)

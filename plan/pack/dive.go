@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// dives looks for a solution that costs no more than the relaxation, and if
-// there is none in sight, for any that improves.
+// dives looks for a solution that costs no more than the relaxation, and if it finds
+// none, for any better than the best so far.
 func (t *tree) dives(at terms, rel relaxation) {
 	at, rel = t.decide(at, rel)
 	var taken []int
@@ -25,10 +25,10 @@ func (t *tree) dives(at terms, rel relaxation) {
 	}
 }
 
-// decide takes, choice by choice, the option that the relaxation takes most,
-// and at once all that it takes nearly whole.
+// decide takes, choice by choice, the option that the relaxation takes most, and at
+// once all options that it takes nearly whole.
 func (t *tree) decide(at terms, rel relaxation) (terms, relaxation) {
-	for range t.p.Choices { // each round decides one; what is still open then is not whole for want of servers
+	for range t.p.Choices { // each round decides one; what is still open then is fractional because servers are missing
 		cuts := t.undecided(at, rel)
 		if len(cuts) == 0 || t.stop() {
 			break
@@ -44,10 +44,10 @@ func (t *tree) decide(at terms, rel relaxation) (terms, relaxation) {
 	return at, rel
 }
 
-// dive looks for a solution that costs at most so much by deciding, again and
-// again, what the relaxation uses whole servers of, and else one of the
-// fillings that it uses most; or by hosting all the rest on one server. Where
-// that becomes too dear it turns back, as long as there are tries left.
+// dive looks for a solution that costs at most most. It repeatedly fixes the fillings
+// that the relaxation uses a whole number of, or else one of those that it uses most;
+// or it hosts all the rest on one server. If that becomes too expensive it
+// backtracks, as long as there are tries left.
 func (t *tree) dive(at terms, rel relaxation, done []stock, taken []int, most float64, tries *int) {
 	if rel.cost > most || rel.cost >= t.goal() || t.stop() {
 		return
@@ -78,17 +78,17 @@ func (t *tree) dive(at terms, rel relaxation, done []stock, taken []int, most fl
 	}
 }
 
-// hostBudget is boxes to host the rest on one server.
+// hostBudget is the number of boxes to host the rest on one server.
 const hostBudget = 500
 
-// host finds the cheapest server for all that is left, and says whether there
-// is any; where nothing is left none is needed.
+// host finds the cheapest server for all that is left, and reports whether there is
+// one; if nothing is left, none is needed.
 func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
 	wanted := t.hosts(taken)
 	rest := make([]float64, len(wanted))
 	nothing := true
 	for i, w := range wanted {
-		if w && t.sign[i] > 0 { // what serves others is there as they need it
+		if w && t.sign[i] > 0 { // a load that serves others is hosted as these need it
 			rest[i] = max(0, t.rest(i, done))
 			nothing = nothing && rest[i] <= slack*t.p.Loads[i].Amount
 		}
@@ -101,7 +101,7 @@ func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
 	for k, s := range t.shapes {
 		s.focus(wanted)
 		f := s.newSearch()
-		f.floor = s.cost - limit // what it is worth is what it costs, below zero
+		f.floor = s.cost - limit // its worth is its cost, negative
 		f.budget, f.haste, f.stop = hostBudget, hostBudget/2, t.stop
 		possible := s.cost < limit
 		for i, y := range rest {

@@ -13,7 +13,7 @@ import (
 	"gleaner/plan/pack/packtest"
 )
 
-// draw gives a problem that has a solution, and the cheapest one.
+// draw returns a problem that has a solution, and the cheapest one.
 func draw(t *rapid.T) (pack.Problem, pack.Solution) {
 	p := packtest.Random(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2)), 2, 3)
 	s, err := pack.Solve(p, pack.Options{NodeLimit: 40})
@@ -94,8 +94,8 @@ func TestPricesScale(t *testing.T) {
 	})
 }
 
-// TestOrderIsNothing puts everything into another order.
-func TestOrderIsNothing(t *testing.T) {
+// TestOrderDoesNotMatter puts everything into another order.
+func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, before := draw(t)
 		q := pack.Problem{Servers: slices.Clone(p.Servers), Loads: slices.Clone(p.Loads), Purchases: slices.Clone(p.Purchases)}
@@ -188,8 +188,8 @@ func TestStoppedEarly(t *testing.T) {
 	}
 }
 
-// FuzzSolve looks for problems that break the solver: what it gives out it has
-// checked, so that a panic, an endless search or an error of its own is left.
+// FuzzSolve looks for problems that break the solver: it checks its own solutions, so
+// that a failure is a panic, an endless search or an error.
 func FuzzSolve(f *testing.F) {
 	f.Add(uint64(1), 3, 5, 0.0)
 	f.Add(uint64(7), 5, 40, 0.37)
@@ -216,7 +216,7 @@ func FuzzSolve(f *testing.F) {
 func abs(n int) int { return max(n, -(n + 1)) }
 
 // TestWideOptions makes one option of a choice many orders of magnitude larger
-// than all else: it must not hide the others from the solver.
+// than all others: the solver must still find the others.
 func TestWideOptions(t *testing.T) {
 	compared := 0
 	for seed := range uint64(120) {

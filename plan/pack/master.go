@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Budgets of a search for a filling, in boxes: to find one that improves, of
-// which any will do after a while; and to prove that there is none. Where a
-// node can be parted instead the latter begins lower and learns from success.
+// Budgets of a search for a filling, in boxes: to find one that improves, after a
+// while any of them; and to prove that there is none. If a node can be split instead,
+// the latter begins lower and grows with success.
 const (
 	findBudget  = 300
 	findHaste   = 30
@@ -24,7 +24,7 @@ const (
 	usefulByRow   = 10
 )
 
-// A column is a filling as the master program sees it.
+// A column is a filling in the master program.
 type column struct {
 	shape int
 	filling
@@ -45,8 +45,8 @@ func costOf(stocks []stock) float64 {
 	return sum
 }
 
-// A node's terms are what it demands: rules, and options that are out. Of the
-// fillings found up to some time it looks only at the useful ones.
+// The terms of a node are its rules and the options that are ruled out. Of the
+// fillings found before some time it uses only the useful ones.
 type terms struct {
 	rules  []rule
 	banned []bool // by option, counted through all choices
@@ -61,17 +61,17 @@ type master struct {
 	shapes   []*shape
 	options  [][]int   // loads of each option, counted through all choices
 	first    []int     // option of each choice, and the end
-	always   []bool    // by load: hosted whatever is chosen
+	always   []bool    // by load: hosted with any options
 	sign     []float64 // by load: 1 if at least its amount must be hosted, -1 if at most (see serves)
-	dear     []float64 // by load: more than an amount of 1 ever costs
-	fine     float64   // what breaking a rule by one costs, times the penalty
-	penalty  float64   // factor on all that must not happen; it grows where it does
-	scale    float64   // the dearest bare server: the measure of reduced costs
+	dear     []float64 // by load: more than the cost of an amount of 1
+	fine     float64   // cost of breaking a rule by one, times the penalty
+	penalty  float64   // factor on the cost of all violations; it grows if there are any
+	scale    float64   // cost of the dearest bare server: the scale of reduced costs
 	cheapest float64   // bare server
 	most     float64   // no solution of interest has more servers
 	cols     []column
 	known    map[string]int // columns by what they hold
-	work     int            // boxes looked into
+	work     int            // boxes solved
 	stop     func() bool
 }
 
@@ -82,9 +82,9 @@ type relaxation struct {
 	x      []float64 // by column of the master
 	takes  []float64 // by option
 	dual   []float64 // by row: those that give the bound
-	part   float64   // of what is worth more at the duals, by how much the bound rises
-	idle   []float64 // by rule: servers or purchases that are paid for and stand idle
-	broken float64   // by how much rows are broken that must not be
+	part   float64   // share by which the bound rises if covering costs more at the duals
+	idle   []float64 // by rule: servers or purchases that are paid for but idle
+	broken float64   // by how much rows are violated
 	tried  bool      // whether a proof was tried
 }
 
@@ -120,7 +120,7 @@ func newMaster(p *Problem) (*master, error) {
 // maxServers is more than any solution has.
 const maxServers = 1e9
 
-// learn adds a column unless it is known, and gives its place.
+// learn adds a column unless it is known, and returns its index.
 func (m *master) learn(shape int, f filling) int {
 	key := []byte{byte(shape), byte(shape >> 8)}
 	for _, n := range f.v {
@@ -138,20 +138,20 @@ func (m *master) learn(shape int, f filling) int {
 	return k
 }
 
-// relax solves the linear program of a node by column generation: its terms
-// hold, and done has been decided already. Fillings are searched for in haste
-// until none is found. That there is none is proved only when the cost has come
-// down no further than the goal, and only as far as it takes to have a bound at
-// the goal: a node below is parted all the same.
+// relax solves the linear program of a node by column generation, under its terms and
+// with done already decided. It searches for fillings on a small budget until it
+// finds none. It proves that there is none only if the cost has not fallen below the
+// goal, and only as far as needed for a bound at the goal: a node below the goal is
+// split in any case.
 //
-// Duals of a program with few fillings swing widely, so that they are first
-// mixed with those of the best bound so far, which lie near the end.
+// The duals of a program with few fillings vary widely, so they are first mixed with
+// those of the best bound so far, which are near the final ones.
 func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxation {
 	lp := m.program(t, done)
 	spent := costOf(done)
 	rel := relaxation{bound: math.Inf(-1)}
 	lp.extend()
-	fresh := false // fillings were found that improve
+	fresh := false // improving fillings were found
 	try := func(dual []float64, budget int) {
 		bound, part, found := m.prove(lp, dual, t, done, budget)
 		if rel.dual == nil || spent+bound > rel.bound {
@@ -194,10 +194,10 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	return rel
 }
 
-// mix is the part of the best duals so far in those that are tried first.
+// mix is the weight of the best duals so far in those that are tried first.
 const mix = 0.6
 
-// read takes the amounts out of the linear program.
+// read copies the amounts from the linear program.
 func (m *master) read(lp *program, rel *relaxation) {
 	rel.takes, rel.x = make([]float64, len(m.options)), make([]float64, len(m.cols))
 	for k, x := range lp.values() {
@@ -219,7 +219,7 @@ func (m *master) read(lp *program, rel *relaxation) {
 	rel.idle = lacking[rows:]
 }
 
-// estimate is the cost of the linear program over the fillings known.
+// estimate is the cost of the linear program over the known fillings.
 func (m *master) estimate(t terms) float64 {
 	lp := m.program(t, nil)
 	lp.extend()
@@ -230,7 +230,7 @@ func (m *master) estimate(t terms) float64 {
 // eps is the gain below which a filling does not improve.
 func (m *master) eps() float64 { return 1e-9 * (1 + m.scale) }
 
-// rest is how much of a load is left, if it is hosted.
+// rest is how much of a hosted load is left.
 func (m *master) rest(i int, done []stock) float64 {
 	left := m.p.Loads[i].Amount
 	for _, s := range done {
@@ -239,10 +239,9 @@ func (m *master) rest(i int, done []stock) float64 {
 	return left
 }
 
-// A program is the linear program of a node. Its rows are the loads that are
-// wanted, all choices, then rules, the latter turned into covering rows. Its
-// columns are the options that are open and those of the master's fillings that
-// hold nothing but what is wanted.
+// A program is the linear program of a node. Its rows are the wanted loads, all
+// choices, and the rules, turned into covering rows. Its columns are the open options
+// and the master's fillings that hold only wanted loads.
 type program struct {
 	*simplex
 	m       *master
@@ -265,7 +264,7 @@ func (m *master) program(t terms, done []stock) *program {
 		if m.always[i] {
 			left = max(0, left)
 		} else {
-			left -= l.Amount // which the option demands
+			left -= l.Amount // the option demands that
 		}
 		out.loads = append(out.loads, i)
 		right = append(right, m.sign[i]*left)
@@ -305,7 +304,7 @@ func (m *master) program(t terms, done []stock) *program {
 	return out
 }
 
-// extend adds the fillings that are useful, and those learned since.
+// extend adds the useful fillings, and those learned since.
 func (g *program) extend() {
 	for _, k := range g.terms.useful {
 		g.take(k)
@@ -315,7 +314,7 @@ func (g *program) extend() {
 	}
 }
 
-// take adds a filling, unless it is there or holds what is not wanted.
+// take adds a filling, unless it is there or holds an unwanted load.
 func (g *program) take(k int) bool {
 	c := g.m.cols[k]
 	if g.has[k] || !g.m.holdsOnly(c, g.wanted) {
@@ -327,7 +326,7 @@ func (g *program) take(k int) bool {
 	return true
 }
 
-// filter leaves out the fillings that no solution below a cost uses, for each
+// filter leaves out the fillings that no solution below a cost uses, because each
 // would add its reduced cost to the bound, and keeps the best of the others.
 func (m *master) filter(t terms, rel relaxation, cost float64) terms {
 	type candidate struct {
@@ -350,7 +349,7 @@ func (m *master) filter(t terms, rel relaxation, cost float64) terms {
 	return t
 }
 
-// reduced is what a filling costs beyond what it is worth at duals.
+// reduced is the reduced cost of a filling: its cost less its worth at the duals.
 func (m *master) reduced(c column, t terms, dual []float64) float64 {
 	cost := c.cost
 	for i, y := range c.y {
@@ -364,7 +363,7 @@ func (m *master) reduced(c column, t terms, dual []float64) float64 {
 	return cost
 }
 
-// holdsOnly says whether a filling holds nothing but what is wanted.
+// holdsOnly reports whether a filling holds only wanted loads.
 func (m *master) holdsOnly(c column, wanted []bool) bool {
 	for i, y := range c.y {
 		if y > 0 && !wanted[i] {
@@ -374,7 +373,7 @@ func (m *master) holdsOnly(c column, wanted []bool) bool {
 	return true
 }
 
-// row gives the coefficients of a filling.
+// row returns the coefficients of a filling.
 func (g *program) row(c column) []float64 {
 	out := make([]float64, g.simplex.m)
 	for r, i := range g.loads {
@@ -387,8 +386,8 @@ func (g *program) row(c column) []float64 {
 	return out
 }
 
-// duals are those of all loads, choices and rules, shrunk; what is not wanted
-// is worth nothing.
+// duals are those of all loads, choices and rules, shrunk; those of unwanted loads
+// are 0.
 func (g *program) duals(shrink float64) []float64 {
 	out := make([]float64, len(g.m.p.Loads))
 	prices := g.prices(shrink)
@@ -398,7 +397,7 @@ func (g *program) duals(shrink float64) []float64 {
 	return append(out, prices[len(g.loads):]...)
 }
 
-// worth is what all that must be covered is worth at duals, but for choices.
+// worth is the worth at the duals of all that must be covered, except choices.
 func (g *program) worth(dual []float64) float64 {
 	sum := 0.0
 	for r, i := range g.loads {
@@ -425,8 +424,8 @@ func (m *master) choicePenalty() float64 {
 	return (1 + most) * m.penalty
 }
 
-// price is more than an amount of 1 of a load costs by itself; of one that
-// fits nowhere, nothing, for it is not hosted.
+// price is more than an amount of 1 of a load costs by itself; 0 if it fits nowhere,
+// because it is not hosted.
 func (m *master) price(i int) float64 {
 	if math.IsInf(m.dear[i], 1) {
 		return 0
@@ -434,10 +433,10 @@ func (m *master) price(i int) float64 {
 	return m.dear[i]
 }
 
-// prove gives a lower bound of the linear program over all fillings, known or
-// not: duals price what is to be covered, and no filling is worth much more
-// than it costs at them. Fillings that are, it finds. The bound
-// holds for any duals, even if rounding errors led the simplex astray.
+// prove returns a lower bound of the linear program over all fillings, known or
+// not: the duals price what must be covered, and no filling is worth much more than
+// it costs at them. It returns the fillings that are. The bound holds for any duals,
+// even with rounding errors in the simplex.
 func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budget int) (bound, part float64, found []int) {
 	bound = lp.worth(dual)
 	for k := range m.p.Choices {
@@ -464,7 +463,7 @@ func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budge
 	return bound * part, part, found
 }
 
-// cheapestOption is what the cheapest option of a choice costs at these duals.
+// cheapestOption is the cost of the cheapest option of a choice at these duals.
 func (m *master) cheapestOption(t terms, choice int, dual []float64) float64 {
 	least := math.Inf(1)
 	for o := m.first[choice]; o < m.first[choice+1]; o++ {
@@ -479,14 +478,14 @@ func (m *master) cheapestOption(t terms, choice int, dual []float64) float64 {
 func (m *master) alone(option int) float64 {
 	sum := 0.0
 	for _, i := range m.options[option] {
-		if m.p.Loads[i].Amount > 0 { // of nothing nothing is hosted, though it may fit nowhere
+		if m.p.Loads[i].Amount > 0 { // an amount of 0 need not be hosted, though it may fit nowhere
 			sum += m.dear[i] * m.p.Loads[i].Amount
 		}
 	}
 	return sum
 }
 
-// optionCost is what the loads of an option cost at these duals.
+// optionCost is the cost of the loads of an option at these duals.
 func (m *master) optionCost(option int, dual []float64) float64 {
 	sum := 0.0
 	for _, i := range m.options[option] {
@@ -495,7 +494,7 @@ func (m *master) optionCost(option int, dual []float64) float64 {
 	return sum
 }
 
-// wanted says of each load whether an option that is not out wants it.
+// wanted says of each load whether an option that is not ruled out needs it.
 func (m *master) wanted(t terms) []bool {
 	out := slices.Clone(m.always)
 	for o, loads := range m.options {

@@ -1,21 +1,21 @@
 // Package pack chooses servers and fills them at least cost, and proves it.
 //
 // It is the integer program of the cluster compiler (FAST'12 §4.4, Figure 4)
-// in one general form. Loads (copies of datasets, tasks) are cut over servers
-// in any proportion; what a server takes of a load demands resources: slots and
+// in one general form. Loads (copies of datasets, tasks) are split over servers
+// in any proportion; a server's part of a load demands resources: slots and
 // bandwidth of buses, network, cores, memory. A server of a type has a fixed
 // capacity of each, and a Purchase changes it in whole units by server: a CPU
 // gives cores and takes a socket, a DIMM gives memory and takes a slot, a disk
 // gives room for a dataset's load and takes a slot, an instance of a task gives
 // room for its load and takes memory.
 //
-// Where a load may be hosted in several ways, such as a dataset on several
-// kinds of units, each way is an Option of a Choice, with loads of its own. One
-// option of each choice is taken and its loads are hosted.
+// If a load may be hosted in several ways, such as a dataset on several kinds of
+// units, each way is an Option of a Choice, with loads of its own. One option of each
+// choice is taken and its loads are hosted.
 //
-// A filling is a server type with whole numbers of purchases and amounts of
-// loads such that no resource is demanded beyond what there is. Solve covers
-// all loads by fillings, by branch and price; doc.go says how.
+// A filling is a server type with whole numbers of purchases and amounts of loads
+// such that no resource is exceeded. Solve covers all loads by fillings, by branch
+// and price; doc.go says how.
 package pack
 
 import (
@@ -24,7 +24,7 @@ import (
 	"slices"
 )
 
-// A Problem says what is to be hosted and what it may be hosted on.
+// A Problem is what must be hosted and what it may be hosted on.
 // All vectors have one entry a resource, in the order of Resources.
 type Problem struct {
 	Resources []string
@@ -51,12 +51,12 @@ type Purchase struct {
 // A Load is something to be hosted, in parts of any size.
 type Load struct {
 	Name   string
-	Amount float64   // of it, over all servers; best such that a server holds about 1
+	Amount float64   // over all servers; best scaled such that a server holds about 1
 	Demand []float64 // of an amount of 1; negative is what it gives
 }
 
-// serves says whether a load gives something to others. Of those that are of
-// an option there is no more than their amount: none unless it is taken.
+// serves reports whether a load gives something to others. If it belongs to an
+// option, at most its amount is hosted: none unless the option is taken.
 func (l Load) serves() bool { return slices.Min(append([]float64{0}, l.Demand...)) < 0 }
 
 // A Choice is a decision that is made once for all servers.
@@ -65,9 +65,9 @@ type Choice struct {
 	Options []Option
 }
 
-// An Option has loads, by their place in the problem. They are hosted if it is
-// taken; a load that is of options none of which is taken is not hosted. Loads
-// of no option are hosted always.
+// An Option has loads, by their index in the problem. They are hosted if it is
+// taken; a load whose options are not taken is not hosted. Loads of no option are
+// always hosted.
 type Option struct {
 	Loads []int
 }
@@ -76,23 +76,23 @@ type Option struct {
 type Options struct {
 	Gap       float64     // stop when (Cost-LowerBound)/Cost is at most this
 	NodeLimit int         // nodes of the search tree; 0 is DefaultNodes
-	Interrupt func() bool // polled often; the best solution so far is returned once it says true
+	Interrupt func() bool // polled often; once it returns true, the best solution so far is returned
 }
 
-// DefaultNodes is the limit of the search tree when Options give none.
+// DefaultNodes is the limit of the search tree if Options have none.
 const DefaultNodes = 2000
 
-// A Solution hosts every load. It is the cheapest when Optimal, and at most
-// Gap dearer than the cheapest in any case.
+// A Solution hosts every load. It is the cheapest if Optimal, and at most Gap dearer
+// than the cheapest in any case.
 type Solution struct {
 	Fillings   []Filling
 	Taken      []int // option of each choice
 	Cost       float64
-	LowerBound float64 // no solution costs less: proven
+	LowerBound float64 // proven: no solution costs less
 	Gap        float64 // (Cost - LowerBound) / Cost
-	Optimal    bool    // the gap is nil: proven
+	Optimal    bool    // proven: the gap is 0
 	Nodes      int     // of the search tree
-	Columns    int     // fillings looked at by the master program
+	Columns    int     // fillings in the master program
 }
 
 // A Filling is one server and what is in it, Count times.
@@ -103,8 +103,8 @@ type Filling struct {
 	Bought     []int     // how many of each purchase of the problem, in its order
 	Cost       float64   // of one such server with its purchases
 	Used       []float64 // demand of the loads, by resource
-	Capacity   []float64 // what there is for them, by resource: the server's and what purchases change
-	Bottleneck string    // the resource that is used to the largest part
+	Capacity   []float64 // for the loads, by resource: the server's, changed by purchases
+	Bottleneck string    // the resource whose used part is the largest
 }
 
 // An UnfitError says that no part of a load, however small, fits any server.
@@ -115,7 +115,7 @@ type UnfitError struct {
 	Need     float64 // how much of it is needed at least, purchases included
 	Have     float64 // how much of it that server can have
 
-	// Without a Resource each thing fits by itself, but not what must be together.
+	// Without a Resource, each load fits by itself, but not those that must be together.
 }
 
 func (e *UnfitError) Error() string {
@@ -135,7 +135,7 @@ func (s Solution) Servers() int {
 	return n
 }
 
-// optional says of each load whether it is of some option.
+// optional says of each load whether it belongs to an option.
 func (p *Problem) optional() []bool {
 	out := make([]bool, len(p.Loads))
 	for _, c := range p.Choices {
@@ -148,7 +148,7 @@ func (p *Problem) optional() []bool {
 	return out
 }
 
-// check says what is wrong with a problem that no plan should ever pose.
+// check says what is wrong with a malformed problem, which no plan should pose.
 func (p *Problem) check() error {
 	row := func(kind, name string, size float64, v []float64) error {
 		if len(v) != len(p.Resources) {

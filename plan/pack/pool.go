@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// A pool is the relaxation in which servers lend each other what they have:
-// all resources of all servers are one, and only totals must be whole, of
-// servers, of purchases and of options. It is small and quickly solved, however
-// many options there are. Its bound is weaker than that of the master program;
-// it rules out most options before that has to look at them.
+// A pool is the relaxation in which all servers share their resources, and only the
+// totals of servers, purchases and options must be whole. It is small and quickly
+// solved, however many options there are. Its bound is weaker than that of the master
+// program, but it rules out most options before they reach the master.
 //
 // Columns are servers by type, purchases, loads that serve others, and options.
-// A purchase that is the pair of a load has no column: so many are bought as
-// the whole load takes, rounded up.
+// A purchase that is the pair of a load has no column: as many are bought as the
+// whole load takes, rounded up.
 type pool struct {
 	m      *master
 	lp     *box
 	price  []float64
-	fixed  float64 // cost of the units of loads that are hosted always
+	fixed  float64 // cost of the units of loads that are always hosted
 	option int     // the first column of an option
 	whole  []bool  // by column
-	column []int   // by purchase; -1: it is a pair's
+	column []int   // by purchase; -1: it is in a pair
 	work   int     // linear programs solved
 }
 
@@ -31,8 +30,8 @@ type poolNode struct {
 	bound  float64
 }
 
-// Limits of the pool, in linear programs: to look for its cheapest solutions,
-// and to see whether one option is too dear.
+// Limits of the pool, in linear programs: to find its cheapest solutions, and to
+// check whether one option is too dear.
 const (
 	poolBudget  = 400
 	probeBudget = 25
@@ -40,7 +39,7 @@ const (
 	poolMost    = 1e7 // servers, beyond which it is no help
 )
 
-// newPool is nil where nothing limits the number of servers: those that cost nothing.
+// newPool is nil if nothing limits the number of servers, because some are free.
 func newPool(m *master) *pool {
 	if !(m.cheapest > 0) {
 		return nil
@@ -99,11 +98,11 @@ type poolColumn struct {
 	price float64
 	use   []float64
 	whole bool
-	load  int // one more than the load that serves; 0: it is none
+	load  int // one more than the index of the load that serves; 0: none
 }
 
-// pairs are those that are pairs in every type of server, with the most that
-// one of the purchase has room for in any.
+// pairs are the loads and purchases that are pairs in every type of server, with the
+// most that one of the purchase has room for in any.
 func (p *pool) pairs() []pair {
 	out := slices.Clone(p.m.shapes[0].pairs)
 	for i := range out {
@@ -121,7 +120,7 @@ func (p *pool) pairs() []pair {
 	return out
 }
 
-// rows are the resources that are rows: not those of pairs.
+// rows are the resources that have rows: not those of pairs.
 func (p *pool) rows(pairs []pair) []int {
 	var out []int
 	for r := range p.m.p.Resources {
@@ -132,7 +131,7 @@ func (p *pool) rows(pairs []pair) []int {
 	return out
 }
 
-// least is what a component takes of each resource where it takes least.
+// least is the least that a component takes of each resource in any type of server.
 func (p *pool) least(component int) []float64 {
 	out := slices.Clone(p.m.shapes[0].use[component])
 	for _, s := range p.m.shapes[1:] {
@@ -143,8 +142,8 @@ func (p *pool) least(component int) []float64 {
 	return out
 }
 
-// hosted is what an amount of a load takes, with the purchases that are its
-// pair: whole ones, if it is all of the load.
+// hosted is what an amount of a load takes, with the purchases of its pair: a whole
+// number of them, if it is all of the load.
 func (p *pool) hosted(i int, q pair, amount float64, all bool) poolColumn {
 	c := poolColumn{use: make([]float64, len(p.m.p.Resources))}
 	axpy(amount, p.least(i), c.use)
@@ -160,8 +159,8 @@ func (p *pool) hosted(i int, q pair, amount float64, all bool) poolColumn {
 	return c
 }
 
-// build lays out the linear program: resources, choices, and loads that serve
-// only where an option wants them.
+// build lays out the linear program: resources, choices, and loads that serve only
+// if an option needs them.
 func (p *pool) build(cols []poolColumn, resources []int, right []float64) {
 	var serving []int
 	for j, c := range cols {
@@ -216,8 +215,8 @@ func (p *pool) build(cols []poolColumn, resources []int, right []float64) {
 	p.lp.begin()
 }
 
-// root is the part of the pool that obeys terms and costs no more than most;
-// nil where that leaves too much.
+// root is the part of the pool that obeys terms and costs no more than most; nil if
+// that is too large.
 func (p *pool) root(t terms, most float64) *poolNode {
 	n := &poolNode{lo: make([]float64, p.lp.n), hi: make([]float64, p.lp.n)}
 	all := 0.0
@@ -269,7 +268,7 @@ func (p *pool) paired() int {
 	return n
 }
 
-// obey narrows a node by the rules that are about a column.
+// obey narrows a node by the rules about a column.
 func (p *pool) obey(n *poolNode, rules []rule) {
 	for _, r := range rules {
 		j := -1
@@ -289,7 +288,7 @@ func (p *pool) obey(n *poolNode, rules []rule) {
 	}
 }
 
-// solve bounds a node, and says whether it has any solution.
+// solve bounds a node, and reports whether it has any solution.
 func (p *pool) solve(n *poolNode) bool {
 	for j := range n.lo {
 		if n.lo[j] > n.hi[j] {
@@ -306,8 +305,8 @@ func (p *pool) solve(n *poolNode) bool {
 	return true
 }
 
-// search looks for solutions below the goal, the cheapest first, and gives a
-// cost that none undercuts and the options that so many of the best take.
+// search looks for solutions below the goal, the cheapest first, and returns a lower
+// bound of their cost and the options of the best, at most finds of them.
 func (p *pool) search(root *poolNode, goal float64, budget, finds int) (bound float64, found [][]int) {
 	bound = goal
 	if !p.solve(root) {
@@ -318,7 +317,7 @@ func (p *pool) search(root *poolNode, goal float64, budget, finds int) (bound fl
 	for len(open) > 0 {
 		k := 0
 		for i, n := range open {
-			if n.bound <= open[k].bound { // of equals the youngest: it is deepest
+			if n.bound <= open[k].bound { // of equals the youngest, which is deepest
 				k = i
 			}
 		}
@@ -361,7 +360,7 @@ func (p *pool) fractional() (j int, at float64) {
 	return j, at
 }
 
-// halves part a node at a fraction of column j.
+// halves split a node at a fraction of column j.
 func (n *poolNode) halves(j int, at float64) [2]*poolNode {
 	below := &poolNode{lo: n.lo, hi: slices.Clone(n.hi), bound: n.bound}
 	above := &poolNode{lo: slices.Clone(n.lo), hi: n.hi, bound: n.bound}
@@ -370,7 +369,7 @@ func (n *poolNode) halves(j int, at float64) [2]*poolNode {
 	return [2]*poolNode{below, above}
 }
 
-// taken are the options of the solution at hand.
+// taken are the options of the present solution.
 func (p *pool) taken() []int {
 	var out []int
 	for k := range p.m.p.Choices {

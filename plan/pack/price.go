@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// A search finds the filling of a shape that is worth most, by branch and
-// bound over boxes of purchases. It proves what it does not find, which is
-// what makes the lower bound of the master program a bound.
+// A search finds the filling of a shape that is worth most, by branch and bound over
+// boxes of purchases. It proves that there is no better one, which makes the lower
+// bound of the master program valid.
 type search struct {
 	*shape
-	worth  []float64 // of one of a component; purchases are worth less than nothing
+	worth  []float64 // of one of a component; negative for purchases
 	lo, hi []float64 // the box; whole numbers of purchases
 	bonus  []bonus
-	floor  float64 // only fillings worth more than this are of interest
-	budget int     // boxes; when they are used up the answer is only bounded
-	haste  int     // boxes left when any find will do
+	floor  float64 // only fillings worth more than this matter
+	budget int     // boxes; when they are used up, the result is only a bound
+	haste  int     // boxes left when any find suffices
 	stop   func() bool
 
 	constant float64 // worth of what every filling of the box has bought
 	best     float64
 	finds    []filling // each worth more than the one before
 	also     []filling // some that are worth more than floor
-	open     float64   // bound of the best box not looked into
+	open     float64   // bound of the best box that was not solved
 }
 
-// mostAlso is how many fillings of interest are kept beside the best.
+// mostAlso is how many good fillings are kept in addition to the best.
 const mostAlso = 8
 
-// A bonus is worth something to every filling within its limits (see rule).
+// A bonus is additional worth of every filling within its limits (see rule).
 type bonus struct {
 	limits []limit
 	worth  float64
@@ -52,7 +52,7 @@ func within(limits []limit, v []int) bool {
 	return true
 }
 
-// newSearch is one of all fillings, worth what their purchases cost.
+// newSearch is a search over all fillings, whose purchases are worth minus their cost.
 func (s *shape) newSearch() *search {
 	f := &search{shape: s, worth: make([]float64, s.len()), lo: make([]float64, s.len()), hi: slices.Clone(s.most)}
 	for c, p := range s.price {
@@ -61,15 +61,15 @@ func (s *shape) newSearch() *search {
 	return f
 }
 
-// run searches, and gives an upper bound of the worth of all fillings: no
-// more than floor, the worth of the last find, or what was left open.
+// run searches, and returns an upper bound of the worth of all fillings: the largest
+// of floor, the worth of the last find, and what was left open.
 func (s *search) run() float64 {
 	s.best, s.open = s.floor, math.Inf(-1)
 	s.descend()
 	return max(s.best, s.open)
 }
 
-// load sets up the linear program of the box and says whether it has a solution.
+// load sets up the linear program of the box and reports whether it has a solution.
 func (s *search) load() bool {
 	lp := s.lp
 	off := make([]bool, s.loads)
@@ -94,7 +94,7 @@ func (s *search) load() bool {
 			if s.lo[c] > 0 {
 				return false
 			}
-		case s.own[c] >= 0: // what is bought in any case
+		case s.own[c] >= 0: // the part that is bought in any case
 			constant += s.worth[c] * s.lo[c]
 			if s.lo[c] > 0 {
 				for k, r := range s.rows {
@@ -148,10 +148,10 @@ func (s *search) amount(c int) float64 {
 	return s.lp.value(s.at[c])
 }
 
-// descend looks into the box.
+// descend searches the box.
 func (s *search) descend() {
 	if !s.load() {
-		return // no filling is in the box
+		return // the box has no filling
 	}
 	sure, hope, undecided := s.bonuses()
 	bound := s.lp.bound() + s.constant + sure + hope
@@ -169,7 +169,7 @@ func (s *search) descend() {
 	for c := range at {
 		at[c] = s.amount(c)
 	}
-	for c, loads := range s.switches { // undecided, though something needs it
+	for c, loads := range s.switches { // undecided, though a load needs it
 		if s.lo[c] == 0 && s.hi[c] > 0 && slices.ContainsFunc(loads, func(i int) bool { return at[i] > 0 }) {
 			at[c] = 0.5
 		}
@@ -181,31 +181,31 @@ func (s *search) descend() {
 	s.branch(at, bound, hope, undecided)
 }
 
-// branch looks into the parts of a box whose relaxation has the amounts at.
+// branch searches the parts of a box whose relaxation has the amounts at.
 func (s *search) branch(at []float64, bound, hope float64, undecided *limit) {
 	c := s.fractional(at, integral)
 	if c >= 0 && !(undecided != nil && hope > 0) {
 		s.halve(c, at[c])
 		return
 	}
-	if c < 0 && s.settle(at, bound-hope) {
+	if c < 0 && s.tryWhole(at, bound-hope) {
 		if undecided == nil {
 			return
 		}
 	} else if c = s.fractional(at, 1e-11); c >= 0 && undecided == nil {
-		s.halve(c, at[c]) // a fraction too small to see, but it matters
+		s.halve(c, at[c]) // a fraction below the tolerance, but it matters
 		return
 	}
-	if undecided == nil { // nothing is left to part the box by
+	if undecided == nil { // nothing is left to split the box by
 		s.open = max(s.open, bound)
 		return
 	}
 	s.halve(s.loads+undecided.purchase, float64(undecided.k)-0.5)
 }
 
-// settle makes a filling of a relaxation whose purchases are whole, and says
-// whether that is worth what the relaxation is.
-func (s *search) settle(at []float64, bound float64) bool {
+// tryWhole makes a filling of a relaxation whose purchases are whole, and
+// reports whether it is worth as much as the relaxation.
+func (s *search) tryWhole(at []float64, bound float64) bool {
 	lo, hi := slices.Clone(s.lo), slices.Clone(s.hi)
 	for c := s.loads; c < s.len(); c++ {
 		n := math.Round(at[c])
@@ -227,8 +227,8 @@ func (s *search) settle(at []float64, bound float64) bool {
 	return worth >= bound-1e-9*(1+math.Abs(bound))
 }
 
-// halve looks into both halves of the box parted at a fraction of component
-// c, the nearer one first.
+// halve splits the box at a fraction of component c and searches both halves, the
+// nearer one first.
 func (s *search) halve(c int, at float64) {
 	k := math.Floor(at)
 	lo, hi := s.lo[c], s.hi[c]
@@ -245,7 +245,7 @@ func (s *search) halve(c int, at float64) {
 }
 
 // fractional finds the purchase whose fraction weighs most at the prices of
-// resources; -1 is none.
+// resources; -1 if there is none.
 func (s *search) fractional(at []float64, tol float64) int {
 	best, most := -1, -1.0
 	for c := s.loads; c < s.len(); c++ {
@@ -257,7 +257,7 @@ func (s *search) fractional(at []float64, tol float64) int {
 		for k, r := range s.rows {
 			weight += s.lp.dual[k] * math.Abs(s.use[c][r]) / s.sizes[r]
 		}
-		if s.switches[c] != nil { // they decide what else there can be
+		if s.switches[c] != nil { // first, because loads depend on them
 			weight *= 1e6
 		}
 		if frac*weight > most {
@@ -267,8 +267,8 @@ func (s *search) fractional(at []float64, tol float64) int {
 	return best
 }
 
-// round makes a filling of the relaxation: its loads, and whole purchases
-// enough for them.
+// round makes a filling of the relaxation: its loads, and enough whole purchases for
+// them.
 func (s *search) round(at []float64) {
 	f := filling{make([]float64, s.loads), make([]int, s.len()-s.loads)}
 	for c := range f.y {
@@ -280,7 +280,7 @@ func (s *search) round(at []float64) {
 	s.weigh(f)
 }
 
-// dusted is an amount of a load without what is but the dust of floating point.
+// dusted is an amount of a load; 0 if it is only a floating-point error.
 func (s *search) dusted(c int, y float64) float64 {
 	if y < 1e-8*s.most[c] {
 		return 0
@@ -288,8 +288,8 @@ func (s *search) dusted(c int, y float64) float64 {
 	return y
 }
 
-// bonuses sums what bonuses are worth to all fillings of the box, what they
-// are worth at most to some, and gives a limit that not all are on one side of.
+// bonuses sums what bonuses are worth to all fillings of the box (sure) and at most
+// to some (hope), and returns a limit that separates fillings of the box.
 func (s *search) bonuses() (sure, hope float64, undecided *limit) {
 	for _, b := range s.bonus {
 		open, out := (*limit)(nil), false
@@ -315,7 +315,7 @@ func (s *search) bonuses() (sure, hope float64, undecided *limit) {
 	return sure, hope, undecided
 }
 
-// weigh tells what a filling is worth, and keeps it if it is the best so far.
+// weigh returns the worth of a filling, and keeps it if it is the best so far.
 func (s *search) weigh(f filling) float64 {
 	if !s.holds(f) {
 		return math.Inf(-1)

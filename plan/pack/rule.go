@@ -2,10 +2,10 @@ package pack
 
 import "math"
 
-// A rule narrows a node: a sum over the fillings used is at least k, or at
-// most k. The sums are linear in what a filling has bought, but for those of
-// limits, which count the fillings within them. Either kind changes only what
-// a filling's parts are worth when the next one is searched for.
+// A rule narrows a node: a sum over the used fillings is at least k, or at most k.
+// The sums are linear in the purchases of a filling, except those of limits, which
+// count the fillings within them. Either kind changes only what a filling's parts are
+// worth in the next search.
 type rule struct {
 	what   what
 	shape  int // only fillings of this shape count; -1: of any
@@ -13,7 +13,7 @@ type rule struct {
 	limits []limit
 	least  bool
 	k      int
-	waste  float64 // price of one that serves nothing; NaN: there is no such thing
+	waste  float64 // price of one that is idle; NaN: it cannot be
 }
 
 // what a rule sums over fillings.
@@ -25,18 +25,18 @@ const (
 	fillingsWithin
 )
 
-// same says whether two rules speak of the same sum from the same side.
+// same reports whether two rules limit the same sum from the same side.
 func (r rule) same(q rule) bool {
 	return r.limits == nil && q.limits == nil && r.what == q.what && r.shape == q.shape && r.index == q.index && r.least == q.least
 }
 
-// contrary is the rule that holds where r, an upper limit, does not.
+// contrary is the rule that holds if r, an upper limit, does not.
 func (r rule) contrary() rule {
 	r.least, r.k = true, r.k+1
 	return r
 }
 
-// sign turns the rule into a row to be covered.
+// sign turns the rule into a covering row.
 func (r rule) sign() float64 {
 	if r.least {
 		return 1
@@ -44,9 +44,9 @@ func (r rule) sign() float64 {
 	return -1
 }
 
-// penalty is the price of falling short of the rule by one. A server or a
-// purchase too few can be had for its price, and stand idle: that keeps what
-// a rule rewards below what it costs.
+// penalty is the price of falling short of the rule by one. A missing server or
+// purchase can be bought at its price and left idle: that keeps the reward of a rule
+// below the cost.
 func (r rule) penalty(most float64) float64 {
 	if r.least && !math.IsNaN(r.waste) {
 		return r.waste
@@ -72,7 +72,7 @@ func (r rule) of(c column) float64 {
 	return 1
 }
 
-// reward tells a search of a shape what the rule pays for each one summed.
+// reward adds to a search of a shape what the rule pays for each one that it counts.
 func (r rule) reward(f *search, shape int, pay float64) {
 	if !r.counts(shape) {
 		return

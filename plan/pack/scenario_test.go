@@ -12,8 +12,8 @@ import (
 	"gleaner/plan/pack"
 )
 
-// TestScenarios packs what testdata/scenario tells in words: resources, then
-// servers, purchases and items with a price and an amount of each resource.
+// TestScenarios packs the problems of testdata/scenario: resources, then servers,
+// purchases and items with a price and an amount of each resource.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenario", func(t *testing.T, path string) {
 		var p pack.Problem
@@ -32,9 +32,9 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// readProblem reads a line a thing: its kind and name, the price or of a load
-// the amount, and name=amount of resources. A load with choice=NAME is one
-// option of that choice.
+// readProblem reads one thing a line: its kind and name, its price or, for a load,
+// its amount, and name=amount of resources. A load with choice=NAME is one option of
+// that choice.
 func readProblem(t *testing.T, text string) pack.Problem {
 	var p pack.Problem
 	for line := range strings.Lines(text) {
@@ -98,7 +98,7 @@ func index(t *testing.T, names []string, name string) int {
 	return -1
 }
 
-// show tells a solution, a line a kind of server.
+// show prints a solution, one kind of server a line.
 func show(p pack.Problem, s pack.Solution) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "$%.10g, no solution below $%.10g\n", s.Cost, s.LowerBound)

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// slack is the part of a resource by which sums of demands may exceed it:
+// slack is the relative amount by which sums of demands may exceed a resource:
 // decimal fractions do not add up exactly.
 const slack = 1e-9
 
-// A shape is a type of server as loads may fill it: a small mixed integer
-// program. Its components are amounts of loads and then whole numbers of
-// purchases; a filling is a vector of them within every resource.
+// A shape is the small mixed integer program of filling a type of server. Its
+// components are amounts of loads and then whole numbers of purchases; a filling is a
+// vector of them that exceeds no resource.
 type shape struct {
 	server int
 	cost   float64     // of the bare server
@@ -21,31 +21,31 @@ type shape struct {
 	price  []float64   // of one of a component: nothing for loads
 	room   []float64   // of the bare server
 	tol    []float64
-	most   []float64 // no filling worth having holds more of a component
+	most   []float64 // no useful filling holds more of a component
 
 	pairs  []pair    // by load
 	own    []int     // by purchase component: the load whose pair it is; -1: none
 	rows   []int     // resources that are rows of the search: those of pairs are not
-	sizes  []float64 // the measure of each resource
-	bare   []bool    // by resource: no row of the search
+	sizes  []float64 // the scale of each resource
+	bare   []bool    // by resource: it is not a row of the search
 	moves  [][]int   // by component: the resources it takes or gives
 	wanted []bool    // by load: part of lp
 	lp     *box
-	// switches are purchases of which one is enough for all loads that need
-	// it, such as the presence of a storage system: those loads, by component.
+	// switches are purchases of which one suffices for all loads that need it, such
+	// as the presence of a storage system: those loads, by component.
 	switches map[int][]int
-	at       []int // first column of a component in lp; of a pair the one within what is bought
+	at       []int // first column of a component in lp; of a pair, the one within what is bought
 }
 
-// A pair is a load and a purchase that does nothing but give room to it, such
-// as a dataset's load and its disks.
+// A pair is a load and a purchase that only gives room to it, such as a dataset's
+// load and its disks.
 type pair struct {
 	purchase int     // component; -1: none
-	row      int     // the resource that is only about these two
+	row      int     // the resource that only these two use
 	each     float64 // load that one of the purchase has room for
 }
 
-// A filling is what a column of the master program stands for.
+// A filling is the content of a column of the master program.
 type filling struct {
 	y []float64 // amounts of loads
 	v []int     // purchases
@@ -107,8 +107,7 @@ func newShape(p *Problem, server int) (*shape, error) {
 	return s, nil
 }
 
-// tolerate sets how far each resource may be exceeded, in the measure of what
-// moves there.
+// tolerate sets how far each resource may be exceeded, relative to its scale.
 func (s *shape) tolerate() {
 	s.tol = make([]float64, len(s.room))
 	for r := range s.tol {
@@ -116,7 +115,7 @@ func (s *shape) tolerate() {
 	}
 }
 
-// size is the measure of a resource.
+// size is the scale of a resource.
 func (s *shape) size(r int) float64 {
 	size := math.Abs(s.room[r])
 	for _, u := range s.use {
@@ -125,8 +124,8 @@ func (s *shape) size(r int) float64 {
 	return size
 }
 
-// limit finds the most of each component that fits, or is of any use: what
-// purchases take limits them, and so does what there is to give it to.
+// limit finds the most of each component that fits or is useful: purchases are
+// limited by what they take, and by the demand for what they give.
 func (s *shape) limit(p *Problem) error {
 	s.most = make([]float64, s.len())
 	for c := range s.most {
@@ -155,7 +154,7 @@ func (s *shape) limit(p *Problem) error {
 	return nil
 }
 
-// fits is how many of component c fit when all that gives is there.
+// fits is how many of component c fit if all that gives resources is there.
 func (s *shape) fits(c int) float64 {
 	m := math.Inf(1)
 	for r, u := range s.use[c] {
@@ -164,12 +163,12 @@ func (s *shape) fits(c int) float64 {
 		}
 	}
 	if m < 1e-7*min(1, s.most[c]) {
-		return 0 // it is but the tolerance that has room for it
+		return 0 // only the tolerance has room for it
 	}
 	return m
 }
 
-// useful is how many of purchase c there is a demand for.
+// useful is how many of purchase c are in demand.
 func (s *shape) useful(c int) float64 {
 	m := 0.0
 	for r, u := range s.use[c] {
@@ -192,8 +191,8 @@ func (s *shape) sum(r int, sign float64) float64 {
 	return sum
 }
 
-// tighten lowers what one of a purchase gives to what can be asked of it: the
-// same for whole numbers, and a better bound for fractions.
+// tighten lowers what one of a purchase gives to the demand for it: this is the same
+// for whole numbers, and a better bound for fractions.
 func (s *shape) tighten() {
 	for r, room := range s.room {
 		if room != 0 {
@@ -216,7 +215,7 @@ func (s *shape) tighten() {
 	}
 }
 
-// toggle finds the switches: their resources are no rows of the search.
+// toggle finds the switches: their resources are not rows of the search.
 func (s *shape) toggle() {
 	s.switches = map[int][]int{}
 	s.bare = make([]bool, len(s.room))
@@ -286,10 +285,10 @@ func (s *shape) gives(c int) int {
 	return n
 }
 
-// build lays out the linear program of a search for the loads that are wanted. A load y that has a pair is
-// two columns: up to what the least number of its purchase has room for, and
-// beyond that with the purchase, in fractions of it, for company. So the row
-// of the pair is not needed.
+// build lays out the linear program of a search for the wanted loads. A load y that
+// has a pair is two columns: one up to what the least number of its purchase has room
+// for, and one beyond that, which includes the fraction of the purchase that it takes.
+// So the row of the pair is not needed.
 func (s *shape) build(wanted []bool) {
 	s.wanted = slices.Clone(wanted)
 	s.at = make([]int, s.len())
@@ -323,7 +322,7 @@ func (s *shape) build(wanted []bool) {
 	s.lp.begin()
 }
 
-// live says whether a component is of any use to the loads that are wanted.
+// live reports whether a component is of use to the wanted loads.
 func (s *shape) live(c int) bool {
 	if c < s.loads {
 		return s.wanted[c]
@@ -331,7 +330,7 @@ func (s *shape) live(c int) bool {
 	return s.own[c] < 0 || s.wanted[s.own[c]]
 }
 
-// focus leaves loads that are not wanted out of the searches to come.
+// focus leaves unwanted loads out of later searches.
 func (s *shape) focus(wanted []bool) {
 	if !slices.Equal(s.wanted, wanted) {
 		s.build(wanted)
@@ -347,8 +346,7 @@ func (s *shape) costOf(v []int) float64 {
 	return sum
 }
 
-// holds says whether no resource of the server is exceeded, in the measure of
-// all that moves there.
+// holds reports whether no resource of the server is exceeded, relative to its scale.
 func (s *shape) holds(f filling) bool {
 	taken, moved := make([]float64, len(s.room)), make([]float64, len(s.room))
 	take := func(c int, amount float64) {

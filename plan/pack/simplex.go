@@ -6,10 +6,10 @@ import (
 )
 
 // A simplex minimises cost·x + short·y + over·z where A·x + y - z = right and
-// all of x, y, z >= 0: each row is to be covered, what falls short of it (y)
-// and what goes beyond (z) has its price. So it always has a solution to start
-// from, columns may be added and costs changed between calls, and the dual of
-// a row stays between -over and short.
+// all of x, y, z >= 0: each row must be covered, and what falls short of it (y) or
+// goes beyond it (z) has a price. So there is always a solution to start from,
+// columns may be added and costs changed between calls, and the dual of a row stays
+// between -over and short.
 //
 // It is a revised primal simplex with an explicit inverse, meant for a few
 // dozen rows. The entering column is the steepest; after a run of pivots
@@ -25,8 +25,8 @@ type simplex struct {
 	level    []float64 // of the basic columns, by row
 	dual     []float64
 	dir      []float64 // the entering column in terms of the basis
-	age      int       // pivots since the inverse was computed afresh
-	refactor int       // pivots until it is again
+	age      int       // pivots since the inverse was recomputed
+	refactor int       // pivots until it is recomputed
 }
 
 // A sparse vector has the entries that are not zero.
@@ -59,7 +59,7 @@ const (
 	pivotTol   = 1e-9
 	refactor   = 60  // pivots
 	patience   = 40  // pivots without progress before Bland's rule
-	mostPivots = 500 // and so many more a row: beyond that rounding errors lead it in circles
+	mostPivots = 500 // and as many more for each row: more than that is a cycle due to rounding errors
 	rowPivots  = 30
 )
 
@@ -71,7 +71,7 @@ func newSimplex(right, short, over []float64) *simplex {
 	return lp
 }
 
-// reset makes the columns that fall short or go beyond the basis.
+// reset makes the columns y and z the basis.
 func (lp *simplex) reset() {
 	clear(lp.inverse)
 	for r, b := range lp.right {
@@ -84,8 +84,7 @@ func (lp *simplex) reset() {
 	lp.age = 0
 }
 
-// sound says whether the basis still is a solution: rounding errors may have
-// led far away from one.
+// sound reports whether the basis is still a solution, despite rounding errors.
 func (lp *simplex) sound() bool {
 	left := slices.Clone(lp.right)
 	for r, j := range lp.basis {
@@ -113,14 +112,14 @@ func (lp *simplex) sound() bool {
 	return true
 }
 
-// add gives the linear program another column.
+// add adds a column to the linear program.
 func (lp *simplex) add(cost float64, col []float64) {
 	lp.cost = append(lp.cost, cost)
 	lp.cols = append(lp.cols, squeeze(col))
 }
 
-// minimise finds an optimum. Where rounding errors led astray it begins anew,
-// with a basis that is renewed often.
+// minimise finds an optimum. If rounding errors have spoilt the basis it restarts,
+// and recomputes the inverse more often.
 func (lp *simplex) minimise() {
 	for _, often := range []int{refactor, refactor / 6, 1} {
 		lp.refactor = often
@@ -172,7 +171,7 @@ func (lp *simplex) objective() float64 {
 	return sum
 }
 
-// values gives each column its amount.
+// values returns the amount of each column.
 func (lp *simplex) values() []float64 {
 	x := make([]float64, len(lp.cost))
 	for r, j := range lp.basis {
@@ -183,7 +182,7 @@ func (lp *simplex) values() []float64 {
 	return x
 }
 
-// lacking gives by how much each row falls short.
+// lacking returns by how much each row falls short.
 func (lp *simplex) lacking() []float64 {
 	y := make([]float64, lp.m)
 	for r, j := range lp.basis {
@@ -233,7 +232,7 @@ func dot(x, y []float64) float64 {
 }
 
 // entering finds a column that improves, the steepest or the first, and its
-// reduced cost; -1 is none.
+// reduced cost; -1 if there is none.
 func (lp *simplex) entering(first bool) (int, float64) {
 	m, enter, best := lp.m, -1, 0.0
 	for r, d := range lp.dual {
@@ -276,7 +275,7 @@ func (lp *simplex) express(j int) {
 	}
 }
 
-// leaving finds the row whose basic column falls to zero first; -1 is none.
+// leaving finds the row whose basic column falls to zero first; -1 if there is none.
 // Among equals it is the largest pivot, or the lowest column by Bland's rule.
 func (lp *simplex) leaving(bland bool) int {
 	leave, least := -1, math.Inf(1)
@@ -323,9 +322,9 @@ func eliminate(rows, level, dir []float64, leave int) {
 	}
 }
 
-// invert computes the inverse of the basis afresh, against the growth of
-// rounding errors. It says false, and changes nothing, for a basis that has
-// become singular in floating point.
+// invert recomputes the inverse of the basis, against the growth of rounding errors.
+// It reports false, and changes nothing, if the basis has become singular in floating
+// point.
 func (lp *simplex) invert() bool {
 	m := lp.m
 	fresh := &simplex{m: m, cols: lp.cols, inverse: make([]float64, m*m), level: slices.Clone(lp.right),

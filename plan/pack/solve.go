@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Solve hosts every load at least cost. A load of which no part fits any
-// server is an *UnfitError; other errors are about a problem that makes no
-// sense. A solution found when a limit or an interrupt ends the search is no
-// error: its gap says how good it is.
+// Solve hosts every load at least cost. A load of which no part fits any server is an
+// *UnfitError; other errors are about a malformed problem. If a limit or an interrupt
+// ends the search, the best solution is returned without an error: its gap says how
+// good it is.
 func Solve(p Problem, o Options) (Solution, error) {
 	if err := p.check(); err != nil {
 		return Solution{}, err
@@ -48,7 +48,7 @@ func newTree(p *Problem, o Options) (*tree, error) {
 }
 
 // begin learns, for every type of server and load, the server full of that load
-// alone. They make a first solution, and set the price of leaving something out.
+// alone. They make a first solution, and set the price of leaving out a load.
 func (t *tree) begin() error {
 	t.dear = make([]float64, len(t.p.Loads))
 	any := make([]bool, len(t.p.Loads))
@@ -58,7 +58,7 @@ func (t *tree) begin() error {
 	for i, l := range t.p.Loads {
 		_, t.dear[i] = t.full(i, any)
 		if math.IsInf(t.dear[i], 1) && t.stop() {
-			return ErrStopped // that it fits nowhere is not known
+			return ErrStopped // it is not known whether it fits
 		}
 		if math.IsInf(t.dear[i], 1) && t.always[i] && l.Amount > 0 {
 			return unfit(t.p, t.shapes, i)
@@ -67,15 +67,15 @@ func (t *tree) begin() error {
 	return t.start()
 }
 
-// full is the cheapest way, by amount, to host load i and nothing else that is
-// wanted but what serves it, and what an amount of 1 then costs: without limit
-// if it fits nowhere.
+// full is the server that hosts load i, and of the other wanted loads only those that
+// serve it, at the lowest cost per amount, and the cost of an amount of 1: infinite if
+// it fits nowhere.
 func (t *tree) full(i int, wanted []bool) (stock, float64) {
 	var best stock
 	least := math.Inf(1)
 	for k, s := range t.shapes {
 		if !math.IsInf(least, 1) && t.stop() {
-			break // any will do
+			break // any suffices
 		}
 		f, ok := s.fill(i, wanted, t.stop)
 		if !ok {
@@ -130,7 +130,7 @@ func (t *tree) start() error {
 	return nil
 }
 
-// hosts says which loads are hosted when these options are taken.
+// hosts says which loads are hosted if these options are taken.
 func (t *tree) hosts(taken []int) []bool {
 	out := slices.Clone(t.always)
 	for _, o := range taken {
@@ -141,7 +141,7 @@ func (t *tree) hosts(taken []int) []bool {
 	return out
 }
 
-// unfit says which options are out, for a load of theirs fits no server.
+// unfit says which options are ruled out because one of their loads fits no server.
 func (t *tree) unfit() []bool {
 	out := make([]bool, len(t.options))
 	for o, loads := range t.options {
@@ -152,13 +152,13 @@ func (t *tree) unfit() []bool {
 	return out
 }
 
-// fill is the server that holds as much of load i as can be, and says whether
-// it holds any.
+// fill is the server that holds as much of load i as possible, and whether it holds
+// any.
 func (s *shape) fill(i int, wanted []bool, stop func() bool) (filling, bool) {
 	if s.most[i] <= 0 {
 		return filling{}, false
 	}
-	alone := make([]bool, s.loads) // others only as far as they serve it
+	alone := make([]bool, s.loads) // others only if they serve it
 	for c := range alone {
 		alone[c] = c == i || s.gives(c) > 0 && wanted[c]
 	}
@@ -177,7 +177,7 @@ func (s *shape) fill(i int, wanted []bool, stop func() bool) (filling, bool) {
 	return filling{}, false
 }
 
-// quantum is the largest amount of money of which all prices are multiples.
+// quantum is the greatest common divisor of all prices.
 func quantum(p *Problem) float64 {
 	var prices []float64
 	for _, s := range p.Servers {
@@ -213,8 +213,8 @@ func gcd(a, b int) int {
 // ErrStopped is returned when an interrupt comes before a solution was found.
 var ErrStopped = errors.New("pack: stopped before a solution was found")
 
-// stuck is the error when no server can hold what must be held together. Each
-// load fits by itself, so that what is short cannot be told.
+// stuck is the error if no server can hold what must be on one server. Each load
+// fits by itself, so that the error names no resource.
 func (t *tree) stuck() error {
 	if t.stop() {
 		return ErrStopped
@@ -227,7 +227,7 @@ func (t *tree) stuck() error {
 	return &UnfitError{Load: t.p.Loads[0].Name}
 }
 
-// contents tells the best solution in the terms of the problem.
+// contents is the best solution in terms of the problem.
 func (t *tree) contents() []Content {
 	var out []Content
 	for _, s := range t.best {
@@ -236,7 +236,7 @@ func (t *tree) contents() []Content {
 	return out
 }
 
-// choice tells which option of each choice the best solution takes.
+// choice is the option of each choice that the best solution takes.
 func (t *tree) choice() []int {
 	out := make([]int, len(t.p.Choices))
 	for k := range out {
@@ -278,14 +278,14 @@ func unfit(p *Problem, shapes []*shape, i int) error {
 			best = e
 		}
 	}
-	if best == nil { // it is short of nothing that can be told
+	if best == nil { // no single resource is short
 		return &UnfitError{Load: p.Loads[i].Name}
 	}
 	return best
 }
 
-// short finds the resource that is shortest when a little of load i is in the
-// server, with all purchases that it makes necessary.
+// short finds the resource that is shortest if a little of load i is on the server,
+// with all purchases that it needs.
 func (s *shape) short(p *Problem, i int, e *UnfitError) bool {
 	need := make([]float64, len(s.room))
 	for r, d := range p.Loads[i].Demand {
@@ -318,8 +318,8 @@ func (s *shape) short(p *Problem, i int, e *UnfitError) bool {
 	return worst > 0
 }
 
-// buyingOrder puts a purchase before those that give what it takes, so that
-// whoever buys in this order knows what is needed of each.
+// buyingOrder puts a purchase before those that give what it takes, so that the
+// demand for each is known when its turn comes.
 func buyingOrder(ps []Purchase) []int {
 	feeds := func(a, b int) bool { // a takes what b gives
 		for r, x := range ps[a].Change {
@@ -335,7 +335,7 @@ func buyingOrder(ps []Purchase) []int {
 		left[i] = i
 	}
 	for len(left) > 0 {
-		next := 0 // in a circle any will do
+		next := 0 // in a cycle, any
 		for i, b := range left {
 			if !slices.ContainsFunc(left, func(a int) bool { return a != b && feeds(a, b) }) {
 				next = i

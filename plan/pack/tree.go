@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	integral    = 1e-6 // how near to a whole number is whole
-	branchTries = 6    // sums that are tried before a node is parted
+	integral    = 1e-6 // distance from a whole number that counts as whole
+	branchTries = 6    // sums that are tried before a node is split
 	diveTries   = 40   // relaxations that a dive may take
-	workPerNode = 250  // boxes of pricing that the average node may take, the root's included
+	workPerNode = 250  // average boxes of pricing for each node, the root included
 )
 
 // A tree is the branch and price search of one problem.
 type tree struct {
 	*master
 	opt     Options
-	pool    *pool   // nil: it is no help
-	quantum float64 // all costs are multiples of it; 0 when there is none
+	pool    *pool   // nil: it does not help
+	quantum float64 // all costs are multiples of it; 0 if there is none
 	best    []stock
 	taken   []int   // options of best, counted through all choices
 	cost    float64 // of best
@@ -27,14 +27,14 @@ type tree struct {
 	seq     int
 
 	budget   int     // of a proof, in boxes
-	leftover float64 // least bound of the nodes that were not parted
+	leftover float64 // least bound of the nodes that were left without a split
 }
 
 // A node is a part of the solutions: those that obey its terms.
 type node struct {
 	terms
 	bound float64 // proven
-	guess float64 // where its bound would be, if it were proved
+	guess float64 // its likely bound, if it were proved
 	seq   int
 }
 
@@ -45,7 +45,7 @@ func (q nodes) Less(i, j int) bool {
 	if q[i].guess != q[j].guess {
 		return q[i].guess < q[j].guess
 	}
-	return q[i].seq > q[j].seq // of equals the younger: it is deeper
+	return q[i].seq > q[j].seq // of equals the younger, which is deeper
 }
 func (q nodes) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *nodes) Push(x any)   { *q = append(*q, x.(*node)) }
@@ -65,7 +65,7 @@ func (q nodes) bound() float64 {
 	return least
 }
 
-// grow searches until the gap is closed or a limit reached, and gives the
+// grow searches until the gap is closed or a limit is reached, and returns the
 // proven lower bound.
 func (t *tree) grow() float64 {
 	root, bound := t.weed(terms{banned: t.unfit()})
@@ -80,8 +80,8 @@ func (t *tree) grow() float64 {
 	return min(t.cost, t.open.bound(), t.leftover)
 }
 
-// weed finds good solutions by the options that the pool takes, and rules out
-// the options that are too dear for any better one. It gives the pool's bound.
+// weed finds good solutions by the options that the pool takes, and rules out the
+// options that are too dear for any better one. It returns the pool's bound.
 func (t *tree) weed(at terms) (terms, float64) {
 	bound := 0.0
 	if t.pool = newPool(t.master); t.pool == nil {
@@ -109,7 +109,7 @@ func (t *tree) weed(at terms) (terms, float64) {
 	}
 }
 
-// only leaves no options open but these.
+// only rules out all options except these.
 func (t *tree) only(at terms, taken []int) terms {
 	var out []int
 	for o := range t.options {
@@ -120,7 +120,7 @@ func (t *tree) only(at terms, taken []int) terms {
 	return at.without(out...)
 }
 
-// probe rules out the options with which the pool has nothing that is of interest.
+// probe rules out the options with which the pool has no better solution.
 func (t *tree) probe(at terms) terms {
 	for k := range t.p.Choices {
 		var open []int
@@ -140,7 +140,7 @@ func (t *tree) probe(at terms) terms {
 	return at
 }
 
-// pooled is a bound of the solutions of interest that obey terms.
+// pooled is a bound of the better solutions that obey terms.
 func (t *tree) pooled(at terms) float64 {
 	if t.pool == nil {
 		return 0
@@ -162,19 +162,19 @@ func (t *tree) rootBound(root terms) (terms, float64) {
 		rel := t.relax(root, nil, goal, firstBudget)
 		best = max(best, t.raise(rel.bound))
 		root = t.narrow(root, rel)
-		if rel.cost >= goal || t.stop() { // no further down: proved or given up
+		if rel.cost >= goal || t.stop() { // proved or given up
 			return root, best
 		}
 		goal = rel.cost * (1 - 1e-6)
 	}
 }
 
-// closed says whether a bound leaves nothing to gain.
+// closed reports whether a bound leaves no room for a better solution.
 func (t *tree) closed(bound float64) bool {
 	return !math.IsInf(t.cost, 1) && t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
 }
 
-// raise lifts a bound to the next cost there can be.
+// raise raises a bound to the next possible cost.
 func (t *tree) raise(bound float64) float64 {
 	if t.quantum > 0 {
 		bound = t.quantum * math.Ceil(bound/t.quantum-1e-4)
@@ -188,7 +188,7 @@ func (t *tree) push(n *node) {
 	heap.Push(&t.open, n)
 }
 
-// offer keeps a solution if it is the best so far, and says whether it is.
+// offer keeps a solution if it is the best so far, and reports whether it is.
 func (t *tree) offer(stocks []stock, taken []int) bool {
 	c := costOf(stocks)
 	if c >= t.cost*(1-1e-12) || !t.covers(stocks, taken) {
@@ -201,8 +201,8 @@ func (t *tree) offer(stocks []stock, taken []int) bool {
 	return true
 }
 
-// covers says whether a solution hosts all that the options it takes ask for:
-// of what a relaxation rounds to, some may be on options that are not taken.
+// covers reports whether a solution hosts all loads of the options it takes: after
+// rounding, a relaxation may host loads of options that are not taken.
 func (t *tree) covers(stocks []stock, taken []int) bool {
 	for i, w := range t.hosts(taken) {
 		if w && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
@@ -212,13 +212,13 @@ func (t *tree) covers(stocks []stock, taken []int) bool {
 	return len(taken) == len(t.p.Choices)
 }
 
-// goal is the least cost that is of no interest any more.
+// goal is the least cost that is no improvement.
 func (t *tree) goal() float64 {
 	return min(t.cost*(1-max(t.opt.Gap, 1e-9)), t.cost-0.999*t.quantum)
 }
 
-// expand solves a node's relaxation, looks for solutions near it, and parts
-// the node in two where the relaxation is not whole.
+// expand solves a node's relaxation, looks for solutions near it, and splits the node
+// in two if the relaxation is not integral.
 func (t *tree) expand(n *node) {
 	if t.closed(n.bound) {
 		t.leave(n)
@@ -264,8 +264,8 @@ func (t *tree) expand(n *node) {
 	}
 }
 
-// narrow rules out the options that are too dear for a solution of interest:
-// each adds to the bound what it costs beyond the cheapest of its choice.
+// narrow rules out the options that are too dear for a better solution: each adds to
+// the bound what it costs beyond the cheapest of its choice.
 func (t *tree) narrow(at terms, rel relaxation) terms {
 	var out []int
 	for k := range t.p.Choices {
@@ -283,11 +283,11 @@ func (t *tree) narrow(at terms, rel relaxation) terms {
 	return at.without(out...)
 }
 
-// leave ends the search of a node. Its solutions may be cheaper than the best,
-// if only by the gap that was asked for.
+// leave ends the search of a node. Its solutions may be cheaper than the best, at
+// most by the allowed gap.
 func (t *tree) leave(n *node) { t.leftover = min(t.leftover, n.bound) }
 
-// judge spends more on proofs while they succeed, and less when they do not.
+// judge raises the budget of proofs while they succeed, and lowers it when they fail.
 func (t *tree) judge(proved bool) {
 	if proved {
 		t.budget = min(2*t.budget, proveBudget)
@@ -311,8 +311,8 @@ func (t terms) without(options ...int) terms {
 	return t
 }
 
-// whole reads a relaxation as a solution: fillings with the same purchases are
-// one, which holds the mean of their loads.
+// whole reads a relaxation as a solution: fillings with the same purchases become
+// one that holds the mean of their loads.
 func (t *tree) whole(rel relaxation) ([]stock, []int) {
 	var out []stock
 	for _, g := range t.alike(rel.x) {
@@ -355,7 +355,7 @@ func (t *tree) alike(x []float64) []alike {
 	return out
 }
 
-// mean is the column that stands for all of them.
+// mean is the column that replaces all of them.
 func (t *tree) mean(g alike, x []float64) column {
 	c := t.cols[g.cols[0]]
 	if len(g.cols) == 1 {

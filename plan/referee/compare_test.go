@@ -41,11 +41,11 @@ func planned(in plan.Input, colocate bool, limit time.Duration) (p plan.Plan, er
 	return plan.Solve(in, plan.Options{Colocate: colocate, Stop: func() bool { return time.Since(began) > limit }})
 }
 
-// proven says whether a plan claims to be the cheapest.
+// proven reports whether a plan claims to be the cheapest.
 func proven(p plan.Plan) bool { return p.LowerBound >= p.Cost*(1-tolerance) }
 
-// The planner and the model agree on what the cheapest cluster costs, and its
-// plans are what the docs ask for. GLEANER_LONG=1 compares 2,000 instances.
+// The planner and the model agree on the cost of the cheapest cluster, and plans are
+// as the docs demand. GLEANER_LONG=1 compares 2,000 instances.
 func TestAgainstModel(t *testing.T) {
 	from, to := seeds(t, 50, 2000)
 	var n struct{ compared, refused, unproven, stopped, large int }
@@ -86,7 +86,7 @@ func split(in plan.Input, p plan.Plan) []float64 {
 	return cut(in, 0.5)
 }
 
-// cut gives a part of a job's time to its first phase and the rest to all others.
+// cut splits a job's time: a part for its first phase and the rest for all others.
 func cut(in plan.Input, part float64) []float64 {
 	n := len(in.App.Phases())
 	if n == 1 {
@@ -100,12 +100,12 @@ func cut(in plan.Input, part float64) []float64 {
 	return out
 }
 
-// errTooLarge is what is said of a problem that the model cannot solve.
+// errTooLarge is the error for a problem that the model cannot solve.
 var errTooLarge = errors.New("too large for the model")
 
-// judge says what is wrong with the planner's answer. A plan must hold, and the
-// model must find nothing below its bound; of two phases, neither where the plan
-// splits the time nor elsewhere.
+// judge says what is wrong with the planner's answer. A plan must be valid, and the
+// model must find nothing below its bound; with two phases, neither at the plan's
+// split of the time nor at others.
 func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 	if err != nil && !input.Is(err) {
 		return fmt.Errorf("the planner fails: %w", err)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// corners are the vertices of {0 <= x <= most, sum of use x <= free} that no
-// other point of it beats. Since less of any load always fits, what a server can
-// carry is what lies below a mixture of them.
+// corners are the vertices of {0 <= x <= most, sum of use x <= free} that no other
+// point of it dominates. Since less of any load always fits, a server can carry what
+// is at most a convex combination of them.
 func corners(use [][]float64, most, free []float64) [][]float64 {
 	var held []int // loads the server has
 	for j, m := range most {

@@ -7,7 +7,7 @@ import (
 )
 
 // A cover buys whole servers, each one of fills, that carry all loads at least
-// cost. Its linear program mixes corners of fillings; branches hold sums of what
+// cost. Its linear program combines corners of fillings; branches force sums of what
 // is bought (servers, CPUs, units, then the fillings themselves) to whole numbers.
 type cover struct {
 	fills  []filling
@@ -23,12 +23,12 @@ type cover struct {
 	work   int
 }
 
-// tooMuch is the work after which a problem is given up as too large for the
-// model: rows times columns of all linear programs.
+// tooMuch is the work after which a problem counts as too large for the model: rows
+// times columns of all linear programs.
 const tooMuch = 20_000_000
 
-// solve finds the cheapest cluster, or says that it cannot. One that costs
-// cutoff or more is not looked for: best is then cutoff.
+// solve finds the cheapest cluster, or reports that it cannot. One that costs cutoff
+// or more is not searched for: best is then cutoff.
 func (c *cover) solve(cutoff float64) bool {
 	if c.chosen != nil && c.solved {
 		return true
@@ -75,7 +75,7 @@ func newCover(fills []filling, loads int) *cover {
 	return c
 }
 
-// countAll lists the sums to branch on, the ones that say most first.
+// countAll lists the sums to branch on, the most effective first.
 func (c *cover) countAll() {
 	first := c.fills[0]
 	of := []func(f filling) int{func(f filling) int { return f.cpus }}
@@ -125,7 +125,7 @@ func btoi(b bool) int {
 
 func (c *cover) enough() float64 { return c.best - 1e-8*math.Abs(c.best) }
 
-// A limit holds a sum of what is bought to at most a number, or at least to it.
+// A limit bounds a sum of what is bought, from above or from below.
 type limit struct {
 	weights []float64 // by filling
 	least   bool

@@ -11,8 +11,8 @@ import (
 // A choice is where a dataset lies: indices of storage units; cache is -1 for none.
 type choice struct{ store, cache int }
 
-// A load is what is cut into shares: a role of tasks, or one copy of a remote
-// dataset. All its figures are for the whole of it, by phase.
+// A load is split into shares: it is a role of tasks, or one copy of a remote
+// dataset. All its figures are for the whole load, by phase.
 type load struct {
 	name      string
 	tasks     []int // none for data
@@ -24,18 +24,18 @@ type load struct {
 	copies    []stored
 }
 
-// A stored is one copy of a dataset: what it asks of the units it lies on.
+// A stored is one copy of a dataset: what it needs of the units it lies on.
 type stored struct {
 	dataset, unit int
 	cache         bool
-	units         float64   // of which a share x needs x times as many, rounded up
+	units         float64   // a share x needs x times as many, rounded up
 	perInstance   int       // units that every instance has for itself
 	traffic       []float64 // bytes a second on the bus
 	cpuPerUnit    float64
 	system        string
 }
 
-// counted says whether the number of instances on a server matters.
+// counted reports whether the number of instances on a server matters.
 func (l load) counted() bool {
 	return slices.Max(append([]float64{0}, l.held...)) > 0 || slices.ContainsFunc(l.copies, func(c stored) bool { return c.perInstance > 0 })
 }
@@ -58,7 +58,7 @@ type path struct {
 	sent             map[int]float64 // bytes of messages by the task they go to
 }
 
-// A reading works out what an architecture demands.
+// A reading computes what an architecture demands.
 type reading struct {
 	in    plan.Input
 	arch  []choice
@@ -365,8 +365,7 @@ func (r reading) role(tasks []int, f []float64) load {
 	return l
 }
 
-// flow visits what one copy of a dataset takes of all I/O: how many records a
-// second of which kind in which phase.
+// flow visits the I/O of one copy of a dataset: records a second, by kind and phase.
 func (r reading) flow(dataset int, cache bool, f []float64, visit func(phase int, k records, perSecond float64)) {
 	data := r.in.App.Datasets[dataset]
 	for t := range f {
@@ -431,7 +430,7 @@ func (r reading) hostCPU(dataset int, cache bool, f []float64) []float64 {
 	return cores
 }
 
-// choices are all a dataset may lie on.
+// choices are all choices of a dataset.
 func choices(in plan.Input, dataset int) []choice {
 	data := in.App.Datasets[dataset]
 	r := reading{in: in}
@@ -462,7 +461,7 @@ func choices(in plan.Input, dataset int) []choice {
 	return out
 }
 
-// architectures are all there are.
+// architectures are all architectures of an input.
 func architectures(in plan.Input) [][]choice {
 	out := [][]choice{nil}
 	for d := range in.App.Datasets {

@@ -91,7 +91,7 @@ func (e *element) xml(b *strings.Builder, indent string) {
 	fmt.Fprintf(b, "%s</%s>\n", indent, e.name)
 }
 
-// yaml writes what stands below an element's key.
+// yaml writes what is below an element's key.
 func (e *element) yaml(b *strings.Builder, indent string) {
 	for _, a := range e.attrs {
 		fmt.Fprintf(b, "%s%s: %q\n", indent, a[0], a[1])
@@ -127,7 +127,7 @@ func (e *element) yaml(b *strings.Builder, indent string) {
 	}
 }
 
-// documents are what one plan is made from.
+// documents are the three documents of a plan.
 type documents struct {
 	app, hw, sla *element
 	yaml         [3]bool
@@ -159,7 +159,7 @@ func (e *element) text(yaml bool) string {
 	return b.String()
 }
 
-// files gives names and texts, application first.
+// files returns names and texts, application first.
 func (d documents) files() [3][2]string {
 	var out [3][2]string
 	for i, e := range []*element{d.app, d.hw, d.sla} {
@@ -203,7 +203,7 @@ func keep(t testing.TB, seed uint64, f [3][2]string, colocate bool) {
 		filepath.Join(dir, f[0][0]), filepath.Join(dir, f[1][0]), filepath.Join(dir, f[2][0]), flag)
 }
 
-// A writer makes up documents: small, and of every kind the formats have.
+// A writer generates documents: small ones that use everything in the formats.
 type writer struct {
 	*rand.Rand
 	datasets, tasks int
@@ -221,7 +221,7 @@ func (w writer) number(from, to float64) string {
 	return strconv.FormatFloat(math.Round(v/digit)*digit, 'g', 6, 64)
 }
 
-// documentsOf writes documents; size is 1 for what the model can solve.
+// documentsOf generates documents; the model can solve those of size 1.
 func documentsOf(seed uint64, size int) documents {
 	w := writer{Rand: rand.New(rand.NewPCG(seed, 12))}
 	w.datasets, w.tasks = w.IntN(3*size)+1, w.IntN(2*size)+1
@@ -417,7 +417,7 @@ func (w writer) step(e *element, parallel bool) *element {
 	return e
 }
 
-// sla asks for a job, or for rates of the tasks that nobody invokes and of some others.
+// sla generates a job, or rates of the tasks that no task invokes and of some others.
 func (w writer) sla(sla, app *element, tasks []*element, invoked map[string]bool) {
 	if w.phases > 0 {
 		w.job(sla, app, tasks)
@@ -433,7 +433,7 @@ func (w writer) sla(sla, app *element, tasks []*element, invoked map[string]bool
 	}
 }
 
-// job asks for a job in bytes or records, of which tasks consume what they say or what they read.
+// job generates a job in bytes or records, of which tasks take their consumes= or what they read.
 func (w writer) job(sla, app *element, tasks []*element) {
 	size, unit, least := "100GB", "MB", 0.5e6
 	if w.chance(0.3) {

@@ -8,10 +8,10 @@ import (
 	"gleaner/plan/spec"
 )
 
-// forgiven is the part of a value that rounding up forgives.
+// forgiven is the relative tolerance of rounding up.
 const forgiven = 1e-9
 
-// tolerance is how far apart, in parts, two costs may be and be the same.
+// tolerance is the relative difference at which two costs count as the same.
 const tolerance = 1e-6
 
 func up(x float64) int { return int(math.Ceil(x * (1 - forgiven))) }
@@ -58,7 +58,7 @@ func newStock(hw spec.Hardware, memoryOf func(string) float64, loads []load) *st
 	return s
 }
 
-// fillings are all servers for the loads that no other beats.
+// fillings are all servers for the loads that no other dominates.
 func fillings(hw spec.Hardware, memoryOf func(string) float64, loads []load) []filling {
 	s := newStock(hw, memoryOf, loads)
 	for server := range hw.Servers {
@@ -104,7 +104,7 @@ func (s *stock) fill(server int) {
 	s.load(p, 0, map[string]bool{})
 }
 
-// load goes through all a server may hold of the load at j and of those behind it.
+// load tries all that a server may hold of the load at j and of those after it.
 func (s *stock) load(p partial, j int, systems map[string]bool) {
 	if j == len(s.loads) {
 		p.held = slices.Clone(p.held)
@@ -156,7 +156,7 @@ func (s *stock) load(p partial, j int, systems map[string]bool) {
 	}
 }
 
-// copy goes through the units for a load's copies from c on.
+// copy tries the units for a load's copies from c on.
 func (s *stock) copy(p partial, j, c, instances int, share float64, systems map[string]bool) {
 	l := s.loads[j]
 	if c == len(l.copies) {
@@ -196,13 +196,13 @@ func (s *stock) largestMemory(p partial) float64 {
 	return sum * (1 + forgiven)
 }
 
-// buy adds memory and CPUs to a server whose units and instances are settled.
+// buy adds memory and CPUs to a server whose units and instances are fixed.
 func (s *stock) buy(p partial) {
 	if slices.Max(p.most) == 0 {
 		return
 	}
 	phases := len(p.held)
-	peak := func(from int) float64 { // most that all shares together can use of a joint resource
+	peak := func(from int) float64 { // the most that all shares together can use of a joint resource
 		most := 0.0
 		for r := from; r < from+phases; r++ {
 			sum := 0.0
@@ -231,7 +231,7 @@ func (s *stock) buy(p partial) {
 	}
 }
 
-// limits are the joint resources of a server beside what is held of them.
+// limits are the joint resources of a server less what is held of them.
 func (s *stock) limits(p partial, cpus, memory float64) []float64 {
 	var out []float64
 	each := func(value func(ph int) float64) {
@@ -255,8 +255,8 @@ func (s *stock) limits(p partial, cpus, memory float64) []float64 {
 	return out
 }
 
-// free is what shares can use of the joint resources: more than all of them
-// together need is worth nothing.
+// free is what shares can use of the joint resources, limited to what all of them
+// together need.
 func (s *stock) free(p partial, cpus, memory float64) []float64 {
 	out := s.limits(p, cpus, memory)
 	for r := range out {
@@ -269,7 +269,7 @@ func (s *stock) free(p partial, cpus, memory float64) []float64 {
 	return out
 }
 
-// useful says whether every load that was given units can be served at all.
+// useful reports whether every load that was given units can be served at all.
 func (s *stock) useful(f filling) bool {
 	for j := range s.loads {
 		for r, use := range s.use[j] {
@@ -287,7 +287,7 @@ type memory struct {
 	capacity, cost float64
 }
 
-// memories are the ways to fill slots with memory that none beats, up to need.
+// memories are the undominated ways to fill slots with memory, up to need.
 func (s *stock) memories(slots map[string]int, need float64) []memory {
 	all := []memory{{units: make([]int, len(s.hw.Units))}}
 	for _, kind := range s.kinds {
@@ -311,7 +311,7 @@ func (s *stock) memories(slots map[string]int, need float64) []memory {
 	return all
 }
 
-// cheapest drops what has no more capacity and slots left than something cheaper.
+// cheapest drops ways with no more capacity and free slots than a cheaper one.
 func (s *stock) cheapest(all []memory, need float64) []memory {
 	slices.SortStableFunc(all, func(a, b memory) int { return cmp.Compare(a.cost, b.cost) })
 	var out []memory
@@ -325,7 +325,7 @@ func (s *stock) cheapest(all []memory, need float64) []memory {
 	return out
 }
 
-// fewer says whether units a leave as many slots free as units b on every bus.
+// fewer reports whether units a leave as many slots free as units b on every bus.
 func (s *stock) fewer(a, b []int) bool {
 	used := map[string]int{}
 	for u := range a {

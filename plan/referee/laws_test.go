@@ -83,7 +83,7 @@ var laws = []law{
 	{"other names", 1, 1, func(w writer, d documents) { rename(w, d) }},
 }
 
-// number is the figure that stands before a unit.
+// number is the number before a unit.
 func number(s string) float64 {
 	v, err := strconv.ParseFloat(s[:len(s)-len(unitOf(s))], 64)
 	if err != nil {
@@ -103,8 +103,7 @@ func scale(e *element, attribute string, factor float64) {
 	}
 }
 
-// rename gives everything that has a name another, so that sorting them gives
-// another order.
+// rename renames everything, so that sorting by name gives another order.
 func rename(w writer, d documents) {
 	known := map[string]string{}
 	fresh := w.Perm(1000)
@@ -137,8 +136,8 @@ func rename(w writer, d documents) {
 	swap(d.hw, "server", "name", "server")
 }
 
-// Laws of planning that need no model to be checked. They are held against costs
-// where both plans are proven, and against the bound where one is not.
+// Laws of planning that need no model to be checked. They are checked against costs
+// if both plans are proven, and against the bound if one is not.
 func TestLaws(t *testing.T) {
 	from, to := seeds(t, 35, 300)
 	held, idle := 0, 0
@@ -172,7 +171,7 @@ func TestLaws(t *testing.T) {
 	t.Logf("%d held, %d not asked", held, idle)
 }
 
-// priced is what documents cost, as a range; infinite for what cannot be met.
+// priced is the cost of documents, as a range; infinite if the SLA cannot be met.
 func priced(d documents) ([2]float64, error) {
 	in, err := parse(d.files())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"gleaner/plan"
 )
 
-// An answer is what the model says of an input.
+// An answer is the model's result for an input.
 type answer struct {
 	cost  float64 // +Inf when nothing meets the SLA
 	arch  []choice
@@ -19,7 +19,7 @@ type answer struct {
 
 // model finds the cheapest cluster over all architectures for given seconds of
 // each phase (none for request rates). One that costs cutoff or more is not
-// looked for.
+// searched for.
 func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answer {
 	var all []answer
 	known := map[string]*cover{}
@@ -43,8 +43,8 @@ func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answ
 	return best
 }
 
-// bound is a lower bound of the cost over all architectures, and +Inf only when
-// nothing meets the SLA: what servers carry in part, more of them carry whole.
+// bound is a lower bound of the cost over all architectures, and +Inf only if nothing
+// meets the SLA: what servers carry in part, more of them carry whole.
 func bound(in plan.Input, colocate bool, seconds []float64) float64 {
 	least := math.Inf(1)
 	for _, arch := range architectures(in) {
@@ -53,8 +53,8 @@ func bound(in plan.Input, colocate bool, seconds []float64) float64 {
 	return least
 }
 
-// relaxed is a lower bound for one architecture: what it costs if servers need
-// not be whole. Servers for tasks and for data are bought apart unless they are shared.
+// relaxed is a lower bound for one architecture: its cost if servers need not be
+// whole. Servers for tasks and for data are separate unless they are shared.
 func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, known map[string]*cover) answer {
 	groups := [][]load{nil, nil}
 	for _, l := range demand(in, arch, seconds) {
@@ -79,7 +79,7 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 	return out
 }
 
-// solve makes servers whole. What costs cutoff or more is not looked for.
+// solve makes servers whole. What costs cutoff or more is not searched for.
 func (a *answer) solve(cutoff float64) {
 	for _, c := range a.parts {
 		a.cost -= c.bound

@@ -16,10 +16,10 @@ import (
 	"gleaner/plan"
 )
 
-// What the planner may take of this machine for documents that make no sense.
+// Limits on time and memory for documents that make no sense.
 const (
-	patience   = time.Second / 3  // before it is told to stop
-	hang       = 30 * time.Second // before it is taken to hang
+	patience   = time.Second / 3  // before it is stopped
+	hang       = 30 * time.Second // before it counts as hanging
 	mostMemory = 1 << 30
 )
 
@@ -29,9 +29,8 @@ const (
 	hungry = "takes all memory"
 )
 
-// Whatever documents are given, they end in a plan, in an input error, or when
-// told to stop: never in a panic, a hang or all of the memory. Thousands with
-// GLEANER_LONG=1.
+// Any documents end in a plan, in an input error, or when stopped: never in a panic,
+// a hang or out of memory. Thousands with GLEANER_LONG=1.
 func TestAnyDocuments(t *testing.T) {
 	from, to := seeds(t, 200, 3000)
 	ends := map[string]int{}
@@ -59,13 +58,13 @@ func TestAnyDocuments(t *testing.T) {
 	t.Logf("%v", ends)
 }
 
-// within runs the planner and watches over it.
+// within runs the planner under limits of time and memory.
 func within(files [3][2]string, colocate bool) (end string, wrong error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
-			if r := recover(); r != nil { // outside of the planner: in reading or in telling
+			if r := recover(); r != nil { // outside of the planner: in reading or in printing
 				end, wrong = "panic", fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 			}
 		}()
@@ -159,7 +158,7 @@ func (w writer) everything(e *element) []*element {
 	return out
 }
 
-// value is something to stand where old stood.
+// value is a replacement for old.
 func (w writer) value(old string) string {
 	unit := unitOf(old)
 	switch w.IntN(9) {
@@ -182,7 +181,7 @@ func (w writer) value(old string) string {
 	return w.number(1e-9, 1e9) + unit
 }
 
-// grow adds what is large: chains and rings of invocations, tasks, phases, units.
+// grow adds large structures: chains and cycles of invocations, tasks, phases, units.
 func (w writer) grow(d documents) {
 	n := pick(w, 3, 25, 60)
 	calls := pick(w, 1, 2)

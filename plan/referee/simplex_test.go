@@ -3,8 +3,8 @@ package referee
 import "math"
 
 // least minimizes cost x subject to rows x <= limit and x >= 0, with no cost
-// below 0, by the dual simplex method on a dense tableau. It gives x and its cost;
-// ok is false when nothing meets the rows.
+// below 0, by the dual simplex method on a dense tableau. It returns x and its cost;
+// ok is false if no x satisfies the rows.
 func least(cost []float64, rows [][]float64, limit []float64) (x []float64, value float64, ok bool) {
 	n, m := len(cost), len(rows)
 	z := append([]float64(nil), cost...)
@@ -41,8 +41,8 @@ func least(cost []float64, rows [][]float64, limit []float64) (x []float64, valu
 	return x, dot(cost, x), true
 }
 
-// leaving is the row that is violated most, or, lest it go in circles, the
-// violated one of the first variable.
+// leaving is the row that is violated most or, to avoid cycles, the violated one of
+// the first variable.
 func leaving(b []float64, inside []int, careful bool) int {
 	r := -1
 	for i := range b {

@@ -14,9 +14,9 @@ import (
 	"gleaner/plan"
 )
 
-// A statement is one architecture's problem as the docs have it, sentence by
-// sentence, for numbered servers: nothing is listed or worked out beforehand. It
-// is written in the LP format for an integer program solver.
+// A statement is one architecture's problem as in the docs, sentence by sentence, for
+// numbered servers: nothing is listed or computed beforehand. It is written in the LP
+// format for an integer program solver.
 type statement struct {
 	in              plan.Input
 	loads           []load
@@ -27,7 +27,7 @@ type statement struct {
 	servers, phases int
 }
 
-// state writes down a problem with up to most[s] servers of type s.
+// state writes a problem with up to most[s] servers of type s.
 func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most []int) string {
 	s := &statement{in: in, loads: demand(in, arch, seconds), colocate: colocate}
 	s.phases = len(s.loads[0].cpu)
@@ -51,7 +51,7 @@ func (s *statement) row(format string, args ...any) {
 	s.rows = append(s.rows, fmt.Sprintf("r%d: ", len(s.rows))+fmt.Sprintf(format, args...))
 }
 
-// integer and binary name a variable and what one of it costs.
+// integer and binary add a variable with its cost.
 func (s *statement) integer(cost float64, format string, args ...any) string {
 	name := fmt.Sprintf(format, args...)
 	s.whole = append(s.whole, name)
@@ -211,8 +211,8 @@ func cbc(t testing.TB, problem string) (cost float64, ok bool) {
 	return cost, true
 }
 
-// The model is itself checked: cbc, to which each architecture is stated as the
-// docs have it, finds nothing cheaper, and for the model's choice the same cost.
+// The model is itself checked: cbc, given each architecture as in the docs, finds
+// nothing cheaper, and for the model's choice the same cost.
 func TestModelAgainstSolver(t *testing.T) {
 	if _, err := exec.LookPath("cbc"); err != nil {
 		t.Skip("cbc is not on PATH")

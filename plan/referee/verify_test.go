@@ -11,8 +11,8 @@ import (
 )
 
 // verify checks a plan against the docs: what every server holds fits into it and
-// is paid for, it carries the shares it is given, and they add up to the whole
-// load. A share is taken to the tolerance: less than that of a load is none.
+// is paid for, it can carry its shares, and shares add up to the whole load. A share
+// below the tolerance counts as none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
 	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
 	total, covered := 0.0, make([]float64, len(v.loads))
@@ -50,7 +50,7 @@ type verifier struct {
 	loads []load
 }
 
-// server checks one server and gives what it costs and its share of every load.
+// server checks one server and returns its cost and its share of every load.
 func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []float64, err error) {
 	hw := v.in.HW
 	stock := newStock(hw, nil, v.loads)
@@ -97,7 +97,7 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 	return cost + hw.Servers[q.server].Cost() + float64(s.CPUs)*hw.CPU.Cost(), shares, nil
 }
 
-// slots checks what is put into slots and sockets.
+// slots checks the use of slots and sockets.
 func (v verifier) slots(s plan.Server, server spec.Server) error {
 	used := map[string]int{}
 	for _, u := range v.in.HW.Units {

@@ -161,7 +161,7 @@ func (r *applicationReader) call(n *node, blocking bool) *Call {
 	}
 }
 
-// reference is the index of what an attribute names; 0 when it is a mistake.
+// reference is the index of what an attribute names; 0 if it is a mistake.
 func (r *applicationReader) reference(n *node, attribute string, known map[string]int) int {
 	name := r.word(n, attribute, "", true)
 	i, ok := known[name]
@@ -172,8 +172,7 @@ func (r *applicationReader) reference(n *node, attribute string, known map[strin
 	return i
 }
 
-// untouched reports datasets that no task reads or writes: what they need
-// cannot be known.
+// untouched reports datasets that no task reads or writes: their needs are unknown.
 func (r *applicationReader) untouched() {
 	touched := make([]bool, len(r.app.Datasets))
 	for _, t := range r.app.Tasks {
@@ -247,7 +246,7 @@ func (r *applicationReader) cycles() {
 	}
 }
 
-// Task gives the index of a task by its name.
+// Task returns the index of a task by its name.
 func (a Application) Task(name string) (int, error) {
 	var known []string
 	for i, t := range a.Tasks {

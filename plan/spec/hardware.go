@@ -22,7 +22,7 @@ type hardwareReader struct {
 	hw     Hardware
 	perKWh Money
 	years  float64
-	worth  map[string]float64 // of one of another currency, in ours
+	worth  map[string]float64 // of one unit of another currency, in ours
 	seen   map[string]int
 }
 
@@ -61,7 +61,7 @@ func (r *hardwareReader) read(root *node) (Hardware, error) {
 	return r.hw, r.err()
 }
 
-// currencies reads what one of each foreign currency is worth in ours.
+// currencies reads the exchange rates of foreign currencies.
 func (r *hardwareReader) currencies(root *node) {
 	r.worth = map[string]float64{r.hw.Currency: 1}
 	for _, n := range root.children {
@@ -101,8 +101,8 @@ func (r *hardwareReader) money(n *node, name string, otherwise Money, required b
 	return amount * worth
 }
 
-// price reads what a piece costs. Its energy is given in money, or follows
-// from its power.
+// price reads what a piece costs. Its energy is given in money, or computed from its
+// power.
 func (r *hardwareReader) price(n *node) Price {
 	p := Price{Price: r.money(n, "price", 0, true)}
 	watts := r.number(n, "power", want{kind: powerKind})

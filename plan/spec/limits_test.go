@@ -8,7 +8,7 @@ import (
 	"gleaner/plan/spec"
 )
 
-// A document with more elements than anybody plans for is refused with its line.
+// A document with too many elements is refused with its line.
 func TestTooManyElements(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<application>\n")

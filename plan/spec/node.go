@@ -11,21 +11,21 @@ import (
 	"gleaner/input"
 )
 
-// Limits of a document. A specification is written by hand; what is beyond
-// these is a mistake or an attack, and is refused before it costs anything.
+// Limits of a document. A specification is written by hand; anything beyond these
+// limits is a mistake or an attack, and is refused before it takes time or memory.
 const (
 	MaxSize     = 1 << 20 // bytes
 	maxDepth    = 12
 	maxElements = 200 // datasets, tasks and so on of a document
 )
 
-// A node is an element of a document, whatever it was written in.
+// A node is an element of a document, of XML or YAML.
 type node struct {
 	name     string
 	line     int
 	attrs    []attr
 	children []*node
-	taken    map[string]bool // attributes that were asked for
+	taken    map[string]bool // attributes that were read
 }
 
 type attr struct {
@@ -33,10 +33,10 @@ type attr struct {
 	line        int
 }
 
-// plainName is a name without the mark of names that are not in the paper.
+// plainName is a name without the prefix of names that are not in the paper.
 func plainName(s string) string { return strings.TrimPrefix(s, "x-") }
 
-// parse reads a document of either kind into its outermost elements.
+// parse reads a document of XML or YAML into its outermost elements.
 func parse(file string, data []byte) ([]*node, error) {
 	if len(data) > MaxSize {
 		return nil, input.Errorf(file, "%d bytes; a specification has at most %d", len(data), MaxSize)
@@ -86,7 +86,7 @@ func parseXML(file string, data []byte) ([]*node, error) {
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
 			if word := strings.TrimSpace(strings.TrimPrefix(string(token), "\ufeff")); word != "" {
-				return nil, input.Linef(file, at, "text %q between elements; everything is said in attributes", shorten(word))
+				return nil, input.Linef(file, at, "text %q between elements; write everything as attributes", shorten(word))
 			}
 		case xml.Directive:
 			return nil, input.Linef(file, at, "document types and entities are not read")
@@ -118,7 +118,7 @@ func lineWithin(tag []byte, name string) int {
 	}
 }
 
-// lines tells the line of an offset; offsets are asked for in rising order.
+// lines finds the line of an offset; offsets must be in ascending order.
 type lines struct {
 	data     []byte
 	at, line int

@@ -9,7 +9,7 @@ import (
 	"gleaner/input"
 )
 
-// A reader takes a document apart and collects every mistake in it.
+// A reader reads a document and collects every mistake in it.
 type reader struct {
 	file     string
 	mistakes input.Errors
@@ -19,7 +19,7 @@ func (r *reader) mistake(line int, format string, args ...any) {
 	r.mistakes = append(r.mistakes, &input.Error{Where: r.file, Line: line, Msg: fmt.Sprintf(format, args...)})
 }
 
-// err gives the mistakes in the order of their lines.
+// err returns the mistakes in the order of their lines.
 func (r *reader) err() error {
 	if len(r.mistakes) == 0 {
 		return nil
@@ -28,12 +28,12 @@ func (r *reader) err() error {
 	return r.mistakes
 }
 
-// document finds the outermost element; several loose ones of the kind wrap
-// does not name stand for themselves, as Figure 2(a) has it.
+// document finds the outermost element wrap; elements loose may also be at the top
+// level without it, as in Figure 2(a).
 func document(file string, data []byte, wrap, loose string) (*node, error) {
 	root, err := outermost(file, data, wrap, loose)
 	if err == nil && len(root.children) > maxElements {
-		err = input.Linef(file, root.children[maxElements].line, "<%s> has more than %d elements, which is beyond planning", wrap, maxElements)
+		err = input.Linef(file, root.children[maxElements].line, "<%s> has more than %d elements, which is too many to plan", wrap, maxElements)
 	}
 	return root, err
 }
@@ -56,12 +56,12 @@ func outermost(file string, data []byte, wrap, loose string) (*node, error) {
 		return nil, input.Errorf(file, "empty; expected <%s>", wrap)
 	}
 	if roots[0].name == wrap {
-		return nil, input.Linef(file, roots[1].line, "<%s> behind the end of <%s>", roots[1].name, wrap)
+		return nil, input.Linef(file, roots[1].line, "<%s> after the end of <%s>", roots[1].name, wrap)
 	}
 	return nil, input.Linef(file, roots[0].line, "<%s> is not <%s>; are the files swapped?", roots[0].name, wrap)
 }
 
-// take gives an attribute's value and line and marks it as known.
+// take returns an attribute's value and line and marks it as known.
 func (r *reader) take(n *node, name string) (value string, line int, ok bool) {
 	if n.taken == nil {
 		n.taken = map[string]bool{}
@@ -75,7 +75,7 @@ func (r *reader) take(n *node, name string) (value string, line int, ok bool) {
 	return "", n.line, false
 }
 
-// done reports what nobody asked for: unknown, or written twice.
+// done reports attributes and elements that are unknown or given twice.
 func (r *reader) done(n *node, children ...string) {
 	seen := map[string]bool{}
 	for _, a := range n.attrs {
@@ -112,10 +112,10 @@ func nearest(name string, known map[string]bool) string {
 	return fmt.Sprintf("; did you mean %q?", candidates[0])
 }
 
-// A want says what an attribute may be.
+// A want is what an attribute may be.
 type want struct {
 	kind      kind
-	otherwise float64 // when it is not given
+	otherwise float64 // if it is not given
 	required  bool
 	positive  bool    // 0 is a mistake
 	most      float64 // 0: no limit
@@ -166,7 +166,7 @@ func (r *reader) flag(n *node, name string, otherwise bool) bool {
 	return v
 }
 
-// word is a text out of choices, or any that is not empty.
+// word is one of choices, or any text that is not empty.
 func (r *reader) word(n *node, name, otherwise string, required bool, choices ...string) string {
 	text, line, ok := r.take(n, name)
 	if !ok {

@@ -49,7 +49,7 @@ func (r *reader) rate(n *node, name string, app Application) Rate {
 	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
 	if i, err := app.Task(name); err == nil {
 		out.Task = i
-	} else if name != "" && len(app.Tasks) > 0 { // an application that could not be read was complained of already
+	} else if name != "" && len(app.Tasks) > 0 { // an unreadable application was already reported
 		_, line, _ := r.take(n, "task")
 		r.mistake(line, "sla: task: %v", err)
 	}
@@ -69,8 +69,8 @@ func (r *reader) job(n *node) Job {
 	return out
 }
 
-// inputs reports tasks that start a phase of a job, yet take in nothing, so
-// that nobody can say how often they run.
+// inputs reports tasks that start a phase of a job but read nothing, so that it is
+// not known how often they run.
 func (r *reader) inputs(s SLA, app Application) {
 	for _, t := range app.Starts() {
 		if app.Intake(t, s.Job.Records > 0) == 0 {
@@ -98,8 +98,8 @@ func (a Application) Starts() []int {
 	return out
 }
 
-// Intake is how much of a job's input one execution of a task takes, in
-// records or in bytes: what it is said to consume, or what it reads.
+// Intake is how much of a job's input one execution of a task takes, in records or
+// in bytes: its consumes=, or what it reads.
 func (a Application) Intake(task int, records bool) float64 {
 	t := a.Tasks[task]
 	if t.Consumes > 0 {

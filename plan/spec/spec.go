@@ -1,22 +1,22 @@
-// Package spec reads the three documents a plan is made from: what the
-// application does, what hardware can be bought, and what must be achieved
-// (Madhyastha et al., FAST'12, Section 3 and Figure 2).
+// Package spec reads the three documents of a plan: the application, the hardware
+// that can be bought, and the SLA (Madhyastha et al., FAST'12, Section 3 and
+// Figure 2).
 //
-// A document is XML in the paper's form or the same in YAML. Names that are
-// not in the paper may carry the prefix "x-" or stand without it. Every
-// mistake is found in one pass and reported with file, line and attribute.
+// A document is XML in the paper's form or the same in YAML. Names that are not in
+// the paper may have the prefix "x-". Every mistake is found in one pass and reported
+// with file, line and attribute.
 package spec
 
 import "math"
 
-// Bytes, Seconds and Money are plain numbers; the documents carry the units.
+// Bytes, Seconds and Money are plain numbers; the documents have the units.
 type (
 	Bytes   = float64
 	Seconds = float64
 	Money   = float64
 )
 
-// An Application is what runs: datasets, and tasks that work on them.
+// An Application is datasets, and tasks that work on them.
 type Application struct {
 	File     string
 	Systems  []System
@@ -33,8 +33,8 @@ type System struct {
 	Line            int
 }
 
-// Rates are what one kind of device delivers through a storage system; NaN
-// where it is what the bare device does.
+// Rates are what one kind of device delivers through a storage system; NaN: as the
+// bare device.
 type Rates struct {
 	Unit string
 	Read
@@ -58,7 +58,7 @@ type Write struct {
 type Dataset struct {
 	Name       string
 	Size       Bytes
-	Persistent bool // must lie on storage that keeps it without power
+	Persistent bool // must lie on storage that survives without power
 	Remote     bool // reached over the network; otherwise local to its tasks
 	// Partitioned local data is spread over the tasks' instances and shares
 	// units on a server; otherwise every instance has a whole copy and units
@@ -67,12 +67,12 @@ type Dataset struct {
 	System      string  // storage system it is kept in; empty for none
 	CPUPerOp    Seconds // host CPU a record read or written takes
 	CPUPerUnit  float64 // host cores a storage unit keeps busy
-	WorkingSet  Bytes   // what a cache has to hold; 0 for all of it
-	HitRate     float64 // share of the reads a cache answers; 1 when not given
+	WorkingSet  Bytes   // what a cache must hold; 0 for all of it
+	HitRate     float64 // share of the reads that a cache answers; 1 if not given
 	Line        int
 }
 
-// CacheSize is what a cache has to hold.
+// CacheSize is what a cache must hold.
 func (d Dataset) CacheSize() Bytes {
 	if d.WorkingSet > 0 {
 		return d.WorkingSet
@@ -107,8 +107,8 @@ type IO struct {
 	Dataset    int // index into Application.Datasets
 	Records    float64
 	RecordSize Bytes
-	Parallel   bool    // the records are asked for all at once
-	StreamRate float64 // most that one stream gets, bytes a second; 0: no limit but the device
+	Parallel   bool    // all records are requested at once
+	StreamRate float64 // limit of one stream, bytes a second; 0: only that of the device
 }
 
 // A Call invokes another task.
@@ -167,7 +167,7 @@ type Bus struct {
 	BW    float64 // bytes a second
 }
 
-// An SLA says what must be achieved: rates of requests, or a job in a time.
+// An SLA is what must be achieved: rates of requests, or a job within a time.
 type SLA struct {
 	File  string
 	Rates []Rate
@@ -205,8 +205,8 @@ func (s SLA) Scaled(k float64) SLA {
 	return out
 }
 
-// Memory is the index of the unit that server memory is bought in: the
-// volatile one that costs least a byte; -1 when there is none.
+// Memory is the index of the unit that server memory is bought in: the volatile one
+// with the lowest cost per byte; -1 if there is none.
 func (h Hardware) Memory() int {
 	best, at := math.Inf(1), -1
 	for i, u := range h.Units {

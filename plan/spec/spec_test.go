@@ -172,7 +172,7 @@ application:
 	}
 }
 
-// A document made to hurt is refused before it costs anything.
+// A hostile document is refused before it takes time or memory.
 func TestHostileDocuments(t *testing.T) {
 	for name, text := range map[string]string{
 		"10 MB nested":     strings.Repeat("<a>", 10<<20/3),
@@ -202,8 +202,8 @@ func TestScaled(t *testing.T) {
 // What YAML takes for the end of a line.
 var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 
-// Whatever is read, a reader answers with a document or with mistakes that
-// name a line of it, and never with both nothing and no error.
+// A reader returns a document, or mistakes that name a line of it, and never neither.
+
 func checkMistakes(t *testing.T, err error, text []byte) {
 	t.Helper()
 	if err == nil {

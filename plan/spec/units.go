@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A kind of quantity: its suffixes and their worth, and whether a bare number
-// has a meaning.
+// A kind of quantity: its suffixes and their values, and whether a bare number is
+// allowed.
 type kind struct {
 	what     string
 	suffixes map[string]float64
@@ -70,8 +70,8 @@ func (k kind) quantity(s string) (float64, error) {
 	return value, nil
 }
 
-// money reads an amount with its currency before or behind it: 200, $200,
-// 200EUR, EUR 200. The currency is empty when none is named.
+// money reads an amount with its currency before or after it: 200, $200, 200EUR,
+// EUR 200. The currency is empty if none is named.
 func money(s string) (amount float64, currency string, err error) {
 	s = strings.TrimSpace(s)
 	first := strings.IndexAny(s, "0123456789.")

@@ -2,19 +2,19 @@ package compute
 
 import "time"
 
-// ends are when running tasks will end, the first on top (a heap of four
-// children a node: flatter than two, and four stand side by side in memory).
+// ends are when running tasks will end, the first on top (a heap with four
+// children a node: flatter than two, and the four are adjacent in memory).
 type ends []end
 
 type end struct {
 	at      time.Duration
-	run     int32
-	version int32 // another than the run's: it was killed, or goes at another speed now
+	task    int32
+	version int32 // differs from the task's if this end is outdated: the task was killed, or its speed changed
 }
 
-// before breaks ties by the run, so that the order never depends on the heap.
+// before breaks ties by the task, so that the order never depends on the heap.
 func (e end) before(o end) bool {
-	return e.at < o.at || e.at == o.at && (e.run < o.run || e.run == o.run && e.version < o.version)
+	return e.at < o.at || e.at == o.at && (e.task < o.task || e.task == o.task && e.version < o.version)
 }
 
 func (h ends) first() time.Duration {

@@ -24,8 +24,8 @@ type Arrival struct {
 	Takes []time.Duration // one task of each stage, on average
 }
 
-// task gives how long a task takes and what it loads. Tasks of a stage differ
-// by up to a fifth either way, each the same in every run of it, under every policy.
+// task returns how long a task takes and its loading. Tasks of a stage differ by
+// up to a fifth either way; a task is the same in every run, under every policy.
 func (a *Arrival) task(id cluster.TaskID) (time.Duration, []float64) {
 	for i := range a.Job.Stages {
 		if a.Job.Stages[i].Name == id.Stage {
@@ -61,7 +61,7 @@ const (
 )
 
 // Queries are 52 kinds of jobs like the paper's queries of TPC-DS. The paper
-// gives their number, the thresholds that part them into short, medium and
+// has their number, the thresholds that divide them into short, medium and
 // long (173 s and 433 s), the width of one (469) and their mean time on a
 // loaded cluster (938 s). These have lengths, alone, from 45 s to 40 min and
 // widths from 8 to 469, each spread evenly over the orders of magnitude and
@@ -133,8 +133,8 @@ func (q *Query) work() float64 {
 // A Workload says how much batch work arrives.
 type Workload struct {
 	Queries []Query
-	Stretch float64 // what lengths are multiplied by; 0: they stay as they are
-	Load    float64 // mean share of all cores that the work would keep busy: widths are multiplied to meet it; 0: they stay
+	Stretch float64 // lengths are multiplied by it; 0: not
+	Load    float64 // mean share of all cores that the work would keep busy: widths are multiplied to reach it; 0: not
 	Cores   float64 // of the datacenter
 }
 

@@ -12,7 +12,7 @@ import (
 	"gleaner/input/mapping"
 )
 
-// most is what a figure in a file of jobs may be.
+// most is the largest number in a file of jobs.
 const most = 1e9
 
 // ReadQueries reads a YAML file of jobs: what a job file says, and how long a

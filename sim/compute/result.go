@@ -7,20 +7,20 @@ import (
 	"gleaner/cluster"
 )
 
-// meter adds up what a Result tells.
+// meter adds up the figures of a Result.
 type meter struct {
 	cores     float64
 	took      []time.Duration // of each arrival; 0: not finished
 	started   int
 	killed    int
 	held      cluster.MilliCPU // by all tasks now
-	since     time.Duration    // when held was right
+	since     time.Duration    // when held last changed
 	harvested float64          // core-seconds
 	wasted    float64
 	primary   float64
 	overload  time.Duration
 	alone     float64 // nanoseconds that finished tasks would have taken alone
-	together  float64 // and took
+	together  float64 // and that they took
 }
 
 func (m *meter) hold(now time.Duration, amount cluster.MilliCPU) {
@@ -34,7 +34,7 @@ func (m *meter) stretch(took time.Duration, alone float64) {
 	m.alone += alone
 }
 
-// A Result is what came of a run.
+// A Result is the outcome of a simulation.
 type Result struct {
 	Jobs         int           // that arrived
 	Unfinished   int           // of them, when the window was over
@@ -45,12 +45,12 @@ type Result struct {
 	Primary      float64       // mean share of all cores that primaries used
 	Harvested    float64       // mean share that tasks held
 	Wasted       float64       // mean share that killed tasks had held for nothing
-	Overload     time.Duration // summed over servers: primary and tasks together want more than there is
+	Overload     time.Duration // summed over servers: primary and tasks together need more than there is
 	MeanStretch  float64       // by what factor finished tasks took longer than alone
-	Dilated      float64       // seconds that they took beyond it
+	Dilated      float64       // seconds that they took beyond that
 }
 
-// Result sums the run up to now.
+// Result sums up the simulation until now.
 func (w *World) Result() Result {
 	m := &w.meter
 	m.hold(w.now, 0)

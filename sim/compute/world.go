@@ -1,9 +1,9 @@
 // Package compute is a world in virtual time: the servers of a datacenter,
 // primary tenants that use them as a history says, and batch jobs that arrive
-// and run on what is left. It decides nothing; what it is told to start runs
-// at full speed until it ends or is killed.
+// and run on what is left. It decides nothing; a task that was started runs at
+// full speed until it ends or is killed.
 //
-// One configuration gives one run, to the last event, on any machine.
+// The same configuration gives the same events on any machine.
 package compute
 
 import (
@@ -14,7 +14,7 @@ import (
 	"gleaner/cluster"
 )
 
-// Primaries tell what the owners of servers use: the share of a server's CPU,
+// Primaries are what the owners of servers use: the share of a server's CPU,
 // 0 to 1, in a slot.
 type Primaries interface {
 	CPU(server, slot int) float32
@@ -28,13 +28,13 @@ type Config struct {
 	Slot      int            // of Primaries in which the window begins
 	Classes   []cluster.Class
 	Arrivals  []Arrival // in order of time
-	// Slow gives, for tasks that run together on a server of that size, by how
-	// much each takes longer than alone. Nil: they do not disturb each other.
+	// Slow computes, for tasks that run together on a server of that size, the
+	// factor by which each takes longer than alone. Nil: always 1.
 	Slow func(size cluster.Resources, loadings [][]float64, factors []float64)
 }
 
-// every server is reported when its rounded use has changed, and at least
-// once in this many slots.
+// A server is reported when its rounded use has changed, and at least once in
+// reportEvery slots.
 const reportEvery = 15
 
 // A World is a datacenter in virtual time.
@@ -45,11 +45,11 @@ type World struct {
 	arrival int           // the next
 	servers []simServer
 	byID    map[cluster.ServerID]int32
-	runs    []run
-	idle    []int32 // places in runs that are free
+	tasks   []simTask
+	idle    []int32 // indices of tasks that are free
 	ends    ends
-	soon    []cluster.Event // at this very moment, in order
-	told    int             // of soon
+	soon    []cluster.Event // of the present moment, in order
+	told    int             // how many of soon were returned
 	use     []cluster.Use
 	jobs    map[cluster.JobID]int // arrival of each that has not ended
 	meter   meter
@@ -60,23 +60,24 @@ type simServer struct {
 	held    cluster.MilliCPU
 	size    cluster.MilliCPU
 	over    time.Duration // since when it is overloaded; -1: it is not
-	runs    []int32
+	tasks   []int32
 }
 
-type run struct {
+// A simTask is a running task, or a free place for one.
+type simTask struct {
 	id      cluster.TaskID
 	server  int32
 	request cluster.MilliCPU
 	loading []float64
 	started time.Duration
-	since   time.Duration // when left and factor were right
+	since   time.Duration // when left and factor last changed
 	left    float64       // of the task alone, in nanoseconds
-	factor  float64       // by how much it takes longer
+	factor  float64       // by which it takes longer
 	version int32         // of its end in ends
 	work    float64       // of the task alone, in nanoseconds
 }
 
-// New gives a world at the beginning of its window.
+// New returns a world at the beginning of its window.
 func New(cfg Config) *World {
 	w := &World{Config: cfg, servers: make([]simServer, len(cfg.Servers)), byID: make(map[cluster.ServerID]int32, len(cfg.Servers)),
 		jobs: map[cluster.JobID]int{}}
@@ -94,7 +95,7 @@ func New(cfg Config) *World {
 	return w
 }
 
-// Next is what happens next; io.EOF when the window is over.
+// Next returns the next event; io.EOF when the window is over.
 func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 	if w.told < len(w.soon) {
 		w.told++
@@ -105,9 +106,9 @@ func (w *World) Next(ctx context.Context) (cluster.Event, error) {
 		end := w.ends.first()
 		switch tick, arrives := w.tick(), w.arrives(); {
 		case end <= tick && end <= arrives && end <= w.length():
-			if e := w.ends.pop(); w.runs[e.run].version == e.version {
+			if e := w.ends.pop(); w.tasks[e.task].version == e.version {
 				w.now = e.at
-				return w.finish(e.run), nil
+				return w.finish(e.task), nil
 			}
 		case tick <= arrives && tick < w.length():
 			w.now = tick
@@ -138,7 +139,7 @@ func (w *World) arrives() time.Duration {
 	return w.Arrivals[w.arrival].At
 }
 
-// report begins a slot and tells of the servers whose use has changed by a core.
+// report begins a slot and reports the servers whose use has changed by a core.
 func (w *World) report() cluster.Event {
 	w.use = w.use[:0]
 	sum := 0.0
@@ -181,18 +182,18 @@ func (w *World) start(a cluster.Action) {
 		return
 	}
 	work, loading := w.Arrivals[arrival].task(a.Task)
-	r := run{id: a.Task, server: on, request: a.Request.CPU, loading: loading, started: w.now, since: w.now,
+	r := simTask{id: a.Task, server: on, request: a.Request.CPU, loading: loading, started: w.now, since: w.now,
 		work: float64(work), left: float64(work), factor: 1}
-	place := int32(len(w.runs))
+	place := int32(len(w.tasks))
 	if n := len(w.idle); n > 0 {
 		place, w.idle = w.idle[n-1], w.idle[:n-1]
-		r.version = w.runs[place].version + 1
-		w.runs[place] = r
+		r.version = w.tasks[place].version + 1
+		w.tasks[place] = r
 	} else {
-		w.runs = append(w.runs, r)
+		w.tasks = append(w.tasks, r)
 	}
 	s := &w.servers[on]
-	s.runs = append(s.runs, place)
+	s.tasks = append(s.tasks, place)
 	w.hold(s, a.Request.CPU)
 	w.meter.started++
 	if w.Slow == nil {
@@ -208,10 +209,10 @@ func (w *World) kill(a cluster.Action) {
 	if !there {
 		return
 	}
-	for _, place := range w.servers[on].runs {
-		if w.runs[place].id == a.Task {
+	for _, place := range w.servers[on].tasks {
+		if w.tasks[place].id == a.Task {
 			w.meter.killed++
-			w.meter.wasted += (w.now - w.runs[place].started).Seconds() * float64(w.runs[place].request) / float64(cluster.Core)
+			w.meter.wasted += (w.now - w.tasks[place].started).Seconds() * float64(w.tasks[place].request) / float64(cluster.Core)
 			w.stop(place)
 			w.soon = append(w.soon, cluster.Event{At: w.at(), Kind: cluster.TaskKilled, Task: a.Task, On: a.On, Reason: a.Reason})
 			return
@@ -220,7 +221,7 @@ func (w *World) kill(a cluster.Action) {
 }
 
 func (w *World) finish(place int32) cluster.Event {
-	r := &w.runs[place]
+	r := &w.tasks[place]
 	ev := cluster.Event{At: w.at(), Kind: cluster.TaskFinished, Task: r.id, On: w.Servers[r.server].ID}
 	w.meter.stretch(w.now-r.started, r.work)
 	w.stop(place)
@@ -229,11 +230,11 @@ func (w *World) finish(place int32) cluster.Event {
 
 // stop takes a task off its server.
 func (w *World) stop(place int32) {
-	r := &w.runs[place]
+	r := &w.tasks[place]
 	s := &w.servers[r.server]
-	for k, p := range s.runs {
+	for k, p := range s.tasks {
 		if p == place {
-			s.runs = append(s.runs[:k], s.runs[k+1:]...)
+			s.tasks = append(s.tasks[:k], s.tasks[k+1:]...)
 			break
 		}
 	}
@@ -251,8 +252,8 @@ func (w *World) hold(s *simServer, amount cluster.MilliCPU) {
 	w.watch(s)
 }
 
-// watch keeps the time for which a primary, rounded up, and the tasks on its
-// server together want more than the server has.
+// watch measures the time for which a primary, rounded up, and the tasks on its
+// server together need more than the server has.
 func (w *World) watch(s *simServer) {
 	over := s.held > 0 && s.primary+s.held > s.size
 	switch {
@@ -264,16 +265,16 @@ func (w *World) watch(s *simServer) {
 	}
 }
 
-// slow works out anew how fast each task on s goes.
+// slow recomputes the speed of each task on s.
 func (w *World) slow(s *simServer) {
-	loadings := make([][]float64, len(s.runs))
-	for k, place := range s.runs {
-		loadings[k] = w.runs[place].loading
+	loadings := make([][]float64, len(s.tasks))
+	for k, place := range s.tasks {
+		loadings[k] = w.tasks[place].loading
 	}
-	factors := make([]float64, len(s.runs))
+	factors := make([]float64, len(s.tasks))
 	w.Slow(cluster.Resources{CPU: s.size}, loadings, factors)
-	for k, place := range s.runs {
-		r := &w.runs[place]
+	for k, place := range s.tasks {
+		r := &w.tasks[place]
 		r.left -= float64(w.now-r.since) / r.factor
 		r.since, r.factor = w.now, factors[k]
 		r.version++

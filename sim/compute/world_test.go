@@ -34,7 +34,7 @@ func small(use steps, slow func(cluster.Resources, [][]float64, []float64)) *Wor
 	})
 }
 
-// play runs w to its end, doing on each event what the caller says.
+// play runs w to its end and calls on for each event.
 func play(t *testing.T, w *World, on func(cluster.Event)) []cluster.Event {
 	t.Helper()
 	var all []cluster.Event
@@ -96,7 +96,7 @@ func TestAJobRunsAndIsTimed(t *testing.T) {
 	}
 }
 
-// Only servers whose rounded use has changed are reported, but each now and then.
+// Servers whose rounded use has not changed are reported only now and then.
 func TestUnchangedServersAreReportedNowAndThen(t *testing.T) {
 	use := make(steps, 2*reportEvery)
 	for i := range use {
@@ -133,8 +133,8 @@ func TestKilledTasksWasteAndBusyPrimariesAreOverloaded(t *testing.T) {
 	}
 }
 
-// Two tasks that halve each other's speed: the first to end leaves the other
-// to go at full speed again.
+// Two tasks halve each other's speed. When the first ends, the other runs at
+// full speed again.
 func TestTasksSlowEachOtherDown(t *testing.T) {
 	w := small(make(steps, 4), func(_ cluster.Resources, loadings [][]float64, factors []float64) {
 		for i := range factors {

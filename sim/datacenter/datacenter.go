@@ -3,7 +3,7 @@
 // disks. It generates them from the profiles of DC-0 to DC-9 (OSDI'16 §3), or
 // takes them from a recorded history.
 //
-// One seed gives one datacenter, on any machine and any number of cores.
+// The same seed gives the same datacenter on any machine and any number of cores.
 package datacenter
 
 import (
@@ -20,20 +20,20 @@ const Slot = 2 * time.Minute
 // Month is a twelfth of a year of 365 days: the unit of reimage rates.
 const Month = 365 * 24 * time.Hour / 12
 
-// A Datacenter is its servers, what their primary tenants do on them, and when
-// their disks are reimaged. Servers and tenants are known by their index.
+// A Datacenter is its servers, the load of their primary tenants, and when their
+// disks are reimaged. Servers and tenants are identified by their index.
 type Datacenter struct {
 	Name     string
 	Servers  []cluster.Server
 	Tenants  []Tenant
 	Owner    []int32        // the tenant of each server
 	Window   cluster.Window // of the utilisation
-	Now      time.Time      // where the past ends: what is before may be learned from, what is after is simulated
+	Now      time.Time      // end of the past: before it is for learning, after it is simulated
 	Reimages []Reimage      // in order of time, the past's and the future's
 
 	series  [][]uint16 // of each tenant's average server: one value a slot, full scale is 100%
-	share   []float32  // of each server: its load against the tenant's average server
-	noise   float32    // of each server in each slot, against its load
+	share   []float32  // of each server: its load relative to the tenant's average server
+	noise   float32    // of each server in each slot, relative to its load
 	seed    uint64
 	scaling *Scaling
 }
@@ -62,7 +62,7 @@ type Cause uint8
 const (
 	UnknownCause Cause = iota
 	Redeploy           // an engineer redeploys a tenant, or starts it from scratch
-	Repurpose          // an environment's servers change hands
+	Repurpose          // an environment's servers get another owner
 	Resilience         // the management system tests that the service survives it
 	Maintenance        // disks were tested or replaced
 )
@@ -81,7 +81,7 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// CPU gives a server's utilisation by its primary tenant in a slot of the
+// CPU returns a server's utilisation by its primary tenant in a slot of the
 // window, 0 to 1, scaled if the datacenter is (see Scaled).
 func (d *Datacenter) CPU(server, slot int) float32 {
 	u := float32(d.series[d.Owner[server]][slot]) * (1.0 / math.MaxUint16) * d.share[server]
@@ -94,12 +94,12 @@ func (d *Datacenter) CPU(server, slot int) float32 {
 	return min(u, 1)
 }
 
-// SlotAt gives the slot that holds t; it may lie outside the window.
+// SlotAt returns the slot that holds t; it may lie outside the window.
 func (d *Datacenter) SlotAt(t time.Time) int {
 	return int(math.Floor(float64(t.Sub(d.Window.From)) / float64(d.Window.Step)))
 }
 
-// Series gives what was recorded of every tenant between two slots: the
+// Series returns what was recorded of every tenant between two slots: the
 // utilisation of its average server (OSDI'16 §3.2).
 func (d *Datacenter) Series(from, to int) []cluster.Series {
 	out := make([]cluster.Series, len(d.Tenants))
@@ -123,8 +123,8 @@ func (d *Datacenter) averageServer(tenant, from, to int) []float32 {
 	return cpu
 }
 
-// Peaks gives the highest utilisation of every tenant's average server between
-// two slots; 0 where there are none.
+// Peaks returns the highest utilisation of every tenant's average server between
+// two slots; 0 if there are none.
 func (d *Datacenter) Peaks(from, to int) []float64 {
 	peaks := make([]float64, len(d.Tenants))
 	for i := range d.Tenants {
@@ -135,7 +135,7 @@ func (d *Datacenter) Peaks(from, to int) []float64 {
 	return peaks
 }
 
-// ReimageRates gives the reimages per server and month of every tenant between
+// ReimageRates returns the reimages per server and month of every tenant between
 // two times, counting from the tenant's birth.
 func (d *Datacenter) ReimageRates(from, to time.Time) []float64 {
 	rates := make([]float64, len(d.Tenants))
@@ -157,7 +157,7 @@ func (d *Datacenter) ReimageRates(from, to time.Time) []float64 {
 
 // New makes a datacenter of a recorded history: the servers, the utilisation of
 // each of their tenants over the window (a gap repeats the value before it), and
-// the reimages, whose servers are indexes into servers. now is where the past ends.
+// the reimages, whose servers are indices into servers. The past ends at now.
 func New(name string, servers []cluster.Server, window cluster.Window, series []cluster.Series, reimages []Reimage, now time.Time) (*Datacenter, error) {
 	d := &Datacenter{Name: name, Servers: servers, Window: window, Now: now, Reimages: reimages}
 	recorded := make(map[cluster.TenantID][]float32, len(series))
@@ -197,8 +197,8 @@ func encode(cpu []float32) []uint16 {
 	return out
 }
 
-// jitter is noise between -1 and 1 that a server has in a slot, the same
-// whenever it is asked for.
+// jitter is the noise, between -1 and 1, of a server in a slot; it is the same at
+// every call.
 func jitter(seed uint64, server, slot int) float32 {
 	x := seed ^ uint64(server)<<32 ^ uint64(slot)
 	x ^= x >> 30

@@ -26,11 +26,11 @@ const (
 	MostServers   = 200_000
 )
 
-// now is where a generated past ends. It is a Monday, so that weeks begin alike.
+// now is when a generated past ends. It is a Monday, so that weeks align.
 var now = time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 
 // Reimages are generated for three years (OSDI'16 §3.3): two to learn from, and
-// the one that is simulated.
+// one that is simulated.
 const (
 	pastMonths   = 24
 	futureMonths = 12
@@ -52,7 +52,7 @@ func Generate(p Profile, o Options) *Datacenter {
 }
 
 // shrunk is the profile with this many servers, and tenants and environments in
-// proportion, but enough of them to be told apart.
+// proportion, but never too few of them to differ.
 func (p Profile) shrunk(servers int) Profile {
 	if servers == 0 || servers == p.Servers {
 		return p
@@ -81,15 +81,15 @@ const (
 
 var useNames = [...]string{"prod", "dev", "test"}
 
-// chance gives a generator of its own to each purpose and item, so that no draw
-// depends on how many were made elsewhere.
+// chance returns a separate generator for each purpose and item, so that no draw
+// depends on the number of others.
 func (g *generator) chance(purpose string, item int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%s/%d", g.Name, purpose, item)
 	return rand.New(rand.NewPCG(g.seed, h.Sum64()))
 }
 
-// tenants decides who there is: patterns, environments and sizes.
+// tenants draws the tenants: their patterns, environments and sizes.
 func (g *generator) tenants() {
 	counts := apportion(g.Tenants, []float64{g.TenantsByPattern.Periodic, g.TenantsByPattern.Constant, g.TenantsByPattern.Unpredictable}, 1, g.Tenants)
 	servers := apportion(g.Servers, []float64{g.ServersByPattern.Periodic, g.ServersByPattern.Constant, g.ServersByPattern.Unpredictable}, 1, g.Servers)
@@ -112,7 +112,7 @@ type environment struct {
 	functions []int // not taken yet
 }
 
-// functions are what machines do; a pair of environment and function is a tenant.
+// functions are machine functions; a pair of environment and function is a tenant.
 var functions = []string{
 	"frontend", "ranking", "index", "cache", "crawler", "scrubber", "answers", "ads", "images", "maps", "news", "speech",
 	"profile", "session", "logs", "metrics", "queue", "builder", "deploy", "gateway", "mail", "search", "store", "video",
@@ -155,35 +155,35 @@ func pick(r *rand.Rand, from []*environment) *environment {
 	}
 }
 
-// servers hands out racks: runs of neighbours to each tenant, the runs shuffled.
+// servers fills the racks: each tenant gets blocks of neighbouring servers, in shuffled order.
 func (g *generator) servers() {
-	type run struct{ tenant, servers int }
-	var runs []run
+	type block struct{ tenant, servers int }
+	var blocks []block
 	total := 0
 	for i, t := range g.d.Tenants {
 		for left := len(t.Servers); left > 0; left -= g.RunServers {
-			runs = append(runs, run{i, min(left, g.RunServers)})
+			blocks = append(blocks, block{i, min(left, g.RunServers)})
 		}
 		total += len(t.Servers)
 		g.d.Tenants[i].Servers = make([]int32, 0, len(t.Servers))
 	}
 	r := g.chance("servers", 0)
-	r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+	r.Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
 	disk := make([]cluster.Bytes, len(g.d.Tenants))
 	for i := range disk {
 		disk[i] = cluster.Bytes(g.DiskGB[r.IntN(len(g.DiskGB))]) * 1e9
 	}
-	for _, run := range runs {
-		t := &g.d.Tenants[run.tenant]
-		for range run.servers {
+	for _, block := range blocks {
+		t := &g.d.Tenants[block.tenant]
+		for range block.servers {
 			i := len(g.d.Servers)
 			g.d.Servers = append(g.d.Servers, cluster.Server{
 				ID:          cluster.ServerID(fmt.Sprintf("s%05d", i+1)),
 				Environment: t.Environment, Function: t.Function,
 				Rack: fmt.Sprintf("r%03d", i/g.RackServers+1),
-				CPU:  cluster.MilliCPU(g.Cores) * 1000, Memory: cluster.Bytes(g.MemoryGB) << 30, Disk: disk[run.tenant],
+				CPU:  cluster.MilliCPU(g.Cores) * 1000, Memory: cluster.Bytes(g.MemoryGB) << 30, Disk: disk[block.tenant],
 			})
-			g.d.Owner = append(g.d.Owner, int32(run.tenant))
+			g.d.Owner = append(g.d.Owner, int32(block.tenant))
 			t.Servers = append(t.Servers, int32(i))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"gleaner/input"
 )
 
-// A Profile describes a datacenter well enough to generate one like it. The
-// values and the sentences they follow stand in profiles.yaml.
+// A Profile describes a datacenter well enough to generate one like it.
+// profiles.yaml has the values and the sentences of the paper they follow.
 type Profile struct {
 	Name             string  `yaml:"name"`
 	Servers          int     `yaml:"servers"`
@@ -28,7 +28,7 @@ type Profile struct {
 	Common `yaml:"-"`
 }
 
-// Shares gives each pattern a number: a share, a mean, a spread.
+// Shares are one number for each pattern: a share, a mean, a spread.
 type Shares struct {
 	Periodic      float64 `yaml:"periodic"`
 	Constant      float64 `yaml:"constant"`
@@ -98,7 +98,7 @@ type Reimaging struct {
 //go:embed profiles.yaml
 var profilesYAML []byte
 
-// Profiles gives the profiles of DC-0 to DC-9, in order.
+// Profiles returns the profiles of DC-0 to DC-9, in order.
 func Profiles() []Profile {
 	var file struct {
 		Common      Common    `yaml:"common"`
@@ -115,7 +115,7 @@ func Profiles() []Profile {
 	return file.Datacenters
 }
 
-// Find gives the profile of a datacenter by its name. An unknown name is an input.Error.
+// Find returns the profile of a datacenter by its name. An unknown name is an input.Error.
 func Find(name string) (Profile, error) {
 	var names []string
 	for _, p := range Profiles() {

@@ -72,7 +72,8 @@ func (g *generator) tenantReimages(r *rand.Rand, tenant int, rate, redeploys flo
 		g.wave(r, t.Servers, len(t.Servers), t.Born, Repurpose)
 	}
 	// Redeploys come in waves over the tenant; the rest server by server, in
-	// turn. What is due adds up from month to month, which keeps a tenant's rank.
+	// turn. What is due carries over from month to month, which preserves a
+	// tenant's rank.
 	turn := r.Perm(len(t.Servers))
 	redeploys = min(redeploys*g.Correlated, 1)
 	wave := g.part(r, len(t.Servers))
@@ -95,7 +96,7 @@ func (g *generator) tenantReimages(r *rand.Rand, tenant int, rate, redeploys flo
 	}
 }
 
-// part draws how many of a tenant's servers a redeploy takes.
+// part draws how many of a tenant's servers a redeploy reimages.
 func (g *generator) part(r *rand.Rand, servers int) int {
 	least := g.Reimages.RedeployLeast
 	return max(int(math.Round((least+r.Float64()*(1-least))*float64(servers))), 1)
@@ -128,12 +129,12 @@ func (g *generator) repurposed(r *rand.Rand, start time.Time, months int) {
 	}
 }
 
-// during is a moment of a span, to the second.
+// during draws a moment of a span, to the second.
 func during(r *rand.Rand, span time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(span/time.Second))) * time.Second
 }
 
-// poisson draws how often something of this mean happens (Knuth's method: the means are small).
+// poisson draws a Poisson number of this mean (Knuth's method: the means are small).
 func poisson(r *rand.Rand, mean float64) int {
 	n := 0
 	for p := r.Float64(); p > math.Exp(-mean); p *= r.Float64() {

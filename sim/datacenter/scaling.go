@@ -18,7 +18,7 @@ type Scaling struct {
 // Scalings are the methods' names.
 var Scalings = []string{"linear", "root"}
 
-// steps is how finely utilisations are told apart when they are scaled.
+// steps is how finely utilisations are counted when they are scaled.
 const steps = 1 << 12
 
 // Of scales one utilisation.
@@ -37,7 +37,7 @@ func newScaling(method string, factor float64) *Scaling {
 	return s
 }
 
-// Scaled gives the same datacenter with its utilisation scaled to a target
+// Scaled returns the same datacenter with its utilisation scaled to a target
 // average, from 0 to 1, over all servers and the whole window. It shares
 // everything else with d. An unknown method or a target that cannot be met is an
 // input.Error.
@@ -78,11 +78,11 @@ func (d *Datacenter) Scaled(method string, target float64) (*Datacenter, error) 
 	return &plain, nil
 }
 
-// Scaling tells how d was scaled; nil if it was not.
+// Scaling is how d was scaled; nil if it was not.
 func (d *Datacenter) Scaling() *Scaling { return d.scaling }
 
-// histogram counts utilisations over all servers and a slot in every 31,
-// which meets all times of day in turn.
+// histogram counts utilisations over all servers and one slot in 31, which
+// covers all times of day in turn.
 func (d *Datacenter) histogram() []float64 {
 	counts := make([]float64, steps+1)
 	for slot := 0; slot < d.Window.Len; slot += 31 {
@@ -93,8 +93,8 @@ func (d *Datacenter) histogram() []float64 {
 	return counts
 }
 
-// MeanCPU gives the average utilisation of all servers over the window, of a
-// slot in every 31.
+// MeanCPU returns the average utilisation of all servers over the window, from
+// one slot in 31.
 func (d *Datacenter) MeanCPU() float64 {
 	sum, n := 0.0, 0.0
 	for i, c := range d.histogram() {

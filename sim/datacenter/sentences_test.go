@@ -11,8 +11,8 @@ import (
 	"gleaner/cluster"
 )
 
-// Every sentence of the paper about the ten datacenters, held against what is
-// generated. A test is named after its sentence.
+// Every sentence of the paper about the ten datacenters is checked against what
+// is generated. A test is named after its sentence.
 
 // ten are of full size, but without utilisation; tenUsed have a month of it, on 1,000 servers each.
 var (
@@ -92,9 +92,9 @@ func TestServersHaveTwelveCoresAndThirtyTwoGB(t *testing.T) {
 	})
 }
 
-// shape is what can be seen in a tenant's utilisation: its variation over time
-// against its mean, and the share of that variation at whole numbers of cycles a
-// day. It looks at every thirtieth slot.
+// shape is the variation of a tenant's utilisation over time relative to its mean,
+// and the share of that variation at whole numbers of cycles a day, from every
+// thirtieth slot.
 func shape(d *Datacenter, tenant int) (variation, daily float64) {
 	server := int(d.Tenants[tenant].Servers[0])
 	var u []float64
@@ -393,7 +393,7 @@ func TestTenantsReimageAlikeAcrossDatacenters(t *testing.T) {
 	}
 }
 
-// monthly gives every tenant's reimages per server in each month.
+// monthly returns every tenant's reimages per server in each month.
 func monthly(d *Datacenter) [][]float64 {
 	out := make([][]float64, pastMonths+futureMonths)
 	for m := range out {

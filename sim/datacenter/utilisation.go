@@ -62,13 +62,13 @@ func (g *generator) periodic(r *rand.Rand) func(slot int) float64 {
 	}
 }
 
-// constant stays where it is, give or take a little (a crawler, a scrubber).
+// constant stays near one level (a crawler, a scrubber).
 func (g *generator) constant(r *rand.Rand) func(int) float64 {
 	wander := g.wander(r, g.Utilisation.Wander)
 	return func(int) float64 { return 1 + wander() }
 }
 
-// unpredictable stays at a level for a while, then goes to another: most of its
+// unpredictable stays at a level for a while, then moves to another: most of its
 // signal comes from events that rarely happen (OSDI'16 §3.2, Fig 1d).
 func (g *generator) unpredictable(r *rand.Rand) func(int) float64 {
 	u := g.Utilisation

@@ -20,8 +20,8 @@ import (
 
 var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// TestScenarios plays the files of testdata: where blocks stand, which servers are
-// reimaged when, and what becomes of the blocks.
+// TestScenarios plays the files of testdata: where blocks are, which servers are
+// reimaged when, and what happens to the blocks.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -100,7 +100,7 @@ func play(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// drawCluster draws a small cluster that has room to spare.
+// drawCluster draws a small cluster with spare room.
 func drawCluster(t *rapid.T) (*placement.Inventory, int) {
 	inv, servers := placement.NewInventory(1), 0
 	for i := range 27 {
@@ -218,8 +218,8 @@ func TestAnAccessFailsWhenAllReplicasAreBusy(t *testing.T) {
 	}
 }
 
-// BenchmarkYear is DC-9 at a tenth of its size, at the blocks that go with it;
-// the whole is ten times that: `gleaner simulate storage`.
+// BenchmarkYear is DC-9 with a tenth of its servers and blocks; all of it, with
+// `gleaner simulate storage`, takes ten times as long.
 func BenchmarkYear(b *testing.B) {
 	p, err := datacenter.Find("DC-9")
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// How long HDFS waits for a server's heartbeat before it takes its replicas for
-// lost, and the paper's figure of when a server is busy (OSDI'16 §6.4).
+// How long HDFS waits for a server's heartbeat before it considers its replicas
+// lost, and above which utilisation a server is busy in the paper (OSDI'16 §6.4).
 const (
 	Noticed   = 10*time.Minute + 30*time.Second
 	BusyAbove = 0.66
 )
 
-// A Placer chooses servers for replicas, and keeps account of their space.
+// A Placer chooses servers for replicas, and accounts for their space.
 type Placer interface {
 	// Place appends servers to those that hold a block's replicas already, none
 	// for a new block, until there are n. An error means that it refuses to.
 	Place(have []placement.ServerIndex, creator placement.ServerIndex, n int, r *rand.Rand) ([]placement.ServerIndex, error)
-	// Take books room for a block on a server's disk, Release gives room for n back.
+	// Take books room for a block on a server's disk, Release returns room for n.
 	Take(placement.ServerIndex) placement.DiskIndex
 	Release(disk placement.DiskIndex, n int)
 }
@@ -72,7 +72,7 @@ func (s *Store) add(b uint32, server placement.ServerIndex) {
 	s.on[server] = append(s.on[server], b)
 }
 
-// Replicas gives the servers that hold block b; the slice is the store's own.
+// Replicas returns the servers that hold block b; the slice is the store's own.
 func (s *Store) Replicas(b int) []placement.ServerIndex { return s.where[b*s.replicas:][:s.count[b]] }
 
 // drop forgets that a server holds block b.

@@ -8,7 +8,7 @@ import (
 	"gleaner/sim/datacenter"
 )
 
-// A Result is what became of the blocks.
+// A Result is what happened to the blocks.
 type Result struct {
 	Reimages int // that happened
 	Rebuilt  int // replicas
@@ -19,9 +19,9 @@ type Result struct {
 // turn is how long a server takes to send one block.
 const turn = time.Hour / repair.PerHour
 
-// Run lets the reimages from one time to another happen to the store. It calls
-// progress, if there is one, with the share of the time that has passed, and ends
-// early with its error.
+// Run applies the reimages between two times to the store. It calls progress, if
+// not nil, with the share of the time that has passed, and stops if that returns
+// an error.
 func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress func(float64) error) (Result, error) {
 	y := &year{
 		Store:    s,
@@ -50,8 +50,8 @@ func (s *Store) Run(reimages []datacenter.Reimage, from, to time.Time, progress 
 	return y.result, nil
 }
 
-// A year is a run under way. Time goes in turns, in each of which every server
-// can send one block.
+// A year is the state of Run. Time advances in turns, in each of which every
+// server can send one block.
 type year struct {
 	*Store
 	result   Result
@@ -87,7 +87,8 @@ func (y *year) reimage(server placement.ServerIndex) {
 		}
 	}
 	y.on[server] = blocks[:0]
-	// What it was to send is to be sent by others. It is noticed when a turn begins.
+	// Others must send what this server was to send, from the turn in which its
+	// loss is noticed.
 	late := (Noticed + turn - 1) / turn * turn
 	y.queue.AddAt(y.now.Add(late), append(left, y.queue.Leave(server)...))
 }

@@ -104,23 +104,23 @@ func (c *conformist) read(from, length int) {
 // holes cannot be wrong: a file system that keeps space for zeroes may still call them a hole.
 func (c *conformist) status(from, length int) {
 	most := 1 + c.rng.IntN(10)
-	runs, err := c.device.Status(context.Background(), c.start+int64(from), int64(length), most)
-	if err != nil || len(runs) == 0 || len(runs) > most {
-		c.t.Errorf("status of %d+%d: %d runs of at most %d, %v", c.start+int64(from), length, len(runs), most, err)
+	blocks, err := c.device.Status(context.Background(), c.start+int64(from), int64(length), most)
+	if err != nil || len(blocks) == 0 || len(blocks) > most {
+		c.t.Errorf("status of %d+%d: %d blocks of at most %d, %v", c.start+int64(from), length, len(blocks), most, err)
 	}
 	at := int64(0)
-	for _, run := range runs {
-		if run.Length <= 0 {
-			c.t.Errorf("a run of %d bytes", run.Length)
+	for _, block := range blocks {
+		if block.Length <= 0 {
+			c.t.Errorf("a block of %d bytes", block.Length)
 			return
 		}
-		for i := at; run.Zero && i < min(at+run.Length, int64(length)); i++ {
+		for i := at; block.Zero && i < min(at+block.Length, int64(length)); i++ {
 			if c.known[from+int(i)] != 0 && c.want[from+int(i)] != 0 {
 				c.t.Errorf("byte %d is said to be zero", c.start+int64(from)+i)
 				return
 			}
 		}
-		at += run.Length
+		at += block.Length
 	}
 }
 

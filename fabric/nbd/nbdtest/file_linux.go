@@ -53,9 +53,9 @@ func (f *File) syncIf(ctx context.Context, fua bool, err error) error {
 }
 
 // Status asks the file system for data and holes.
-func (f *File) Status(_ context.Context, offset, length int64, most int) (runs []nbd.Run, _ error) {
+func (f *File) Status(_ context.Context, offset, length int64, most int) (blocks []nbd.BlockStatus, _ error) {
 	fd := int(f.file.Fd())
-	for at := offset; at < offset+length && len(runs) < most; {
+	for at := offset; at < offset+length && len(blocks) < most; {
 		data, err := unix.Seek(fd, at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
 			data, err = offset+length, nil // no data to the end
@@ -64,7 +64,7 @@ func (f *File) Status(_ context.Context, offset, length int64, most int) (runs [
 			return nil, err
 		}
 		if data > at {
-			runs = append(runs, nbd.Run{Length: data - at, Hole: true, Zero: true})
+			blocks = append(blocks, nbd.BlockStatus{Length: data - at, Hole: true, Zero: true})
 			at = data
 			continue
 		}
@@ -72,10 +72,10 @@ func (f *File) Status(_ context.Context, offset, length int64, most int) (runs [
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, nbd.Run{Length: hole - at})
+		blocks = append(blocks, nbd.BlockStatus{Length: hole - at})
 		at = hole
 	}
-	return runs, nil
+	return blocks, nil
 }
 
 // Close leaves the file open, for it may be served again.

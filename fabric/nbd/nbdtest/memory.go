@@ -63,22 +63,22 @@ func (m *Memory) Zero(_ context.Context, offset, length int64, noHole, _ bool) e
 }
 
 // Status tells held pages from those that are holes.
-func (m *Memory) Status(_ context.Context, offset, length int64, most int) (runs []nbd.Run, _ error) {
+func (m *Memory) Status(_ context.Context, offset, length int64, most int) (blocks []nbd.BlockStatus, _ error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for at := offset; at < offset+length; {
 		next := min((at/page+1)*page, int64(len(m.data)))
 		hole := !m.held[at/page]
-		if last := len(runs) - 1; last >= 0 && runs[last].Hole == hole {
-			runs[last].Length += next - at
-		} else if len(runs) == most {
-			return runs, nil
+		if last := len(blocks) - 1; last >= 0 && blocks[last].Hole == hole {
+			blocks[last].Length += next - at
+		} else if len(blocks) == most {
+			return blocks, nil
 		} else {
-			runs = append(runs, nbd.Run{Length: next - at, Hole: hole, Zero: hole})
+			blocks = append(blocks, nbd.BlockStatus{Length: next - at, Hole: hole, Zero: hole})
 		}
 		at = next
 	}
-	return runs, nil
+	return blocks, nil
 }
 
 // Close does nothing.

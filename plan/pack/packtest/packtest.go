@@ -9,11 +9,11 @@ import (
 	"gleaner/plan/pack"
 )
 
-// Random draws a problem of at most so many loads, each of at most so large an
-// amount. Cores and memory are bought into sockets and slots, a bigger CPU may
-// be on offer; loads have units of their own, some of which take memory; a
-// storage system may need its share once a server; some loads may be hosted in
-// either of two ways. Demands are quarters: sums of them are exact.
+// Random draws a problem of at most kinds loads, each of at most that amount. Cores
+// and memory are bought into sockets and slots, a bigger CPU may be on offer; loads
+// have units of their own, some of which take memory; a storage system may need
+// memory once a server; some loads may be hosted in either of two ways. Demands are
+// quarters: sums of them are exact.
 func Random(r *rand.Rand, kinds int, amount float64) pack.Problem {
 	p := pack.Problem{Resources: []string{"slots", "bus", "net", "cores", "sockets", "memory", "dimms", "system"}}
 	for k := range 1 + r.IntN(3) {
@@ -44,7 +44,7 @@ func Random(r *rand.Rand, kinds int, amount float64) pack.Problem {
 	return b.Problem
 }
 
-// A builder adds to a problem what needs resources that are not there yet.
+// A builder adds loads and purchases to a problem, with new resources.
 type builder struct {
 	pack.Problem
 	r *rand.Rand
@@ -92,8 +92,8 @@ func (b *builder) load(name string, amount float64, system bool) int {
 
 func quarters(r *rand.Rand, lo, hi int) float64 { return float64(4*lo+r.IntN(4*(hi-lo)+1)) / 4 }
 
-// Prices of the servers of Datacenter: the paper's Table 1, with which one
-// type of server does it all, and a list that makes several worth having.
+// Prices of the servers of Datacenter: the paper's Table 1, with which one type of
+// server suffices, and a list that makes several worth having.
 var (
 	TableOne = [3]float64{1400, 1850, 11000}
 	Mixed    = [3]float64{1400, 4600, 9000}

@@ -8,16 +8,16 @@ import (
 	"gleaner/plan/spec"
 )
 
-// A run is one simulation under way.
-type run struct {
+// A simulation is the state of one run of a cluster.
+type simulation struct {
 	*engine
 	*cluster
 	rng    *rand.Rand
 	meters [][]meter // by task and step
-	warm   float64   // meters count from then on
+	warm   float64   // end of the warm-up: meters count from then on
 }
 
-// A meter counts what comes back of one step of a task.
+// A meter counts the completions of one step of a task.
 type meter struct {
 	want float64 // a second: records, or computations
 	got  float64
@@ -25,8 +25,8 @@ type meter struct {
 	hits float64 // part of a hit that is still owed
 }
 
-// draw gives a whole number whose mean is x, by owing the rest: chance decides
-// when requests come, not how much they ask for in all.
+// draw returns a whole number whose mean is x, by carrying over the rest: only the
+// times of requests are random, not how much they ask for in total.
 func draw(owed *float64, x float64) int {
 	*owed += x
 	n := math.Floor(*owed + 1e-9)
@@ -34,24 +34,24 @@ func draw(owed *float64, x float64) int {
 	return int(n)
 }
 
-func (r *run) count(m *meter, n float64) {
-	if r.now >= r.warm {
+func (sim *simulation) count(m *meter, n float64) {
+	if sim.now >= sim.warm {
 		m.got += n
 	}
 }
 
-// newMeters works out how often each step is wanted, callers before those
-// they call, and where each begins to count parts.
-func (r *run) newMeters() {
-	app := r.in.App
+// newMeters computes the wanted rate of each step, callers before those they call,
+// and draws the parts that are carried over first.
+func (sim *simulation) newMeters() {
+	app := sim.in.App
 	freq := make([]float64, len(app.Tasks))
-	for _, s := range r.in.SLA.Rates {
+	for _, s := range sim.in.SLA.Rates {
 		freq[s.Task] += s.PerSecond
 	}
-	r.meters = make([][]meter, len(app.Tasks))
+	sim.meters = make([][]meter, len(app.Tasks))
 	for _, t := range plan.CallersFirst(app) {
 		for _, op := range app.Tasks[t].Path {
-			m := meter{due: r.rng.Float64(), hits: r.rng.Float64()}
+			m := meter{due: sim.rng.Float64(), hits: sim.rng.Float64()}
 			switch {
 			case op.IO != nil:
 				m.want = freq[t] * op.Probability * op.IO.Records
@@ -60,17 +60,17 @@ func (r *run) newMeters() {
 			default:
 				m.want = freq[t] * op.Probability
 			}
-			r.meters[t] = append(r.meters[t], m)
+			sim.meters[t] = append(sim.meters[t], m)
 		}
 	}
 }
 
-// A step is something an execution does; it calls done when it is over.
+// A step is a part of an execution; it calls done when it is over.
 type step func(inst *instance, done func())
 
-// steps are those of one execution: those that wait for each other, and those
-// that overlap. Tasks that run inside are taken apart into them.
-func (r *run) steps(task int) (blocking, overlapped []step) {
+// steps are those of one execution: those that wait for each other, and those that
+// overlap. They include the steps of tasks that run inside.
+func (sim *simulation) steps(task int) (blocking, overlapped []step) {
 	put := func(blocks bool, s step) {
 		if blocks {
 			blocking = append(blocking, s)
@@ -78,42 +78,42 @@ func (r *run) steps(task int) (blocking, overlapped []step) {
 			overlapped = append(overlapped, s)
 		}
 	}
-	for i, op := range r.in.App.Tasks[task].Path {
-		m := &r.meters[task][i]
+	for i, op := range sim.in.App.Tasks[task].Path {
+		m := &sim.meters[task][i]
 		switch {
 		case op.IO != nil:
 			if n := draw(&m.due, op.Probability*op.IO.Records); n > 0 {
-				put(op.Blocking, r.io(op.IO, n, m))
+				put(op.Blocking, sim.io(op.IO, n, m))
 			}
 		case op.Call != nil:
-			r.call(op, m, put)
+			sim.call(op, m, put)
 		default:
 			if draw(&m.due, op.Probability) > 0 {
-				put(op.Blocking, r.compute(op.Compute, m))
+				put(op.Blocking, sim.compute(op.Compute, m))
 			}
 		}
 	}
 	return blocking, overlapped
 }
 
-func (r *run) compute(seconds float64, m *meter) step {
+func (sim *simulation) compute(seconds float64, m *meter) step {
 	return func(inst *instance, done func()) {
 		inst.host.cpu.use(seconds, func() {
-			r.count(m, 1)
+			sim.count(m, 1)
 			done()
 		})
 	}
 }
 
 // call adds the invocations of another task.
-func (r *run) call(op spec.Op, m *meter, put func(bool, step)) {
+func (sim *simulation) call(op spec.Op, m *meter, put func(bool, step)) {
 	var all []step
 	for range draw(&m.due, op.Probability*op.Call.Invocations) {
 		if !op.Call.Inline {
-			all = append(all, r.invocation(op))
+			all = append(all, sim.invocation(op))
 			continue
 		}
-		blocking, overlapped := r.steps(op.Call.Task)
+		blocking, overlapped := sim.steps(op.Call.Task)
 		for _, s := range overlapped {
 			put(false, s)
 		}
@@ -130,14 +130,14 @@ func (r *run) call(op spec.Op, m *meter, put func(bool, step)) {
 
 // invocation runs another task on an instance of its own. Only a caller that
 // blocks waits for it.
-func (r *run) invocation(op spec.Op) step {
+func (sim *simulation) invocation(op spec.Op) step {
 	return func(inst *instance, done func()) {
 		over := done
 		if !op.Blocking {
 			over = func() {}
 		}
 		inst.host.nic.use(op.Call.MessageSize/inst.host.bw, func() {
-			r.execute(op.Call.Task, op.Call.MessageSize, over)
+			sim.execute(op.Call.Task, op.Call.MessageSize, over)
 		})
 		if !op.Blocking {
 			done()
@@ -178,19 +178,18 @@ func together(steps []step) step {
 	}
 }
 
-// execute runs a task's path once on an instance of its own. A request does
-// what overlaps first and what blocks with what came of it. A batch task goes
-// on to its next execution while the I/O of this one is still under way, one
-// execution ahead at most.
-func (r *run) execute(task int, message float64, done func()) {
-	p := r.pools[task]
+// execute runs a task's path once on an instance. A request does its overlapping
+// steps first, and then the blocking ones. A batch task goes on to its next execution
+// while the I/O of this one is still under way, but at most one execution ahead.
+func (sim *simulation) execute(task int, message float64, done func()) {
+	p := sim.pools[task]
 	p.take(func(inst *instance) {
-		blocking, overlapped := r.steps(task)
+		blocking, overlapped := sim.steps(task)
 		if message > 0 {
 			overlapped = append(overlapped, func(inst *instance, done func()) { inst.host.nic.use(message/inst.host.bw, done) })
 		}
-		if r.in.SLA.Job != nil {
-			r.pipelined(p, inst, blocking, overlapped, done)
+		if sim.in.SLA.Job != nil {
+			sim.pipelined(p, inst, blocking, overlapped, done)
 			return
 		}
 		together(overlapped)(inst, func() {
@@ -202,7 +201,7 @@ func (r *run) execute(task int, message float64, done func()) {
 	})
 }
 
-func (r *run) pipelined(p *pool, inst *instance, blocking, overlapped []step, done func()) {
+func (sim *simulation) pipelined(p *pool, inst *instance, blocking, overlapped []step, done func()) {
 	inst.open++
 	left := 2
 	half := func() {
@@ -228,9 +227,9 @@ func (r *run) pipelined(p *pool, inst *instance, blocking, overlapped []step, do
 	})
 }
 
-// Sizes of what is asked of a station at a time: small records go in groups
-// that take about a hundredth of a second, large ones in pieces that others'
-// can come between. Neither changes what is asked for in all.
+// Sizes of a request to a station: small records are grouped so that they take about
+// a hundredth of a second, large ones are cut so that other requests can come in
+// between. Neither changes the total.
 const (
 	groupSeconds = 0.01
 	pieceBytes   = 2e6
@@ -241,22 +240,22 @@ const (
 
 // io reads or writes n records. With a cache, it answers its share of the
 // reads, and writes go to both copies.
-func (r *run) io(op *spec.IO, n int, m *meter) step {
-	copies := r.copies(op.Dataset)
+func (sim *simulation) io(op *spec.IO, n int, m *meter) step {
+	copies := sim.copies(op.Dataset)
 	if len(copies) == 1 {
-		return r.records(op, copies[0], n, m)
+		return sim.records(op, copies[0], n, m)
 	}
 	if op.Write { // written once both have it
-		return together([]step{r.records(op, copies[0], n, m), r.records(op, copies[1], n, &meter{})})
+		return together([]step{sim.records(op, copies[0], n, m), sim.records(op, copies[1], n, &meter{})})
 	}
-	hits := min(n, draw(&m.hits, float64(n)*r.in.App.Datasets[op.Dataset].HitRate))
-	return chain([]step{r.records(op, copies[1], hits, m), r.records(op, copies[0], n-hits, m)})
+	hits := min(n, draw(&m.hits, float64(n)*sim.in.App.Datasets[op.Dataset].HitRate))
+	return chain([]step{sim.records(op, copies[1], hits, m), sim.records(op, copies[0], n-hits, m)})
 }
 
 // records asks one copy of a dataset for n records.
-func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
-	d := r.in.App.Datasets[op.Dataset]
-	rate, gap := r.device(d, from.unit, op.Write)
+func (sim *simulation) records(op *spec.IO, from copyOf, n int, m *meter) step {
+	d := sim.in.App.Datasets[op.Dataset]
+	rate, gap := sim.device(d, from.unit, op.Write)
 	each := op.RecordSize/rate + gap
 	cpu := d.CPUPerOp
 	if op.Write && from.cache {
@@ -265,35 +264,35 @@ func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	if d.CPUPerUnit > 0 {
 		cpu += d.CPUPerUnit * each
 	}
-	parts, ahead := r.cut(op, n, each)
+	parts, ahead := sim.cut(op, n, each)
 	share := float64(n) / float64(max(parts, 1))
-	at := int(r.rng.Uint64N(1 << 31)) // where the records begin; they go on from unit to unit
+	at := int(sim.rng.Uint64N(1 << 31)) // where the records begin; they go on from unit to unit
 	part := func(inst *instance, done func()) {
 		at++
 		q := request{cpu * share, each * share, op.RecordSize * share}
 		if d.Remote {
-			units, s := r.remote[from.place], r.spreads[from.place]
+			units, s := sim.remote[from.place], sim.spreads[from.place]
 			if s == nil {
 				s = &spread{}
 			}
-			r.ask(inst, units[s.pick(0, at, len(units))], true, q, func() {
-				r.count(m, share)
+			sim.ask(inst, units[s.pick(0, at, len(units))], true, q, func() {
+				sim.count(m, share)
 				done()
 			})
 			return
 		}
 		units := inst.local[from.place]
 		u := units[at%len(units)]
-		// The host's CPU works beside the task, which does not wait for it.
+		// The host's CPU works in parallel to the task, which does not wait for it.
 		both := 2
 		came := func() {
 			if both--; both == 0 {
-				r.count(m, share)
+				sim.count(m, share)
 			}
 		}
 		u.host.cpu.use(q.cpu, came)
 		q.cpu = 0
-		r.ask(inst, u, false, q, func() {
+		sim.ask(inst, u, false, q, func() {
 			came()
 			done()
 		})
@@ -302,12 +301,12 @@ func (r *run) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	if op.StreamRate > 0 {
 		pace = op.RecordSize * share / op.StreamRate
 	}
-	return r.stream(part, parts, ahead, pace)
+	return sim.stream(part, parts, ahead, pace)
 }
 
-// cut decides in how many parts n records are asked for, and how many of the
-// parts may be under way at once.
-func (r *run) cut(op *spec.IO, n int, each float64) (parts, ahead int) {
+// cut decides in how many parts n records are requested, and how many parts may be
+// under way at once.
+func (sim *simulation) cut(op *spec.IO, n int, each float64) (parts, ahead int) {
 	switch {
 	case op.Parallel:
 		parts = min(n, mostGroups)
@@ -320,21 +319,21 @@ func (r *run) cut(op *spec.IO, n int, each float64) (parts, ahead int) {
 	return int(min(mostGroups, math.Ceil(float64(n)/group))), 1
 }
 
-// stream does a part so many times, some ahead of the first that is not back,
-// and none before its time where a stream has a pace.
-func (r *run) stream(part step, parts, ahead int, pace float64) step {
+// stream runs part that many times, at most ahead of them at once, and none before
+// its time if the stream has a pace.
+func (sim *simulation) stream(part step, parts, ahead int, pace float64) step {
 	return func(inst *instance, done func()) {
 		if parts == 0 {
 			done()
 			return
 		}
-		start, issued, back := r.now, 0, 0
+		start, issued, back := sim.now, 0, 0
 		var issue func()
 		arrived := func() {
 			back++
 			switch {
 			case back == parts:
-				r.after(max(0, start+pace*float64(parts)-r.now), done)
+				sim.after(max(0, start+pace*float64(parts)-sim.now), done)
 			case issued < parts:
 				issue()
 			}
@@ -342,8 +341,8 @@ func (r *run) stream(part step, parts, ahead int, pace float64) step {
 		issue = func() {
 			at := start + pace*float64(issued)
 			issued++
-			if at > r.now {
-				r.after(at-r.now, func() { part(inst, arrived) })
+			if at > sim.now {
+				sim.after(at-sim.now, func() { part(inst, arrived) })
 				return
 			}
 			part(inst, arrived)
@@ -354,12 +353,12 @@ func (r *run) stream(part step, parts, ahead int, pace float64) step {
 	}
 }
 
-// A request is what a part asks of the stations on its way.
+// A request is what a part takes of the stations on its way.
 type request struct{ cpu, device, bytes float64 }
 
-// ask sends a request the whole way: the host's CPU, the unit, its bus, and
+// ask sends a request through all stations: the host's CPU, the unit, its bus, and
 // for remote data both networks.
-func (r *run) ask(inst *instance, u *unit, remote bool, q request, done func()) {
+func (sim *simulation) ask(inst *instance, u *unit, remote bool, q request, done func()) {
 	u.host.cpu.use(q.cpu, func() {
 		u.dev.use(q.device, func() {
 			u.bus.use(q.bytes/u.bus.bw, func() {

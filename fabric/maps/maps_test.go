@@ -1,0 +1,204 @@
+package maps
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/kv"
+	"gleaner/kv/mem"
+)
+
+func newMaps(t *testing.T) *Maps {
+	t.Helper()
+	m, err := Open(context.Background(), mem.New(), kv.NewWriter(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestFormats compares the examples of the page with what the code writes and reads.
+func TestFormats(t *testing.T) {
+	page, err := os.ReadFile("../../docs/formats/fabric.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c"}
+	for what, bytes := range map[string][]byte{
+		"block":  encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}}),
+		"extent": encodeExtent(Extent{5, 2}),
+		"group":  encodeGroup(g),
+		"mark":   encodeMark(map[cluster.DiskID]uint64{"a": 9}),
+	} {
+		if !strings.Contains(string(page), dump(bytes)) {
+			t.Errorf("the page has no %s as\n%s", what, dump(bytes))
+		}
+	}
+	v := VDisk{ID: 7, Name: "v", Size: 1 << 30, Replicas: 3, Snapshot: true, Sealed: true, Parent: 3, Reach: 1 << 30,
+		Created: time.Date(2026, time.November, 16, 12, 0, 0, 0, time.UTC)}
+	if text, err := json.Marshal(v); err != nil || !strings.Contains(string(page), string(text)) {
+		t.Errorf("the page has no vDisk as\n%s, %v", text, err)
+	}
+}
+
+// dump writes bytes as the page does.
+func dump(data []byte) string {
+	var out strings.Builder
+	for at := 0; at < len(data); at += 16 {
+		line := hex.EncodeToString(data[at:min(at+16, len(data))])
+		out.WriteString(strings.ToLower(hex.EncodeToString([]byte{byte(at >> 8), byte(at)})) + " ")
+		for ; line != ""; line = line[2:] {
+			out.WriteString(" " + line[:2])
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+// A name counts only if its vDisk has it too and is not removed; one that does not count is free.
+func TestNames(t *testing.T) {
+	ctx, m := context.Background(), newMaps(t)
+	put := func(v VDisk, old kv.Version) kv.Version {
+		t.Helper()
+		version, err := m.SetVDisk(ctx, v, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	first := put(VDisk{ID: 1, Name: "a"}, kv.Version{})
+	if err := m.Bind(ctx, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Bind(ctx, "a", 2); !errors.Is(err, ErrExists) {
+		t.Error(err)
+	}
+	if err := m.Bind(ctx, "b", 1); err != nil { // a snapshot that is being made
+		t.Fatal(err)
+	}
+	if _, err := m.Find(ctx, "b"); !errors.Is(err, ErrNotFound) {
+		t.Error("a name counts that its vDisk does not have")
+	}
+	put(VDisk{ID: 2, Name: "a"}, kv.Version{})
+	if err := m.Rebind(ctx, "a", 2, 1); !errors.Is(err, ErrChanged) {
+		t.Error(err)
+	}
+	if err := m.Rebind(ctx, "a", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	first = put(VDisk{ID: 1, Name: "b", Snapshot: true}, first)
+	if v, err := m.Find(ctx, "b"); err != nil || v.ID != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	put(VDisk{ID: 1, Name: "b", Snapshot: true, Removed: true}, first)
+	if err := m.Bind(ctx, "b", 2); err != nil {
+		t.Errorf("the name of a removed vDisk is not free: %v", err)
+	}
+	if err := m.Unbind(ctx, "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Find(ctx, "a"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// Blocks are read in order, part by part, and only those of the range.
+func TestBlocks(t *testing.T) {
+	ctx, m := context.Background(), newMaps(t)
+	there := []int64{0, 5, BlocksPerPart - 1, BlocksPerPart, 3*BlocksPerPart + 7}
+	for _, b := range there {
+		if _, err := m.SetBlock(ctx, 1, b, Block{Pile: []ExtentID{{disk.GroupID(b + 1), 1}}}, kv.Version{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.SetBlock(ctx, 2, b, Block{Opaque: true}, kv.Version{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(first, end int64) (got []int64) {
+		t.Helper()
+		for first < end {
+			var err error
+			first, err = m.Blocks(ctx, 1, first, end, func(n int64, b Block, _ kv.Version) error {
+				if b.Opaque || b.Pile[0].Group != disk.GroupID(n+1) {
+					t.Errorf("block %d is %+v", n, b)
+				}
+				got = append(got, n)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return got
+	}
+	if got := read(0, 4*BlocksPerPart); !slices.Equal(got, there) {
+		t.Errorf("%v", got)
+	}
+	if got := read(5, BlocksPerPart-1); !slices.Equal(got, []int64{5}) {
+		t.Errorf("%v", got)
+	}
+	if got := read(1, BlocksPerPart+1); !slices.Equal(got, there[1:4]) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Numbers are given out once, also by two that draw at the same time.
+func TestDraw(t *testing.T) {
+	ctx, store := context.Background(), mem.New()
+	seen := map[uint64]bool{}
+	for writer := range uint64(3) {
+		m, err := Open(ctx, store, kv.NewWriter(writer+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 64, 2} {
+			first, err := m.Draw(ctx, GroupIDs, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(n) {
+				if id := first + i; id == 0 || seen[id] {
+					t.Errorf("%d is given out twice, or is zero", id)
+				} else {
+					seen[id] = true
+				}
+			}
+		}
+	}
+}
+
+// Records that are read are those that were written; any other bytes are ErrDamaged.
+func FuzzRecords(f *testing.F) {
+	f.Add(encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}, Opaque: true}))
+	f.Add(encodeExtent(Extent{5, 2}))
+	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
+	f.Add(encodeMark(map[cluster.DiskID]uint64{"a": 9, "bb": 1}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if b, err := decodeBlock(data); err == nil && !bytes.Equal(encodeBlock(b), data) {
+			t.Errorf("block %x reads as %+v", data, b)
+		}
+		if e, err := decodeExtent(data); err == nil && !bytes.Equal(encodeExtent(e), data) {
+			t.Errorf("extent %x reads as %+v", data, e)
+		}
+		if g, err := decodeGroup(data); err == nil && !bytes.Equal(encodeGroup(g), data) {
+			t.Errorf("group %x reads as %+v", data, g)
+		}
+		if m, err := decodeMark(data); err == nil {
+			if again, err := decodeMark(encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {
+				t.Errorf("mark %x reads as %v and then as %v, %v", data, m, again, err)
+			}
+		}
+	})
+}
