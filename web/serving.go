@@ -19,8 +19,8 @@ import (
 type Serving struct {
 	Ready <-chan struct{} // closed when requests can be answered; earlier ones wait
 	Log   *slog.Logger
-	// Patience is how long requests under way may take once Run is to end; a second if 0, for
-	// one that follows a task's output has no end of its own.
+	// Patience is how long Run waits for requests under way when it ends; a second if 0:
+	// one that follows a task's output may never end.
 	Patience time.Duration
 
 	servers   []*http.Server

@@ -35,7 +35,7 @@ The disks belong to a data directory. Where 'gleaner up' is up with it, that pro
 serves them; where none is, each command opens them for as long as it takes. The first
 disk that is made sets a tenth of the free space aside for all of them.`,
 		Example: `  gleaner disk create db 10GiB
-  qemu-img convert ubuntu.qcow2 "$(gleaner disk export db)"     # with 'gleaner up' in another terminal
+  qemu-img convert -n ubuntu.qcow2 "$(gleaner disk export db)"     # with 'gleaner up' in another terminal
   gleaner disk snapshot db db-monday
   gleaner disk ls`,
 		Args: noArgs,
