@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,6 +74,24 @@ func startProcess(t *testing.T, at string) *os.Process {
 	return cmd.Process
 }
 
+// stop stops a process, and returns when none of its threads runs any more.
+func stop(t *testing.T, p *os.Process) {
+	t.Helper()
+	must(t, p.Signal(syscall.SIGSTOP))
+	for runs := true; runs; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		must(t, err)
+		runs = false
+		for _, file := range threads {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				after := text[bytes.LastIndexByte(text, ')')+1:]
+				runs = runs || !bytes.HasPrefix(after, []byte(" T"))
+			}
+		}
+	}
+}
+
 // TestStoppedServer: requests to a server that is stopped fail at their deadline, however many there are, and
 // without a beat all go on when the server does.
 func TestStoppedServer(t *testing.T) {
@@ -81,7 +100,7 @@ func TestStoppedServer(t *testing.T) {
 	c := dial(t, at)
 	d := c.Disk("d")
 	must(t, d.Write(t.Context(), 1, 1, 1, 0, slice('x'), false))
-	must(t, server.Signal(syscall.SIGSTOP))
+	stop(t, server)
 	begun := time.Now()
 	var all sync.WaitGroup
 	for w := range 40 { // more than socket and window hold
@@ -128,10 +147,10 @@ func TestBeatFindsOut(t *testing.T) {
 	server := startProcess(t, at)
 	c := dial(t, at)
 	must(t, c.Disk("d").Read(t.Context(), 1, 1, 0, slice(0)))
-	must(t, server.Signal(syscall.SIGSTOP))
+	stop(t, server)
 	lost := make(chan error)
 	go func() { lost <- c.Disk("d").Read(context.Background(), 1, 1, 0, slice(0)) }()
-	_, err := c.Beat(within(t, 200*time.Millisecond))
+	_, err := c.Beat(within(t, time.Second)) // by then the read is in flight
 	wants(t, err, context.DeadlineExceeded)
 	wants(t, <-lost, dataserver.ErrLost)
 }
@@ -142,7 +161,7 @@ func TestKilledServer(t *testing.T) {
 	server := startProcess(t, at)
 	d := dial(t, at).Disk("d")
 	must(t, d.Read(t.Context(), 1, 1, 0, slice(0)))
-	must(t, server.Signal(syscall.SIGSTOP))
+	stop(t, server)
 	lost := make(chan error)
 	go func() { lost <- d.Write(context.Background(), 1, 1, 1, 0, slice('x'), false) }()
 	time.Sleep(50 * time.Millisecond)
