@@ -151,13 +151,7 @@ func (f *Front) verify(ctx context.Context, on cluster.DiskID, id disk.GroupID) 
 
 // readDisks counts replicas on disks that no group has.
 func (c *check) readDisks(ctx context.Context) error {
-	c.front.pool.mu.Lock()
-	disks := map[cluster.DiskID]pooled{}
-	for id, d := range c.front.pool.disks {
-		disks[id] = d
-	}
-	c.front.pool.mu.Unlock()
-	for id, d := range disks {
+	for id, d := range c.front.pool.all() {
 		err := d.List(ctx, func(found disk.GroupID) error {
 			g, ok := c.groups[found]
 			known := ok && g.Building == id

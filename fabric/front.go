@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -169,12 +170,23 @@ func checkSize(size int64) error {
 	return nil
 }
 
-// named makes what the user can mend an error of the field.
+// mistakes are what a user can mend, and how it is said.
+var mistakes = []struct {
+	cause error
+	says  string
+}{
+	{maps.ErrExists, "is taken"},
+	{maps.ErrNotFound, "there is no such vDisk"},
+	{volume.ErrInUse, "is in use"},
+	{volume.ErrNoSnapshot, "is not a snapshot"},
+	{volume.ErrReadOnly, "is a snapshot, which cannot be changed"},
+}
+
+// named makes a mistake an error of the field that it is in.
 func named(err error, field, name string) error {
-	for cause, says := range map[error]string{maps.ErrExists: "is taken", maps.ErrNotFound: "there is no such vDisk", volume.ErrInUse: "is in use",
-		volume.ErrNoSnapshot: "is not a snapshot", volume.ErrReadOnly: "is a snapshot, which cannot be changed"} {
-		if errors.Is(err, cause) {
-			return &input.Error{Field: field, Msg: fmt.Sprintf("%s: %s", name, says), Err: err}
+	for _, m := range mistakes {
+		if errors.Is(err, m.cause) {
+			return &input.Error{Field: field, Msg: fmt.Sprintf("%s: %s", name, m.says), Err: err}
 		}
 	}
 	return err
@@ -190,18 +202,15 @@ func (f *Front) Clone(ctx context.Context, snapshot, name string) error {
 	if err := checkName("name", name); err != nil {
 		return err
 	}
-	if v, err := f.maps.Find(ctx, snapshot); err != nil || !v.Snapshot {
-		return named(errors.Join(err, unless(err != nil || v.Snapshot, volume.ErrNoSnapshot)), "snapshot", snapshot)
+	v, err := f.maps.Find(ctx, snapshot)
+	if err == nil && !v.Snapshot {
+		err = volume.ErrNoSnapshot
 	}
-	_, err := f.space.Clone(ctx, snapshot, name, time.Now().UTC().Truncate(time.Second))
+	if err != nil {
+		return named(err, "snapshot", snapshot)
+	}
+	_, err = f.space.Clone(ctx, snapshot, name, time.Now().UTC().Truncate(time.Second))
 	return named(err, "name", name)
-}
-
-func unless(fine bool, err error) error {
-	if fine {
-		return nil
-	}
-	return err
 }
 
 // Snapshot keeps a vDisk as it is now, under a name of its own.
@@ -210,7 +219,7 @@ func (f *Front) Snapshot(ctx context.Context, name, snapshot string) error {
 		return err
 	}
 	if _, err := f.maps.Find(ctx, snapshot); !errors.Is(err, maps.ErrNotFound) {
-		return named(errors.Join(err, unless(err != nil, maps.ErrExists)), "snapshot", snapshot)
+		return named(cmp.Or(err, maps.ErrExists), "snapshot", snapshot)
 	}
 	return f.with(ctx, name, func(v *volume.Volume) error { return v.Snapshot(ctx, snapshot, time.Now().UTC().Truncate(time.Second)) })
 }

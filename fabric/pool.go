@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -144,4 +145,11 @@ func (p *pool) busy(s placement.ServerIndex) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fleets[tiers[0]].Busy(s)
+}
+
+// all gives the disks that can be had now.
+func (p *pool) all() map[cluster.DiskID]pooled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.disks)
 }

@@ -29,14 +29,18 @@ type repairer struct {
 	queued map[disk.GroupID]bool
 	failed []disk.GroupID               // whose rebuild failed just now
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
+	swept  map[cluster.DiskID]time.Time // when a disk was last swept, since it joined
 }
+
+// sweepEvery is how often a disk is looked through for replicas that no group has.
+const sweepEvery = 10 * time.Minute
 
 // again is when a rebuild that failed is tried again: by then it is known whether the disk is away.
 const again = 2 * beatEvery
 
 // keepUp runs until ctx ends.
 func (f *Front) keepUp(ctx context.Context) {
-	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}}
+	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}, swept: map[cluster.DiskID]time.Time{}}
 	r.queue = repair.New(func(id disk.GroupID) []placement.ServerIndex { return r.holders(ctx, id) })
 	tick := time.NewTicker(idleTurn)
 	defer tick.Stop()
@@ -133,6 +137,9 @@ func (r *repairer) tidy(ctx context.Context, now time.Time) error {
 	if err := r.front.Tidy(ctx); err != nil {
 		return err
 	}
+	if err := r.sweep(ctx, now); err != nil {
+		return err
+	}
 	away := map[cluster.DiskID]time.Time{}
 	for g, err := range r.front.maps.Groups(ctx) {
 		if err != nil {
@@ -163,6 +170,30 @@ func (r *repairer) tidy(ctx context.Context, now time.Time) error {
 		} else if len(last) > 0 {
 			r.front.log.Error("the only replicas of some groups are on a disk that is away", "disk", string(d), "groups", len(last))
 		}
+	}
+	return nil
+}
+
+// sweep looks through the disks that have joined since, or whose turn it is.
+func (r *repairer) sweep(ctx context.Context, now time.Time) error {
+	here := r.front.pool.all()
+	for id := range r.swept {
+		if _, still := here[id]; !still {
+			delete(r.swept, id)
+		}
+	}
+	for id := range here {
+		if last, known := r.swept[id]; known && now.Sub(last) < sweepEvery {
+			continue
+		}
+		removed, err := r.front.space.Sweep(ctx, id)
+		if err != nil {
+			return err
+		}
+		if removed > 0 {
+			r.front.log.Info("replicas that no group has were removed", "disk", string(id), "replicas", removed)
+		}
+		r.swept[id] = now
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func socketPath(dir string) string { return filepath.Join(dir, "local", "gleaner
 const longestSocket = 100
 
 // socketAddress returns an address for a socket that is short enough, however
-// long its path is. It is valid until release is called.
+// long the path of the data directory is. It is valid until release is called.
 func socketAddress(path string) (address string, release func(), err error) {
 	if len(path) <= longestSocket {
 		return path, func() {}, nil

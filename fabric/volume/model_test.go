@@ -30,7 +30,7 @@ import (
 func TestModel(t *testing.T) {
 	first, last := 1, 150
 	if os.Getenv("GLEANER_LONG") != "" {
-		last = 3000
+		last = 1000
 	}
 	if text := os.Getenv("GLEANER_SEED"); text != "" {
 		seed, err := strconv.Atoi(text)
@@ -244,6 +244,9 @@ func (w *world) run() error {
 		}
 	}
 	w.note("check all")
+	w.fuse.mu.Lock()
+	w.fuse.left = 0
+	w.fuse.mu.Unlock()
 	if err := w.heal(); err != nil {
 		return err
 	}
@@ -673,6 +676,11 @@ func (w *world) heal() error {
 			}
 		}
 	}
+	for _, b := range w.bays {
+		if _, err := w.space.Sweep(context.Background(), b.id); err != nil {
+			return w.unlessDead(err)
+		}
+	}
 	clear(w.hurt)
 	return nil
 }
@@ -709,14 +717,32 @@ func (w *world) settled() error {
 			}
 		}
 	}
+	known := map[disk.GroupID]maps.NumberedGroup{}
 	for g, err := range w.maps.Groups(ctx) {
 		if err != nil {
 			return err
 		}
+		known[g.ID] = g
 		if _, marked, err := w.maps.Marked(ctx, g.VDisk, g.ID); err != nil || marked || g.Dead {
 			continue // left by a front that died while it made or removed the group
 		}
 		if err := w.equal(g); err != nil {
+			return err
+		}
+	}
+	for _, b := range w.bays {
+		if _, err := w.space.Sweep(ctx, b.id); err != nil {
+			return err
+		}
+		err := b.disk.List(func(id disk.GroupID) error {
+			g, ok := known[id]
+			info, err := b.disk.Stat(id)
+			if _, marked, _ := w.maps.Marked(ctx, info.VDisk, id); err != nil || ok && slices.Contains(g.Good, b.id) || !ok && marked {
+				return nil
+			}
+			return fmt.Errorf("%s has a replica of group %s, which is on %v", b.id, id, g.Good)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -779,6 +805,13 @@ func (p plug) Remove(_ context.Context, id disk.GroupID, generation uint64) erro
 }
 func (p plug) Fence(_ context.Context, v disk.VDiskID, token uint64) error {
 	return cmpOr(p.fuse.burn(), func() error { return p.d.Fence(v, token) })
+}
+func (p plug) Stat(_ context.Context, id disk.GroupID) (info disk.Info, err error) {
+	err = cmpOr(p.fuse.burn(), func() (err error) { info, err = p.d.Stat(id); return err })
+	return info, err
+}
+func (p plug) List(_ context.Context, visit func(disk.GroupID) error) error {
+	return cmpOr(p.fuse.burn(), func() error { return p.d.List(visit) })
 }
 func (p plug) Sync(context.Context) error { return cmpOr(p.fuse.burn(), p.d.Sync) }
 

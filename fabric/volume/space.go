@@ -27,6 +27,8 @@ type Disk interface {
 	Remove(ctx context.Context, id disk.GroupID, generation uint64) error
 	Fence(ctx context.Context, vdisk disk.VDiskID, token uint64) error
 	Sync(ctx context.Context) error
+	Stat(ctx context.Context, id disk.GroupID) (disk.Info, error)
+	List(ctx context.Context, visit func(disk.GroupID) error) error
 }
 
 // A Pool is the disks that there are.

@@ -1,0 +1,63 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/maps"
+)
+
+// Sweep removes replicas from a disk that no group has: those that were dropped while the disk was away, and what a crash left
+// of groups that were never finished. It gives their number.
+func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err error) {
+	d, err := s.pool.Disk(id)
+	if err != nil {
+		return 0, err
+	}
+	var all []disk.GroupID
+	err = d.List(ctx, func(found disk.GroupID) error {
+		all = append(all, found)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("fabric: list groups of disk %s: %w", id, err)
+	}
+	for _, found := range all {
+		was, err := s.sweep(ctx, d, id, found)
+		if err != nil && !errors.Is(err, disk.ErrNotFound) {
+			return removed, fmt.Errorf("fabric: remove replica of group %s from disk %s: %w", found, id, err)
+		}
+		if was && err == nil {
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+func (s *Space) sweep(ctx context.Context, d Disk, on cluster.DiskID, id disk.GroupID) (removed bool, err error) {
+	g := s.pin(id)
+	defer s.unpin(g)
+	g.mu.Lock() // nobody makes or rebuilds it meanwhile
+	defer g.mu.Unlock()
+	info, err := d.Stat(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	rec, _, err := s.maps.Group(ctx, id)
+	switch {
+	case errors.Is(err, maps.ErrNotFound):
+		_, marked, err := s.maps.Marked(ctx, info.VDisk, id)
+		if err != nil || marked { // it is being made
+			return false, err
+		}
+	case err != nil:
+		return false, err
+	case slices.Contains(rec.Good, on) || rec.Building == on || rec.Generation < info.Generation:
+		return false, nil
+	}
+	return true, d.Remove(ctx, id, max(info.Generation, rec.Generation))
+}
