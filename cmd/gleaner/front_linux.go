@@ -49,7 +49,7 @@ type frontHost struct {
 // hostOptions say what a frontHost is made of.
 type hostOptions struct {
 	dir     string   // the data directory, which trustData gave
-	server  string   // the name of this machine
+	server  string   // the name of this machine, which has a disk in the data directory; empty for none
 	store   kv.Store // the caller closes it
 	stays   bool     // vDisks are served; else it is open for one command, and for those who come meanwhile
 	groups  int      // files of groups that may be open; 0 for the usual number
@@ -68,9 +68,11 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := openOwnDisk(o.dir, where, o.groups)
-	if err != nil {
-		return nil, err
+	var own *disk.Disk
+	if o.server != "" {
+		if own, err = openOwnDisk(o.dir, where, o.groups); err != nil {
+			return nil, err
+		}
 	}
 	if own != nil {
 		h.opened = append(h.opened, own.Close)
