@@ -83,7 +83,7 @@ func (w *watch) look() (all []*server, err error) {
 	entries, err := w.registry.Servers()
 	for _, e := range entries {
 		s := w.servers[e.Name]
-		if s == nil || s.entry.Address != e.Address {
+		if s == nil || s.entry.Address != e.Address || s.entry.Tenant != e.Tenant || s.entry.Environment != e.Environment {
 			client, err := dataserver.NewClient(e.Address, dataserver.Cluster{ID: w.registry.ID, Key: w.registry.Key})
 			if err != nil {
 				return all, err
@@ -91,10 +91,9 @@ func (w *watch) look() (all []*server, err error) {
 			if s != nil {
 				s.client.Close()
 			}
-			s = &server{client: client, disks: map[cluster.DiskID]disk.Identity{}}
+			s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}}
 			w.servers[e.Name] = s
 		}
-		s.entry = e
 		all = append(all, s)
 	}
 	return all, err

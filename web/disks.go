@@ -84,7 +84,9 @@ func (d *Disks) Handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/disks/import", d.fill)
 	mux.HandleFunc("POST /api/v1/disks/dump", d.dump)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Who hears this knows that the order was read, and else that it may be given to another.
+		// The server's limit is for a request that is read at once. These take as long as they take.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		// Who gets this knows that the order was read; who does not may give it to another.
 		w.WriteHeader(http.StatusProcessing)
 		mux.ServeHTTP(w, r)
 	})
@@ -203,7 +205,6 @@ const sector = 512
 
 // fill makes a vDisk of what the request sends: all of it, or none.
 func (d *Disks) fill(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it takes as long as it takes
 	o, err := diskOrder(r.URL.Query())
 	if err != nil {
 		conclude(w, nil, err)

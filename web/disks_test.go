@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric"
@@ -36,7 +37,9 @@ func newDisks(t *testing.T, quota int64, stays bool) *httptest.Server {
 	front.Join(cluster.Server{ID: "s"})
 	front.Add("s", d)
 	api := &web.Disks{Front: front, Stays: stays, URI: func(name string) string { return "nbd:" + name }}
-	server := httptest.NewServer(api.Handler())
+	server := httptest.NewUnstartedServer(api.Handler())
+	server.Config.ReadTimeout = 200 * time.Millisecond // as a Serving has one
+	server.Start()
 	t.Cleanup(func() {
 		server.Close()
 		if err := front.Close(); err != nil {
@@ -120,6 +123,32 @@ func TestImportIsWholeOrNothing(t *testing.T) {
 	}
 	if code, text := post(t, s, "import", web.DiskOrder{Name: "again"}, bytes.NewReader(bytes.Repeat([]byte("x"), 32<<20))); code != http.StatusOK {
 		t.Errorf("their space is gone: %d %s", code, text)
+	}
+}
+
+// A request may take longer than the server otherwise allows.
+func TestImportTakesItsTime(t *testing.T) {
+	s := newDisks(t, 64<<20, true)
+	r, w := io.Pipe()
+	go func() {
+		for range 8 {
+			time.Sleep(50 * time.Millisecond)
+			_, _ = w.Write(make([]byte, 512))
+		}
+		w.Close()
+	}()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/disks/import?name=slow", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.ContentLength = 8 * 512
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Error(response.Status)
 	}
 }
 

@@ -38,7 +38,7 @@ func newDiskClient(cmd *cobra.Command) (*diskClient, error) {
 	return &diskClient{cmd, dir, http.Client{Transport: throughSocket(frontSocket(dir))}}, nil
 }
 
-// errNobody says that nobody has the front open, and nothing was done.
+// errNobody says that nobody has the front open, or somebody who did not read the order.
 var errNobody = errors.New("nobody has the disks open")
 
 // A leavingError says that who has the front open will not have it for long.
@@ -68,7 +68,7 @@ func (c *diskClient) send(what string, o web.DiskOrder, body io.Reader, size int
 		return nil, errNobody
 	}
 	if err != nil {
-		return nil, fmt.Errorf("disk %s: who has the disks open left meanwhile: %w", what, err)
+		return nil, fmt.Errorf("disk %s was cut off: %w", what, errors.Unwrap(err)) // without the address that Do names
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,15 +35,11 @@ Zeros take no space. If it fails there is no disk.`,
 }
 
 func runDiskImport(cmd *cobra.Command, file, name string, replicas int) error {
-	f, err := os.Open(file)
+	f, size, err := openSized(file)
 	if err != nil {
-		return input.Errorf(file, "%v", reason(err))
+		return err
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if info, statErr := f.Stat(); err != nil || statErr != nil || info.IsDir() {
-		return input.Errorf(file, "must be a file or a device, whose size can be told")
-	}
 	o := web.DiskOrder{Name: name, Replicas: replicas}
 	if err := checkNew(cmd, o, (size+511)/512*512); err != nil {
 		return err
@@ -51,11 +48,10 @@ func runDiskImport(cmd *cobra.Command, file, name string, replicas int) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(cmd, "importing", size)
-	defer bar.finish()
 	var made fabric.Info
 	err = c.do(func() error {
-		bar.done = 0
+		bar := newProgress(cmd, "importing", size)
+		defer bar.finish()
 		response, err := c.send("import", o, watched{io.NewSectionReader(f, 0, size), bar}, size)
 		if err != nil {
 			return err
@@ -67,6 +63,23 @@ func runDiskImport(cmd *cobra.Command, file, name string, replicas int) error {
 		return err
 	}
 	return tellDisk(cmd, made, "made")
+}
+
+// openSized opens a file or a block device whose size is known.
+func openSized(file string) (*os.File, int64, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, 0, input.Errorf(file, "%v", reason(err))
+	}
+	if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDevice {
+		return nil, 0, input.Errorf(file, "must be a file or a block device")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, 0, input.Errorf(file, "%v", reason(err))
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	return f, size, err
 }
 
 // watched shows how far a reader has come.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"gleaner/cluster"
@@ -42,18 +43,17 @@ type frontHost struct {
 	nbd     net.Listener // nil if vDisks are not served
 	clients int          // of NBD, at most
 	log     *slog.Logger
-	opened  []func() error // what closes what is open, in the order of opening
+	opened  []func() error // each closes something; in the order of opening
 }
 
 // hostOptions say what a frontHost is made of.
 type hostOptions struct {
-	dir    string   // the data directory, looked at
-	server string   // the name of this machine
-	store  kv.Store // stays the caller's
-	stays  bool     // vDisks are served, and requests do not wait for it to be over
-	groups int      // files of groups that may be open; 0 for the usual number
-	// clients is how many NBD connections may be open; 0 for the usual number.
-	clients int
+	dir     string   // the data directory, which trustData gave
+	server  string   // the name of this machine, which has a disk in the data directory; empty for none
+	store   kv.Store // the caller closes it
+	stays   bool     // vDisks are served; else it is open for one command, and for those who come meanwhile
+	groups  int      // files of groups that may be open; 0 for the usual number
+	clients int      // NBD connections that may be open; 0 for the usual number
 	log     *slog.Logger
 }
 
@@ -68,9 +68,11 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := openOwnDisk(o.dir, where, o.groups)
-	if err != nil {
-		return nil, err
+	var own *disk.Disk
+	if o.server != "" {
+		if own, err = openOwnDisk(o.dir, where, o.groups); err != nil {
+			return nil, err
+		}
 	}
 	if own != nil {
 		h.opened = append(h.opened, own.Close)
@@ -114,9 +116,12 @@ func (h *frontHost) listen(o hostOptions) error {
 	}
 	h.opened = append(h.opened, l.Close)
 	disks := &web.Disks{Front: h.front, Stays: o.stays, URI: h.uri}
-	h.api.Add(&http.Server{Handler: disks.Handler()}, l, "socket "+frontSocket(o.dir))
+	h.api.Add(&http.Server{Handler: disks.Handler()}, netutil.LimitListener(l, commands), "socket "+frontSocket(o.dir))
 	return nil
 }
+
+// commands is how many commands are answered at once.
+const commands = 32
 
 // longestGuest is how long a command that is done waits for others that use the disks through it.
 const longestGuest = 24 * time.Hour

@@ -124,23 +124,9 @@ func (f *labFabric) check() (err error) {
 	if f.servers < 1 || f.servers > 100 {
 		return input.Errorf("--servers", "%d is not a number from 1 to 100", f.servers)
 	}
-	servers := make([]cluster.Server, f.servers)
-	for i := range servers {
-		servers[i].ID = cluster.ServerID(fmt.Sprintf("s%d", i+1))
-	}
-	if f.serversFile != "" {
-		if servers, err = readServers([]string{f.serversFile}); err != nil {
-			return err
-		}
-		if len(servers) < f.servers && f.cmd.Flags().Changed("servers") {
-			return input.Errorf("--servers", "%d, but %s has %d", f.servers, f.serversFile, len(servers))
-		}
-		servers = servers[:min(len(servers), f.servers)]
-	}
-	for _, s := range servers {
-		if err := registry.CheckName(string(s.ID)); err != nil {
-			return input.Errorf("--servers-file", "%v", err)
-		}
+	servers, err := f.chosen()
+	if err != nil {
+		return err
 	}
 	if f.dir, err = trustData(f.data); err != nil {
 		return err
@@ -150,6 +136,31 @@ func (f *labFabric) check() (err error) {
 		f.nodes = append(f.nodes, &labNode{Server: s, disk: filepath.Join(f.dir, "servers", string(s.ID), "disk")})
 	}
 	return nil
+}
+
+// chosen are the servers of the file, or so many of no tenant.
+func (f *labFabric) chosen() ([]cluster.Server, error) {
+	if f.serversFile == "" {
+		servers := make([]cluster.Server, f.servers)
+		for i := range servers {
+			servers[i].ID = cluster.ServerID(fmt.Sprintf("s%d", i+1))
+		}
+		return servers, nil
+	}
+	servers, err := readServers([]string{f.serversFile})
+	if err != nil {
+		return nil, err
+	}
+	if len(servers) < f.servers && f.cmd.Flags().Changed("servers") {
+		return nil, input.Errorf("--servers", "%d, but %s has %d", f.servers, f.serversFile, len(servers))
+	}
+	servers = servers[:min(len(servers), f.servers)]
+	for _, s := range servers {
+		if err := registry.CheckName(string(s.ID)); err != nil {
+			return nil, input.Errorf("--servers-file", "%v", err)
+		}
+	}
+	return servers, nil
 }
 
 // start starts a data server. What it says goes to a file beside its disk.

@@ -50,6 +50,8 @@ be harvested now, and why not more.
 It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
 again with the same data directory and it continues where it was.
 
+It also serves the disks of the data directory ('gleaner disk').
+
 Without permission for control groups it still works: tasks then run at the lowest
 priority, but their memory is not limited. It says so when it starts.`,
 		Example: `  gleaner up
