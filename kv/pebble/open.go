@@ -18,7 +18,10 @@ import (
 
 // format is the layout this code writes, and the newest that it reads. Raise it
 // when an older gleaner would misread what this one writes (docs/formats/kv.md).
-const format = 1
+//
+//   - 1: the first.
+//   - 2: the history has an index of its samples, and its rows say which import they are of.
+const format = 2
 
 // blockSize is four times Pebble's default: it makes a scan a third faster, and
 // tables are scanned far more often than read by key.
@@ -94,7 +97,8 @@ func inspect(dir string, disk vfs.FS) ([]string, error) {
 	}
 	for _, name := range entries {
 		if name == marker {
-			return entries, checkMarker(dir, disk)
+			_, err := readMarker(dir, disk)
+			return entries, err
 		}
 	}
 	for _, name := range entries {
@@ -105,24 +109,25 @@ func inspect(dir string, disk vfs.FS) ([]string, error) {
 	return entries, nil
 }
 
-func checkMarker(dir string, disk vfs.FS) error {
+// readMarker gives the format of the store in dir.
+func readMarker(dir string, disk vfs.FS) (int, error) {
 	f, err := disk.Open(disk.PathJoin(dir, marker))
 	if err != nil {
-		return input.Errorf(dir, "cannot be read: %v", plain(err))
+		return 0, input.Errorf(dir, "cannot be read: %v", plain(err))
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
-		return fmt.Errorf("kv: read %s of %s: %w", marker, dir, err)
+		return 0, fmt.Errorf("kv: read %s of %s: %w", marker, dir, err)
 	}
 	var found int
 	if _, err := fmt.Sscanf(string(text), markerText, &found); err != nil || found < 1 {
-		return input.Errorf(dir, "is not a gleaner store: its file %s is not one of ours", marker)
+		return 0, input.Errorf(dir, "is not a gleaner store: its file %s is not one of ours", marker)
 	}
 	if found > format {
-		return input.Errorf(dir, "was written by a newer gleaner (format %d; this one reads up to %d)", found, format)
+		return 0, input.Errorf(dir, "was written by a newer gleaner (format %d; this one reads up to %d)", found, format)
 	}
-	return nil
+	return found, nil
 }
 
 // holdsData tells a store that was written to from one that was never finished:
@@ -137,7 +142,7 @@ func holdsData(entries []string) bool {
 }
 
 func start(dir string, disk vfs.FS, lock *pebble.Lock, files int, mustExist bool) (*pebble.DB, error) {
-	if _, err := disk.Stat(disk.PathJoin(dir, marker)); err != nil {
+	if found, err := readMarker(dir, disk); err != nil || found < format { // none yet, or an older one: what is written from now on is ours
 		if err := writeMarker(dir, disk); err != nil {
 			return nil, unwritable(dir, err)
 		}

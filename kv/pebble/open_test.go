@@ -23,7 +23,7 @@ func TestBadDirectory(t *testing.T) {
 		want  string
 	}{
 		{"foreign", map[string]string{"holiday.jpg": "x"}, "is not a gleaner store (it holds holiday.jpg, and no file GLEANER); choose an empty directory"},
-		{"newer", map[string]string{"GLEANER": "gleaner kv format 2\n"}, "was written by a newer gleaner (format 2; this one reads up to 1)"},
+		{"newer", map[string]string{"GLEANER": "gleaner kv format 3\n"}, "was written by a newer gleaner (format 3; this one reads up to 2)"},
 		{"garbled", map[string]string{"GLEANER": "gleaner kv form"}, "is not a gleaner store: its file GLEANER is not one of ours"},
 		{"empty marker", map[string]string{"GLEANER": ""}, "is not a gleaner store: its file GLEANER is not one of ours"},
 	} {
@@ -242,4 +242,20 @@ func garble(name string) error {
 		b[i] ^= 0xff
 	}
 	return os.WriteFile(name, b, 0o644)
+}
+
+// TestOlder: a store of an older format is read, and is of this format from then on.
+func TestOlder(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, marker), "gleaner kv format 1\n")
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, marker)); err != nil || string(text) != "gleaner kv format 2\n" {
+		t.Errorf("%q, %v", text, err)
+	}
 }
