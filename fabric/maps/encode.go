@@ -108,29 +108,29 @@ func decodeGroup(data []byte) (group.Group, error) {
 }
 
 // encodeMark writes the disks in the order of their names.
-func encodeMark(opened map[cluster.DiskID]uint64) []byte {
-	out := []byte{markFormat}
-	for _, d := range slices.Sorted(maps.Keys(opened)) {
+func encodeMark(m Mark) []byte {
+	out := []byte{markFormat, flag(m.Synced)}
+	for _, d := range slices.Sorted(maps.Keys(m.Opened)) {
 		out = append(append(out, byte(len(d))), d...)
-		out = binary.BigEndian.AppendUint64(out, opened[d])
+		out = binary.BigEndian.AppendUint64(out, m.Opened[d])
 	}
 	return out
 }
 
-func decodeMark(data []byte) (map[cluster.DiskID]uint64, error) {
-	if len(data) == 0 || data[0] != markFormat {
-		return nil, ErrDamaged
+func decodeMark(id disk.GroupID, data []byte) (Mark, error) {
+	if len(data) < 2 || data[0] != markFormat || data[1] > 1 {
+		return Mark{}, ErrDamaged
 	}
-	opened := map[cluster.DiskID]uint64{}
-	for data = data[1:]; len(data) > 0; {
+	m := Mark{Group: id, Synced: data[1] == 1, Opened: map[cluster.DiskID]uint64{}}
+	for data = data[2:]; len(data) > 0; {
 		n := 1 + int(data[0])
 		if len(data) < n+8 {
-			return nil, ErrDamaged
+			return Mark{}, ErrDamaged
 		}
-		opened[cluster.DiskID(data[1:n])] = binary.BigEndian.Uint64(data[n:])
+		m.Opened[cluster.DiskID(data[1:n])] = binary.BigEndian.Uint64(data[n:])
 		data = data[n+8:]
 	}
-	return opened, nil
+	return m, nil
 }
 
 func flag(set bool) byte {

@@ -40,7 +40,7 @@ func TestFormats(t *testing.T) {
 		"block":  encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}}),
 		"extent": encodeExtent(Extent{5, 2}),
 		"group":  encodeGroup(g),
-		"mark":   encodeMark(map[cluster.DiskID]uint64{"a": 9}),
+		"mark":   encodeMark(Mark{Synced: true, Opened: map[cluster.DiskID]uint64{"a": 9}}),
 	} {
 		if !strings.Contains(string(page), dump(bytes)) {
 			t.Errorf("the page has no %s as\n%s", what, dump(bytes))
@@ -184,7 +184,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}, Opaque: true}))
 	f.Add(encodeExtent(Extent{5, 2}))
 	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
-	f.Add(encodeMark(map[cluster.DiskID]uint64{"a": 9, "bb": 1}))
+	f.Add(encodeMark(Mark{Opened: map[cluster.DiskID]uint64{"a": 9, "bb": 1}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if b, err := decodeBlock(data); err == nil && !bytes.Equal(encodeBlock(b), data) {
 			t.Errorf("block %x reads as %+v", data, b)
@@ -195,8 +195,8 @@ func FuzzRecords(f *testing.F) {
 		if g, err := decodeGroup(data); err == nil && !bytes.Equal(encodeGroup(g), data) {
 			t.Errorf("group %x reads as %+v", data, g)
 		}
-		if m, err := decodeMark(data); err == nil {
-			if again, err := decodeMark(encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {
+		if m, err := decodeMark(1, data); err == nil {
+			if again, err := decodeMark(1, encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {
 				t.Errorf("mark %x reads as %v and then as %v, %v", data, m, again, err)
 			}
 		}

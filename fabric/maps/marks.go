@@ -15,12 +15,13 @@ import (
 // its replicas had been opened by then (disk.Identity.Opened): one that was opened since may lack writes that the others have.
 type Mark struct {
 	Group  disk.GroupID
+	Synced bool // at least once: a disk that does not have the group has lost it
 	Opened map[cluster.DiskID]uint64
 }
 
 // SetMark writes a mark, in place of the one that is there.
 func (m *Maps) SetMark(ctx context.Context, v disk.VDiskID, mark Mark) error {
-	_, err := m.writer.Update(ctx, m.marks, markKey(v, mark.Group), func(kv.Record) ([]byte, error) { return encodeMark(mark.Opened), nil })
+	_, err := m.writer.Update(ctx, m.marks, markKey(v, mark.Group), func(kv.Record) ([]byte, error) { return encodeMark(mark), nil })
 	return wrap(fmt.Sprintf("mark group %s", mark.Group), err)
 }
 
@@ -45,8 +46,8 @@ func (m *Maps) Marked(ctx context.Context, v disk.VDiskID, id disk.GroupID) (Mar
 	if err != nil {
 		return Mark{}, false, wrap(fmt.Sprintf("read the mark of group %s", id), err)
 	}
-	opened, err := decodeMark(r.Value)
-	return Mark{id, opened}, true, err
+	mark, err := decodeMark(id, r.Value)
+	return mark, true, err
 }
 
 // Marks lists the marks of a vDisk.
@@ -56,11 +57,11 @@ func (m *Maps) Marks(ctx context.Context, v disk.VDiskID) ([]Mark, error) {
 		if err != nil || len(r.Key.Row) != 8 {
 			return nil, fmt.Errorf("fabric: marks of vDisk %d: %w", v, errors.Join(err, ErrDamaged))
 		}
-		opened, err := decodeMark(r.Value)
+		mark, err := decodeMark(disk.GroupID(binary.BigEndian.Uint64(r.Key.Row)), r.Value)
 		if err != nil {
 			return nil, fmt.Errorf("fabric: marks of vDisk %d: %w", v, err)
 		}
-		all = append(all, Mark{disk.GroupID(binary.BigEndian.Uint64(r.Key.Row)), opened})
+		all = append(all, mark)
 	}
 	return all, nil
 }

@@ -46,6 +46,7 @@ func (v *Volume) newGroup(ctx context.Context) (disk.GroupID, error) {
 	defer v.space.unpin(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.fresh = true
 	if err := v.mark(ctx, g, nil); err != nil {
 		return 0, err
 	}

@@ -241,7 +241,11 @@ func (v *Volume) writeTop(ctx context.Context, b *block, within int64, data []by
 	}
 	g := v.space.pin(pile[0].at.Group)
 	defer v.space.unpin(g)
-	return g.write(ctx, v, pile[0].offset(within), data, fua || v.space.o.SyncAlways)
+	fua = fua || v.space.o.SyncAlways
+	if err := g.write(ctx, v, pile[0].offset(within), data, fua); err != nil || !fua {
+		return err
+	}
+	return v.ripen(ctx, g)
 }
 
 // wholeSlices extends a write to whole slices by what can be read there.
@@ -325,14 +329,17 @@ type StoredRange struct {
 	Stored bool // else it reads as zeros and takes no space
 }
 
-// Status says how a range is stored, in at most so many runs from offset on.
+// statusWindow is how many bytes Status looks at, so that others do not wait for it long.
+const statusWindow = 16 * loadWindow * disk.BlockSize
+
+// Status says how a range is stored, in at most so many runs from offset on, which may end before the range does.
 func (v *Volume) Status(ctx context.Context, offset, length int64, most int) ([]StoredRange, error) {
 	if err := v.enter(offset, length, false); err != nil {
 		return nil, err
 	}
 	defer v.gate.RUnlock()
 	var runs []StoredRange
-	for end := offset + length; offset < end; {
+	for end := min(offset+length, offset+statusWindow); offset < end; {
 		n := min(end, (offset/disk.BlockSize+1)*disk.BlockSize) - offset
 		b, err := v.pin(ctx, offset/disk.BlockSize)
 		if err != nil {

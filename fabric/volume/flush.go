@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	gomaps "maps"
 	"sync"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
 )
 
@@ -23,15 +23,26 @@ func (v *Volume) Flush(ctx context.Context) error {
 
 func (v *Volume) flush(ctx context.Context) error {
 	v.mu.Lock()
-	dirty := v.dirty
-	v.dirty = map[disk.GroupID]*liveGroup{}
+	groups, writes := map[disk.GroupID]*liveGroup{}, map[disk.GroupID]uint64{}
+	for id, u := range v.dirty { // they stay there until they are synced: others may flush meanwhile
+		groups[id], writes[id] = u.group, u.writes
+	}
 	v.mu.Unlock()
-	if err := v.space.sync(ctx, dirty); err != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		gomaps.Copy(v.dirty, dirty)
+	if err := v.space.sync(ctx, groups); err != nil {
 		return err
 	}
+	for _, g := range groups {
+		if err := v.ripen(ctx, g); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	for id, n := range writes {
+		if u := v.dirty[id]; u != nil && u.writes == n {
+			delete(v.dirty, id)
+		}
+	}
+	v.mu.Unlock()
 	v.unmarkSome(ctx)
 	return nil
 }
@@ -44,28 +55,45 @@ type failure struct {
 	err        error
 }
 
-// sync makes all replicas of the groups durable. Those that cannot be are dropped.
+// sync makes all replicas of the groups durable. Those that cannot be are dropped, where another could be.
 func (s *Space) sync(ctx context.Context, groups map[disk.GroupID]*liveGroup) error {
 	for _, g := range groups {
 		if err := g.prepare(ctx, nil); err != nil && !errors.Is(err, maps.ErrNotFound) {
 			return err
 		}
 	}
-	for len(groups) > 0 {
-		again := map[disk.GroupID]*liveGroup{}
-		for _, f := range s.trySync(ctx, groups) {
-			if err := f.group.drop(ctx, f.generation, f.disk); err != nil {
-				return fmt.Errorf("%w: %w", err, f.err)
+	for pause := newBackoff(s.o.Patience); len(groups) > 0; {
+		failed := s.trySync(ctx, groups)
+		groups = map[disk.GroupID]*liveGroup{}
+		stuck := error(nil)
+		for _, all := range failed {
+			g := all[0].group
+			groups[g.id] = g
+			if err := g.dropUnsynced(ctx, all); errors.Is(err, group.ErrLast) {
+				stuck = all[0].err
+			} else if err != nil {
+				return err
 			}
-			again[f.group.id] = f.group
 		}
-		groups = again
+		if stuck != nil && !pause.wait(ctx) {
+			return fmt.Errorf("fabric: no replica can be synced: %w", stuck)
+		}
 	}
 	return nil
 }
 
-// trySync syncs all disks that have replicas of the groups, and gives the replicas that could not be.
-func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup) (failed []failure) {
+// dropUnsynced drops the replicas of a group that were not synced, or none if that is all of them.
+func (g *liveGroup) dropUnsynced(ctx context.Context, failed []failure) error {
+	var disks []cluster.DiskID
+	for _, f := range failed {
+		disks = append(disks, f.disk)
+	}
+	return g.drop(ctx, failed[0].generation, disks...)
+}
+
+// trySync syncs all disks that have replicas of the groups, and gives the replicas that could not be, by group.
+func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup) map[disk.GroupID][]failure {
+	failed := map[disk.GroupID][]failure{}
 	on := map[cluster.DiskID][]failure{}
 	for _, g := range groups {
 		g.mu.RLock()
@@ -93,7 +121,7 @@ func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup)
 			defer mu.Unlock()
 			for _, r := range replicas {
 				r.err = err
-				failed = append(failed, r)
+				failed[r.group.id] = append(failed[r.group.id], r)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func (g *liveGroup) finish(ctx context.Context, id disk.VDiskID) error {
 // mark says in the maps that a group is about to be written. The group is locked.
 func (v *Volume) mark(ctx context.Context, g *liveGroup, on []cluster.DiskID) error {
 	opened := g.identify(ctx, on)
-	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Opened: opened}); err != nil {
+	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Synced: !g.fresh, Opened: opened}); err != nil {
 		return err
 	}
 	g.marked, g.opened = true, opened
@@ -98,11 +98,38 @@ func (v *Volume) unmark(ctx context.Context, g *liveGroup) error {
 	return nil
 }
 
-// soil remembers that a group has writes that are not synced. The group is locked.
+// unsynced is a group with writes that are not synced, and how many there were.
+type unsynced struct {
+	group  *liveGroup
+	writes uint64
+}
+
+// soil remembers that a group has a write that is not synced. The group is locked.
 func (v *Volume) soil(g *liveGroup) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.dirty[g.id] = g
+	if u := v.dirty[g.id]; u != nil {
+		u.writes++
+	} else {
+		v.dirty[g.id] = &unsynced{g, 1}
+	}
+}
+
+// ripen says in the mark that a group was synced: from now on a disk that does not have it has lost it.
+func (v *Volume) ripen(ctx context.Context, g *liveGroup) error {
+	g.mu.RLock()
+	fresh := g.fresh
+	g.mu.RUnlock()
+	if !fresh {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Synced: true, Opened: g.opened}); err != nil {
+		return err
+	}
+	g.fresh = false
+	return nil
 }
 
 // maxMarks is how many groups of a vDisk may be marked: so many are compared after a crash, 4 GiB of data.

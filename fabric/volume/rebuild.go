@@ -71,7 +71,7 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) error {
 	opened := gomaps.Clone(g.opened)
 	gomaps.Copy(opened, g.identify(ctx, []cluster.DiskID{more}))
-	if err := s.maps.SetMark(ctx, g.rec.VDisk, maps.Mark{Group: g.id, Opened: opened}); err != nil {
+	if err := s.maps.SetMark(ctx, g.rec.VDisk, maps.Mark{Group: g.id, Synced: !g.fresh, Opened: opened}); err != nil {
 		return err
 	}
 	g.opened = opened
@@ -93,7 +93,7 @@ func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 	if err != nil || !marked {
 		return err
 	}
-	g.unsure, g.token, g.opened = true, token, mark.Opened
+	g.unsure, g.token, g.opened, g.fresh = true, token, mark.Opened, !mark.Synced
 	if err := g.reconcile(ctx); err != nil {
 		return err
 	}
@@ -118,6 +118,8 @@ func (s *Space) authority(ctx context.Context, id disk.VDiskID) (token uint64, d
 
 // copyTo makes a replica on a disk, of the generation that the list gets with it. The group is locked.
 func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, g.space.o.Patience) // those who use the group wait for this
+	defer cancel()
 	d, err := g.space.pool.Disk(target)
 	if err != nil {
 		return err
@@ -204,8 +206,8 @@ func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
 		v.mu.Lock()
 		marked, dirty := gomaps.Clone(v.marked), gomaps.Clone(v.dirty)
 		v.mu.Unlock()
-		for _, g := range dirty {
-			errs = append(errs, g.dropUnlessLast(ctx, id))
+		for _, u := range dirty {
+			errs = append(errs, u.group.reopened(ctx, id, v.token))
 		}
 		for _, g := range marked {
 			g.mu.Lock()
@@ -216,9 +218,24 @@ func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
 	return errors.Join(errs...)
 }
 
-func (g *liveGroup) dropUnlessLast(ctx context.Context, id cluster.DiskID) error {
+// reopened drops a disk that may lack writes, if another replica can be reached. Else the replicas are compared before one is read.
+func (g *liveGroup) reopened(ctx context.Context, id cluster.DiskID, token uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for _, other := range g.rec.Good {
+		if other == id {
+			continue
+		}
+		if _, err := g.space.pool.Disk(other); err == nil && !g.unsure {
+			return g.dropUnlessLast(ctx, id)
+		}
+	}
+	g.unsure, g.token = slices.Contains(g.rec.Good, id) || g.unsure, token
+	return nil
+}
+
+// dropUnlessLast drops a disk from a group, dead or alive, unless it is the last of one that lives. The group is locked.
+func (g *liveGroup) dropUnlessLast(ctx context.Context, id cluster.DiskID) error {
 	err := g.load(ctx)
 	if err == nil && g.rec.Dead {
 		err = g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Forget(id) })
@@ -229,6 +246,15 @@ func (g *liveGroup) dropUnlessLast(ctx context.Context, id cluster.DiskID) error
 		return nil
 	}
 	return err
+}
+
+// Drop takes a replica off a group's list that its disk has lost or let rot, unless it is the last.
+func (s *Space) Drop(ctx context.Context, id disk.GroupID, from cluster.DiskID) error {
+	g := s.pin(id)
+	defer s.unpin(g)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dropUnlessLast(ctx, from)
 }
 
 // Lost says that a disk is lost for good: its replicas are dropped from all groups, except where it has the last.
@@ -245,10 +271,7 @@ func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (last []disk.GroupI
 				last = append(last, g.ID)
 				continue
 			}
-			live := s.pin(g.ID)
-			err := live.dropUnlessLast(ctx, id)
-			s.unpin(live)
-			if err != nil {
+			if err := s.Drop(ctx, g.ID, id); err != nil {
 				return last, err
 			}
 		}

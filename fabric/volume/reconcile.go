@@ -53,26 +53,32 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// gather fences the disks of the list, waits for those that are missing, and drops the ones that stay away.
+// gather fences the disks of the list, waits for those that are missing, and drops the ones that stay away or have lost the group.
 func (g *liveGroup) gather(ctx context.Context) ([]cluster.DiskID, error) {
 	for pause := newBackoff(0); ; {
-		var missing []cluster.DiskID
+		var missing, gone []cluster.DiskID
 		errs := g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return g.regain(ctx, d) })
 		for i, err := range errs {
 			var fence *disk.FenceError
-			if errors.As(err, &fence) {
+			switch {
+			case errors.As(err, &fence):
 				return nil, fmt.Errorf("%w: %w", ErrFenced, err)
-			}
-			if err != nil {
+			case errors.Is(err, disk.ErrNotFound):
+				gone = append(gone, g.rec.Good[i])
+			case err != nil:
 				missing = append(missing, g.rec.Good[i])
 			}
 		}
 		pause.end = g.space.waitFor(g.rec.Good, missing)
 		switch {
-		case len(missing) == 0:
+		case len(missing)+len(gone) == 0:
 			return g.rec.Good, nil
+		case len(missing)+len(gone) < len(errs) && len(gone) > 0:
+			if err := g.dropLocked(ctx, gone...); err != nil {
+				return nil, err
+			}
 		case pause.wait(ctx):
-		case len(missing) == len(errs):
+		case len(missing)+len(gone) == len(errs):
 			return nil, fmt.Errorf("fabric: group %s: no replica can be reached: %w", g.id, errors.Join(errs...))
 		default:
 			if err := g.dropLocked(ctx, missing...); err != nil {
@@ -101,14 +107,14 @@ func (s *Space) waitFor(disks, missing []cluster.DiskID) (until time.Time) {
 	return until
 }
 
-// regain fences a disk and brings its replica to the list's generation. A replica that is not there was never
-// synced, and is made again: what it lacks is copied to it.
+// regain fences a disk and brings its replica to the list's generation. In a group that was never synced, a replica that is not
+// there is made again: what it lacks is copied to it.
 func (g *liveGroup) regain(ctx context.Context, d Disk) error {
 	if err := d.Fence(ctx, g.rec.VDisk, g.token); err != nil {
 		return err
 	}
 	err := d.Raise(ctx, g.id, g.rec.Generation)
-	if errors.Is(err, disk.ErrNotFound) {
+	if errors.Is(err, disk.ErrNotFound) && g.fresh {
 		err = d.Create(ctx, g.id, g.rec.VDisk, g.rec.Generation)
 	}
 	return err
@@ -205,7 +211,7 @@ func (s *Space) recover(ctx context.Context, v disk.VDiskID, token uint64) ([]*l
 		g := s.pin(mark.Group)
 		g.mu.Lock()
 		err := g.load(ctx)
-		g.unsure, g.token, g.opened = err == nil, token, mark.Opened
+		g.unsure, g.token, g.opened, g.fresh = err == nil, token, mark.Opened, !mark.Synced
 		if err == nil && g.rec.Building != "" {
 			err = g.change(ctx, group.Group.GiveUp)
 		}

@@ -29,6 +29,7 @@ type liveGroup struct {
 	unsure bool
 	token  uint64
 	marked bool                      // in the maps, so it may be written
+	fresh  bool                      // made and never synced: a disk may lack it after a power cut
 	opened map[cluster.DiskID]uint64 // as the mark says
 
 	written sync.Mutex
@@ -166,7 +167,7 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 		case errors.As(err, &generation):
 			stale++
 			continue
-		case errors.As(err, &quota):
+		case errors.As(err, &quota), errors.Is(err, disk.ErrSpace):
 			full++
 		}
 		bad = append(bad, rec.Good[i])

@@ -36,7 +36,7 @@ type Volume struct {
 	blocks  map[int64]*block
 	turn    int64 // which half of the blocks is forgotten next
 	marked  map[disk.GroupID]*liveGroup
-	dirty   map[disk.GroupID]*liveGroup // written and not synced
+	dirty   map[disk.GroupID]*unsynced
 
 	allocating sync.Mutex
 	spare      []maps.ExtentID
@@ -55,7 +55,7 @@ func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error
 		return nil, err
 	}
 	v := &Volume{space: s, id: id, size: vdisk.Size, readOnly: vdisk.Snapshot,
-		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*liveGroup{}}
+		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*unsynced{}}
 	if !s.come(v) {
 		return nil, fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, ErrInUse)
 	}
@@ -138,7 +138,7 @@ func (v *Volume) begin(ctx context.Context) error {
 	}
 	for _, g := range groups {
 		v.marked[g.id] = g
-		v.dirty[g.id] = g // the last writer may have answered what it had not synced
+		v.dirty[g.id] = &unsynced{g, 1} // the last writer may have answered what it had not synced
 	}
 	keep, stop := context.WithCancel(context.Background())
 	v.stop = stop
