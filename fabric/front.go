@@ -41,14 +41,18 @@ type Front struct {
 
 	tidying  sync.Mutex
 	degraded chan disk.GroupID
+	damaged  chan damage
 	stop     context.CancelFunc
 	upkeep   sync.WaitGroup
 }
 
 // A shared volume is open as long as somebody uses it.
 type shared struct {
+	users  int           // 0 while it is being closed
+	ready  chan struct{} // closed when volume or err is set
 	volume *volume.Volume
-	users  int
+	err    error
+	gone   chan struct{} // closed when it is closed
 }
 
 // Open starts a front. Its disks are added afterwards.
@@ -67,8 +71,11 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, degraded: make(chan disk.GroupID, 1<<16)}
-	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Degraded: f.note})
+	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10)}
+	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Degraded: f.note, Damaged: f.noteDamage})
+	if err := f.space.RemoveNameless(ctx); err != nil {
+		return nil, err
+	}
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.upkeep.Go(func() { f.keepUp(run) })
@@ -100,6 +107,20 @@ func (f *Front) note(id disk.GroupID) {
 	}
 }
 
+// noteDamage remembers a replica that its disk has lost or let rot. If there are too many, the next read finds it again.
+func (f *Front) noteDamage(id disk.GroupID, on cluster.DiskID) {
+	select {
+	case f.damaged <- damage{id, on}:
+	default:
+	}
+}
+
+// A damage is a replica that cannot be trusted.
+type damage struct {
+	group disk.GroupID
+	on    cluster.DiskID
+}
+
 // Tidy removes the data of removed vDisks.
 func (f *Front) Tidy(ctx context.Context) error {
 	f.tidying.Lock()
@@ -112,11 +133,15 @@ func (f *Front) Close() error {
 	f.stop()
 	f.upkeep.Wait()
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	opened := f.opened
+	f.opened = map[string]*shared{}
+	f.mu.Unlock()
 	var errs []error
-	for name, s := range f.opened {
-		errs = append(errs, s.volume.Close())
-		delete(f.opened, name)
+	for _, s := range opened {
+		<-s.ready
+		if s.volume != nil {
+			errs = append(errs, s.volume.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -244,34 +269,65 @@ func (f *Front) with(ctx context.Context, name string, do func(*volume.Volume) e
 
 // use opens a volume, or joins those who have it open. Each use is followed by a leave.
 func (f *Front) use(ctx context.Context, name string) (*volume.Volume, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s, ok := f.opened[name]; ok {
-		s.users++
-		return s.volume, nil
+	for {
+		f.mu.Lock()
+		s := f.opened[name]
+		switch {
+		case s == nil:
+			s = &shared{users: 1, ready: make(chan struct{}), gone: make(chan struct{})}
+			f.opened[name] = s
+			f.mu.Unlock()
+			return f.open(ctx, name, s)
+		case s.users == 0: // it is being closed
+			f.mu.Unlock()
+			select {
+			case <-s.gone:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		default:
+			s.users++
+			f.mu.Unlock()
+			<-s.ready
+			return s.volume, s.err
+		}
 	}
-	vdisk, err := f.maps.Find(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	v, err := f.space.Open(ctx, vdisk.ID)
-	if err != nil {
-		return nil, err
-	}
-	f.opened[name] = &shared{v, 1}
-	return v, nil
 }
 
+// open opens a volume for all who wait for it.
+func (f *Front) open(ctx context.Context, name string, s *shared) (*volume.Volume, error) {
+	defer close(s.ready)
+	vdisk, err := f.maps.Find(ctx, name)
+	if err == nil {
+		s.volume, err = f.space.Open(ctx, vdisk.ID)
+	}
+	if err != nil {
+		s.err = err
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.opened, name)
+	}
+	return s.volume, err
+}
+
+// leave closes a volume that nobody uses any more. Others wait for that only if they want the same.
 func (f *Front) leave(name string) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	s, ok := f.opened[name]
 	if !ok {
+		f.mu.Unlock()
 		return nil // the front is closed
 	}
-	if s.users--; s.users > 0 {
+	s.users--
+	last := s.users == 0
+	f.mu.Unlock()
+	if !last {
 		return nil
 	}
+	err := s.volume.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	delete(f.opened, name)
-	return s.volume.Close()
+	close(s.gone)
+	return err
 }

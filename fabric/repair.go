@@ -51,6 +51,12 @@ func (f *Front) keepUp(ctx context.Context) {
 		case id := <-f.degraded:
 			r.add(id)
 			continue
+		case d := <-f.damaged:
+			f.log.Warn("replica is damaged; another is made", "group", d.group.String(), "disk", string(d.on))
+			if err := f.space.Drop(ctx, d.group, d.on); err != nil && ctx.Err() == nil {
+				f.log.Warn("replica not dropped", "group", d.group.String(), "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		now := time.Now()

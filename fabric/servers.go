@@ -19,6 +19,9 @@ const (
 	beatTime  = time.Second
 )
 
+// hungAfter is how old what a server says of a disk may be: a disk that hangs is left out.
+const hungAfter = 5 * time.Second
+
 // Grace is how long a disk may be away before it counts as lost and its replicas are rebuilt elsewhere (OSDI'16 §5.1: ten and a half minutes).
 const Grace = 10*time.Minute + 30*time.Second
 
@@ -138,7 +141,8 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 	now := map[cluster.DiskID]disk.Identity{}
 	for _, d := range b.Disks {
 		id := cluster.DiskID(d.Identity.Disk)
-		if d.Failed != "" {
+		if d.Failed != "" || d.Age > hungAfter || f.pool.elsewhere(id, on) {
+			f.log.Debug("disk is left out", "disk", d.Identity.Disk, "server", s.entry.Name, "failed", d.Failed, "age", d.Age)
 			continue
 		}
 		free := cluster.Bytes(max(0, min(d.Identity.Quota-d.Used, d.Free)))
@@ -163,6 +167,14 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 	f.pool.remove(gone)
 	s.disks = now
 	f.pool.tell(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+}
+
+// elsewhere reports whether a disk of that id is at another server: of a disk and its copy, the first counts.
+func (p *pool) elsewhere(id cluster.DiskID, on cluster.ServerID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.disks[id]
+	return ok && d.on != on
 }
 
 // leave takes out all disks of a server.

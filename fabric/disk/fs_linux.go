@@ -9,7 +9,7 @@ import (
 )
 
 func (OS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600) // a link could name any file
 	if err != nil {
 		return nil, err
 	}

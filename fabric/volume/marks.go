@@ -17,6 +17,7 @@ func (s *Space) recoverParent(ctx context.Context, id disk.VDiskID) error {
 	if err != nil || len(marks) == 0 {
 		return err
 	}
+	defer s.leasing.lock(id)()
 	lease, err := s.maps.Leases.Acquire(ctx, maps.LeaseName(id), s.o.Holder, time.Now(), s.o.Lease)
 	if err != nil {
 		return err

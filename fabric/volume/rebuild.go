@@ -103,17 +103,23 @@ func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 // authority gives a token to write to a vDisk's groups with: that of the volume which this process has open, or one of a lease
 // taken for the time until done is called.
 func (s *Space) authority(ctx context.Context, id disk.VDiskID) (token uint64, done func(), err error) {
+	unlock := s.leasing.lock(id)
 	s.mu.Lock()
-	v := s.open[id]
+	token, open := s.tokens[id]
 	s.mu.Unlock()
-	if v != nil {
-		return v.token, func() {}, nil
+	if open {
+		unlock()
+		return token, func() {}, nil
 	}
 	lease, err := s.maps.Leases.Acquire(ctx, maps.LeaseName(id), s.o.Holder, time.Now(), s.o.Lease)
 	if err != nil {
+		unlock()
 		return 0, nil, err
 	}
-	return lease.Token, func() { _ = s.maps.Leases.Release(context.WithoutCancel(ctx), lease) }, nil // else it runs out
+	return lease.Token, func() {
+		_ = s.maps.Leases.Release(context.WithoutCancel(ctx), lease) // else it runs out
+		unlock()
+	}, nil
 }
 
 // copyTo makes a replica on a disk, of the generation that the list gets with it. The group is locked.

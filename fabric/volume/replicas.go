@@ -318,15 +318,21 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(context.Contex
 		if err := g.lockReady(ctx, nil); err != nil {
 			return err
 		}
-		stale, errs := false, []error(nil)
+		stale, errs, damaged := false, []error(nil), []cluster.DiskID(nil)
 		for _, id := range g.rec.Good {
 			err := g.askOne(ctx, id, do)
 			if err == nil {
 				g.mu.RUnlock()
+				for _, bad := range damaged {
+					g.space.o.Damaged(g.id, bad)
+				}
 				return nil
 			}
 			var generation *disk.GenerationError
 			stale = stale || errors.As(err, &generation)
+			if isDamage(err) {
+				damaged = append(damaged, id)
+			}
 			errs = append(errs, fmt.Errorf("disk %s: %w", id, err))
 		}
 		g.mu.RUnlock()
@@ -339,6 +345,12 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(context.Contex
 			return fmt.Errorf("fabric: %s group %s: %w", what, g.id, err)
 		}
 	}
+}
+
+// isDamage says that a disk has lost a replica, or a part of it.
+func isDamage(err error) bool {
+	var slice *disk.SliceError
+	return errors.As(err, &slice) || errors.Is(err, disk.ErrNotFound)
 }
 
 // rotten says that waiting will not help: every replica was reached and cannot be trusted.

@@ -71,6 +71,8 @@ type Options struct {
 	SyncAlways bool
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
+	// Damaged is told of a replica that its disk has lost or let rot; nil if nobody is.
+	Damaged func(disk.GroupID, cluster.DiskID)
 }
 
 // A Space is all vDisks of a cluster, as one process sees them.
@@ -79,10 +81,14 @@ type Space struct {
 	pool Pool
 	o    Options
 
+	naming  sync.Mutex          // held while names are given, and while it is decided what is in use
+	leasing keyed[disk.VDiskID] // held while a lease is taken, and while it is used without a volume
+
 	mu      sync.Mutex
 	groups  map[disk.GroupID]*liveGroup
 	open    map[disk.VDiskID]*Volume
 	readers map[disk.VDiskID]int         // of snapshots
+	tokens  map[disk.VDiskID]uint64      // of the leases of those that are open
 	absent  map[cluster.DiskID]time.Time // since when a disk was found missing
 	ids     struct{ next, end uint64 }   // drawn group ids
 }
@@ -98,7 +104,10 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
 	}
-	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, absent: map[cluster.DiskID]time.Time{}}
+	if o.Damaged == nil {
+		o.Damaged = func(disk.GroupID, cluster.DiskID) {}
+	}
+	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, absent: map[cluster.DiskID]time.Time{}}
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -12,7 +12,7 @@ import (
 )
 
 // Sweep removes replicas from a disk that no group has: those that were dropped while the disk was away, and what a crash left
-// of groups that were never finished. It gives their number.
+// of groups that were never finished. It gives their number. Replicas that the disk has lost are dropped from their groups.
 func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err error) {
 	d, err := s.pool.Disk(id)
 	if err != nil {
@@ -35,7 +35,30 @@ func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err 
 			removed++
 		}
 	}
-	return removed, nil
+	return removed, s.dropMissing(ctx, d, id, all)
+}
+
+// dropMissing drops replicas that a disk should have and does not.
+func (s *Space) dropMissing(ctx context.Context, d Disk, on cluster.DiskID, found []disk.GroupID) error {
+	slices.Sort(found)
+	for g, err := range s.maps.Groups(ctx) {
+		if err != nil {
+			return err
+		}
+		if _, there := slices.BinarySearch(found, g.ID); there || !slices.Contains(g.Good, on) {
+			continue
+		}
+		if _, err := d.Stat(ctx, g.ID); !errors.Is(err, disk.ErrNotFound) {
+			continue // made since, or the disk is away
+		}
+		if _, marked, err := s.maps.Marked(ctx, g.VDisk, g.ID); err != nil || marked {
+			continue // whoever opens the vDisk compares its replicas
+		}
+		if err := s.Drop(ctx, g.ID, on); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Space) sweep(ctx context.Context, d Disk, on cluster.DiskID, id disk.GroupID) (removed bool, err error) {

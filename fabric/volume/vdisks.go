@@ -17,11 +17,15 @@ const MaxSize = 64 << 40
 
 // Create makes an empty vDisk.
 func (s *Space) Create(ctx context.Context, name string, size int64, replicas int, now time.Time) (maps.VDisk, error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
 	return s.create(ctx, maps.VDisk{Name: name, Size: size, Replicas: replicas, Created: now})
 }
 
 // Clone makes a vDisk that begins as a snapshot is.
 func (s *Space) Clone(ctx context.Context, snapshot, name string, now time.Time) (maps.VDisk, error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
 	parent, err := s.maps.Find(ctx, snapshot)
 	if err != nil {
 		return maps.VDisk{}, err
@@ -35,6 +39,7 @@ func (s *Space) Clone(ctx context.Context, snapshot, name string, now time.Time)
 // ErrNoSnapshot is returned by Clone for a vDisk that can be written.
 var ErrNoSnapshot = errors.New("not a snapshot")
 
+// create makes a vDisk. Names are locked.
 func (s *Space) create(ctx context.Context, v maps.VDisk) (maps.VDisk, error) {
 	if _, err := s.maps.Find(ctx, v.Name); !errors.Is(err, maps.ErrNotFound) {
 		return maps.VDisk{}, fmt.Errorf("fabric: create %s: %w", v.Name, cmp.Or(err, maps.ErrExists))
@@ -52,6 +57,8 @@ func (s *Space) create(ctx context.Context, v maps.VDisk) (maps.VDisk, error) {
 
 // Remove takes a vDisk or snapshot away. Its data is removed by Reap.
 func (s *Space) Remove(ctx context.Context, name string) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
 	v, err := s.maps.Find(ctx, name)
 	if err != nil {
 		return err
@@ -85,29 +92,74 @@ func (s *Space) update(ctx context.Context, id disk.VDiskID, change func(*maps.V
 // Reap removes the data of vDisks that were removed and that no other is read through. It may be
 // interrupted and called again.
 func (s *Space) Reap(ctx context.Context) error {
+	for again := true; again; {
+		needless, err := s.needless(ctx)
+		if err != nil {
+			return err
+		}
+		again = false
+		for _, v := range needless {
+			if err := s.reap(ctx, v); err != nil {
+				return err
+			}
+			again = again || v.Parent != 0 // which nothing may be read through now
+		}
+	}
+	return s.buryAll(ctx)
+}
+
+// needless lists the vDisks that were removed and that no other is read through.
+func (s *Space) needless(ctx context.Context) (all []maps.VDisk, err error) {
+	s.naming.Lock() // nobody clones one meanwhile
+	defer s.naming.Unlock()
 	parents, removed := map[disk.VDiskID]bool{}, []maps.VDisk(nil)
 	for v, err := range s.maps.VDisks(ctx) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if parents[v.Parent] = true; v.Removed {
 			removed = append(removed, v)
 		}
 	}
-	again := false
 	for _, v := range removed {
-		if parents[v.ID] {
-			continue
+		if !parents[v.ID] {
+			all = append(all, v)
 		}
-		if err := s.reap(ctx, v); err != nil {
+	}
+	return all, nil
+}
+
+// RemoveNameless removes vDisks that no name leads to and that no other is read through: what a front left that was killed while
+// it made one. It is for a front that begins.
+func (s *Space) RemoveNameless(ctx context.Context) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	parents, nameless := map[disk.VDiskID]bool{}, []disk.VDiskID(nil)
+	for v, err := range s.maps.VDisks(ctx) {
+		if err != nil {
 			return err
 		}
-		again = again || v.Parent != 0 // which nothing may be read through now
+		parents[v.Parent] = true
+		if v.Removed {
+			continue
+		}
+		now, err := s.maps.Find(ctx, v.Name)
+		if err != nil && !errors.Is(err, maps.ErrNotFound) {
+			return err
+		}
+		if err != nil || now.ID != v.ID {
+			nameless = append(nameless, v.ID)
+		}
 	}
-	if again {
-		return s.Reap(ctx)
+	for _, id := range nameless {
+		if parents[id] {
+			continue
+		}
+		if err := s.update(ctx, id, func(v *maps.VDisk) { v.Removed = true }); err != nil {
+			return err
+		}
 	}
-	return s.buryAll(ctx)
+	return nil
 }
 
 // buryAll removes replicas of dead groups that could not be removed before.
@@ -205,11 +257,13 @@ func (v *Volume) Snapshot(ctx context.Context, name string, now time.Time) error
 		return ErrReadOnly
 	}
 	s := v.space
-	if _, err := s.maps.Find(ctx, name); !errors.Is(err, maps.ErrNotFound) {
-		return fmt.Errorf("fabric: snapshot %s: %w", name, cmp.Or(err, maps.ErrExists))
-	}
 	if err := v.quiesce(ctx); err != nil {
 		return err
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	if _, err := s.maps.Find(ctx, name); !errors.Is(err, maps.ErrNotFound) {
+		return fmt.Errorf("fabric: snapshot %s: %w", name, cmp.Or(err, maps.ErrExists))
 	}
 	old, _, err := s.maps.VDisk(ctx, v.id)
 	if err != nil {
@@ -248,7 +302,8 @@ func (v *Volume) become(child maps.VDisk, lease kv.Lease) (was kv.Lease) {
 	s := v.space
 	s.mu.Lock()
 	delete(s.open, v.id)
-	s.open[child.ID] = v
+	delete(s.tokens, v.id)
+	s.open[child.ID], s.tokens[child.ID] = v, lease.Token
 	s.mu.Unlock()
 	v.keeping.Lock()
 	was, v.lease = v.lease, lease

@@ -50,14 +50,9 @@ type member struct {
 
 // Open opens a vDisk, for writing unless it is a snapshot. ctx is for opening alone.
 func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error) {
-	vdisk, _, err := s.maps.VDisk(ctx, id)
+	v, vdisk, err := s.come(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	v := &Volume{space: s, id: id, size: vdisk.Size, readOnly: vdisk.Snapshot,
-		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*unsynced{}}
-	if !s.come(v) {
-		return nil, fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, ErrInUse)
 	}
 	defer func() {
 		if err != nil {
@@ -67,7 +62,6 @@ func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error
 	if err := v.link(ctx, vdisk); err != nil {
 		return nil, err
 	}
-	v.stop = func() {}
 	if !v.readOnly {
 		if err := v.begin(ctx); err != nil {
 			return nil, err
@@ -77,18 +71,29 @@ func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error
 }
 
 // come registers a volume: one writer of a vDisk, any number of readers of a snapshot.
-func (s *Space) come(v *Volume) bool {
+func (s *Space) come(ctx context.Context, id disk.VDiskID) (*Volume, maps.VDisk, error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	vdisk, _, err := s.maps.VDisk(ctx, id)
+	if err == nil && vdisk.Removed {
+		err = fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, maps.ErrNotFound)
+	}
+	if err != nil {
+		return nil, vdisk, err
+	}
+	v := &Volume{space: s, id: id, size: vdisk.Size, readOnly: vdisk.Snapshot, stop: func() {},
+		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*unsynced{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case v.readOnly:
-		s.readers[v.id]++
-	case s.open[v.id] != nil:
-		return false
+		s.readers[id]++
+	case s.open[id] != nil:
+		return nil, vdisk, fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, ErrInUse)
 	default:
-		s.open[v.id] = v
+		s.open[id] = v
 	}
-	return true
+	return v, vdisk, nil
 }
 
 func (s *Space) left(v *Volume) {
@@ -98,7 +103,15 @@ func (s *Space) left(v *Volume) {
 		s.readers[v.id]--
 	} else if s.open[v.id] == v {
 		delete(s.open, v.id)
+		delete(s.tokens, v.id)
 	}
+}
+
+// hold remembers the token of a vDisk that is open.
+func (s *Space) hold(id disk.VDiskID, token uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[id] = token
 }
 
 // link finds the vDisk's parents, and how much of each can be seen. Those that a writer left when it crashed are brought in order.
@@ -124,6 +137,7 @@ func (v *Volume) link(ctx context.Context, vdisk maps.VDisk) error {
 
 // begin takes the lease and finds what the last writer left unfinished.
 func (v *Volume) begin(ctx context.Context) error {
+	defer v.space.leasing.lock(v.id)()
 	lease, err := v.space.maps.Leases.Acquire(ctx, maps.LeaseName(v.id), v.space.o.Holder, time.Now(), v.space.o.Lease)
 	if errors.Is(err, kv.ErrTaken) {
 		return fmt.Errorf("%w: %w", ErrInUse, err)
@@ -132,6 +146,7 @@ func (v *Volume) begin(ctx context.Context) error {
 		return err
 	}
 	v.lease, v.token = lease, lease.Token
+	v.space.hold(v.id, v.token)
 	groups, err := v.space.recover(ctx, v.id, v.token)
 	if err != nil {
 		return err
