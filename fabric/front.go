@@ -36,8 +36,10 @@ type Front struct {
 	space *volume.Space
 	log   *slog.Logger
 
-	mu     sync.Mutex
-	opened map[string]*shared // volumes in use, by name
+	mu      sync.Mutex
+	opened  map[string]*shared        // volumes in use, by name
+	servers map[cluster.ServerID]bool // that have joined or are registered
+	listed  map[cluster.DiskID]bool   // disks of registered servers
 
 	tidying  sync.Mutex
 	degraded chan disk.GroupID
@@ -71,11 +73,8 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10)}
+	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{}, degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10)}
 	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Degraded: f.note, Damaged: f.noteDamage})
-	if err := f.space.RemoveNameless(ctx); err != nil {
-		return nil, err
-	}
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.upkeep.Go(func() { f.keepUp(run) })
@@ -84,6 +83,9 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 
 // Join takes a server into the cluster: where it stands decides where replicas go.
 func (f *Front) Join(s cluster.Server) {
+	f.mu.Lock()
+	f.servers[s.ID] = true
+	f.mu.Unlock()
 	f.pool.tell(cluster.Event{Kind: cluster.ServerJoined, On: s.ID, Server: &s})
 }
 
@@ -93,11 +95,15 @@ func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 	use := d.Usage()
 	tier := cluster.Tier(id.Tier)
 	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
-		pooled{dataserver.Local(d), on, tier, d})
+		pooled{dataserver.Local(d), on, tier, id.Opened, d})
 }
 
-// Servers is how many servers have disks that can be used now.
-func (f *Front) Servers() int { return f.pool.servers() }
+// Servers is how many servers there are, be they up or not.
+func (f *Front) Servers() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.servers)
+}
 
 // note remembers a group that lacks a replica. If there are too many, the next look at all of them finds it.
 func (f *Front) note(id disk.GroupID) {

@@ -25,9 +25,10 @@ type pool struct {
 // A pooled disk is one with its place in the cluster.
 type pooled struct {
 	dataserver.Disk
-	on   cluster.ServerID
-	tier cluster.Tier
-	here *disk.Disk // nil if it is at a data server
+	on     cluster.ServerID
+	tier   cluster.Tier
+	opened uint64     // as its identity says
+	here   *disk.Disk // nil if it is at a data server
 }
 
 type fleet struct {
@@ -81,17 +82,6 @@ func (p *pool) refresh() {
 		use := cluster.DataUse{On: d.on, Disks: []cluster.DiskUse{{ID: id, Free: cluster.Bytes(max(0, u.Quota-u.Used))}}}
 		p.fleets[d.tier].Step(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
 	}
-}
-
-// servers is how many servers have disks.
-func (p *pool) servers() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[cluster.ServerID]bool{}
-	for _, d := range p.disks {
-		all[d.on] = true
-	}
-	return len(all)
 }
 
 // Disk gives a disk that can be had.

@@ -164,6 +164,7 @@ func TestQemu(t *testing.T) {
 
 // fio writes and verifies on three replicas, while a data server ends and another comes back.
 func TestFio(t *testing.T) {
+	t.Parallel()
 	need(t, "fio")
 	if !strings.Contains(run(t, "fio", "--enghelp"), "nbd") {
 		t.Skip("this fio has no nbd engine")
@@ -297,6 +298,7 @@ func load(b *testing.B, uri, args string) float64 {
 // A file system of the kernel's, on a loop device over nbdfuse: it is made, filled while a data server is lost, unmounted, checked
 // and read back.
 func TestExt4(t *testing.T) {
+	t.Parallel()
 	need(t, "nbdfuse", "losetup", "mkfs.ext4", "e2fsck")
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a file system")

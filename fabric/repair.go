@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"gleaner/cluster"
@@ -29,8 +30,18 @@ type repairer struct {
 	queued map[disk.GroupID]bool
 	failed []disk.GroupID               // whose rebuild failed just now
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
-	swept  map[cluster.DiskID]time.Time // when a disk was last swept, since it joined
+	lost   map[cluster.DiskID]bool      // of those, which were said to be lost
+	swept  map[cluster.DiskID]swept
 }
+
+// swept is when a disk was last looked through, and as it was opened then.
+type swept struct {
+	at     time.Time
+	opened uint64
+}
+
+// wipedGrace is how long a disk may be away that is of no server any more.
+const wipedGrace = 3 * tidyEvery
 
 // sweepEvery is how often a disk is looked through for replicas that no group has.
 const sweepEvery = 10 * time.Minute
@@ -40,7 +51,7 @@ const again = 2 * beatEvery
 
 // keepUp runs until ctx ends.
 func (f *Front) keepUp(ctx context.Context) {
-	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}, swept: map[cluster.DiskID]time.Time{}}
+	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}, lost: map[cluster.DiskID]bool{}, swept: map[cluster.DiskID]swept{}}
 	r.queue = repair.New(func(id disk.GroupID) []placement.ServerIndex { return r.holders(ctx, id) })
 	tick := time.NewTicker(idleTurn)
 	defer tick.Stop()
@@ -166,30 +177,27 @@ func (r *repairer) tidy(ctx context.Context, now time.Time) error {
 		}
 	}
 	r.absent = away
+	maps.DeleteFunc(r.lost, func(d cluster.DiskID, _ bool) bool { return away[d].IsZero() })
 	for d, since := range away {
-		if now.Sub(since) < r.front.o.Grace {
+		if gone := now.Sub(since); gone < r.front.o.Grace && (gone < wipedGrace || !r.front.wiped(d)) {
 			continue
 		}
-		r.front.log.Warn("disk counts as lost", "disk", string(d), "away_since", since)
-		if last, err := r.front.space.Lost(ctx, d); err != nil {
+		kept, err := r.front.space.Lost(ctx, d)
+		if err != nil {
 			return err
-		} else if len(last) > 0 {
-			r.front.log.Error("the only replicas of some groups are on a disk that is away", "disk", string(d), "groups", len(last))
+		}
+		if !r.lost[d] {
+			r.lost[d] = true
+			r.front.log.Warn("disk counts as lost", "disk", string(d), "away_since", since, "groups_with_no_other_replica_here", len(kept))
 		}
 	}
 	return nil
 }
 
-// sweep looks through the disks that have joined since, or whose turn it is.
+// sweep looks through the disks that were opened since, or whose turn it is.
 func (r *repairer) sweep(ctx context.Context, now time.Time) error {
-	here := r.front.pool.all()
-	for id := range r.swept {
-		if _, still := here[id]; !still {
-			delete(r.swept, id)
-		}
-	}
-	for id := range here {
-		if last, known := r.swept[id]; known && now.Sub(last) < sweepEvery {
+	for id, d := range r.front.pool.all() {
+		if last := r.swept[id]; last.opened == d.opened && now.Sub(last.at) < sweepEvery {
 			continue
 		}
 		removed, err := r.front.space.Sweep(ctx, id)
@@ -199,7 +207,7 @@ func (r *repairer) sweep(ctx context.Context, now time.Time) error {
 		if removed > 0 {
 			r.front.log.Info("replicas that no group has were removed", "disk", string(id), "replicas", removed)
 		}
-		r.swept[id] = now
+		r.swept[id] = swept{now, d.opened}
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // beatEvery is how often a data server is asked how it is, and beatTime how long it may take to answer: one that is
-// stopped or cut off is left out within two seconds.
+// stopped or cut off is left out within three seconds. A machine under load may take a second.
 const (
 	beatEvery = 500 * time.Millisecond
-	beatTime  = time.Second
+	beatTime  = 2 * time.Second
 )
 
 // hungAfter is how old what a server says of a disk may be: a disk that hangs is left out.
@@ -84,6 +84,9 @@ func (w *watch) run(ctx context.Context) {
 // look reads the registry. A server whose entry has changed is another.
 func (w *watch) look() (all []*server, err error) {
 	entries, err := w.registry.Servers()
+	if err == nil {
+		w.front.register(entries)
+	}
 	for _, e := range entries {
 		s := w.servers[e.Name]
 		if s == nil || s.entry.Address != e.Address || s.entry.Tenant != e.Tenant || s.entry.Environment != e.Environment {
@@ -121,6 +124,26 @@ func (w *watch) beat(ctx context.Context, s *server) {
 	w.front.heard(ctx, s, b)
 }
 
+// register remembers which servers and disks there are, be they up or not.
+func (f *Front) register(entries []registry.Server) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = map[cluster.DiskID]bool{}
+	for _, e := range entries {
+		f.servers[cluster.ServerID(e.Name)] = true
+		for _, d := range e.Disks {
+			f.listed[cluster.DiskID(d.ID)] = true
+		}
+	}
+}
+
+// wiped reports whether a disk is of none of the servers that there are, though there are some: one that was wiped has another name.
+func (f *Front) wiped(id cluster.DiskID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.listed) > 0 && !f.listed[id]
+}
+
 // away leaves out the disks of a server that does not answer.
 func (f *Front) away(s *server, why error) {
 	if len(s.disks) == 0 {
@@ -152,7 +175,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 				continue
 			}
 			tier := cluster.Tier(d.Identity.Tier)
-			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, nil})
+			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, d.Identity.Opened, nil})
 			f.log.Info("disk", "disk", d.Identity.Disk, "server", s.entry.Name, "free", free)
 		}
 		now[id] = d.Identity

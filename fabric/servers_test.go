@@ -155,6 +155,7 @@ func whole(t testing.TB, f *fabric.Front) bool {
 // A vDisk with three replicas goes on while servers stop, are busy, and are reimaged, one after the
 // other; what they lack is rebuilt, and everything that was answered is there.
 func TestServersComeAndGo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	r := newRack(t, 4)
 	f := r.front(time.Second)

@@ -165,11 +165,9 @@ func (w *world) boot() error {
 	return nil
 }
 
+// lost gives a disk up, as far as other replicas can be reached.
 func (w *world) lost(id cluster.DiskID) error {
-	last, err := w.space.Lost(context.Background(), id)
-	if len(last) > 0 && err == nil {
-		err = fmt.Errorf("%s had the last replica of %v", id, last)
-	}
+	_, err := w.space.Lost(context.Background(), id)
 	return err
 }
 
@@ -659,6 +657,15 @@ func (w *world) heal() error {
 	w.note("heal")
 	for _, b := range w.bays {
 		b.down = false
+	}
+	for _, id := range w.gone {
+		kept, err := w.space.Lost(context.Background(), id)
+		if len(kept) > 0 && err == nil {
+			err = fmt.Errorf("%s had the last replica of %v", id, kept)
+		}
+		if err != nil {
+			return w.unlessDead(err)
+		}
 	}
 	degraded := true
 	for degraded {

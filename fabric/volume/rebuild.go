@@ -228,13 +228,8 @@ func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
 func (g *liveGroup) reopened(ctx context.Context, id cluster.DiskID, token uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, other := range g.rec.Good {
-		if other == id {
-			continue
-		}
-		if _, err := g.space.pool.Disk(other); err == nil && !g.unsure {
-			return g.dropUnlessLast(ctx, id)
-		}
+	if !g.unsure && g.space.reaches(g.rec.Good, id) {
+		return g.dropUnlessLast(ctx, id)
 	}
 	g.unsure, g.token = slices.Contains(g.rec.Good, id) || g.unsure, token
 	return nil
@@ -263,24 +258,30 @@ func (s *Space) Drop(ctx context.Context, id disk.GroupID, from cluster.DiskID) 
 	return g.dropUnlessLast(ctx, from)
 }
 
-// Lost says that a disk is lost for good: its replicas are dropped from all groups, except where it has the last.
-func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (last []disk.GroupID, err error) {
+// Lost says that a disk is lost for good: its replicas are dropped from all groups of which another replica can be reached. The others
+// are given: while nothing else can be reached, nobody knows what is lost.
+func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (kept []disk.GroupID, err error) {
 	for g, err := range s.maps.Groups(ctx) {
 		if err != nil {
-			return last, err
+			return kept, err
 		}
-		for _, d := range g.Good {
-			if d != id {
-				continue
-			}
-			if len(g.Good) == 1 && !g.Dead {
-				last = append(last, g.ID)
-				continue
-			}
+		switch {
+		case !slices.Contains(g.Good, id):
+		case g.Dead || s.reaches(g.Good, id):
 			if err := s.Drop(ctx, g.ID, id); err != nil {
-				return last, err
+				return kept, err
 			}
+		default:
+			kept = append(kept, g.ID)
 		}
 	}
-	return last, nil
+	return kept, nil
+}
+
+// reaches reports whether one of the disks can be had, but for one.
+func (s *Space) reaches(disks []cluster.DiskID, but cluster.DiskID) bool {
+	return slices.ContainsFunc(disks, func(id cluster.DiskID) bool {
+		_, err := s.pool.Disk(id)
+		return id != but && err == nil
+	})
 }

@@ -51,14 +51,25 @@ func (s *Space) dropMissing(ctx context.Context, d Disk, on cluster.DiskID, foun
 		if _, err := d.Stat(ctx, g.ID); !errors.Is(err, disk.ErrNotFound) {
 			continue // made since, or the disk is away
 		}
-		if _, marked, err := s.maps.Marked(ctx, g.VDisk, g.ID); err != nil || marked {
-			continue // whoever opens the vDisk compares its replicas
-		}
-		if err := s.Drop(ctx, g.ID, on); err != nil {
+		if err := s.dropLost(ctx, g.ID, g.VDisk, on); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// dropLost drops a replica that its disk has lost. Where a group was never synced, or a writer that is gone may have been changing
+// it, the replicas are compared instead, by who opens the vDisk.
+func (s *Space) dropLost(ctx context.Context, id disk.GroupID, v disk.VDiskID, on cluster.DiskID) error {
+	g := s.pin(id)
+	defer s.unpin(g)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, marked, err := s.maps.Marked(ctx, v, id)
+	if err != nil || marked && (!g.marked || g.fresh) {
+		return err
+	}
+	return g.dropUnlessLast(ctx, on)
 }
 
 func (s *Space) sweep(ctx context.Context, d Disk, on cluster.DiskID, id disk.GroupID) (removed bool, err error) {

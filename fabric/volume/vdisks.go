@@ -108,16 +108,22 @@ func (s *Space) Reap(ctx context.Context) error {
 	return s.buryAll(ctx)
 }
 
-// needless lists the vDisks that were removed and that no other is read through.
+// needless lists the vDisks that no other is read through and that were removed, or that no name leads to: those a front left that was killed
+// while it made them.
 func (s *Space) needless(ctx context.Context) (all []maps.VDisk, err error) {
-	s.naming.Lock() // nobody clones one meanwhile
+	s.naming.Lock() // nobody makes or clones one meanwhile
 	defer s.naming.Unlock()
 	parents, removed := map[disk.VDiskID]bool{}, []maps.VDisk(nil)
 	for v, err := range s.maps.VDisks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if parents[v.Parent] = true; v.Removed {
+		parents[v.Parent] = true
+		named, err := s.maps.Find(ctx, v.Name)
+		if err != nil && !errors.Is(err, maps.ErrNotFound) {
+			return nil, err
+		}
+		if v.Removed || named.ID != v.ID {
 			removed = append(removed, v)
 		}
 	}
@@ -127,39 +133,6 @@ func (s *Space) needless(ctx context.Context) (all []maps.VDisk, err error) {
 		}
 	}
 	return all, nil
-}
-
-// RemoveNameless removes vDisks that no name leads to and that no other is read through: what a front left that was killed while
-// it made one. It is for a front that begins.
-func (s *Space) RemoveNameless(ctx context.Context) error {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	parents, nameless := map[disk.VDiskID]bool{}, []disk.VDiskID(nil)
-	for v, err := range s.maps.VDisks(ctx) {
-		if err != nil {
-			return err
-		}
-		parents[v.Parent] = true
-		if v.Removed {
-			continue
-		}
-		now, err := s.maps.Find(ctx, v.Name)
-		if err != nil && !errors.Is(err, maps.ErrNotFound) {
-			return err
-		}
-		if err != nil || now.ID != v.ID {
-			nameless = append(nameless, v.ID)
-		}
-	}
-	for _, id := range nameless {
-		if parents[id] {
-			continue
-		}
-		if err := s.update(ctx, id, func(v *maps.VDisk) { v.Removed = true }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // buryAll removes replicas of dead groups that could not be removed before.
