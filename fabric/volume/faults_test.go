@@ -100,7 +100,7 @@ func faultySpace(t *testing.T, n int) (*Space, *slowPool, kv.Store) {
 		p.disks[cluster.DiskID(name)] = &slowDisk{Disk: plug{d, &fuse{}}}
 		p.order = append(p.order, cluster.DiskID(name))
 	}
-	return NewSpace(m, p, Options{}), p, store
+	return NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second}), p, store
 }
 
 func faultyVolume(t *testing.T, s *Space, replicas int) *Volume {
@@ -203,7 +203,7 @@ func TestMarkedGroupGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = NewSpace(m, p, Options{})
+	s = NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second})
 	v, err = s.Open(ctx, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestReopenedDuringFlush(t *testing.T) {
 		p.disks[cluster.DiskID(name)] = plug{d, &fuse{}}
 		p.order = append(p.order, cluster.DiskID(name))
 	}
-	s := NewSpace(m, p, Options{})
+	s := NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second})
 	v := faultyVolume(t, s, 2)
 	if err := v.WriteAt(ctx, bytes.Repeat([]byte("o"), 4096), 0, true); err != nil {
 		t.Fatal(err)

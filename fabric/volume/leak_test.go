@@ -19,7 +19,7 @@ func TestKilledInsideSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := NewSpace(m, p, Options{})
+		s := NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second})
 		v := faultyVolume(t, s, 1)
 		if err := v.WriteAt(ctx, make([]byte, 4096), 0, true); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestKilledInsideSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = NewSpace(m, p, Options{})
+		s = NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second})
 		for _, name := range []string{"snap", "v"} {
 			_ = s.Remove(ctx, name)
 		}
