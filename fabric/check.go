@@ -18,13 +18,14 @@ type Report struct {
 	Missing  int      `json:"missing"`  // replicas that groups lack, or that cannot be reached
 	Corrupt  int      `json:"corrupt"`  // slices whose bytes are not those that were written
 	Orphans  int      `json:"orphans"`  // extents, groups and replicas that nothing refers to
+	Damaged  []string `json:"damaged"`  // where those are
 	Errors   []string `json:"errors"`   // what must never be: records that lead nowhere
 }
 
-// Check looks at every record and every checksum. It changes nothing. What changes meanwhile may be
+// Check looks at every record and every checksum. What is damaged is made anew afterwards, from another replica. What changes meanwhile may be
 // reported wrongly. progress is told of the groups done, and of how many there are.
 func (f *Front) Check(ctx context.Context, progress func(done, of int)) (Report, error) {
-	c := check{front: f, Report: Report{Errors: []string{}}, extents: map[maps.ExtentID]disk.GroupID{}, groups: map[disk.GroupID]group.Group{},
+	c := check{front: f, Report: Report{Damaged: []string{}, Errors: []string{}}, extents: map[maps.ExtentID]disk.GroupID{}, groups: map[disk.GroupID]group.Group{},
 		used: map[maps.ExtentID]bool{}, holds: map[disk.GroupID]bool{}}
 	for _, step := range []func(context.Context) error{c.readMaps, c.readBlocks, c.countOrphans} {
 		if err := step(ctx); err != nil {
@@ -131,9 +132,14 @@ func (c *check) readGroup(ctx context.Context, id disk.GroupID, g group.Group) e
 		case err != nil:
 			c.Missing++
 			c.wrong("group %s on disk %s: %v", id, on, err)
+		case len(bad) > 0:
+			c.Corrupt += len(bad)
+			for _, slice := range bad {
+				c.Damaged = append(c.Damaged, fmt.Sprintf("vDisk %d: %v, on disk %s", g.VDisk, slice, on))
+			}
+			c.front.noteDamage(id, on)
 		default:
 			c.Replicas++
-			c.Corrupt += len(bad)
 		}
 	}
 	return nil
