@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -281,4 +282,31 @@ func onTier(t *testing.T, f *fabric.Front, tier string) int {
 		t.Fatal(err)
 	}
 	return s.Tiers[tier]
+}
+
+// Bytes that rot on one disk are found by a check, and made anew from another replica.
+func TestRotIsMended(t *testing.T) {
+	t.Parallel()
+	r := newRack(t, 3)
+	f := r.front(time.Hour)
+	create(t, f, "v", 4<<20, 2)
+	mustWrite(t, f, "v", 'A', 4<<20)
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(r.servers[0].dir), "disk*", "groups", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	time.Sleep(2 * time.Second) // what is in the log moves to the group
+	file, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt([]byte("rot"), 100_000); err != nil {
+		t.Fatal(err)
+	}
+	report, err := f.Check(t.Context(), func(int, int) {})
+	if err != nil || report.Corrupt != 1 || len(report.Damaged) != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	await(t, "the damaged replica is made anew", func() bool { return whole(t, f) })
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -297,9 +298,10 @@ func printReport(out io.Writer, r *fabric.Report) error {
 		return err
 	}
 	const most = 20
-	for i, e := range r.Errors {
+	wrong := slices.Concat(r.Errors, r.Damaged)
+	for i, e := range wrong {
 		if i == most {
-			_, err := fmt.Fprintf(out, "… and %d more, see --json\n", len(r.Errors)-most)
+			_, err := fmt.Fprintf(out, "… and %d more, see --json\n", len(wrong)-most)
 			return err
 		}
 		fmt.Fprintln(out, e)
