@@ -20,8 +20,13 @@ func (d watchedDisk) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ..
 
 func (d watchedDisk) OpenDir(name string) (vfs.File, error) { return d.watch(d.FS.OpenDir(name)) }
 
+// ReuseForWrite does in two steps what MemFS does in one: there it takes a lock for reading twice, and waits for ever if a
+// CrashClone comes between.
 func (d watchedDisk) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.watch(d.FS.ReuseForWrite(old, name, c))
+	if err := d.FS.Rename(old, name); err != nil {
+		return nil, err
+	}
+	return d.watch(d.FS.OpenReadWrite(name, c))
 }
 
 func (d watchedDisk) watch(f vfs.File, err error) (vfs.File, error) {
