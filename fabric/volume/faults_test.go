@@ -14,10 +14,7 @@ import (
 	"gleaner/fabric/maps"
 	"gleaner/kv"
 	"gleaner/kv/mem"
-	"gleaner/kv/pebble"
 )
-
-var usePebble bool
 
 type slowPool struct {
 	disks map[cluster.DiskID]Disk
@@ -73,15 +70,15 @@ func (s *slowDisk) Create(ctx context.Context, id disk.GroupID, v disk.VDiskID, 
 	return s.Disk.Create(ctx, id, v, g)
 }
 
+// faultySpace gives a space over n disks that can be taken away or told to hang.
 func faultySpace(t *testing.T, n int) (*Space, *slowPool, kv.Store) {
-	var store kv.Store = mem.New()
-	if usePebble {
-		var err error
-		if store, err = pebble.Open(t.TempDir(), pebble.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close() })
-	}
+	store := mem.New()
+	s, p := faultySpaceOn(t, store, n)
+	return s, p, store
+}
+
+func faultySpaceOn(t *testing.T, store kv.Store, n int) (*Space, *slowPool) {
+	t.Helper()
 	m, err := maps.Open(context.Background(), store, kv.NewWriter(1))
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +97,7 @@ func faultySpace(t *testing.T, n int) (*Space, *slowPool, kv.Store) {
 		p.disks[cluster.DiskID(name)] = &slowDisk{Disk: plug{d, &fuse{}}}
 		p.order = append(p.order, cluster.DiskID(name))
 	}
-	return NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second}), p, store
+	return NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second}), p
 }
 
 func faultyVolume(t *testing.T, s *Space, replicas int) *Volume {
