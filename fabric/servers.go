@@ -55,6 +55,7 @@ type server struct {
 	client *dataserver.Client
 	asking sync.Mutex
 	disks  map[cluster.DiskID]disk.Identity // that it had
+	seen   map[cluster.DiskID]uint64        // as they were opened when they were last heard of
 }
 
 func (w *watch) run(ctx context.Context) {
@@ -97,7 +98,7 @@ func (w *watch) look() (all []*server, err error) {
 			if s != nil {
 				s.client.Close()
 			}
-			s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}}
+			s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}, seen: map[cluster.DiskID]uint64{}}
 			w.servers[e.Name] = s
 		}
 		all = append(all, s)
@@ -169,11 +170,14 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 			continue
 		}
 		free := cluster.Bytes(max(0, min(d.Identity.Quota-d.Used, d.Free)))
-		if s.disks[id].Opened != d.Identity.Opened {
+		if s.seen[id] != d.Identity.Opened { // one that was only away has lost nothing
 			if err := f.space.Reopened(ctx, id); err != nil { // it is taken in at the next beat
 				f.log.Warn("disk not taken in", "disk", d.Identity.Disk, "error", err)
 				continue
 			}
+			s.seen[id] = d.Identity.Opened
+		}
+		if s.disks[id].Opened != d.Identity.Opened {
 			tier := cluster.Tier(d.Identity.Tier)
 			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, d.Identity.Opened, nil})
 			f.log.Info("disk", "disk", d.Identity.Disk, "server", s.entry.Name, "free", free)
