@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gleaner/fabric/nbd/nbdtest"
 )
 
 // guest is what the virtual machine does: it makes a file system on the vDisk, fills it, unmounts and checks it, and reads it back.
@@ -45,7 +47,7 @@ poweroff -f
 //
 //	GLEANER_KERNEL=DIR go test -run VM ./fabric    # DIR: an unpacked linux-image-…-cloud-amd64
 func TestVM(t *testing.T) {
-	need(t, "qemu-system-x86_64", "busybox", "cpio", "mke2fs", "e2fsck", "ldd")
+	nbdtest.Need(t, "qemu-system-x86_64", "busybox", "cpio", "mke2fs", "e2fsck", "ldd")
 	kernels, _ := filepath.Glob(filepath.Join(os.Getenv("GLEANER_KERNEL"), "boot/vmlinuz-*-cloud-amd64"))
 	if os.Getenv("GLEANER_KERNEL") == "" || len(kernels) == 0 {
 		t.Skip("GLEANER_KERNEL names no folder with Debian's kernel for virtual machines")
@@ -99,7 +101,7 @@ func initrd(t *testing.T, kernel string) string {
 	put(lookup(t, "busybox"), "bin/busybox")
 	for _, tool := range []string{"mke2fs", "e2fsck"} {
 		put(lookup(t, tool), "sbin/"+tool)
-		for _, library := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, "ldd", lookup(t, tool)), -1) {
+		for _, library := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(nbdtest.RunTool(t, "ldd", lookup(t, tool)), -1) {
 			put(library, filepath.Join("lib", filepath.Base(library)))
 			put(library, library) // the loader has an absolute name
 		}

@@ -1,8 +1,6 @@
 package nbd_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -26,7 +24,7 @@ func BenchmarkPeers(b *testing.B) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		b.Skip("takes two minutes: GLEANER_LONG=1")
 	}
-	need(b, "fio", "qemu-nbd", "nbdkit")
+	nbdtest.Need(b, "fio", "qemu-nbd", "nbdkit")
 	servers := []struct{ name, uri string }{
 		{"ours", ours(b)},
 		{"qemu-nbd", peer(b, func(socket, image string) []string {
@@ -36,26 +34,17 @@ func BenchmarkPeers(b *testing.B) {
 			return []string{"nbdkit", "-f", "-U", socket, "file", image}
 		})},
 	}
-	for _, job := range []struct{ name, args string }{
-		{"seqread/1MiB/q4", "--rw=read --bs=1m --iodepth=4"},
-		{"seqwrite/1MiB/q4", "--rw=write --bs=1m --iodepth=4"},
-		{"randread/4KiB/q1", "--rw=randread --bs=4k --iodepth=1"},
-		{"randread/4KiB/q16", "--rw=randread --bs=4k --iodepth=16"},
-		{"randwrite/4KiB/q1", "--rw=randwrite --bs=4k --iodepth=1"},
-		{"randwrite/4KiB/q16", "--rw=randwrite --bs=4k --iodepth=16"},
-		{"randwrite/4KiB/q1/fsync1", "--rw=randwrite --bs=4k --iodepth=1 --fsync=1"},
-		{"randwrite/4KiB/q1/8clients/fsync1", "--rw=randwrite --bs=4k --iodepth=1 --fsync=1 --numjobs=8"},
-	} {
-		b.Run(job.name, func(b *testing.B) {
+	for _, job := range nbdtest.Loads {
+		b.Run(job.Name, func(b *testing.B) {
 			figures := map[string][]float64{}
 			for range 3 {
 				for _, s := range servers {
-					figures[s.name] = append(figures[s.name], load(b, s.uri, job.args))
+					figures[s.name] = append(figures[s.name], nbdtest.Load(b, s.uri, job.Args))
 				}
 			}
 			middle := func(name string) float64 { slices.Sort(figures[name]); return figures[name][1] }
 			b.ReportMetric(0, "ns/op") // of no meaning here
-			if strings.HasPrefix(job.name, "seq") {
+			if strings.HasPrefix(job.Name, "seq") {
 				b.ReportMetric(middle("ours")/1e6, "MB/s")
 			} else {
 				b.ReportMetric(middle("ours")/4096, "iops")
@@ -66,31 +55,9 @@ func BenchmarkPeers(b *testing.B) {
 	}
 }
 
-// load runs fio for a second and gives the bytes it moved in each.
-func load(b *testing.B, uri, args string) float64 {
-	b.Helper()
-	out := filepath.Join(b.TempDir(), "out")
-	all := append([]string{"--name=load", "--ioengine=nbd", "--uri=" + uri, "--thread", "--size=1g", "--time_based", "--runtime=1",
-		"--group_reporting", "--output-format=json", "--output=" + out}, strings.Fields(args)...)
-	run(b, "fio", all...)
-	text, err := os.ReadFile(out)
-	if err != nil {
-		b.Fatal(err)
-	}
-	type moved struct {
-		Bandwidth float64 `json:"bw_bytes"`
-	}
-	var report struct{ Jobs []struct{ Read, Write moved } }
-	text = text[max(0, bytes.IndexByte(text, '{')):] // fio says first that it has connected
-	if err := json.Unmarshal(text, &report); err != nil {
-		b.Fatal(err)
-	}
-	return report.Jobs[0].Read.Bandwidth + report.Jobs[0].Write.Bandwidth
-}
-
 func image(b *testing.B) string {
 	path := filepath.Join(b.TempDir(), "image")
-	fill(b, path, 1<<30)
+	nbdtest.Fill(b, path, 1<<30, true)
 	return path
 }
 

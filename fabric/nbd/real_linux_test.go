@@ -1,13 +1,9 @@
 package nbd_test
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,26 +13,6 @@ import (
 	"gleaner/fabric/nbd"
 	"gleaner/fabric/nbd/nbdtest"
 )
-
-// need skips a test whose tools are not installed.
-func need(t testing.TB, tools ...string) {
-	t.Helper()
-	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed (Debian: qemu-utils, libnbd-bin, python3-libnbd, nbdkit, fio, gnutls-bin)", tool)
-		}
-	}
-}
-
-// run runs a tool and gives what it wrote, or fails.
-func run(t testing.TB, tool string, args ...string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", tool, strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
 
 // sparse gives an offer of an empty file.
 func sparse(t testing.TB, name string, size int64) nbdtest.Offer {
@@ -53,9 +29,9 @@ func sparse(t testing.TB, name string, size int64) nbdtest.Offer {
 }
 
 func TestQemuIO(t *testing.T) {
-	need(t, "qemu-io")
+	nbdtest.Need(t, "qemu-io")
 	uri := nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", 64<<20)}, nbd.Options{}), "disk", false)
-	out := run(t, "qemu-io", "-f", "raw", "-d", "unmap", uri,
+	out := nbdtest.RunTool(t, "qemu-io", "-f", "raw", "-d", "unmap", uri,
 		"-c", "write -P 0xaa 0 1M",
 		"-c", "write -P 0xbb 1000 3001", // across blocks
 		"-c", "write -f -P 0xcc 2M 64k", // FUA
@@ -80,23 +56,23 @@ func TestQemuIO(t *testing.T) {
 
 // TestQemuImg copies a sparse qcow2 in and out and compares, and asks for a map of holes.
 func TestQemuImg(t *testing.T) {
-	need(t, "qemu-img", "qemu-io")
+	nbdtest.Need(t, "qemu-img", "qemu-io")
 	uri := nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", 64<<20)}, nbd.Options{}), "disk", false)
 	image := filepath.Join(t.TempDir(), "i.qcow2")
-	run(t, "qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
-	run(t, "qemu-io", "-f", "qcow2", image, "-c", "write -P 5 3M 2M", "-c", "write -P 6 40M 5M")
-	run(t, "qemu-img", "convert", "-n", "-f", "qcow2", "-O", "raw", image, uri)
-	run(t, "qemu-img", "compare", "-f", "qcow2", "-F", "raw", image, uri)
+	nbdtest.RunTool(t, "qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
+	nbdtest.RunTool(t, "qemu-io", "-f", "qcow2", image, "-c", "write -P 5 3M 2M", "-c", "write -P 6 40M 5M")
+	nbdtest.RunTool(t, "qemu-img", "convert", "-n", "-f", "qcow2", "-O", "raw", image, uri)
+	nbdtest.RunTool(t, "qemu-img", "compare", "-f", "qcow2", "-F", "raw", image, uri)
 	back := filepath.Join(t.TempDir(), "back.qcow2")
-	run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, back)
-	run(t, "qemu-img", "compare", image, back)
-	if list := run(t, "qemu-img", "map", "-f", "raw", "--output=json", uri); !strings.Contains(list, `"start": 3145728, "length": 2097152, "depth": 0, "present": true, "zero": false, "data": true`) {
+	nbdtest.RunTool(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, back)
+	nbdtest.RunTool(t, "qemu-img", "compare", image, back)
+	if list := nbdtest.RunTool(t, "qemu-img", "map", "-f", "raw", "--output=json", uri); !strings.Contains(list, `"start": 3145728, "length": 2097152, "depth": 0, "present": true, "zero": false, "data": true`) {
 		t.Errorf("the map does not show the data at 3 MiB:\n%s", list)
 	}
 }
 
 func TestNbdinfo(t *testing.T) {
-	need(t, "nbdinfo")
+	nbdtest.Need(t, "nbdinfo")
 	snapshot := memory("snap", 5<<20)
 	snapshot.ReadOnly, snapshot.MultiConn, snapshot.Description = true, false, "as of noon"
 	addr := serve(t, nbdtest.Exports{memory("disk", 1<<20), snapshot}, nbd.Options{})
@@ -113,7 +89,7 @@ func TestNbdinfo(t *testing.T) {
 		{"--map " + nbd.URI(addr, "disk", false), "0     1048576    3  hole,zero"},
 		{"--size " + nbd.URI(addr, "", false), "1048576"}, // the default export
 	} {
-		if out := run(t, "nbdinfo", strings.Fields(tc.args)...); !strings.Contains(out, tc.want) {
+		if out := nbdtest.RunTool(t, "nbdinfo", strings.Fields(tc.args)...); !strings.Contains(out, tc.want) {
 			t.Errorf("nbdinfo %s does not say %q:\n%s", tc.args, tc.want, out)
 		}
 	}
@@ -125,60 +101,22 @@ func TestNbdinfo(t *testing.T) {
 
 // TestNbdcopy copies 1 GiB in and out, of which one part in four is holes.
 func TestNbdcopy(t *testing.T) {
-	need(t, "nbdcopy")
+	nbdtest.Need(t, "nbdcopy")
 	const size = 1 << 30
 	in := filepath.Join(t.TempDir(), "in")
-	fill(t, in, size)
+	nbdtest.Fill(t, in, size, true)
 	uri := nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", size)}, nbd.Options{}), "disk", false)
-	run(t, "nbdcopy", "--flush", in, uri)
+	nbdtest.RunTool(t, "nbdcopy", "--flush", in, uri)
 	out := filepath.Join(t.TempDir(), "out")
-	run(t, "nbdcopy", uri, out)
-	if a, b := hash(t, in), hash(t, out); !bytes.Equal(a, b) {
-		t.Errorf("in %x, out %x", a, b)
+	nbdtest.RunTool(t, "nbdcopy", uri, out)
+	if a, b := nbdtest.Hash(t, in), nbdtest.Hash(t, out); a != b {
+		t.Errorf("in %s, out %s", a, b)
 	}
-}
-
-func fill(t testing.TB, path string, size int64) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var seed [32]byte
-	random := rand.NewChaCha8(seed)
-	part := make([]byte, 1<<20)
-	for at := int64(0); at < size; at += int64(len(part)) {
-		if at>>20%4 == 3 {
-			continue
-		}
-		random.Read(part)
-		if _, err := file.WriteAt(part, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := file.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func hash(t testing.TB, path string) []byte {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
-		t.Fatal(err)
-	}
-	return h.Sum(nil)
 }
 
 // TestNbdsh has libnbd send what its tools do not: requests that the server must refuse.
 func TestNbdsh(t *testing.T) {
-	need(t, "nbdsh")
+	nbdtest.Need(t, "nbdsh")
 	snapshot := memory("snap", 1<<20)
 	snapshot.ReadOnly = true
 	big := memory("disk", 40<<20)
@@ -243,13 +181,13 @@ h.flush()
 h.shutdown()
 `, nbd.URI(addr, "disk", false), nbd.URI(addr, "snap", false))
 	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // Debian's libnbd is a module of Debian's Python
-	run(t, "nbdsh", "-c", script)
+	nbdtest.RunTool(t, "nbdsh", "-c", script)
 }
 
 // TestFio writes and verifies with one connection and several.
 func TestFio(t *testing.T) {
-	need(t, "fio")
-	if !strings.Contains(run(t, "fio", "--enghelp"), "nbd") {
+	nbdtest.Need(t, "fio")
+	if !strings.Contains(nbdtest.RunTool(t, "fio", "--enghelp"), "nbd") {
 		t.Skip("this fio has no nbd engine")
 	}
 	uri := nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", 64<<20)}, nbd.Options{}), "disk", false)
@@ -264,13 +202,13 @@ func TestFio(t *testing.T) {
 	} {
 		args := append([]string{"--name=v", "--ioengine=nbd", "--uri=" + uri, "--thread", "--size=64m", "--verify=crc32c",
 			"--do_verify=1", "--verify_fatal=1", "--randseed=1", "--verify_state_save=0", "--output-format=terse"}, strings.Fields(job)...)
-		run(t, "fio", args...)
+		nbdtest.RunTool(t, "fio", args...)
 	}
 }
 
 // TestTLS has the tools connect with and without certificates.
 func TestTLS(t *testing.T) {
-	need(t, "certtool", "nbdinfo", "nbdcopy")
+	nbdtest.Need(t, "certtool", "nbdinfo", "nbdcopy")
 	dir := certificates(t)
 	config := tlsConfig(t, dir)
 	l, err := nbd.Listen("127.0.0.1:0")
@@ -279,15 +217,15 @@ func TestTLS(t *testing.T) {
 	}
 	addr := serveOn(t, l, nbdtest.Exports{sparse(t, "disk", 16<<20)}, nbd.Options{TLS: config})
 	secure := nbd.URI(addr, "disk", true) + "?tls-certificates=" + dir
-	if out := run(t, "nbdinfo", secure); !strings.Contains(out, "newstyle-fixed with TLS") {
+	if out := nbdtest.RunTool(t, "nbdinfo", secure); !strings.Contains(out, "newstyle-fixed with TLS") {
 		t.Errorf("no TLS:\n%s", out)
 	}
 	in, out := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "out")
-	fill(t, in, 16<<20)
-	run(t, "nbdcopy", in, secure)
-	run(t, "nbdcopy", secure, out)
-	if a, b := hash(t, in), hash(t, out); !bytes.Equal(a, b) {
-		t.Errorf("in %x, out %x", a, b)
+	nbdtest.Fill(t, in, 16<<20, true)
+	nbdtest.RunTool(t, "nbdcopy", in, secure)
+	nbdtest.RunTool(t, "nbdcopy", secure, out)
+	if a, b := nbdtest.Hash(t, in), nbdtest.Hash(t, out); a != b {
+		t.Errorf("in %s, out %s", a, b)
 	}
 	for what, uri := range map[string]string{
 		"no TLS":         nbd.URI(addr, "disk", false),
@@ -298,7 +236,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	config.ClientAuth = tls.NoClientCert
-	run(t, "nbdinfo", nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", 1<<20)}, nbd.Options{TLS: config}), "disk", true)+
+	nbdtest.RunTool(t, "nbdinfo", nbd.URI(serve(t, nbdtest.Exports{sparse(t, "disk", 1<<20)}, nbd.Options{TLS: config}), "disk", true)+
 		"&tls-certificates="+filepath.Join(dir, "nobody"))
 }
 
@@ -312,8 +250,8 @@ func certificates(t testing.TB) string {
 		if err := os.WriteFile(at(name+".info"), []byte(template), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		run(t, "certtool", "--generate-privkey", "--key-type=ecdsa", "--outfile", at(name+"-key.pem"))
-		run(t, "certtool", append(sign, "--template", at(name+".info"), "--load-privkey", at(name+"-key.pem"), "--outfile", at(name+"-cert.pem"))...)
+		nbdtest.RunTool(t, "certtool", "--generate-privkey", "--key-type=ecdsa", "--outfile", at(name+"-key.pem"))
+		nbdtest.RunTool(t, "certtool", append(sign, "--template", at(name+".info"), "--load-privkey", at(name+"-key.pem"), "--outfile", at(name+"-cert.pem"))...)
 	}
 	signed := []string{"--generate-certificate", "--load-ca-certificate", at("ca-cert.pem"), "--load-ca-privkey", at("ca-key.pem")}
 	make("ca", "cn = test authority\nca\ncert_signing_key\n", "--generate-self-signed")
