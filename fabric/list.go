@@ -75,7 +75,7 @@ type Stat struct {
 	Blocks int            `json:"blocks"`           // that it has itself
 	Piled  int            `json:"piled"`            // of them, made of more than one extent
 	Groups int            `json:"groups"`           // that hold them
-	States map[string]int `json:"states"`           // of the groups
+	States map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
 	Have   map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
 	Tiers  map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
 }
@@ -132,13 +132,24 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, s *Stat) error 
 		return err
 	}
 	s.Groups++
-	s.States[g.State().String()]++
 	s.Have[len(g.Good)]++
+	state := outOfReach
 	for _, d := range g.Good {
-		s.Tiers[f.pool.tierOf(d)]++
+		tier := f.pool.tierOf(d)
+		s.Tiers[tier]++
+		if tier != away {
+			state = g.State().String()
+		}
 	}
+	s.States[state]++
 	return nil
 }
+
+// What Stat calls a replica whose disk cannot be reached, and a group that has no other.
+const (
+	away       = "away"
+	outOfReach = "out of reach"
+)
 
 func (p *pool) tierOf(id cluster.DiskID) string {
 	p.mu.Lock()
@@ -146,7 +157,7 @@ func (p *pool) tierOf(id cluster.DiskID) string {
 	if d, ok := p.disks[id]; ok {
 		return string(d.tier)
 	}
-	return "away"
+	return away
 }
 
 // piece is how much is imported or dumped at once.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
@@ -54,7 +55,32 @@ type hostOptions struct {
 	stays   bool     // vDisks are served; else it is open for one command, and for those who come meanwhile
 	groups  int      // files of groups that may be open; 0 for the usual number
 	clients int      // NBD connections that may be open; 0 for the usual number
+	always  syncFlag // every write is on stable storage before it is answered
 	log     *slog.Logger
+}
+
+// A syncFlag says when what is written to disks is on stable storage: when the client flushes, or always.
+type syncFlag bool
+
+func addSyncFlag(cmd *cobra.Command, always *syncFlag) {
+	cmd.Flags().Var(always, "sync", "when writes to disks are on stable storage: flush (once the client flushes) or always (before each is answered)")
+}
+
+func (f *syncFlag) String() string {
+	if *f {
+		return "always"
+	}
+	return "flush"
+}
+
+func (f *syncFlag) Type() string { return "when" }
+
+func (f *syncFlag) Set(text string) error {
+	if text != "flush" && text != "always" {
+		return errors.New("must be flush or always")
+	}
+	*f = text == "always"
+	return nil
 }
 
 func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
@@ -77,7 +103,7 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 	if own != nil {
 		h.opened = append(h.opened, own.Close)
 	}
-	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, Log: o.log}); err != nil {
+	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, SyncAlways: bool(o.always), Log: o.log}); err != nil {
 		return nil, err
 	}
 	h.opened = append(h.opened, h.front.Close)

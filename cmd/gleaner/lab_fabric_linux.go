@@ -30,6 +30,7 @@ type labFabric struct {
 	serversFile string
 	quota       string
 	restart     bool
+	sync        syncFlag
 
 	dir   string // the data directory
 	log   *slog.Logger
@@ -71,6 +72,7 @@ A data server that is killed stays away, so that one can see what happens, unles
 	cmd.Flags().IntVar(&f.servers, "servers", 6, "how many data servers")
 	cmd.Flags().StringVar(&f.serversFile, "servers-file", "", "servers file (server,environment,function,…) whose first servers they are (default s1, s2, …)")
 	cmd.Flags().StringVar(&f.quota, "quota", "4GiB", "what each of them lends")
+	addSyncFlag(cmd, &f.sync)
 	cmd.Flags().BoolVar(&f.restart, "restart", false, "start a data server again that has ended")
 	return cmd
 }
@@ -98,7 +100,7 @@ func (f *labFabric) run() (err error) {
 	if err := f.await("started", f.announced); err != nil {
 		return err
 	}
-	h, err := openFront(f.cmd.Context(), hostOptions{dir: f.dir, store: store, stays: true, log: f.log})
+	h, err := openFront(f.cmd.Context(), hostOptions{dir: f.dir, store: store, stays: true, always: f.sync, log: f.log})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (u *wiring) serveDisks(store kv.Store) (stop func()) {
 }
 
 func (u *wiring) serveDisksUntil(ctx context.Context, store kv.Store) error {
-	h, err := openFront(ctx, hostOptions{dir: u.dir, server: u.server, store: store, stays: true, groups: u.files.groups, clients: u.files.clients, log: u.log})
+	h, err := openFront(ctx, hostOptions{dir: u.dir, server: u.server, store: store, stays: true, groups: u.files.groups, clients: u.files.clients, always: u.sync, log: u.log})
 	if err != nil {
 		return err
 	}

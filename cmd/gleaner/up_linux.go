@@ -33,6 +33,7 @@ type upFlags struct {
 	keep          time.Duration
 	noCgroups     bool
 	server        string
+	sync          syncFlag
 }
 
 func newUp() *cobra.Command {
@@ -71,6 +72,7 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().StringVar(&f.policyName, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
+	addSyncFlag(cmd, &f.sync)
 	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "use no control groups")
 	return cmd
 }

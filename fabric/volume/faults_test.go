@@ -310,3 +310,38 @@ func TestReopenedDuringFlush(t *testing.T) {
 		}
 	}
 }
+
+// With SyncAlways, a write that was answered survives a power cut without a flush.
+func TestSyncAlways(t *testing.T) {
+	ctx := context.Background()
+	for _, always := range []bool{false, true} {
+		fs := disktest.New(1<<30, "d")
+		if err := disk.Format(fs, "d", disk.Identity{Cluster: "c", Disk: "d0", Tier: disk.SSD, Quota: 256 << 20, Log: disk.DefaultLog(8 << 20), Salt: 3}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := disk.Open(fs, "d", disk.Options{Cluster: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &slowPool{disks: map[cluster.DiskID]Disk{"d0": plug{d, &fuse{}}}, order: []cluster.DiskID{"d0"}}
+		m, err := maps.Open(ctx, mem.New(), kv.NewWriter(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := faultyVolume(t, NewSpace(m, p, Options{SyncAlways: always}), 1)
+		if err := v.WriteAt(ctx, []byte("answered"), 0, false); err != nil {
+			t.Fatal(err)
+		}
+		v.stop()
+		after, err := disk.Open(fs.Cut(rand.New(rand.NewPCG(1, 1)), 0), "d", disk.Options{Cluster: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 8)
+		if err := after.Read(1, 1, 0, got); (err == nil && string(got) == "answered") != always {
+			t.Errorf("SyncAlways %t: %q after a power cut, %v", always, got, err)
+		}
+		d.Close()
+		after.Close()
+	}
+}
