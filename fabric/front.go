@@ -255,10 +255,20 @@ func (f *Front) Snapshot(ctx context.Context, name, snapshot string) error {
 	return f.with(ctx, name, func(v *volume.Volume) error { return v.Snapshot(ctx, snapshot, time.Now().UTC().Truncate(time.Second)) })
 }
 
-// Resize changes the size of a vDisk.
+// Resize changes the size of a vDisk. One that is in use can only grow: its clients do not expect to lose their end.
 func (f *Front) Resize(ctx context.Context, name string, size int64) error {
 	if err := checkSize(size); err != nil {
 		return err
+	}
+	v, err := f.maps.Find(ctx, name)
+	if err != nil {
+		return named(err, "name", name)
+	}
+	f.mu.Lock()
+	used := f.opened[name] != nil
+	f.mu.Unlock()
+	if used && size < v.Size {
+		return named(volume.ErrInUse, "name", name)
 	}
 	return f.with(ctx, name, func(v *volume.Volume) error { return v.Resize(ctx, size) })
 }

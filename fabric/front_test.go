@@ -190,6 +190,8 @@ func TestMistakes(t *testing.T) {
 		"snapshot of a snapshot":   f.Snapshot(ctx, "s", "w"),
 		"resize of a snapshot":     f.Resize(ctx, "s", 1<<20),
 		"resize to nothing":        f.Resize(ctx, "v", 0),
+		"shrink what is used":      f.Resize(ctx, "v", 1<<19),
+		"resize what is not there": f.Resize(ctx, "w", 1<<20),
 	}
 	for _, name := range []string{"", "a/b", "..", "-x", "a b", "ä", "v", string(bytes.Repeat([]byte("x"), 101))} {
 		_, err := f.Create(ctx, name, 1<<20, 1)
