@@ -102,7 +102,7 @@ func conclude(w http.ResponseWriter, result any, err error) {
 	case input.Is(err):
 		answer(w, http.StatusUnprocessableEntity, ProblemOf(err))
 	case errors.Is(err, syscall.ENOSPC):
-		problem(w, http.StatusUnprocessableEntity, "%v", err)
+		problem(w, http.StatusInsufficientStorage, "%v", err)
 	default:
 		problem(w, http.StatusInternalServerError, "%v", err)
 	}

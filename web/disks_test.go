@@ -114,7 +114,7 @@ func TestImportIsWholeOrNothing(t *testing.T) {
 	}
 
 	code, text := post(t, s, "import", web.DiskOrder{Name: "large"}, bytes.NewReader(bytes.Repeat([]byte("x"), 100<<20)))
-	if code != http.StatusUnprocessableEntity || !strings.Contains(text, "room") {
+	if code != http.StatusInsufficientStorage || !strings.Contains(text, "room") {
 		t.Errorf("an import without room: %d %s", code, text)
 	}
 	cutShort(t, s, "import?name=cut", 8<<20, sent)
