@@ -97,8 +97,8 @@ func (s *Sorter) Full() bool {
 	return len(s.refs) >= cap(s.refs)/4*3 || len(s.bytes) >= cap(s.bytes)/4*3
 }
 
-// Empty tells whether there is nothing to write.
-func (s *Sorter) Empty() bool { return len(s.refs) == 0 }
+// Len is how many pairs there are.
+func (s *Sorter) Len() int { return len(s.refs) }
 
 // Reset empties the sorter.
 func (s *Sorter) Reset() { s.refs, s.bytes = s.refs[:0], s.bytes[:0] }

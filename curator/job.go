@@ -1,0 +1,164 @@
+package curator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"gleaner/curator/shuffle"
+	"gleaner/input"
+	"gleaner/kv"
+)
+
+// A Job is one kind of upkeep, as its owner writes it.
+type Job struct {
+	Name string
+	// Version is raised when Inputs or Reduce change, so that a scan begun by another
+	// version of the program is not continued.
+	Version int
+	Inputs  []Input // at most one for each table
+	// Reduce proposes tasks for a key, from the values that were emitted with it:
+	// the table, and the value. They come in the order of Inputs, and then of their
+	// bytes. It may stop early. Bytes are valid until the next value.
+	Reduce func(key []byte, values iter.Seq2[string, []byte], propose func(Task)) error
+}
+
+// An Input says what a job does with the records of a table.
+type Input struct {
+	Table string
+	// Filters pass the records that Map gets: those which all filters pass.
+	Filters []func(kv.Record) bool
+	// Map emits pairs for a record. They are copied; the record is valid only
+	// during the call. Map is called by several workers at a time. An error ends the scan.
+	Map func(r kv.Record, emit Emit) error
+}
+
+// Emit adds a pair to those of the job.
+type Emit func(key, value []byte)
+
+// A Task is work that a job proposes.
+type Task struct {
+	Job      string // set by the curator
+	Priority int64  // larger first
+	Kind     string // what to do
+	What     []byte // to what, as the owner can read it
+	Why      string // for people
+	Seen     []byte // what it was decided on, to be compared before it is done
+}
+
+// check returns an error if the jobs cannot be done on the tables.
+func check(jobs []Job, tables map[string]kv.Reader) error {
+	seen := map[string]bool{}
+	for _, j := range jobs {
+		switch {
+		case j.Name == "" || seen[j.Name]:
+			return fmt.Errorf("curator: every job needs a name of its own, not %q", j.Name)
+		case j.Reduce == nil || len(j.Inputs) == 0:
+			return fmt.Errorf("curator: job %s needs a table to read and a reduce", j.Name)
+		case len(j.Inputs) > math.MaxUint8 || len(jobs) > math.MaxUint16:
+			return errors.New("curator: too many jobs or inputs")
+		}
+		seen[j.Name] = true
+		if err := j.checkInputs(tables); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j Job) checkInputs(tables map[string]kv.Reader) error {
+	seen := map[string]bool{}
+	for _, in := range j.Inputs {
+		switch {
+		case tables[in.Table] == nil:
+			return fmt.Errorf("curator: job %s reads the table %q, which is not there; there are %q", j.Name, in.Table, names(tables))
+		case seen[in.Table]:
+			return fmt.Errorf("curator: job %s reads the table %s twice", j.Name, in.Table)
+		case in.Map == nil:
+			return fmt.Errorf("curator: job %s does not map the table %s", j.Name, in.Table)
+		}
+		seen[in.Table] = true
+	}
+	return nil
+}
+
+// choose gives the jobs of those names, in the order in which they are declared; all if no name is given.
+func choose(jobs []Job, names []string) ([]Job, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(jobs, func(j Job) bool { return j.Name == name }) {
+			return nil, input.Fieldf("task", "there is no %q; there are %q", name, jobNames(jobs))
+		}
+	}
+	var out []Job
+	for _, j := range jobs {
+		if len(names) == 0 || slices.Contains(names, j.Name) {
+			out = append(out, j)
+		}
+	}
+	return out, nil
+}
+
+func jobNames(jobs []Job) []string {
+	var out []string
+	for _, j := range jobs {
+		out = append(out, j.Name)
+	}
+	return out
+}
+
+// tablesOf lists the tables that the jobs read, sorted.
+func tablesOf(jobs []Job) []string {
+	var out []string
+	for _, j := range jobs {
+		for _, in := range j.Inputs {
+			out = append(out, in.Table)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// pair gives the task as a pair. Pairs sort as tasks are handed over, and two
+// with the same key are one task.
+func (t Task) pair() shuffle.Pair {
+	key := binary.BigEndian.AppendUint64(nil, ^(uint64(t.Priority) ^ 1<<63)) // larger first, the sign flipped
+	for _, s := range [][]byte{[]byte(t.Job), []byte(t.Kind), t.What} {
+		key = appendString(key, s)
+	}
+	return shuffle.Pair{Key: key, Value: append(appendString(nil, []byte(t.Why)), t.Seen...)}
+}
+
+// taskOf is the reverse of pair.
+func taskOf(p *shuffle.Pair) (Task, error) {
+	if len(p.Key) < 8 {
+		return Task{}, errTask
+	}
+	t := Task{Priority: int64(^binary.BigEndian.Uint64(p.Key) ^ 1<<63)}
+	job, rest, err1 := cutString(p.Key[8:])
+	kind, rest, err2 := cutString(rest)
+	what, rest, err3 := cutString(rest)
+	why, seen, err4 := cutString(p.Value)
+	if err := errors.Join(err1, err2, err3, err4); err != nil || len(rest) > 0 {
+		return Task{}, errTask
+	}
+	t.Job, t.Kind, t.What, t.Why, t.Seen = string(job), string(kind), bytes.Clone(what), string(why), bytes.Clone(seen)
+	return t, nil
+}
+
+var errTask = errors.New("curator: a task does not parse")
+
+func appendString(dst, s []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func cutString(b []byte) (s, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, errTask
+	}
+	return b[size : size+int(n)], b[size+int(n):], nil
+}

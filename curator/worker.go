@@ -1,0 +1,357 @@
+package curator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"gleaner/curator/shuffle"
+	"gleaner/kv"
+)
+
+// A worker does units of a scan, one at a time.
+type worker struct {
+	c      *Curator
+	scan   scan
+	name   string
+	first  int // where it begins to look for a unit
+	jobs   []Job
+	inputs map[string][]mapping // by table
+	pairs  *shuffle.Sorter      // that the ranges emit
+	tasks  *shuffle.Sorter      // that the partitions propose
+	memory int                  // for merges
+}
+
+// A mapping is what one job does with the records of a table.
+type mapping struct {
+	job     string
+	filters []func(kv.Record) bool
+	do      func(kv.Record, Emit) error
+	emit    Emit
+}
+
+// newWorker makes the nth worker of this process. Half of its memory sorts pairs, a
+// quarter sorts tasks and a quarter merges.
+func (c *Curator) newWorker(s scan, jobs []Job, n int) *worker {
+	memory := c.o.Memory / c.o.Workers
+	w := &worker{c: c, scan: s, name: fmt.Sprintf("%s/%d", c.o.Name, n), first: n * s.Units / c.o.Workers, jobs: jobs, inputs: map[string][]mapping{},
+		pairs: shuffle.NewSorter(memory/2, s.Parts), tasks: shuffle.NewSorter(memory/4, 1), memory: memory / 4}
+	for i, job := range jobs {
+		for k, in := range job.Inputs {
+			emit := func(key, value []byte) {
+				w.pairs.Add(shuffle.Pair{Job: uint16(i), Key: key, Source: uint8(k), Value: value})
+			}
+			w.inputs[in.Table] = append(w.inputs[in.Table], mapping{job.Name, in.Filters, in.Map, emit})
+		}
+	}
+	return w
+}
+
+// run does units until all are done, by whomever.
+func (w *worker) run(ctx context.Context) error {
+	wait := time.Millisecond
+	for {
+		units, err := w.c.units(ctx, w.scan)
+		if err != nil {
+			return err
+		}
+		if err := failed(units); err != nil {
+			return err
+		}
+		u, left := next(units, time.Now(), w.first)
+		if !left {
+			return nil
+		}
+		p, err := w.c.pause(ctx)
+		if err != nil {
+			return err
+		}
+		if u == nil || p.Why != "" {
+			if err := sleep(ctx, wait); err != nil {
+				return err
+			}
+			wait = min(2*wait, w.c.o.Poll)
+			continue
+		}
+		wait = time.Millisecond
+		if err := w.claim(ctx, *u, units); err != nil && !errors.Is(err, kv.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// failed gives the error of a job that ended the scan.
+func failed(units []unit) error {
+	for _, u := range units {
+		if u.Error != "" {
+			return &jobError{msg: u.Error}
+		}
+	}
+	return nil
+}
+
+// claim claims a unit and does it. It is kv.ErrConflict if another has it, before or meanwhile.
+func (w *worker) claim(ctx context.Context, u unit, units []unit) error {
+	cl, err := w.c.take(ctx, w.scan.ID, u, w.name)
+	if err != nil {
+		return err
+	}
+	held, lost := context.WithCancelCause(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { cl.keep(held, lost) })
+	if u.maps() {
+		err = w.mapRange(held, cl, u)
+	} else {
+		err = w.reducePartition(held, cl, u, units)
+	}
+	if err != nil && held.Err() != nil {
+		err = context.Cause(held)
+	}
+	lost(nil)
+	keeper.Wait()
+	return w.settle(context.WithoutCancel(ctx), cl, units, err)
+}
+
+// settle records why a unit was not done, and frees it.
+func (w *worker) settle(ctx context.Context, cl *claim, units []unit, err error) error {
+	if err == nil || errors.Is(err, kv.ErrConflict) {
+		return err
+	}
+	w.pairs.Reset()
+	w.tasks.Reset()
+	change := (*unit).free
+	var ofJob *jobError
+	if errors.As(err, &ofJob) {
+		change = func(u *unit) { u.Error = ofJob.Error() }
+	}
+	var damaged *shuffle.Damaged
+	if errors.As(err, &damaged) {
+		err = w.c.redo(ctx, w.scan.ID, units, damaged)
+	}
+	return errors.Join(err, cl.change(ctx, change))
+}
+
+// redo has the unit done again that made a damaged run.
+func (c *Curator) redo(ctx context.Context, scan uint64, units []unit, damaged *shuffle.Damaged) error {
+	for _, u := range units {
+		if slices.ContainsFunc(u.Runs, func(r shuffle.Run) bool { return r.Name == damaged.Run }) {
+			u.again()
+			return c.set(ctx, scan, &u)
+		}
+	}
+	return damaged // of a merge: nobody else has made it
+}
+
+// A jobError is an error of a job's Map or Reduce.
+type jobError struct {
+	msg string
+	err error // nil if it was read from a unit
+}
+
+func (e *jobError) Error() string { return e.msg }
+func (e *jobError) Unwrap() error { return e.err }
+
+func failure(job, at string, err error) error {
+	return &jobError{fmt.Sprintf("curator: job %s: %s: %v", job, at, err), err}
+}
+
+// batch is how many records or pairs are read between looks at the pace, the clock and the pause.
+const batch = 256
+
+// mapRange has every job map the records of a range.
+func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
+	w.pairs.Reset()
+	reader, inputs := w.c.o.Tables[u.Table], w.inputs[u.Table]
+	n, recorded := 0, time.Now()
+	for r, err := range reader.Scan(ctx, u.Rest) {
+		if err != nil {
+			return fmt.Errorf("curator: scan table %s: %w", u.Table, err)
+		}
+		if err := mapRecord(inputs, r); err != nil {
+			return err
+		}
+		if n++; n == batch {
+			if err := cl.yield(ctx, n); err != nil {
+				return err
+			}
+			n = 0
+		}
+		if w.pairs.Full() || n == 0 && time.Since(recorded) > w.c.o.TTL {
+			cl.live.Add(int64(n))
+			if err := w.record(ctx, cl, &u, reader.Rest(u.Rest, r.Key), false); err != nil {
+				return err
+			}
+			n, recorded = 0, time.Now()
+		}
+	}
+	if err := cl.yield(ctx, n); err != nil {
+		return err
+	}
+	return w.record(ctx, cl, &u, kv.Range{}, true)
+}
+
+// mapRecord allocates nothing.
+func mapRecord(inputs []mapping, r kv.Record) error {
+	for i := range inputs {
+		in := &inputs[i]
+		if !passes(in.filters, r) {
+			continue
+		}
+		if err := in.do(r, in.emit); err != nil {
+			return failure(in.job, fmt.Sprintf("record %x, %x", r.Key.Part, r.Key.Row), err)
+		}
+	}
+	return nil
+}
+
+func passes(filters []func(kv.Record) bool, r kv.Record) bool {
+	for _, f := range filters {
+		if !f(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// record writes the pairs so far, and records that only rest is left of the range.
+func (w *worker) record(ctx context.Context, cl *claim, u *unit, rest kv.Range, done bool) error {
+	made := w.pairs.Len()
+	if made > 0 {
+		run, err := w.pairs.Write(ctx, w.c.o.Space, fmt.Sprint(cl.name, len(u.Runs)))
+		if err != nil {
+			return err
+		}
+		u.Runs = append(u.Runs, run)
+	}
+	u.Rest = rest
+	return cl.change(ctx, func(now *unit) {
+		now.Rest, now.Runs, now.Done = u.Rest, u.Runs, done
+		now.Read += cl.live.Swap(0)
+		now.Made += int64(made)
+		now.Live = 0
+	})
+}
+
+// reducePartition has every job reduce its keys of a partition.
+func (w *worker) reducePartition(ctx context.Context, cl *claim, u unit, units []unit) (err error) {
+	w.tasks.Reset()
+	var sections []shuffle.Section
+	for _, other := range units {
+		for _, run := range other.Runs {
+			if other.maps() {
+				sections = append(sections, run.Section(u.Part))
+			}
+		}
+	}
+	pairs, err := shuffle.NewMerge(ctx, w.c.o.Space, w.memory, cl.name+"merge-", sections)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pairs.Close()) }()
+	g := group{ctx: ctx, pairs: pairs, claim: cl}
+	out := proposals{ctx: ctx, w: w, name: cl.name}
+	values, propose := g.values, out.propose
+	for g.next(); g.more && out.err == nil; g.skip() {
+		g.begin(w.jobs)
+		out.job = g.job.Name
+		if err := g.job.Reduce(g.key, values, propose); err != nil {
+			return failure(g.job.Name, fmt.Sprintf("key %x", g.key), err)
+		}
+	}
+	if err := errors.Join(g.err, pairs.Err(), out.err, out.flush()); err != nil {
+		return err
+	}
+	return cl.change(ctx, func(now *unit) {
+		now.Runs, now.Read, now.Made, now.Live, now.Done = out.runs, g.read, out.made, 0, true
+	})
+}
+
+// A group goes over the pairs of a merge, key by key.
+type group struct {
+	ctx   context.Context
+	pairs *shuffle.Merge
+	claim *claim
+	job   *Job
+	index uint16 // of the job
+	key   []byte
+	more  bool // there is a pair
+	read  int64
+	err   error
+}
+
+// next moves to the next pair.
+func (g *group) next() {
+	if g.read%batch == 0 && g.read > 0 {
+		g.err = g.claim.yield(g.ctx, batch)
+	}
+	g.more = g.err == nil && g.pairs.Next()
+	if g.more {
+		g.read++
+	}
+}
+
+// begin makes the present pair's job and key those of the group.
+func (g *group) begin(jobs []Job) {
+	p := g.pairs.Pair()
+	g.job, g.index, g.key = &jobs[p.Job], p.Job, append(g.key[:0], p.Key...)
+}
+
+// same tells whether the present pair is of the group.
+func (g *group) same() bool {
+	if !g.more {
+		return false
+	}
+	p := g.pairs.Pair()
+	return p.Job == g.index && bytes.Equal(p.Key, g.key)
+}
+
+// values yields what is left of the group.
+func (g *group) values(yield func(string, []byte) bool) {
+	for g.same() {
+		p := g.pairs.Pair()
+		if !yield(g.job.Inputs[p.Source].Table, p.Value) {
+			return
+		}
+		g.next()
+	}
+}
+
+// skip passes over what the job has left of its group.
+func (g *group) skip() {
+	for g.same() {
+		g.next()
+	}
+}
+
+// proposals collects the tasks of a partition.
+type proposals struct {
+	ctx  context.Context
+	w    *worker
+	name string
+	job  string
+	runs []shuffle.Run
+	made int64
+	err  error
+}
+
+func (o *proposals) propose(t Task) {
+	t.Job = o.job
+	o.w.tasks.Add(t.pair())
+	o.made++
+	if o.w.tasks.Full() && o.err == nil {
+		o.err = o.flush()
+	}
+}
+
+func (o *proposals) flush() error {
+	if o.w.tasks.Len() == 0 {
+		return nil
+	}
+	run, err := o.w.tasks.Write(o.ctx, o.w.c.o.Space, fmt.Sprint(o.name, len(o.runs)))
+	o.runs = append(o.runs, run)
+	return err
+}
