@@ -33,7 +33,7 @@ type Options struct {
 
 	Workers    int           // at a time in this process; 0: one
 	Memory     int           // bytes for all of them; 0: 64 MiB
-	Ranges     int           // of each table; 0: 64
+	Ranges     int           // of each table; 0: 32
 	Partitions int           // of the pairs; 0: 8
 	TTL        time.Duration // after which others do what a dead process held; 0: 15 s
 	Poll       time.Duration // how often other processes and a pause are looked for; 0: 1 s
@@ -53,7 +53,7 @@ type Curator struct {
 
 // Open gives a curator that keeps its state in store. writer has an id that nobody else ever had.
 func Open(ctx context.Context, store kv.Store, writer *kv.Writer, o Options) (*Curator, error) {
-	o.Workers, o.Memory, o.Ranges, o.Partitions = or(o.Workers, 1), or(o.Memory, 64<<20), or(o.Ranges, 64), or(o.Partitions, 8)
+	o.Workers, o.Memory, o.Ranges, o.Partitions = or(o.Workers, 1), or(o.Memory, 64<<20), or(o.Ranges, 32), or(o.Partitions, 8)
 	o.TTL, o.Poll = or(o.TTL, 15*time.Second), or(o.Poll, time.Second)
 	switch {
 	case o.Name == "" || o.Space == nil:

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -21,24 +20,41 @@ type Job struct {
 	// version of the program is not continued.
 	Version int
 	Inputs  []Input // at most one for each table
-	// Reduce proposes tasks for a key, from the values that were emitted with it:
-	// the table, and the value. They come in the order of Inputs, and then of their
-	// bytes. It may stop early. Bytes are valid until the next value.
-	Reduce func(key []byte, values iter.Seq2[string, []byte], propose func(Task)) error
+	// Reduce proposes tasks for a key, from the values that were emitted with it. It need not read them all.
+	Reduce func(key []byte, values *Values, propose func(Task)) error
 }
 
 // An Input says what a job does with the records of a table.
 type Input struct {
 	Table string
 	// Filters pass the records that Map gets: those which all filters pass.
-	Filters []func(kv.Record) bool
-	// Map emits pairs for a record. They are copied; the record is valid only
-	// during the call. Map is called by several workers at a time. An error ends the scan.
-	Map func(r kv.Record, emit Emit) error
+	Filters []func(*kv.Record) bool
+	// Map emits pairs for a record. An error ends the scan. The record is valid only during the call, and
+	// may not be changed. Map and Filters are called by several workers at a time.
+	Map func(r *kv.Record, out *Pairs) error
 }
 
-// Emit adds a pair to those of the job.
-type Emit func(key, value []byte)
+// Pairs are what a Map emits.
+type Pairs struct {
+	to     *shuffle.Sorter
+	job    uint16
+	source uint8
+}
+
+// Emit adds a pair, which is copied.
+func (p *Pairs) Emit(key, value []byte) {
+	p.to.Add(shuffle.Pair{Job: p.job, Key: key, Source: p.source, Value: value})
+}
+
+// Values are what was emitted with a key, in the order of the job's Inputs and then of their bytes.
+type Values struct {
+	Table string // that the value was emitted for
+	Bytes []byte // valid until Next
+	group *group
+}
+
+// Next moves to the next value, at first to the first, and tells whether there is one.
+func (v *Values) Next() bool { return v.group.value(v) }
 
 // A Task is work that a job proposes.
 type Task struct {

@@ -2,6 +2,7 @@ package curator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,52 +23,94 @@ import (
 	"gleaner/kv/mem"
 )
 
-// twin is what a scan is meant to give: all pairs in memory, grouped by key and reduced.
-func twin(t *testing.T, tables map[string]kv.Reader, jobs []Job) []string {
-	var tasks []Task
-	for _, job := range jobs {
-		type value struct {
-			input int
-			bytes string
+// A plain job is a job without the curator: functions of values.
+type plainJob struct {
+	name   string
+	inputs []plainInput
+	most   int // how many values of a key are read
+}
+
+type plainInput struct {
+	table string
+	keep  func(*kv.Record) bool
+	emit  func(*kv.Record) []plainPair
+}
+
+type plainPair struct{ key, value string }
+
+type plainValue struct {
+	input int
+	value string
+}
+
+// reduce proposes a task for each table that the first values of a key are from.
+func (j plainJob) reduce(key string, values []plainValue) []Task {
+	count, why := map[string]int64{}, ""
+	for _, v := range values {
+		table := j.inputs[v.input].table
+		count[table]++
+		why += fmt.Sprintf("%s=%x ", table, v.value)
+	}
+	var out []Task
+	for table, n := range count {
+		out = append(out, Task{Job: j.name, Kind: table, What: []byte(key), Why: why, Priority: n - 5, Seen: []byte{byte(n)}})
+	}
+	return out
+}
+
+// job gives the job as the curator does it.
+func (j plainJob) job() Job {
+	job := Job{Name: j.name, Reduce: func(key []byte, values *Values, propose func(Task)) error {
+		var all []plainValue
+		for len(all) < j.most && values.Next() {
+			input := slices.IndexFunc(j.inputs, func(in plainInput) bool { return in.table == values.Table })
+			all = append(all, plainValue{input, string(values.Bytes)})
 		}
-		groups := map[string][]value{}
-		for i, in := range job.Inputs {
-			for r, err := range tables[in.Table].Scan(t.Context(), kv.Range{}) {
+		for _, task := range j.reduce(string(key), all) {
+			propose(task)
+		}
+		return nil
+	}}
+	for _, in := range j.inputs {
+		job.Inputs = append(job.Inputs, Input{
+			Table:   in.table,
+			Filters: []func(*kv.Record) bool{in.keep},
+			Map: func(r *kv.Record, out *Pairs) error {
+				for _, p := range in.emit(r) {
+					out.Emit([]byte(p.key), []byte(p.value))
+				}
+				return nil
+			},
+		})
+	}
+	return job
+}
+
+// twin is what a scan is meant to give: all pairs in memory, grouped by key and reduced.
+func twin(t *testing.T, tables map[string]kv.Reader, jobs []plainJob) []string {
+	var out []string
+	for _, job := range jobs {
+		groups := map[string][]plainValue{}
+		for i, in := range job.inputs {
+			for r, err := range tables[in.table].Scan(t.Context(), kv.Range{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if slices.ContainsFunc(in.Filters, func(f func(kv.Record) bool) bool { return !f(r) }) {
-					continue
-				}
-				err := in.Map(r, func(k, v []byte) { groups[string(k)] = append(groups[string(k)], value{i, string(v)}) })
-				if err != nil {
-					t.Fatal(err)
+				if in.keep(&r) {
+					for _, p := range in.emit(&r) {
+						groups[p.key] = append(groups[p.key], plainValue{i, p.value})
+					}
 				}
 			}
 		}
 		for key, values := range groups {
-			slices.SortFunc(values, func(a, b value) int {
-				if a.input != b.input {
-					return a.input - b.input
-				}
-				return bytes.Compare([]byte(a.bytes), []byte(b.bytes))
+			slices.SortFunc(values, func(a, b plainValue) int {
+				return cmp.Or(cmp.Compare(a.input, b.input), strings.Compare(a.value, b.value))
 			})
-			each := func(yield func(string, []byte) bool) {
-				for _, v := range values {
-					if !yield(job.Inputs[v.input].Table, []byte(v.bytes)) {
-						return
-					}
-				}
-			}
-			err := job.Reduce([]byte(key), each, func(task Task) { task.Job = job.Name; tasks = append(tasks, task) })
-			if err != nil {
-				t.Fatal(err)
+			for _, task := range job.reduce(key, values[:min(job.most, len(values))]) {
+				out = append(out, show(task))
 			}
 		}
-	}
-	var out []string
-	for _, task := range tasks {
-		out = append(out, show(task))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -77,44 +121,28 @@ func show(t Task) string {
 }
 
 // drawJobs gives jobs that read some of the tables, filter, join, and stop reading early.
-func drawJobs(r *rand.Rand, tables []string) []Job {
-	var jobs []Job
+func drawJobs(r *rand.Rand, tables []string) (plain []plainJob, jobs []Job) {
 	for n := range 1 + r.IntN(4) {
-		job := Job{Name: fmt.Sprintf("job%d", n)}
+		job := plainJob{name: fmt.Sprintf("job%d", n), most: 1 + r.IntN(20)}
 		for _, i := range r.Perm(len(tables))[:1+r.IntN(len(tables))] {
-			job.Inputs = append(job.Inputs, drawInput(r, tables[i]))
+			job.inputs = append(job.inputs, drawInput(r, tables[i]))
 		}
-		most := 1 + r.IntN(20)
-		job.Reduce = func(key []byte, values iter.Seq2[string, []byte], propose func(Task)) error {
-			count, why := map[string]int{}, []byte{}
-			for table, value := range values {
-				count[table]++
-				if why = fmt.Appendf(why, "%s=%x ", table, value); len(why) > 10*most {
-					break
-				}
-			}
-			for table, n := range count {
-				propose(Task{Kind: table, What: key, Why: string(why), Priority: int64(n - 5), Seen: []byte{byte(n)}})
-			}
-			return nil
-		}
-		jobs = append(jobs, job)
+		plain, jobs = append(plain, job), append(jobs, job.job())
 	}
-	return jobs
+	return plain, jobs
 }
 
-func drawInput(r *rand.Rand, table string) Input {
+func drawInput(r *rand.Rand, table string) plainInput {
 	keys, times, every := 1+r.IntN(100), r.IntN(4), 1+r.IntN(3)
-	return Input{
-		Table:   table,
-		Filters: []func(kv.Record) bool{func(r kv.Record) bool { return int(r.Value[0])%every == 0 }},
-		Map: func(r kv.Record, emit Emit) error {
-			var key [8]byte
+	return plainInput{
+		table: table,
+		keep:  func(r *kv.Record) bool { return int(r.Value[0])%every == 0 },
+		emit: func(r *kv.Record) (out []plainPair) {
 			for i := range times {
-				binary.BigEndian.PutUint64(key[:], uint64((int(r.Value[0])*7+i)%keys))
-				emit(key[:], r.Value)
+				key := binary.BigEndian.AppendUint64(nil, uint64((int(r.Value[0])*7+i)%keys))
+				out = append(out, plainPair{string(key), string(r.Value)})
 			}
-			return nil
+			return out
 		},
 	}
 }
@@ -144,9 +172,21 @@ func drawOptions(r *rand.Rand, name string, space shuffle.Space, tables map[stri
 		Ranges: 1 + r.IntN(20), Partitions: 1 + r.IntN(6), TTL: 10 * time.Second, Poll: time.Second}
 }
 
-// cases calls check with seeds: 100, or 2000 with GLEANER_LONG=1, or the one of GLEANER_SEED.
+// drawSpace is a directory, which is slower, or a table.
+func drawSpace(t *testing.T, r *rand.Rand, store kv.Store, dir string) shuffle.Space {
+	if r.IntN(4) == 0 {
+		return shuffle.Dir(dir)
+	}
+	rows, err := store.LooseTable(t.Context(), "runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shuffle.Table{Rows: rows}
+}
+
+// cases calls check with seeds: 50, or 2000 with GLEANER_LONG=1, or the one of GLEANER_SEED.
 func cases(t *testing.T, check func(t *testing.T, r *rand.Rand)) {
-	first, last := uint64(1), uint64(100)
+	first, last := uint64(1), uint64(50)
 	if os.Getenv("GLEANER_LONG") != "" {
 		last = 2000
 	}
@@ -168,10 +208,10 @@ func TestScanIsAGroupBy(t *testing.T) {
 	cases(t, func(t *testing.T, r *rand.Rand) {
 		store := mem.New()
 		tables := drawTables(t, r, store)
-		jobs := drawJobs(r, names(tables))
-		want := twin(t, tables, jobs)
+		plain, jobs := drawJobs(r, names(tables))
+		want := twin(t, tables, plain)
 		for n := range 3 {
-			o := drawOptions(r, fmt.Sprint("p", n), shuffle.Dir(dir), tables, jobs)
+			o := drawOptions(r, fmt.Sprint("p", n), drawSpace(t, r, store, dir), tables, jobs)
 			c, err := Open(t.Context(), store, kv.NewWriter(uint64(n+1)), o)
 			if err != nil {
 				t.Fatal(err)
@@ -228,16 +268,9 @@ func TestScanSurvivesDeaths(t *testing.T) {
 	cases(t, func(t *testing.T, r *rand.Rand) {
 		store := mem.New()
 		tables := drawTables(t, r, store)
-		jobs := drawJobs(r, names(tables))
-		want := twin(t, tables, jobs)
-		var space shuffle.Space = shuffle.Dir(dir)
-		if r.IntN(2) == 0 {
-			rows, err := store.LooseTable(t.Context(), "runs")
-			if err != nil {
-				t.Fatal(err)
-			}
-			space = shuffle.Table{Rows: rows}
-		}
+		plain, jobs := drawJobs(r, names(tables))
+		want := twin(t, tables, plain)
+		space := drawSpace(t, r, store, dir)
 		ctx, over := context.WithCancel(t.Context())
 		defer over()
 		var all sync.WaitGroup

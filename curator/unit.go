@@ -65,27 +65,27 @@ func (u *unit) String() string {
 	return fmt.Sprintf("partition %d", u.Part)
 }
 
-// next gives the unit to claim now, nil if there is none yet, and whether any
+// next gives which unit to claim now, -1 if there is none yet, and whether any
 // is left to be done. Partitions come when all ranges are done. first is where to
 // begin to look, so that workers do not all try the same.
-func next(units []unit, now time.Time, first int) (claim *unit, left bool) {
+func next(units []unit, now time.Time, first int) (claim int, left bool) {
 	ranges := slices.IndexFunc(units, func(u unit) bool { return !u.maps() })
-	for _, some := range [][]unit{units[:ranges], units[ranges:]} {
-		for i := range some {
-			u := &some[(first+i)%len(some)]
-			if u.Done {
+	for _, kind := range []struct{ from, to int }{{0, ranges}, {ranges, len(units)}} {
+		for i := range kind.to - kind.from {
+			n := kind.from + (first+i)%(kind.to-kind.from)
+			if units[n].Done {
 				continue
 			}
 			left = true
-			if !now.Before(u.Until) {
-				return u, true
+			if !now.Before(units[n].Until) {
+				return n, true
 			}
 		}
 		if left {
-			return nil, true
+			return -1, true
 		}
 	}
-	return nil, false
+	return -1, false
 }
 
 // scanKey is where the scan's record is. It is never deleted.

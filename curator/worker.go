@@ -24,14 +24,15 @@ type worker struct {
 	pairs  *shuffle.Sorter      // that the ranges emit
 	tasks  *shuffle.Sorter      // that the partitions propose
 	memory int                  // for merges
+	record kv.Record            // that is being mapped; one of the worker's own, so that none is allocated
 }
 
 // A mapping is what one job does with the records of a table.
 type mapping struct {
 	job     string
-	filters []func(kv.Record) bool
-	do      func(kv.Record, Emit) error
-	emit    Emit
+	filters []func(*kv.Record) bool
+	do      func(*kv.Record, *Pairs) error
+	out     *Pairs
 }
 
 // newWorker makes the nth worker of this process. Half of its memory sorts pairs, a
@@ -42,10 +43,8 @@ func (c *Curator) newWorker(s scan, jobs []Job, n int) *worker {
 		pairs: shuffle.NewSorter(memory/2, s.Parts), tasks: shuffle.NewSorter(memory/4, 1), memory: memory / 4}
 	for i, job := range jobs {
 		for k, in := range job.Inputs {
-			emit := func(key, value []byte) {
-				w.pairs.Add(shuffle.Pair{Job: uint16(i), Key: key, Source: uint8(k), Value: value})
-			}
-			w.inputs[in.Table] = append(w.inputs[in.Table], mapping{job.Name, in.Filters, in.Map, emit})
+			out := &Pairs{w.pairs, uint16(i), uint8(k)}
+			w.inputs[in.Table] = append(w.inputs[in.Table], mapping{job.Name, in.Filters, in.Map, out})
 		}
 	}
 	return w
@@ -53,33 +52,41 @@ func (c *Curator) newWorker(s scan, jobs []Job, n int) *worker {
 
 // run does units until all are done, by whomever.
 func (w *worker) run(ctx context.Context) error {
-	wait := time.Millisecond
-	for {
-		units, err := w.c.units(ctx, w.scan)
-		if err != nil {
-			return err
-		}
-		if err := failed(units); err != nil {
-			return err
-		}
-		u, left := next(units, time.Now(), w.first)
-		if !left {
-			return nil
-		}
+	var units []unit // nil: to be read again
+	var read time.Time
+	for wait := time.Millisecond; ; {
 		p, err := w.c.pause(ctx)
 		if err != nil {
 			return err
 		}
-		if u == nil || p.Why != "" {
-			if err := sleep(ctx, wait); err != nil {
+		fresh := units == nil || time.Since(read) > w.c.o.Poll
+		if fresh {
+			if units, err = w.c.units(ctx, w.scan); err == nil {
+				err = failed(units)
+			}
+			if err != nil {
 				return err
 			}
-			wait = min(2*wait, w.c.o.Poll)
-			continue
+			read = time.Now()
 		}
-		wait = time.Millisecond
-		if err := w.claim(ctx, *u, units); err != nil && !errors.Is(err, kv.ErrConflict) {
-			return err
+		i, left := next(units, time.Now(), w.first)
+		switch {
+		case !left && fresh:
+			return nil
+		case i >= 0 && p.Why == "":
+			units, err = w.claim(ctx, units, i)
+			if err != nil && !errors.Is(err, kv.ErrConflict) {
+				return err
+			}
+			wait = time.Millisecond
+		default:
+			if fresh {
+				if err := sleep(ctx, wait); err != nil {
+					return err
+				}
+				wait = min(2*wait, w.c.o.Poll)
+			}
+			units = nil
 		}
 	}
 }
@@ -94,11 +101,13 @@ func failed(units []unit) error {
 	return nil
 }
 
-// claim claims a unit and does it. It is kv.ErrConflict if another has it, before or meanwhile.
-func (w *worker) claim(ctx context.Context, u unit, units []unit) error {
+// claim claims a unit and does it. It gives the units as they are then, as far as this worker knows;
+// nil if it was not done. It is kv.ErrConflict if another has it, before or meanwhile.
+func (w *worker) claim(ctx context.Context, units []unit, i int) ([]unit, error) {
+	u := units[i]
 	cl, err := w.c.take(ctx, w.scan.ID, u, w.name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	held, lost := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
@@ -113,16 +122,18 @@ func (w *worker) claim(ctx context.Context, u unit, units []unit) error {
 	}
 	lost(nil)
 	keeper.Wait()
-	return w.settle(context.WithoutCancel(ctx), cl, units, err)
+	if err == nil {
+		units[i] = cl.unit
+		return units, nil
+	}
+	return nil, w.settle(context.WithoutCancel(ctx), cl, units, err)
 }
 
 // settle records why a unit was not done, and frees it.
 func (w *worker) settle(ctx context.Context, cl *claim, units []unit, err error) error {
-	if err == nil || errors.Is(err, kv.ErrConflict) {
+	if errors.Is(err, kv.ErrConflict) {
 		return err
 	}
-	w.pairs.Reset()
-	w.tasks.Reset()
 	change := (*unit).free
 	var ofJob *jobError
 	if errors.As(err, &ofJob) {
@@ -171,7 +182,8 @@ func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 		if err != nil {
 			return fmt.Errorf("curator: scan table %s: %w", u.Table, err)
 		}
-		if err := mapRecord(inputs, r); err != nil {
+		w.record = r
+		if err := mapRecord(inputs, &w.record); err != nil {
 			return err
 		}
 		if n++; n == batch {
@@ -182,7 +194,7 @@ func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 		}
 		if w.pairs.Full() || n == 0 && time.Since(recorded) > w.c.o.TTL {
 			cl.live.Add(int64(n))
-			if err := w.record(ctx, cl, &u, reader.Rest(u.Rest, r.Key), false); err != nil {
+			if err := w.save(ctx, cl, &u, reader.Rest(u.Rest, r.Key), false); err != nil {
 				return err
 			}
 			n, recorded = 0, time.Now()
@@ -191,24 +203,24 @@ func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 	if err := cl.yield(ctx, n); err != nil {
 		return err
 	}
-	return w.record(ctx, cl, &u, kv.Range{}, true)
+	return w.save(ctx, cl, &u, kv.Range{}, true)
 }
 
 // mapRecord allocates nothing.
-func mapRecord(inputs []mapping, r kv.Record) error {
+func mapRecord(inputs []mapping, r *kv.Record) error {
 	for i := range inputs {
 		in := &inputs[i]
 		if !passes(in.filters, r) {
 			continue
 		}
-		if err := in.do(r, in.emit); err != nil {
+		if err := in.do(r, in.out); err != nil {
 			return failure(in.job, fmt.Sprintf("record %x, %x", r.Key.Part, r.Key.Row), err)
 		}
 	}
 	return nil
 }
 
-func passes(filters []func(kv.Record) bool, r kv.Record) bool {
+func passes(filters []func(*kv.Record) bool, r *kv.Record) bool {
 	for _, f := range filters {
 		if !f(r) {
 			return false
@@ -217,8 +229,8 @@ func passes(filters []func(kv.Record) bool, r kv.Record) bool {
 	return true
 }
 
-// record writes the pairs so far, and records that only rest is left of the range.
-func (w *worker) record(ctx context.Context, cl *claim, u *unit, rest kv.Range, done bool) error {
+// save writes the pairs so far, and records that only rest is left of the range.
+func (w *worker) save(ctx context.Context, cl *claim, u *unit, rest kv.Range, done bool) error {
 	made := w.pairs.Len()
 	if made > 0 {
 		run, err := w.pairs.Write(ctx, w.c.o.Space, fmt.Sprint(cl.name, len(u.Runs)))
@@ -254,11 +266,11 @@ func (w *worker) reducePartition(ctx context.Context, cl *claim, u unit, units [
 	defer func() { err = errors.Join(err, pairs.Close()) }()
 	g := group{ctx: ctx, pairs: pairs, claim: cl}
 	out := proposals{ctx: ctx, w: w, name: cl.name}
-	values, propose := g.values, out.propose
+	values, propose := Values{group: &g}, out.propose
 	for g.next(); g.more && out.err == nil; g.skip() {
 		g.begin(w.jobs)
 		out.job = g.job.Name
-		if err := g.job.Reduce(g.key, values, propose); err != nil {
+		if err := g.job.Reduce(g.key, &values, propose); err != nil {
 			return failure(g.job.Name, fmt.Sprintf("key %x", g.key), err)
 		}
 	}
@@ -278,6 +290,7 @@ type group struct {
 	job   *Job
 	index uint16 // of the job
 	key   []byte
+	begun bool // its first value was read
 	more  bool // there is a pair
 	read  int64
 	err   error
@@ -297,7 +310,7 @@ func (g *group) next() {
 // begin makes the present pair's job and key those of the group.
 func (g *group) begin(jobs []Job) {
 	p := g.pairs.Pair()
-	g.job, g.index, g.key = &jobs[p.Job], p.Job, append(g.key[:0], p.Key...)
+	g.job, g.index, g.key, g.begun = &jobs[p.Job], p.Job, append(g.key[:0], p.Key...), false
 }
 
 // same tells whether the present pair is of the group.
@@ -309,15 +322,18 @@ func (g *group) same() bool {
 	return p.Job == g.index && bytes.Equal(p.Key, g.key)
 }
 
-// values yields what is left of the group.
-func (g *group) values(yield func(string, []byte) bool) {
-	for g.same() {
-		p := g.pairs.Pair()
-		if !yield(g.job.Inputs[p.Source].Table, p.Value) {
-			return
-		}
+// value makes v the next value of the group.
+func (g *group) value(v *Values) bool {
+	if g.begun && g.same() {
 		g.next()
 	}
+	g.begun = true
+	if !g.same() {
+		return false
+	}
+	p := g.pairs.Pair()
+	v.Table, v.Bytes = g.job.Inputs[p.Source].Table, p.Value
+	return true
 }
 
 // skip passes over what the job has left of its group.

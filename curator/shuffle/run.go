@@ -55,6 +55,8 @@ const headerSize = 8
 // maxBlock is more than any block has: a pair is at most a value of kv and some keys.
 const maxBlock = 1 << 30
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // BlockSize is how long blocks are made if a sorter or a merge has so much memory.
 func BlockSize(memory int) int { return min(max(memory/64, 64), 32<<10) }
 
