@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -194,10 +195,14 @@ func cases(t *testing.T, check func(t *testing.T, r *rand.Rand)) {
 		last = first
 	}
 	for seed := first; seed <= last && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) { check(t, rand.New(rand.NewPCG(seed, 0))) })
-		if t.Failed() {
-			t.Logf("seed %d; to see it again: GLEANER_SEED=%d go test -run %s ./curator", seed, seed, t.Name())
-		}
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d; to see it again: GLEANER_SEED=%d go test -run %s ./curator", seed, seed, t.Name())
+				}
+			}()
+			check(t, rand.New(rand.NewPCG(seed, 0)))
+		})
 	}
 }
 
@@ -260,8 +265,8 @@ func nothingLeft(t *testing.T, c *Curator) {
 	}
 }
 
-// TestScanSurvivesDeaths: processes come, scan or work, and die in the middle of any call of the
-// store or the space; and runs are lost. Whoever completes the scan has the tasks of its twin.
+// TestScanSurvivesDeaths: processes come, scan or work, hang for longer than their claims last, and die in the
+// middle of any call of the store or the space; and runs are lost. Whoever completes the scan has the tasks of its twin.
 func TestScanSurvivesDeaths(t *testing.T) {
 	dir := t.TempDir()
 	var deaths, resumed, completed atomic.Int64
@@ -278,7 +283,7 @@ func TestScanSurvivesDeaths(t *testing.T) {
 			dice := rand.New(rand.NewPCG(r.Uint64(), 0))
 			all.Go(func() {
 				for life := 0; ctx.Err() == nil; life++ {
-					p := &process{store: store, space: space, fate: &fate{left: 1 + dice.IntN(60*(life+1))}, name: fmt.Sprintf("p%d-%d", slot, life)}
+					p := &process{store: store, space: space, fate: &fate{left: 1 + dice.IntN(60*(life+1)), hangs: rand.New(rand.NewPCG(dice.Uint64(), 0))}, name: fmt.Sprintf("p%d-%d", slot, life)}
 					got, report, err := p.live(ctx, dice, tables, jobs, slot > 0 && dice.IntN(3) > 0)
 					switch {
 					case errors.Is(err, errDead):
@@ -332,6 +337,7 @@ func (p *process) live(ctx context.Context, r *rand.Rand, tables map[string]kv.R
 		mortal[name] = mortalReader{table, p.fate}
 	}
 	o := drawOptions(r, p.name, mortalSpace{p.space, p.fate}, mortal, jobs)
+	o.Pace = func(ctx context.Context, _ int) error { return sleep(ctx, p.fate.hang(o.TTL)) }
 	c, err := Open(ctx, mortalStore{p.store, p.fate}, kv.NewWriter(r.Uint64()), o)
 	if err != nil {
 		return nil, Report{}, err
@@ -347,10 +353,29 @@ var (
 	errWorked = errors.New("only worked")
 )
 
-// fate is how many calls a process may still make. The last one is made, and its answer lost.
+// fate is how many calls a process may still make, and how long some of them take.
 type fate struct {
-	mu   sync.Mutex
-	left int
+	mu    sync.Mutex
+	left  int
+	hangs *rand.Rand // nil: never
+}
+
+// hang is how long something hangs: not at all, or up to three times the given time.
+func (f *fate) hang(most time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hangs == nil || f.hangs.IntN(10) > 0 {
+		return 0
+	}
+	return time.Duration(f.hangs.Int64N(int64(3 * most)))
+}
+
+func immortal() *fate { return &fate{left: math.MaxInt} }
+
+func (f *fate) die() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = 0
 }
 
 func (f *fate) step() error {
@@ -378,6 +403,7 @@ type mortalReader struct {
 }
 
 func (r mortalReader) Get(ctx context.Context, key kv.Key) (kv.Record, error) {
+	time.Sleep(r.fate.hang(10 * time.Second))
 	if err := r.fate.step(); err != nil {
 		return kv.Record{}, err
 	}
