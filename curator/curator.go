@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gleaner/curator/shuffle"
+	"gleaner/curator/task"
 	"gleaner/kv"
 )
 
@@ -101,7 +102,7 @@ type Report struct {
 //
 // It is kv.ErrTaken while another process scans, and ErrPaused with the reason while the curator is paused. A
 // scan that is paused later waits.
-func (c *Curator) Scan(ctx context.Context, take func(Task) error, names ...string) (Report, error) {
+func (c *Curator) Scan(ctx context.Context, take func(task.Task) error, names ...string) (Report, error) {
 	jobs, err := choose(c.o.Jobs, names)
 	if err != nil {
 		return Report{}, err
@@ -179,7 +180,7 @@ func (c *Curator) holding(ctx context.Context, name string, do func(context.Cont
 }
 
 // master sees a scan through, from its start or from where it was interrupted.
-func (c *Curator) master(ctx context.Context, jobs []Job, take func(Task) error) (Report, error) {
+func (c *Curator) master(ctx context.Context, jobs []Job, take func(task.Task) error) (Report, error) {
 	s, version, resumed, err := c.begin(ctx, jobs)
 	if err != nil {
 		return Report{}, err
@@ -225,7 +226,7 @@ func (c *Curator) work(ctx context.Context, s scan, jobs []Job) error {
 }
 
 // handOver calls take with each task.
-func (c *Curator) handOver(ctx context.Context, s scan, units []unit, take func(Task) error) (Report, error) {
+func (c *Curator) handOver(ctx context.Context, s scan, units []unit, take func(task.Task) error) (Report, error) {
 	report := Report{Scan: s.ID, Records: map[string]int64{}, Tasks: map[string]int64{}}
 	var sections []shuffle.Section
 	for _, u := range units {

@@ -1,6 +1,6 @@
 // Package curator scans kv tables for upkeep (NSDI'17 §3.1). It knows no table: a table's
 // owner writes Jobs, the curator reads each table once for all of them and hands back
-// proposed Tasks, and the owner carries those out or refuses.
+// proposed tasks (curator/task), and the owner carries those out or refuses.
 //
 //	table ── Split ──> range ── Filter, Map of every job ──> pairs ──┐
 //	table ── Split ──> range ── Filter, Map of every job ──> pairs ──┤ sorted by key (curator/shuffle)

@@ -1,14 +1,13 @@
 package curator
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"gleaner/curator/shuffle"
+	"gleaner/curator/task"
 	"gleaner/input"
 	"gleaner/kv"
 )
@@ -21,7 +20,7 @@ type Job struct {
 	Version int
 	Inputs  []Input // at most one for each table
 	// Reduce proposes tasks for a key, from the values that were emitted with it. It need not read them all.
-	Reduce func(key []byte, values *Values, propose func(Task)) error
+	Reduce func(key []byte, values *Values, propose func(task.Task)) error
 }
 
 // An Input says what a job does with the records of a table.
@@ -55,16 +54,6 @@ type Values struct {
 
 // Next moves to the next value, at first to the first, and tells whether there is one.
 func (v *Values) Next() bool { return v.group.value(v) }
-
-// A Task is work that a job proposes.
-type Task struct {
-	Job      string // set by the curator
-	Priority int64  // larger first
-	Kind     string // what to do
-	What     []byte // to what, as the owner can read it
-	Why      string // for people
-	Seen     []byte // what it was decided on, to be compared before it is done
-}
 
 // check returns an error if the jobs cannot be done on the tables.
 func check(jobs []Job, tables map[string]kv.Reader) error {
@@ -136,45 +125,4 @@ func tablesOf(jobs []Job) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// pair gives the task as a pair. Pairs sort as tasks are handed over, and two
-// with the same key are one task.
-func (t Task) pair() shuffle.Pair {
-	key := binary.BigEndian.AppendUint64(nil, ^(uint64(t.Priority) ^ 1<<63)) // larger first, the sign flipped
-	for _, s := range [][]byte{[]byte(t.Job), []byte(t.Kind), t.What} {
-		key = appendString(key, s)
-	}
-	return shuffle.Pair{Key: key, Value: append(appendString(nil, []byte(t.Why)), t.Seen...)}
-}
-
-// taskOf is the reverse of pair.
-func taskOf(p *shuffle.Pair) (Task, error) {
-	if len(p.Key) < 8 {
-		return Task{}, errTask
-	}
-	t := Task{Priority: int64(^binary.BigEndian.Uint64(p.Key) ^ 1<<63)}
-	job, rest, err1 := cutString(p.Key[8:])
-	kind, rest, err2 := cutString(rest)
-	what, rest, err3 := cutString(rest)
-	why, seen, err4 := cutString(p.Value)
-	if err := errors.Join(err1, err2, err3, err4); err != nil || len(rest) > 0 {
-		return Task{}, errTask
-	}
-	t.Job, t.Kind, t.What, t.Why, t.Seen = string(job), string(kind), bytes.Clone(what), string(why), bytes.Clone(seen)
-	return t, nil
-}
-
-var errTask = errors.New("curator: a task does not parse")
-
-func appendString(dst, s []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-func cutString(b []byte) (s, rest []byte, err error) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return nil, nil, errTask
-	}
-	return b[size : size+int(n)], b[size+int(n):], nil
 }

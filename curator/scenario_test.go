@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"gleaner/curator/shuffle"
+	"gleaner/curator/task"
 	"gleaner/kv"
 	"gleaner/kv/mem"
 )
@@ -192,7 +193,7 @@ func (s *story) end() {
 
 func (s *story) scan(ctx context.Context, c *Curator, jobs []string) (string, error) {
 	var out strings.Builder
-	report, err := c.Scan(ctx, func(t Task) error {
+	report, err := c.Scan(ctx, func(t task.Task) error {
 		fmt.Fprintf(&out, "%s %s: %s (saw %s)\n", t.Kind, t.What, t.Why, t.Seen)
 		return nil
 	}, jobs...)
@@ -219,7 +220,7 @@ func (s *story) jobs() []Job {
 			}},
 			{Table: "access", Filters: count, Map: func(r *kv.Record, out *Pairs) error { out.Emit(r.Key.Part, r.Value); return nil }},
 		},
-		Reduce: func(key []byte, values *Values, propose func(Task)) error {
+		Reduce: func(key []byte, values *Values, propose func(task.Task)) error {
 			last, seen := 0, ""
 			for values.Next() {
 				at, err := strconv.Atoi(string(values.Bytes))
@@ -230,7 +231,7 @@ func (s *story) jobs() []Job {
 				seen += fmt.Sprintf("%s=%d ", values.Table, at)
 			}
 			if last < 100 {
-				propose(Task{Kind: "migrate", What: key, Why: fmt.Sprintf("last used at %d", last), Priority: int64(-last), Seen: []byte(strings.TrimSpace(seen))})
+				propose(task.Task{Kind: "migrate", What: key, Why: fmt.Sprintf("last used at %d", last), Priority: int64(-last), Seen: []byte(strings.TrimSpace(seen))})
 			}
 			return nil
 		},
@@ -239,9 +240,9 @@ func (s *story) jobs() []Job {
 		Inputs: []Input{{Table: "groups",
 			Filters: []func(*kv.Record) bool{func(r *kv.Record) bool { return len(strings.Fields(string(r.Value))) < 3 }},
 			Map:     func(r *kv.Record, out *Pairs) error { out.Emit(r.Key.Part, r.Value); return nil }}},
-		Reduce: func(key []byte, values *Values, propose func(Task)) error {
+		Reduce: func(key []byte, values *Values, propose func(task.Task)) error {
 			values.Next()
-			propose(Task{Kind: "replicate", What: key, Why: "one replica of two", Priority: 1000, Seen: slices.Clone(values.Bytes)})
+			propose(task.Task{Kind: "replicate", What: key, Why: "one replica of two", Priority: 1000, Seen: slices.Clone(values.Bytes)})
 			return nil
 		},
 	}

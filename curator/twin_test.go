@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gleaner/curator/shuffle"
+	"gleaner/curator/task"
 	"gleaner/kv"
 	"gleaner/kv/mem"
 )
@@ -45,30 +46,30 @@ type plainValue struct {
 }
 
 // reduce proposes a task for each table that the first values of a key are from.
-func (j plainJob) reduce(key string, values []plainValue) []Task {
+func (j plainJob) reduce(key string, values []plainValue) []task.Task {
 	count, why := map[string]int64{}, ""
 	for _, v := range values {
 		table := j.inputs[v.input].table
 		count[table]++
 		why += fmt.Sprintf("%s=%x ", table, v.value)
 	}
-	var out []Task
+	var out []task.Task
 	for table, n := range count {
-		out = append(out, Task{Job: j.name, Kind: table, What: []byte(key), Why: why, Priority: n - 5, Seen: []byte{byte(n)}})
+		out = append(out, task.Task{Job: j.name, Kind: table, What: []byte(key), Why: why, Priority: n - 5, Seen: []byte{byte(n)}})
 	}
 	return out
 }
 
 // job gives the job as the curator does it.
 func (j plainJob) job() Job {
-	job := Job{Name: j.name, Reduce: func(key []byte, values *Values, propose func(Task)) error {
+	job := Job{Name: j.name, Reduce: func(key []byte, values *Values, propose func(task.Task)) error {
 		var all []plainValue
 		for len(all) < j.most && values.Next() {
 			input := slices.IndexFunc(j.inputs, func(in plainInput) bool { return in.table == values.Table })
 			all = append(all, plainValue{input, string(values.Bytes)})
 		}
-		for _, task := range j.reduce(string(key), all) {
-			propose(task)
+		for _, t := range j.reduce(string(key), all) {
+			propose(t)
 		}
 		return nil
 	}}
@@ -108,8 +109,8 @@ func twin(t *testing.T, tables map[string]kv.Reader, jobs []plainJob) []string {
 			slices.SortFunc(values, func(a, b plainValue) int {
 				return cmp.Or(cmp.Compare(a.input, b.input), strings.Compare(a.value, b.value))
 			})
-			for _, task := range job.reduce(key, values[:min(job.most, len(values))]) {
-				out = append(out, show(task))
+			for _, t := range job.reduce(key, values[:min(job.most, len(values))]) {
+				out = append(out, show(t))
 			}
 		}
 	}
@@ -117,7 +118,7 @@ func twin(t *testing.T, tables map[string]kv.Reader, jobs []plainJob) []string {
 	return slices.Compact(out)
 }
 
-func show(t Task) string {
+func show(t task.Task) string {
 	return fmt.Sprintf("%d %s %s %x: %s (%x)", t.Priority, t.Job, t.Kind, t.What, t.Why, t.Seen)
 }
 
@@ -231,20 +232,20 @@ func TestScanIsAGroupBy(t *testing.T) {
 	})
 }
 
-func scanAll(ctx context.Context, c *Curator, jobs ...string) ([]Task, Report, error) {
-	var got []Task
-	report, err := c.Scan(ctx, func(task Task) error { got = append(got, task); return nil }, jobs...)
+func scanAll(ctx context.Context, c *Curator, jobs ...string) ([]task.Task, Report, error) {
+	var got []task.Task
+	report, err := c.Scan(ctx, func(t task.Task) error { got = append(got, t); return nil }, jobs...)
 	return got, report, err
 }
 
-func compareTasks(t *testing.T, tasks []Task, want []string) {
+func compareTasks(t *testing.T, tasks []task.Task, want []string) {
 	t.Helper()
-	if !slices.IsSortedFunc(tasks, func(a, b Task) int { return int(b.Priority - a.Priority) }) {
+	if !slices.IsSortedFunc(tasks, func(a, b task.Task) int { return int(b.Priority - a.Priority) }) {
 		t.Error("tasks are not in the order of their priorities")
 	}
 	var got []string
-	for _, task := range tasks {
-		got = append(got, show(task))
+	for _, t := range tasks {
+		got = append(got, show(t))
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -331,7 +332,7 @@ type process struct {
 	name  string
 }
 
-func (p *process) live(ctx context.Context, r *rand.Rand, tables map[string]kv.Reader, jobs []Job, works bool) ([]Task, Report, error) {
+func (p *process) live(ctx context.Context, r *rand.Rand, tables map[string]kv.Reader, jobs []Job, works bool) ([]task.Task, Report, error) {
 	mortal := map[string]kv.Reader{}
 	for name, table := range tables {
 		mortal[name] = mortalReader{table, p.fate}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gleaner/curator/shuffle"
+	"gleaner/curator/task"
 	"gleaner/kv"
 )
 
@@ -354,9 +355,9 @@ type proposals struct {
 	err  error
 }
 
-func (o *proposals) propose(t Task) {
+func (o *proposals) propose(t task.Task) {
 	t.Job = o.job
-	o.w.tasks.Add(t.pair())
+	o.w.tasks.Add(pairOf(t))
 	o.made++
 	if o.w.tasks.Full() && o.err == nil {
 		o.err = o.flush()
