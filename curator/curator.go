@@ -50,6 +50,8 @@ type Curator struct {
 	state  kv.Table
 	leases kv.Leases
 	writer *kv.Writer
+
+	scanning sync.Mutex // held by Scan: a lease cannot tell two scans of a process apart
 }
 
 // Open gives a curator that keeps its state in store. writer has an id that nobody else ever had.
@@ -114,20 +116,26 @@ func (c *Curator) Scan(ctx context.Context, take func(task.Task) error, names ..
 	if p.Why != "" {
 		return Report{}, fmt.Errorf("%w since %s: %s", ErrPaused, p.Since.Format(time.RFC3339), p.Why)
 	}
+	if !c.scanning.TryLock() {
+		return Report{}, fmt.Errorf("curator: %w: this process scans already", kv.ErrTaken)
+	}
+	defer c.scanning.Unlock()
 	var report Report
-	err = c.holding(ctx, "master", func(ctx context.Context) error {
-		return c.holding(ctx, workerLease+c.o.Name, func(ctx context.Context) (err error) {
-			report, err = c.master(ctx, jobs, take)
-			return err
-		})
+	err = c.holding(ctx, masterLease, func(ctx context.Context) (err error) {
+		report, err = c.master(ctx, jobs, take)
+		return err
 	})
 	return report, err
 }
 
-// workerLease begins the names of the leases by which processes say that they work.
-const workerLease = "worker-"
+// The master's lease, and what begins the names of those by which other processes say that they work.
+const (
+	masterLease = "master"
+	workerLease = "worker-"
+)
 
-// Work does units of the scans that other processes are masters of, until ctx ends.
+// Work does units of the scans that other processes are masters of, until ctx ends. One call of it
+// is enough for a process.
 func (c *Curator) Work(ctx context.Context) error {
 	return c.holding(ctx, workerLease+c.o.Name, func(ctx context.Context) error {
 		for {
@@ -257,7 +265,10 @@ func (c *Curator) handOver(ctx context.Context, s scan, units []unit, take func(
 		if err != nil {
 			return report, err
 		}
-		if err := errors.Join(ctx.Err(), take(t)); err != nil {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		if err := take(t); err != nil {
 			return report, err
 		}
 		report.Tasks[t.Job]++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,17 +132,21 @@ func (p *Progress) count(u unit) {
 	}
 }
 
-// workers lists the processes that work.
+// workers lists the processes that scan or work.
 func (c *Curator) workers(ctx context.Context, now time.Time) ([]string, error) {
 	var out []string
 	for r, err := range c.leases.Table.Scan(ctx, kv.Range{}) {
 		if err != nil {
 			return nil, fmt.Errorf("curator: list workers: %w", err)
 		}
-		name := string(r.Key.Part)
-		if lease, err := c.leases.Get(ctx, name); err == nil && lease.Held(now) && strings.HasPrefix(name, workerLease) {
+		lease, err := c.leases.Get(ctx, string(r.Key.Part))
+		if err != nil {
+			return nil, fmt.Errorf("curator: list workers: %w", err)
+		}
+		if lease.Held(now) {
 			out = append(out, lease.Holder)
 		}
 	}
-	return out, nil
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }

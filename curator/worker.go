@@ -16,16 +16,21 @@ import (
 
 // A worker does units of a scan, one at a time.
 type worker struct {
-	c      *Curator
-	scan   scan
-	name   string
-	first  int // where it begins to look for a unit
-	jobs   []Job
+	c     *Curator
+	scan  scan
+	name  string
+	first int // where it begins to look for a unit
+	jobs  []Job
+	*desk // nil until it has a unit
+}
+
+// A desk is what a worker needs to do a unit.
+type desk struct {
 	inputs map[string][]mapping // by table
 	pairs  *shuffle.Sorter      // that the ranges emit
 	tasks  *shuffle.Sorter      // that the partitions propose
 	memory int                  // for merges
-	record kv.Record            // that is being mapped; one of the worker's own, so that none is allocated
+	record kv.Record            // that is being mapped: here, so that it is not allocated each time
 }
 
 // A mapping is what one job does with the records of a table.
@@ -36,19 +41,22 @@ type mapping struct {
 	out     *Pairs
 }
 
-// newWorker makes the nth worker of this process. Half of its memory sorts pairs, a
-// quarter sorts tasks and a quarter merges.
+// newWorker makes the nth worker of this process.
 func (c *Curator) newWorker(s scan, jobs []Job, n int) *worker {
-	memory := c.o.Memory / c.o.Workers
-	w := &worker{c: c, scan: s, name: fmt.Sprintf("%s/%d", c.o.Name, n), first: n * s.Units / c.o.Workers, jobs: jobs, inputs: map[string][]mapping{},
-		pairs: shuffle.NewSorter(memory/2, s.Parts), tasks: shuffle.NewSorter(memory/4, 1), memory: memory / 4}
+	return &worker{c: c, scan: s, name: fmt.Sprintf("%s/%d", c.o.Name, n), first: n * s.Units / c.o.Workers, jobs: jobs}
+}
+
+// newDesk gives half of the memory to the sorting of pairs, a quarter to that of tasks and a quarter to merges.
+func newDesk(jobs []Job, memory, parts int) *desk {
+	d := &desk{inputs: map[string][]mapping{}, memory: memory / 4,
+		pairs: shuffle.NewSorter(memory/2, parts), tasks: shuffle.NewSorter(memory/4, 1)}
 	for i, job := range jobs {
 		for k, in := range job.Inputs {
-			out := &Pairs{w.pairs, uint16(i), uint8(k)}
-			w.inputs[in.Table] = append(w.inputs[in.Table], mapping{job.Name, in.Filters, in.Map, out})
+			out := &Pairs{d.pairs, uint16(i), uint8(k)}
+			d.inputs[in.Table] = append(d.inputs[in.Table], mapping{job.Name, in.Filters, in.Map, out})
 		}
 	}
-	return w
+	return d
 }
 
 // run does units until all are done, by whomever.
@@ -109,6 +117,9 @@ func (w *worker) claim(ctx context.Context, units []unit, i int) ([]unit, error)
 	cl, err := w.c.take(ctx, w.scan.ID, u, w.name)
 	if err != nil {
 		return nil, err
+	}
+	if w.desk == nil {
+		w.desk = newDesk(w.jobs, w.c.o.Memory/w.c.o.Workers, w.scan.Parts)
 	}
 	held, lost := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup

@@ -91,13 +91,18 @@ func (w *writer) flush() {
 	if len(w.block) == headerSize {
 		return
 	}
-	binary.BigEndian.PutUint32(w.block[4:], uint32(len(w.block)-headerSize))
-	binary.BigEndian.PutUint32(w.block, crc32.Checksum(w.block[4:], castagnoli))
+	seal(w.block)
 	if w.err == nil {
 		_, w.err = w.to.Write(w.block)
 	}
 	w.at += int64(len(w.block))
 	w.block = w.block[:headerSize]
+}
+
+// seal writes the header of a block.
+func seal(block []byte) {
+	binary.BigEndian.PutUint32(block[4:], uint32(len(block)-headerSize))
+	binary.BigEndian.PutUint32(block, crc32.Checksum(block[4:], castagnoli))
 }
 
 // endSection ends a section, and gives where.

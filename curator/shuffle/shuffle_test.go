@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -183,36 +184,39 @@ func expectDamaged(t *testing.T, dir Dir, run Run, content []byte) {
 	}
 }
 
-// FuzzCursor: no bytes make a cursor fail in another way than with a Damaged,
-// and what it reads without one is written as the same pairs again.
+// FuzzCursor: no bytes, as a section or as a block whose checksum is right, make a cursor fail in another way than
+// with a Damaged; and what it reads is the same when it is written and read again.
 func FuzzCursor(f *testing.F) {
-	var w writer
-	out := &buffer{}
-	w = writer{to: out, block: make([]byte, headerSize), size: 64}
-	for i := range 10 {
-		w.add(Pair{Job: uint16(i), Key: fmt.Append(nil, i), Source: 1, Value: []byte("value")})
-	}
-	w.endSection()
-	f.Add(out.Bytes())
+	some := written([]Pair{{Job: 1, Key: []byte("key"), Source: 1, Value: []byte("value")}, {Job: 300, Key: make([]byte, 200)}})
+	f.Add(some)
+	f.Add(some[headerSize:])
 	f.Add([]byte{})
 	f.Add(make([]byte, headerSize))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := readAll(data)
-		var damaged *Damaged
-		if err != nil && !errors.As(err, &damaged) {
-			t.Fatal(err)
-		}
-		out := &buffer{}
-		w := writer{to: out, block: make([]byte, headerSize), size: 64}
-		for _, p := range got {
-			w.add(p)
-		}
-		w.endSection()
-		again, err := readAll(out.Bytes())
-		if err != nil || !slices.EqualFunc(got, again, func(a, b Pair) bool { return compare(&a, &b) == 0 }) {
-			t.Fatalf("%v became %v, %v", got, again, err)
+		block := append(make([]byte, headerSize), data...)
+		seal(block)
+		for _, section := range [][]byte{data, block} {
+			got, err := readAll(section)
+			var damaged *Damaged
+			if err != nil && !errors.As(err, &damaged) {
+				t.Fatal(err)
+			}
+			again, err := readAll(written(got))
+			if err != nil || !slices.EqualFunc(got, again, func(a, b Pair) bool { return compare(&a, &b) == 0 }) {
+				t.Fatalf("%v became %v, %v", got, again, err)
+			}
 		}
 	})
+}
+
+func written(pairs []Pair) []byte {
+	out := &buffer{}
+	w := writer{to: out, block: make([]byte, headerSize), size: 64}
+	for _, p := range pairs {
+		w.add(p)
+	}
+	w.endSection()
+	return out.Bytes()
 }
 
 func readAll(data []byte) ([]Pair, error) {
@@ -233,3 +237,19 @@ func (*buffer) Close() error { return nil }
 type source struct{ io.ReaderAt }
 
 func (source) Close() error { return nil }
+
+// TestFormat: docs/formats/curator.md shows a run as it is written.
+func TestFormat(t *testing.T) {
+	page, err := os.ReadFile("../../docs/formats/curator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := written([]Pair{{Job: 1, Key: []byte("group 7"), Source: 0, Value: []byte("90")}, {Job: 1, Key: []byte("group 7"), Source: 1, Value: []byte("95")}})
+	var dump strings.Builder
+	for at := 0; at < len(run); at += 16 {
+		fmt.Fprintf(&dump, "%04x  % x\n", at, run[at:min(at+16, len(run))])
+	}
+	if !strings.Contains(string(page), dump.String()) {
+		t.Errorf("docs/formats/curator.md does not have\n%s", dump.String())
+	}
+}
