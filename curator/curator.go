@@ -168,11 +168,13 @@ func (c *Curator) holding(ctx context.Context, name string, do func(context.Cont
 	keeper.Go(func() {
 		for sleep(held, c.o.TTL/3) == nil {
 			renewed, err := c.leases.Renew(held, lease, time.Now(), c.o.TTL)
-			if err != nil {
+			switch {
+			case err == nil:
+				lease = renewed
+			case errors.Is(err, kv.ErrTaken) || !lease.Held(time.Now()):
 				lost(err)
 				return
 			}
-			lease = renewed
 		}
 	})
 	err = do(held)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -145,8 +146,8 @@ type claim struct {
 	unit unit
 }
 
-// take claims a unit for a worker. It is kv.ErrConflict if another was faster.
-func (c *Curator) take(ctx context.Context, scan uint64, u unit, worker string) (*claim, error) {
+// claim claims a unit for a worker. It is kv.ErrConflict if another was faster.
+func (c *Curator) claim(ctx context.Context, scan uint64, u unit, worker string) (*claim, error) {
 	u.free()
 	u.Holder, u.Until, u.Claims = worker, time.Now().Add(c.o.TTL), u.Claims+1
 	if err := c.set(ctx, scan, &u); err != nil {
@@ -169,21 +170,26 @@ func (cl *claim) change(ctx context.Context, change func(*unit)) error {
 	return nil
 }
 
-// keep keeps the claim until ctx ends, and watches for a pause. If it cannot, it ends
-// ctx by lost.
+// keep keeps the claim until ctx ends, and watches for a pause. If another has it, or it could not be renewed
+// for as long as it lasts, it ends ctx by lost.
 func (cl *claim) keep(ctx context.Context, lost context.CancelCauseFunc) {
-	renewed := time.Now()
+	ttl, renewed := cl.curator.o.TTL, time.Now()
 	for sleep(ctx, cl.curator.o.Poll) == nil {
 		p, err := cl.curator.pause(ctx)
-		if err == nil && time.Since(renewed) > cl.curator.o.TTL/3 {
-			err = cl.change(ctx, func(*unit) {})
-			renewed = time.Now()
+		if err == nil {
+			cl.waits.Store(p.Why != "")
 		}
-		if err != nil {
+		if time.Since(renewed) < ttl/3 {
+			continue
+		}
+		err = cl.change(ctx, func(*unit) {})
+		switch {
+		case err == nil:
+			renewed = time.Now()
+		case errors.Is(err, kv.ErrConflict) || time.Since(renewed) > ttl:
 			lost(err)
 			return
 		}
-		cl.waits.Store(p.Why != "")
 	}
 }
 

@@ -61,19 +61,13 @@ func newDesk(jobs []Job, memory, parts int) *desk {
 
 // run does units until all are done, by whomever.
 func (w *worker) run(ctx context.Context) error {
-	var units []unit // nil: to be read again
+	var units []unit // as this worker knows them; nil: to be read again
 	var read time.Time
 	for wait := time.Millisecond; ; {
-		p, err := w.c.pause(ctx)
-		if err != nil {
-			return err
-		}
 		fresh := units == nil || time.Since(read) > w.c.o.Poll
 		if fresh {
-			if units, err = w.c.units(ctx, w.scan); err == nil {
-				err = failed(units)
-			}
-			if err != nil {
+			var err error
+			if units, err = w.look(ctx); err != nil {
 				return err
 			}
 			read = time.Now()
@@ -82,22 +76,43 @@ func (w *worker) run(ctx context.Context) error {
 		switch {
 		case !left && fresh:
 			return nil
-		case i >= 0 && p.Why == "":
-			units, err = w.claim(ctx, units, i)
-			if err != nil && !errors.Is(err, kv.ErrConflict) {
+		case i >= 0:
+			var err error
+			if units, err = w.do(ctx, units, i); err != nil && !errors.Is(err, kv.ErrConflict) {
 				return err
 			}
 			wait = time.Millisecond
-		default:
-			if fresh {
-				if err := sleep(ctx, wait); err != nil {
-					return err
-				}
-				wait = min(2*wait, w.c.o.Poll)
+		case fresh: // others have all that is left
+			if err := sleep(ctx, wait); err != nil {
+				return err
 			}
+			wait = min(2*wait, w.c.o.Poll)
+			units = nil
+		default:
 			units = nil
 		}
 	}
+}
+
+// look reads the units, once the curator is not paused.
+func (w *worker) look(ctx context.Context) ([]unit, error) {
+	for {
+		p, err := w.c.pause(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if p.Why == "" {
+			break
+		}
+		if err := sleep(ctx, w.c.o.Poll); err != nil {
+			return nil, err
+		}
+	}
+	units, err := w.c.units(ctx, w.scan)
+	if err != nil {
+		return nil, err
+	}
+	return units, failed(units)
 }
 
 // failed gives the error of a job that ended the scan.
@@ -110,11 +125,11 @@ func failed(units []unit) error {
 	return nil
 }
 
-// claim claims a unit and does it. It gives the units as they are then, as far as this worker knows;
+// do claims a unit and does it. It gives the units as they are then, as far as this worker knows;
 // nil if it was not done. It is kv.ErrConflict if another has it, before or meanwhile.
-func (w *worker) claim(ctx context.Context, units []unit, i int) ([]unit, error) {
+func (w *worker) do(ctx context.Context, units []unit, i int) ([]unit, error) {
 	u := units[i]
-	cl, err := w.c.take(ctx, w.scan.ID, u, w.name)
+	cl, err := w.c.claim(ctx, w.scan.ID, u, w.name)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +204,7 @@ const batch = 256
 func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 	w.pairs.Reset()
 	reader, inputs := w.c.o.Tables[u.Table], w.inputs[u.Table]
-	n, recorded := 0, time.Now()
+	n, saved := 0, time.Now()
 	for r, err := range reader.Scan(ctx, u.Rest) {
 		if err != nil {
 			return fmt.Errorf("curator: scan table %s: %w", u.Table, err)
@@ -198,18 +213,20 @@ func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 		if err := mapRecord(inputs, &w.record); err != nil {
 			return err
 		}
-		if n++; n == batch {
-			if err := cl.yield(ctx, n); err != nil {
-				return err
-			}
-			n = 0
+		n++
+		full := w.pairs.Full()
+		if n < batch && !full {
+			continue
 		}
-		if w.pairs.Full() || n == 0 && time.Since(recorded) > w.c.o.TTL {
-			cl.live.Add(int64(n))
+		if err := cl.yield(ctx, n); err != nil {
+			return err
+		}
+		n = 0
+		if full || time.Since(saved) > w.c.o.TTL {
 			if err := w.save(ctx, cl, &u, reader.Rest(u.Rest, r.Key), false); err != nil {
 				return err
 			}
-			n, recorded = 0, time.Now()
+			saved = time.Now()
 		}
 	}
 	if err := cl.yield(ctx, n); err != nil {
@@ -286,7 +303,10 @@ func (w *worker) reducePartition(ctx context.Context, cl *claim, u unit, units [
 			return failure(g.job.Name, fmt.Sprintf("key %x", g.key), err)
 		}
 	}
-	if err := errors.Join(g.err, pairs.Err(), out.err, out.flush()); err != nil {
+	if err := errors.Join(g.err, pairs.Err(), out.err); err != nil {
+		return err
+	}
+	if err := out.flush(); err != nil {
 		return err
 	}
 	return cl.change(ctx, func(now *unit) {
