@@ -18,7 +18,7 @@ const (
 	// Pebble's estimates count whole blocks, which is too coarse below.
 	smallTable = 8 << 20
 	// unseen is how many times larger a table's files must be than what is only
-	// in memory, which estimates leave out, for Split to trust the estimates.
+	// in memory and the log, which estimates leave out, for Split to trust the estimates.
 	unseen = 5
 	// grains is how many pieces Split weighs for each range it makes, so a
 	// range is off by about a grains-th part, or by a few blocks.
@@ -41,8 +41,8 @@ func (t *table) Split(ctx context.Context, n int) ([]kv.Range, error) {
 	defer it.Close()
 	s := scale{db: t.store.db, it: it}
 	total := s.estimate(lo, hi)
-	if total <= max(smallTable, unseen*t.store.db.Metrics().MemTable.Size) {
-		s.weighEach()
+	if total <= max(smallTable, unseen*t.store.db.Metrics().WAL.Size) {
+		s.weighEach(n * grains)
 	} else if it.First() {
 		s.weigh(bytes.Clone(it.Key()), s.seek(it.SeekLT, hi), max(2*blockSize, total/uint64(n*grains)))
 	}
@@ -72,13 +72,34 @@ func (s *scale) estimate(lo, hi []byte) uint64 {
 	return size
 }
 
-// weighEach makes a piece of every record.
-func (s *scale) weighEach() {
+// weighEach weighs every record. It makes a piece of each, or of several, so that there are
+// never more than twice as many pieces as enough.
+func (s *scale) weighEach(enough int) {
+	var sum, grain uint64
 	for ok := s.it.First(); ok; ok = s.it.Next() {
 		value, err := s.it.ValueAndErr()
 		s.err = errors.Join(s.err, err)
-		s.add(bytes.Clone(s.it.Key()), uint64(len(s.it.Key())+len(value)))
+		weight := uint64(len(s.it.Key()) + len(value))
+		sum += weight
+		if last := len(s.pieces) - 1; last >= 0 && s.pieces[last].weight < grain {
+			s.pieces[last].weight += weight
+			continue
+		}
+		if len(s.pieces) == 2*enough {
+			s.halve()
+			grain = sum / uint64(enough)
+		}
+		s.add(bytes.Clone(s.it.Key()), weight)
 	}
+}
+
+// halve joins every two pieces.
+func (s *scale) halve() {
+	half := s.pieces[:len(s.pieces)/2]
+	for i := range half {
+		half[i] = piece{s.pieces[2*i].from, s.pieces[2*i].weight + s.pieces[2*i+1].weight}
+	}
+	s.pieces = half
 }
 
 // weigh makes pieces of at most grain of the keys from first to last, both of
