@@ -49,6 +49,7 @@ type model struct {
 	features    []scale
 	reward      scale
 	wait, run   []float64
+	scratch     []float64
 }
 
 func newModel(cfg Config) model {
@@ -56,7 +57,8 @@ func newModel(cfg Config) model {
 	if cfg.TimeOfDay {
 		n += 2
 	}
-	return model{rate: cfg.Rate, decay: cfg.Decay, features: make([]scale, n), wait: make([]float64, n+1), run: make([]float64, n+1)}
+	return model{rate: cfg.Rate, decay: cfg.Decay, features: make([]scale, n),
+		wait: make([]float64, n+1), run: make([]float64, n+1), scratch: make([]float64, n+1)}
 }
 
 func (m *model) observe(x []float64) {
@@ -96,8 +98,7 @@ func (m *model) off(s *step, reward float64, next []float64, gamma float64) floa
 
 // update moves the model of the step's action towards its target.
 func (m *model) update(s *step, reward float64, next []float64, gamma float64) {
-	w, off := m.weights(s.ran), m.off(s, reward, next, gamma)
-	z := make([]float64, len(w))
+	w, off, z := m.weights(s.ran), m.off(s, reward, next, gamma), m.scratch
 	length := 1.0
 	for i, v := range s.features {
 		z[i] = m.features[i].standard(v)

@@ -71,7 +71,8 @@ func Read(where string, document []byte, cfg Config, rng *rand.Rand) (*Agent, er
 		return nil, input.Errorf(where, "not a learning state: %s", wrong)
 	}
 	a.decisions = s.Decisions
-	a.model = model{cfg.Rate, cfg.Decay, s.Scales, s.Reward, s.Wait, s.Run}
+	m := &a.model
+	m.features, m.reward, m.wait, m.run = s.Scales, s.Reward, s.Wait, s.Run
 	a.safety = safety{Until: s.Safety.Until, Learned: s.Safety.Learned, Controls: s.Safety.Controls}
 	return a, nil
 }

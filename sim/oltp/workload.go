@@ -1,0 +1,163 @@
+// Package oltp generates the workloads of NSDI'17, appendices C and D, as streams of
+// requests in virtual time: databases with a data and a log section, alone, beside
+// desktops, or in turn with decision support.
+//
+// # What the paper leaves open
+//
+//   - Arrivals are a Poisson process of the section's rate.
+//   - Table 4, the sizes and rates of OLTP small, medium and large, is not in the
+//     text that these were written from. Large has those of oltp-skewed, which is
+//     "similar to OLTP large"; medium those of the DSS workload it takes turns
+//     with, rounded; small is a quarter of medium. A log has 16 GB, as that of DSS,
+//     and a quarter of its data's rate.
+//   - A sequential section reads or writes on from where it was, and begins again at
+//     its end.
+package oltp
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gleaner/input"
+)
+
+const (
+	gb = 1e9
+	kb = 1 << 10
+	mb = 1 << 20
+)
+
+// Turn is how long a workload of two parts stays in each (appendix D).
+const Turn = 20 * time.Minute
+
+// A Section is a range of a vDisk that is accessed in one way.
+type Section struct {
+	VDisk    int
+	From     int64   // of the vDisk, bytes
+	Size     int64   // the working set, bytes
+	Rate     float64 // requests a second
+	Reads    float64 // share of the requests
+	Random   float64 // share of the requests; the others are sequential
+	Small    int64   // bytes of a request
+	Large    int64   // bytes of the other requests
+	Larger   float64 // share of Large
+	HotData  float64 // share of the data, at its beginning, that is hot; 0: none
+	HotShare float64 // share of the random requests that go there
+	Part     int     // of a workload that takes turns, 1 or 2; 0: always active
+}
+
+// A Workload is sections that are active together, or in turns.
+type Workload struct {
+	Name     string
+	Sections []Section
+}
+
+// Names are those of the workloads, first of appendix C, then of D.
+func Names() []string {
+	return []string{"oltp-small", "oltp-medium", "oltp-large", "oltp", "oltp-skewed", "oltp-varying", "oltp-vdi", "oltp-dss"}
+}
+
+// Find returns a workload by its name.
+func Find(name string) (Workload, error) {
+	w := Workload{Name: name}
+	switch name {
+	case "oltp-small":
+		w.Sections = small(0)
+	case "oltp-medium":
+		w.Sections = medium(0)
+	case "oltp-large", "oltp":
+		w.Sections = large(0)
+	case "oltp-skewed":
+		w.Sections = skewed()
+	case "oltp-varying":
+		w.Sections = inTurn(medium(0), small(2))
+	case "oltp-vdi":
+		w.Sections = append(large(0), desktops(2, 300)...)
+	case "oltp-dss":
+		w.Sections = inTurn(medium(0), dss(2))
+	default:
+		return Workload{}, input.Fieldf("workload", "there is no workload %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return w, nil
+}
+
+func small(vdisk int) []Section  { return database(vdisk, 112*gb, 800) }
+func medium(vdisk int) []Section { return database(vdisk, 448*gb, 3200) }
+func large(vdisk int) []Section  { return database(vdisk, 4480*gb, 32000) }
+
+// database is an OLTP workload on two vDisks: half of the data's requests are reads,
+// all are random, a tenth are large (appendix C).
+func database(vdisk int, size int64, rate float64) []Section {
+	return []Section{
+		{VDisk: vdisk, Size: size, Rate: rate, Reads: 0.5, Random: 1, Small: 8 * kb, Large: 32 * kb, Larger: 0.1},
+		log(vdisk+1, rate/4),
+	}
+}
+
+func log(vdisk int, rate float64) Section {
+	return Section{VDisk: vdisk, Size: 16 * gb, Rate: rate, Random: 0.1, Small: 32 * kb}
+}
+
+// skewed reads only, and nine of ten times from a tenth of the data.
+func skewed() []Section {
+	s := large(0)
+	s[0].Reads, s[0].Larger, s[0].HotData, s[0].HotShare = 1, 0, 0.1, 0.9
+	return s
+}
+
+// dss reads its data from end to end.
+func dss(vdisk int) []Section {
+	return []Section{{VDisk: vdisk, Size: 448 * gb, Rate: 2880, Reads: 1, Small: mb}, log(vdisk+1, 800)}
+}
+
+// desktops are virtual machines, each with one vDisk: the first 8 GB are read, the
+// last 2 GB written.
+func desktops(vdisk, n int) (out []Section) {
+	for i := range n {
+		out = append(out,
+			Section{VDisk: vdisk + i, Size: 8 * gb, Rate: 13, Reads: 1, Random: 0.8, Small: 8 * kb, Large: 32 * kb, Larger: 0.1},
+			Section{VDisk: vdisk + i, From: 8 * gb, Size: 2 * gb, Rate: 13, Random: 0.2, Small: 32 * kb})
+	}
+	return out
+}
+
+// inTurn makes the first active for one turn, then the second for one.
+func inTurn(first, second []Section) []Section {
+	for i := range first {
+		first[i].Part = 1
+	}
+	for i := range second {
+		second[i].Part = 2
+	}
+	return append(first, second...)
+}
+
+// Scaled is the workload on a smaller cluster: working sets and rates are divided.
+// No section becomes smaller than the largest request, 1 MiB.
+func (w Workload) Scaled(space, rate float64) (Workload, error) {
+	if !(space >= 1 && rate >= 1) {
+		return Workload{}, input.Fieldf("scale", "space 1:%g and rate 1:%g: a scale is 1 or more", space, rate)
+	}
+	sections := make([]Section, len(w.Sections))
+	for i, s := range w.Sections {
+		s.From, s.Size, s.Rate = whole(float64(s.From)/space), max(whole(float64(s.Size)/space), mb), s.Rate/rate
+		sections[i] = s
+	}
+	return Workload{fmt.Sprintf("%s 1:%g", w.Name, space), sections}, nil
+}
+
+// whole is a number of bytes in whole MiB, so that requests stay aligned.
+func whole(bytes float64) int64 { return int64(bytes) / mb * mb }
+
+// VDisks are the sizes of the vDisks: up to the end of their last sections.
+func (w Workload) VDisks() []int64 {
+	var out []int64
+	for _, s := range w.Sections {
+		for s.VDisk >= len(out) {
+			out = append(out, 0)
+		}
+		out[s.VDisk] = max(out[s.VDisk], s.From+s.Size)
+	}
+	return out
+}
