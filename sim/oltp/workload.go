@@ -5,11 +5,12 @@
 // # What the paper leaves open
 //
 //   - Arrivals are a Poisson process of the section's rate.
-//   - Table 4, the sizes and rates of OLTP small, medium and large, is not in the
-//     text that these were written from. Large has those of oltp-skewed, which is
-//     "similar to OLTP large"; medium those of the DSS workload it takes turns
-//     with, rounded; small is a quarter of medium. A log has 16 GB, as that of DSS,
-//     and a quarter of its data's rate.
+//   - The sizes and rates of OLTP small, medium and large (its Table 4) are not in
+//     the text that these were written from. Medium has the 448 GB of the DSS
+//     workload that it takes turns with; small has half and large four times of
+//     that, so that two copies of all three take 5 TB, as §3.4.2 says. Each GB gets
+//     as many requests as one of oltp-skewed. A log has 16 GB, as that of DSS, and a
+//     quarter of its data's rate.
 //   - A sequential section reads or writes on from where it was, and begins again at
 //     its end.
 package oltp
@@ -23,9 +24,9 @@ import (
 )
 
 const (
-	gb = 1e9
 	kb = 1 << 10
 	mb = 1 << 20
+	gb = 954 * mb // nearly 1e9, and sections are aligned
 )
 
 // Turn is how long a workload of two parts stays in each (appendix D).
@@ -82,13 +83,14 @@ func Find(name string) (Workload, error) {
 	return w, nil
 }
 
-func small(vdisk int) []Section  { return database(vdisk, 112*gb, 800) }
-func medium(vdisk int) []Section { return database(vdisk, 448*gb, 3200) }
-func large(vdisk int) []Section  { return database(vdisk, 4480*gb, 32000) }
+func small(vdisk int) []Section  { return database(vdisk, 224*gb) }
+func medium(vdisk int) []Section { return database(vdisk, 448*gb) }
+func large(vdisk int) []Section  { return database(vdisk, 1792*gb) }
 
 // database is an OLTP workload on two vDisks: half of the data's requests are reads,
 // all are random, a tenth are large (appendix C).
-func database(vdisk int, size int64, rate float64) []Section {
+func database(vdisk int, size int64) []Section {
+	rate := 32000 * float64(size) / (4480 * gb)
 	return []Section{
 		{VDisk: vdisk, Size: size, Rate: rate, Reads: 0.5, Random: 1, Small: 8 * kb, Large: 32 * kb, Larger: 0.1},
 		log(vdisk+1, rate/4),
@@ -101,7 +103,7 @@ func log(vdisk int, rate float64) Section {
 
 // skewed reads only, and nine of ten times from a tenth of the data.
 func skewed() []Section {
-	s := large(0)
+	s := database(0, 4480*gb)
 	s[0].Reads, s[0].Larger, s[0].HotData, s[0].HotShare = 1, 0, 0.1, 0.9
 	return s
 }
