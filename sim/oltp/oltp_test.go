@@ -43,6 +43,9 @@ func TestRequestsAreAsTheirSections(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("%s: %+v is in no section", name, r)
 			}
+			if r.Offset%mb+r.Size > mb {
+				t.Fatalf("%s: %+v is not aligned", name, r)
+			}
 			s := w.Sections[i]
 			if s.Part > 0 && s.Part != int(r.At/Turn)%2+1 {
 				t.Fatalf("%s: %+v is not its part's turn", name, r)

@@ -83,11 +83,12 @@ func (s *Stream) request(i int) Request {
 func (s *Stream) offset(i int, size int64) int64 {
 	section := &s.sections[i]
 	if section.Random == 0 || section.Random < 1 && s.rng.Float64() >= section.Random {
-		if s.heads[i]+size > section.Size {
-			s.heads[i] = 0
+		at := (s.heads[i] + size - 1) / size * size
+		if at+size > section.Size {
+			at = 0
 		}
-		s.heads[i] += size
-		return s.heads[i] - size
+		s.heads[i] = at + size
+		return at
 	}
 	from, to := int64(0), section.Size
 	if section.HotData > 0 {

@@ -1,58 +1,6 @@
 package tiers
 
-import (
-	"time"
-
-	"gleaner/sim/disks"
-)
-
-// A tier is disks of one kind.
-type tier struct{ disks []disks.Disk }
-
-func newTier(kind disks.Kind, n int) tier {
-	t := tier{make([]disks.Disk, n)}
-	for i := range t.disks {
-		t.disks[i].Kind = kind
-	}
-	return t
-}
-
-func (t *tier) capacity() int64 { return int64(len(t.disks)) * t.disks[0].Kind.Capacity }
-
-func (t *tier) usage() float64 {
-	used := int64(0)
-	for i := range t.disks {
-		used += t.disks[i].Used
-	}
-	return float64(used) / float64(t.capacity())
-}
-
-// take finds room for both copies of a group on the two emptiest disks.
-func (t *tier) take() (on [2]uint8, ok bool) {
-	a, b := -1, -1 // emptiest, second
-	for i := range t.disks {
-		switch used := t.disks[i].Used; {
-		case a < 0 || used < t.disks[a].Used:
-			a, b = i, a
-		case b < 0 || used < t.disks[b].Used:
-			b = i
-		}
-	}
-	if b < 0 || !t.disks[a].Take(Group) {
-		return on, false
-	}
-	if !t.disks[b].Take(Group) {
-		t.disks[a].Give(Group)
-		return on, false
-	}
-	return [2]uint8{uint8(a), uint8(b)}, true
-}
-
-func (t *tier) give(on [2]uint8) {
-	for _, d := range on {
-		t.disks[d].Give(Group)
-	}
-}
+import "time"
 
 // A mover moves groups from one tier to the other, a few at a time.
 type mover struct {
@@ -92,15 +40,13 @@ func (m *mover) step(s *Store) {
 		return
 	}
 	if one.read > 0 {
-		for _, d := range one.on {
-			m.to.disks[d].Do(s.now, piece, true)
-		}
+		m.to.write(one.on, s.now, piece)
 		if one.piece++; one.piece == pieces {
 			m.end(one, s)
 			return
 		}
 	}
-	one.read = m.from.disks[s.groups[one.group].on[0]].Do(s.now, piece, false)
+	one.read = m.from.read(s.groups[one.group].on, s.now, piece)
 }
 
 // begin takes the next group, if there is one and room for it.

@@ -4,13 +4,13 @@
 //
 // # The model
 //
-// A group has two copies on two disks of one tier. A read goes to the first copy, a
-// write to both. When the simulation begins all groups are written, the newest on
+// A group has two copies on two disks of one tier. A read goes to the copy
+// whose disk is less behind, a write to both. When the simulation begins all groups are written, the newest on
 // SSDs up to a given share of them. A group on HDDs that is accessed Repeated times
 // within Window moves up, unless the SSDs are more than UpTo full. Tier moves the
 // coldest groups down: those accessed longest ago. Both directions are paced at
-// PerSecond groups, four at a time; a group moves in pieces of 1 MiB, read from its
-// first copy and then written to both new ones. Requests that change a group while it moves change
+// PerSecond groups, four at a time; a group moves in pieces of 1 MiB, each read like
+// any other and then written to both new places. Requests that change a group while it moves change
 // nothing: what is simulated is time and space, not data.
 package tiers
 
@@ -37,7 +37,7 @@ const (
 	Repeated  = 3
 	Window    = 10 * time.Minute
 	UpTo      = 0.95
-	PerSecond = 12 // at most, in each direction: a third of what four SSDs can write
+	PerSecond = 6 // at most, in each direction: a sixth of what four SSDs can write
 )
 
 // tick is the time between two pieces.
@@ -127,16 +127,14 @@ func (s *Store) Serve(r oltp.Request) time.Duration {
 	}
 	i := s.first[r.VDisk] + int(r.Offset/Group)
 	g := &s.groups[i]
-	t := s.tierOf(g)
-	done := t.disks[g.on[0]].Do(r.At, r.Size, r.Write)
-	switch {
-	case r.Write:
-		done = max(done, t.disks[g.on[1]].Do(r.At, r.Size, true))
-	case !g.slow:
+	s.touch(i, r.At)
+	if r.Write {
+		return s.tierOf(g).write(g.on, r.At, r.Size) - r.At
+	}
+	if !g.slow {
 		s.SSDRead += r.Size
 	}
-	s.touch(i, r.At)
-	return done - r.At
+	return s.tierOf(g).read(g.on, r.At, r.Size) - r.At
 }
 
 // touch counts an access, and lets a group move up that has enough of them.

@@ -59,11 +59,14 @@ func TestLatencyIsThatOfTheTier(t *testing.T) {
 	if got, want := read(s, 0, 0), disks.HDD().Service(8192, false); got != want {
 		t.Errorf("HDD: %v, want %v", got, want)
 	}
+	if got, want := read(s, 0, 0), disks.HDD().Service(8192, false); got != want {
+		t.Errorf("HDD, other copy: %v, want %v", got, want)
+	}
 	if got, want := read(s, 0, 0), 2*disks.HDD().Service(8192, false); got != want {
 		t.Errorf("HDD, behind another: %v, want %v", got, want)
 	}
 	reads, writes := s.Operations()
-	s.Serve(oltp.Request{At: time.Second, Offset: 0, Size: 8192, Write: true})
+	s.Serve(oltp.Request{Offset: 0, Size: 8192, Write: true})
 	if r, w := s.Operations(); r != reads || w != writes+2 {
 		t.Errorf("a write: %d reads and %d writes, want 0 and 2", r-reads, w-writes)
 	}
