@@ -25,15 +25,17 @@ type Config struct {
 	TimeOfDay bool     // is a feature too
 	Gamma     float64  // how much the next state's value counts, 0 to below 1
 	Epsilon   float64  // probability of a random action
+	Even      bool     // tries random actions as often in an hour of waiting as in one of runs
 	HalfLife  float64  // decisions after which Epsilon has halved; 0: never
 	Rate      float64  // of learning from a poll, above 0 to 1
 	Decay     float64  // of weights in a step, relative to Rate
 	Safety    bool     // falls back to the thresholds while it does worse
 }
 
-// Default is the paper's configuration.
+// Default is the paper's configuration, but for Even (doc.go has the reason). Rate and
+// Decay are ours.
 func Default(features []string) Config {
-	return Config{Features: features, Gamma: 0.9, Epsilon: 0.2, Rate: 0.1, Decay: 1e-4}
+	return Config{Features: features, Gamma: 0.9, Epsilon: 0.2, Even: true, Rate: 0.1, Decay: 1e-4}
 }
 
 // Bounds of a Config. Without any decay weights could grow forever.
@@ -142,7 +144,8 @@ func (a *Agent) Poll(o Observation) Decision {
 
 func (a *Agent) decide(o Observation, x []float64) Decision {
 	thresholds := a.cfg.Safety && a.safety.thresholds(o, a.rng)
-	explore := a.rng.Float64() < a.epsilon()
+	wait, run := a.model.values(x)
+	explore := a.rng.Float64() < a.epsilon(run > wait)
 	coin := a.rng.IntN(2) == 0
 	switch {
 	case o.Blocked:
@@ -152,15 +155,20 @@ func (a *Agent) decide(o Observation, x []float64) Decision {
 	case explore:
 		return Decision{Run: coin, Why: Explored}
 	}
-	wait, run := a.model.values(x)
 	return Decision{Run: run > wait, Why: Greedy}
 }
 
-func (a *Agent) epsilon() float64 {
-	if a.cfg.HalfLife == 0 {
-		return a.cfg.Epsilon
+// epsilon is the probability of a random action where the better one is to run, or
+// not to.
+func (a *Agent) epsilon(run bool) float64 {
+	e := a.cfg.Epsilon
+	if a.cfg.Even && !run {
+		e *= float64(Poll) / float64(AfterRun)
 	}
-	return a.cfg.Epsilon * math.Exp2(-float64(a.decisions)/a.cfg.HalfLife)
+	if a.cfg.HalfLife > 0 {
+		e *= math.Exp2(-float64(a.decisions) / a.cfg.HalfLife)
+	}
+	return e
 }
 
 // Values are the learned values of waiting and of running in a state, in standard

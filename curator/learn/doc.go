@@ -28,7 +28,10 @@
 //     little decay of the weights and values cut to what rewards can add up to,
 //     weights stay bounded whatever is measured (TestWeightsStayFinite).
 //   - Epsilon stays at 0.2, as in the paper's experiments. HalfLife makes it fall,
-//     which the paper leaves to future work.
+//     which the paper leaves to future work. A random action in every fifth poll
+//     means a run every ten minutes, even if no run ever pays. With Even, which is
+//     the default, a poll that waits has a tenth of Epsilon, as it lasts a tenth of
+//     one that runs. 'gleaner reproduce curator-learning' shows both.
 //   - A poll and the five minutes after a run both count as one step, as in the
 //     paper's equation 2.
 //   - Time of day, which the paper proposes, is one point on a circle: a sine and a

@@ -166,6 +166,7 @@ func TestRunsForWhatComesLater(t *testing.T) {
 
 func TestPollsAsThePaper(t *testing.T) {
 	a := agent(t, false, 1)
+	a.cfg.Even = false
 	seen := map[bool]int{}
 	at := midnight
 	for range 2000 {
@@ -183,12 +184,33 @@ func TestPollsAsThePaper(t *testing.T) {
 	}
 }
 
+// Where to run is of no use, an agent that tries evenly runs about every 100
+// minutes; one that tries as the paper does, every ten.
+func TestEvenTriesSeldomWhileItWaits(t *testing.T) {
+	runs := func(even bool) (n int) {
+		a := agent(t, false, 1)
+		a.cfg.Even = even
+		at := midnight
+		for at.Before(midnight.Add(1000 * time.Hour)) {
+			d := a.Poll(Observation{At: at, State: []float64{50, 1000}, LatencyMS: 10})
+			if d.Run {
+				n++
+			}
+			at = d.Next
+		}
+		return n
+	}
+	if even, paper := runs(true), runs(false); even < 450 || even > 700 || paper < 3600 || paper > 4400 {
+		t.Errorf("%d runs in 1000 hours, %d as the paper tries; want about 570 and 4000", even, paper)
+	}
+}
+
 func TestEpsilonFalls(t *testing.T) {
 	a := agent(t, false, 1)
 	a.cfg.HalfLife = 100
 	a.decisions = 200
-	if got := a.epsilon(); math.Abs(got-0.05) > 1e-12 {
-		t.Errorf("epsilon %g after two half-lives, want 0.05", got)
+	if run, wait := a.epsilon(true), a.epsilon(false); math.Abs(run-0.05) > 1e-12 || math.Abs(wait-0.005) > 1e-12 {
+		t.Errorf("epsilon %g and %g after two half-lives, want 0.05 and 0.005", run, wait)
 	}
 }
 

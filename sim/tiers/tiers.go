@@ -154,16 +154,22 @@ func (s *Store) touch(i int, at time.Duration) {
 // of the SSDs, and returns how many these are. It replaces an older plan.
 func (s *Store) Tier(share float64) int {
 	s.down.clear(s.groups)
-	var fast []int
+	type candidate struct {
+		accessed time.Duration
+		group    int
+	}
+	var fast []candidate
 	for i := range s.groups {
 		if g := &s.groups[i]; !g.slow && !g.moving {
-			fast = append(fast, i)
+			fast = append(fast, candidate{g.accessed, i})
 		}
 	}
-	slices.SortFunc(fast, func(a, b int) int { return cmp.Compare(s.groups[a].accessed, s.groups[b].accessed) })
+	slices.SortFunc(fast, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.accessed, b.accessed), cmp.Compare(a.group, b.group))
+	})
 	n := min(len(fast), int(share*float64(s.ssd.capacity())/(2*Group)))
-	for _, i := range fast[:n] {
-		s.down.add(s.groups, i)
+	for _, c := range fast[:n] {
+		s.down.add(s.groups, c.group)
 	}
 	return n
 }
