@@ -184,8 +184,8 @@ func TestPollsAsThePaper(t *testing.T) {
 	}
 }
 
-// Where to run is of no use, an agent that tries evenly runs about every 100
-// minutes; one that tries as the paper does, every ten.
+// Where to run is of no use, an agent that tries evenly runs every 99 polls and five
+// minutes; one that tries as the paper does, every 9 and five minutes.
 func TestEvenTriesSeldomWhileItWaits(t *testing.T) {
 	runs := func(even bool) (n int) {
 		a := agent(t, false, 1)
@@ -200,8 +200,8 @@ func TestEvenTriesSeldomWhileItWaits(t *testing.T) {
 		}
 		return n
 	}
-	if even, paper := runs(true), runs(false); even < 450 || even > 700 || paper < 3600 || paper > 4400 {
-		t.Errorf("%d runs in 1000 hours, %d as the paper tries; want about 570 and 4000", even, paper)
+	if even, paper := runs(true), runs(false); even < 1000 || even > 1200 || paper < 6100 || paper > 6500 {
+		t.Errorf("%d runs in 1000 hours, %d as the paper tries; want about 1100 and 6300", even, paper)
 	}
 }
 

@@ -49,7 +49,8 @@ type model struct {
 	features    []scale
 	reward      scale
 	wait, run   []float64
-	scratch     []float64
+
+	before, after []float64 // room for two states
 }
 
 func newModel(cfg Config) model {
@@ -57,8 +58,8 @@ func newModel(cfg Config) model {
 	if cfg.TimeOfDay {
 		n += 2
 	}
-	return model{rate: cfg.Rate, decay: cfg.Decay, features: make([]scale, n),
-		wait: make([]float64, n+1), run: make([]float64, n+1), scratch: make([]float64, n+1)}
+	weights := func() []float64 { return make([]float64, n+1) }
+	return model{rate: cfg.Rate, decay: cfg.Decay, features: make([]scale, n), wait: weights(), run: weights(), before: weights(), after: weights()}
 }
 
 func (m *model) observe(x []float64) {
@@ -67,21 +68,26 @@ func (m *model) observe(x []float64) {
 	}
 }
 
-func (m *model) value(w, x []float64) float64 {
-	sum := w[len(x)]
+// standard puts a state into z, standardised and with a 1 for the constant.
+func (m *model) standard(x, z []float64) []float64 {
 	for i, v := range x {
-		sum += w[i] * m.features[i].standard(v)
+		z[i] = m.features[i].standard(v)
+	}
+	z[len(x)] = 1
+	return z
+}
+
+func value(w, z []float64) float64 {
+	sum := 0.0
+	for i, v := range z {
+		sum += w[i] * v
 	}
 	return sum
 }
 
-func (m *model) values(x []float64) (wait, run float64) { return m.value(m.wait, x), m.value(m.run, x) }
-
-// target is what the value of the step before should have been.
-func (m *model) target(reward float64, next []float64, gamma float64) float64 {
-	wait, run := m.values(next)
-	most := outlier / (1 - gamma) // what rewards can add up to
-	return min(max(m.reward.standard(reward)+gamma*max(wait, run), -most), most)
+func (m *model) values(x []float64) (wait, run float64) {
+	z := m.standard(x, m.after)
+	return value(m.wait, z), value(m.run, z)
 }
 
 func (m *model) weights(ran bool) []float64 {
@@ -91,20 +97,19 @@ func (m *model) weights(ran bool) []float64 {
 	return m.wait
 }
 
-// off is by how much the value of a step is off its target.
+// off is by how much the value of a step is off what it should have been, which is
+// cut to what rewards can add up to.
 func (m *model) off(s *step, reward float64, next []float64, gamma float64) float64 {
-	return m.target(reward, next, gamma) - m.value(m.weights(s.ran), s.features)
+	wait, run := m.values(next)
+	most := outlier / (1 - gamma)
+	target := min(max(m.reward.standard(reward)+gamma*max(wait, run), -most), most)
+	return target - value(m.weights(s.ran), m.standard(s.features, m.before))
 }
 
 // update moves the model of the step's action towards its target.
 func (m *model) update(s *step, reward float64, next []float64, gamma float64) {
-	w, off, z := m.weights(s.ran), m.off(s, reward, next, gamma), m.scratch
-	length := 1.0
-	for i, v := range s.features {
-		z[i] = m.features[i].standard(v)
-		length += z[i] * z[i]
-	}
-	z[len(z)-1] = 1 // the constant's
+	w, off, z := m.weights(s.ran), m.off(s, reward, next, gamma), m.before
+	length := value(z, z)
 	for i := range w {
 		w[i] += m.rate * (off*z[i]/length - m.decay*w[i])
 	}
