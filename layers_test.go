@@ -77,7 +77,8 @@ var within = map[string]map[string][]string{
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group", "curator/task",
+	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group",
+		"curator/task", "curator/learn", "sim/disks", "sim/oltp", "sim/tiers",
 		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
 		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
@@ -147,6 +148,7 @@ func TestPlantedViolations(t *testing.T) {
 		{"trace/mine/order/x.go", `import _ "gleaner/trace/mine"`, "order may not import gleaner/trace/mine"},
 		{"trace/mine/attic/x.go", ``, "attic is not on the map of trace/mine"},
 		{"trace/mine/pace/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},
+		{"curator/learn/x.go", `import "math/rand/v2"; var n = rand.IntN(3)`, "global generator"},
 		{"history/x.go", `import _ "k8s.io/api/core/v1"`, "only kube may import k8s.io"},
 		{"harvest/x.go", `import "time"; var t0 = time.Now()`, "time.Now"},
 		{"harvest/x.go", `import clock "time"; var now = clock.Now`, "time.Now"},

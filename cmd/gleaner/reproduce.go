@@ -15,6 +15,7 @@ import (
 	"gleaner/lab"
 	"gleaner/lab/colocation"
 	"gleaner/lab/compute"
+	labcurator "gleaner/lab/curator"
 	"gleaner/lab/extrapolate"
 	"gleaner/lab/scc"
 	labstorage "gleaner/lab/storage"
@@ -24,7 +25,7 @@ import (
 func experiments() []lab.Experiment {
 	all := append(colocation.Experiments(), compute.Experiments()...)
 	all = append(all, labstorage.Experiments()...)
-	return append(all, scc.Experiment(), extrapolate.Experiment())
+	return append(all, labcurator.Experiment(), scc.Experiment(), extrapolate.Experiment())
 }
 
 func newReproduce() *cobra.Command {
@@ -32,7 +33,7 @@ func newReproduce() *cobra.Command {
 	var out string
 	var names []string
 	for _, e := range experiments() {
-		names = append(names, fmt.Sprintf("  %-11s %s", e.Name, e.Short))
+		names = append(names, fmt.Sprintf("  %-16s %s", e.Name, e.Short))
 	}
 	cmd := &cobra.Command{
 		Use:   "reproduce [NAME...]",
