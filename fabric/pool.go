@@ -29,6 +29,7 @@ type pooled struct {
 	tier   cluster.Tier
 	opened uint64     // as its identity says
 	here   *disk.Disk // nil if it is at a data server
+	quota  cluster.Bytes
 }
 
 type fleet struct {
@@ -67,6 +68,7 @@ func (p *pool) add(id cluster.Disk, d pooled) {
 	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	d.quota = id.Quota
 	p.disks[id.ID] = d
 }
 
@@ -97,17 +99,18 @@ func (p *pool) Disk(id cluster.DiskID) (volume.Disk, error) {
 
 // Place chooses disks for n more replicas, on the fastest tier that has room for any.
 func (p *pool) Place(have []cluster.DiskID, n int) []cluster.DiskID {
-	if chosen := p.place(have, n); len(chosen) == n {
+	if chosen := p.place(tiers, have, n); len(chosen) == n {
 		return chosen
 	}
 	p.refresh() // what was booked may not have been used
-	return p.place(have, n)
+	return p.place(tiers, have, n)
 }
 
-func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
+// place chooses disks on the first of some tiers that has room for any.
+func (p *pool) place(among []cluster.Tier, have []cluster.DiskID, n int) []cluster.DiskID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, tier := range tiers {
+	for _, tier := range among {
 		f := p.fleets[tier]
 		var servers []placement.ServerIndex
 		for _, id := range have {

@@ -50,3 +50,9 @@ func (a Access) seenFrom(p Period) uint64 { return a.Reads << (p - a.Read) }
 
 // ReadOfLate is in how many of the last Remembered periods up to now the group was read.
 func (a Access) ReadOfLate(now Period) int { return bits.OnesCount64(a.seenFrom(max(now, a.Read))) }
+
+// Hot reports whether the group was read again and again.
+func (a Access) Hot(now Period) bool { return a.ReadOfLate(now) >= hot }
+
+// hot is in how many periods of late a hot group was read.
+const hot = 3

@@ -14,10 +14,8 @@ import (
 	"gleaner/fabric/disk"
 )
 
-// Hot is in how many periods of late a group was read that comes up.
-const Hot = 3
-
-// Full is the share of a tier's space above which nothing is brought up: the rest is for writes (NSDI'17 §4: tiers are kept at 75%).
+// Full is the share of a tier's space above which nothing is brought up: the rest is for
+// writes, and upkeep brings down what is above (NSDI'17 Figure 4: 75% is what most clusters keep to).
 const Full = 0.75
 
 // A Tier is how much of a tier's space is taken.
@@ -56,13 +54,12 @@ func Up(groups []Group, tiers []Tier, now Period) (moves []Move) {
 		return cmp.Or(cmp.Compare(b.Access.ReadOfLate(now), a.Access.ReadOfLate(now)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, g := range groups {
-		reads := g.Access.ReadOfLate(now)
-		if reads < Hot || !g.Whole {
+		if !g.Access.Hot(now) || !g.Whole {
 			continue
 		}
 		for _, r := range g.On {
 			if to, ok := faster(tiers, r.Tier); ok {
-				moves = append(moves, Move{g.ID, r.Disk, to, fmt.Sprintf("read in %d of the last %d periods", reads, Remembered)})
+				moves = append(moves, Move{g.ID, r.Disk, to, fmt.Sprintf("read in %d of the last %d periods", g.Access.ReadOfLate(now), Remembered)})
 			}
 		}
 	}
