@@ -50,7 +50,9 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func inGroups(t *testing.T, word string) cluster.Bytes { return cluster.Bytes(number(t, word)) * disk.GroupSize }
+func inGroups(t *testing.T, word string) cluster.Bytes {
+	return cluster.Bytes(number(t, word)) * disk.GroupSize
+}
 
 func number(t *testing.T, word string) int {
 	t.Helper()
