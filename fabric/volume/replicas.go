@@ -174,6 +174,7 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 			continue
 		case errors.As(err, &quota), errors.Is(err, disk.ErrSpace):
 			full++
+			g.space.o.Full(rec.Good[i])
 		}
 		bad = append(bad, rec.Good[i])
 	}

@@ -74,6 +74,8 @@ type Options struct {
 	Now func() time.Time
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
+	// Full is told of a disk that had no room for a write, before it is decided where to write instead; nil if nobody is.
+	Full func(cluster.DiskID)
 	// Damaged is told of a replica that its disk has lost or let rot; nil if nobody is.
 	Damaged func(disk.GroupID, cluster.DiskID)
 }
@@ -111,6 +113,9 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
+	}
+	if o.Full == nil {
+		o.Full = func(cluster.DiskID) {}
 	}
 	if o.Damaged == nil {
 		o.Damaged = func(disk.GroupID, cluster.DiskID) {}
