@@ -12,7 +12,9 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
+	"gleaner/kv"
 )
 
 // to chooses a disk, whatever the others are.
@@ -163,6 +165,64 @@ func TestMoveFails(t *testing.T) {
 				t.Errorf("other bytes than were written, %v", err)
 			}
 		})
+	}
+}
+
+// A front that is killed inside a move, at whichever step, leaves the only replica in one of both places. The next front removes what is left in the other.
+func TestKilledInsideMove(t *testing.T) {
+	ctx := context.Background()
+	data := bytes.Repeat([]byte("gleaner "), 1024)
+	for left := 1; ; left++ {
+		_, p, store := faultySpace(t, 2)
+		dead := &fuse{}
+		for id, d := range p.disks {
+			p.disks[id] = plug{d.(*slowDisk).Disk.(plug).d, dead}
+		}
+		m, err := maps.Open(ctx, fusedStore{store, dead}, kv.NewWriter(7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := NewSpace(m, p, Options{Answer: time.Second, Patience: time.Second})
+		v := faultyVolume(t, s, 1)
+		if err := v.WriteAt(ctx, data, 0, true); err != nil {
+			t.Fatal(err)
+		}
+		dead.left = left
+		moved := s.Move(ctx, 1, "d0", to("d1"))
+		v.stop()
+		for id, d := range p.disks {
+			p.disks[id] = plug{d.(plug).d, &fuse{}}
+		}
+		if m, err = maps.Open(ctx, store, kv.NewWriter(8)); err != nil {
+			t.Fatal(err)
+		}
+		s = NewSpace(m, p, Options{Answer: time.Second, Patience: time.Second})
+		if v, err = s.Open(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(data))
+		if err := v.ReadAt(ctx, got, 0); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("killed at step %d: other bytes than were written, %v", left, err)
+		}
+		if err := s.Rebuild(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		for id := range p.disks {
+			if _, err := s.Sweep(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rec, _, err := m.Group(ctx, 1)
+		if err != nil || rec.State() != group.Whole || has(t, p, "d0", 1) == has(t, p, "d1", 1) || !has(t, p, rec.Good[0], 1) {
+			t.Fatalf("killed at step %d: %+v, %v; on d0 %t, on d1 %t", left, rec, err, has(t, p, "d0", 1), has(t, p, "d1", 1))
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if moved == nil && !dead.blown {
+			t.Logf("%d steps", left-1)
+			return
+		}
 	}
 }
 
