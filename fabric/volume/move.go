@@ -62,7 +62,7 @@ func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([
 		return err
 	}
 	if err := g.replace(ctx, from, token); err != nil {
-		return errors.Join(err, g.giveUpMove(ctx))
+		return errors.Join(err, g.giveUp(ctx))
 	}
 	g.raise(ctx)
 	g.removeFrom(ctx, from)
@@ -106,8 +106,9 @@ func (g *liveGroup) verify(ctx context.Context) error {
 	})
 }
 
-// giveUpMove ends a move under a new generation, so that what is left of the new replica can be told from one that is being made. The group is locked.
-func (g *liveGroup) giveUpMove(ctx context.Context) error {
+// giveUp ends a rebuild or a move, under a new generation: a write that is still on its way to the new replica is refused if another is made
+// on the same disk, and the next sweep of that disk removes what is left there. The group is locked.
+func (g *liveGroup) giveUp(ctx context.Context) error {
 	to := g.rec.Building
 	err := g.change(ctx, func(rec group.Group) (group.Group, error) {
 		rec, err := rec.GiveUp()

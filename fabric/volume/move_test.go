@@ -168,6 +168,56 @@ func TestMoveFails(t *testing.T) {
 	}
 }
 
+// lateDisk says of its first write that it failed, and does it when it is told to.
+type lateDisk struct {
+	Disk
+	do func() error
+}
+
+func (d *lateDisk) Write(ctx context.Context, id disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) error {
+	write := func() error { return d.Disk.Write(ctx, id, generation, token, offset, data, sync) }
+	if d.do == nil {
+		data = slices.Clone(data)
+		d.do = write
+		return errFlaky
+	}
+	return write()
+}
+
+// A write of a rebuild that failed comes late, when the replica was built there after all: it is refused.
+func TestLateWriteOfARebuild(t *testing.T) {
+	ctx := context.Background()
+	s, p, _ := faultySpace(t, 3)
+	v := faultyVolume(t, s, 2)
+	defer v.Close()
+	write := func(text string) {
+		t.Helper()
+		if err := v.WriteAt(ctx, bytes.Repeat([]byte(text), 4096), 0, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a")
+	late := &lateDisk{Disk: p.disks["d2"]}
+	p.disks["d2"] = late
+	delete(p.disks, "d0")
+	write("b")
+	if err := s.Rebuild(ctx, 1); !errors.Is(err, errFlaky) {
+		t.Fatal(err)
+	}
+	write("c")
+	if err := s.Rebuild(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.do(); err == nil {
+		t.Error("it was done")
+	}
+	delete(p.disks, "d1")
+	got := make([]byte, 4096)
+	if err := v.ReadAt(ctx, got, 0); err != nil || got[0] != 'c' {
+		t.Errorf("%q, %v", got[0], err)
+	}
+}
+
 // A front that is killed inside a move, at whichever step, leaves the only replica in one of both places. The next front removes what is left in the other.
 func TestKilledInsideMove(t *testing.T) {
 	ctx := context.Background()

@@ -34,7 +34,7 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	case !g.loaded || g.unsure || state == group.Whole || state == group.Dead:
 		return nil
 	case state == group.Moving: // by one who died; no replica is missing
-		return g.giveUpMove(ctx)
+		return g.giveUp(ctx)
 	}
 	chosen := s.pool.Place(g.rec.Good, 1)
 	if len(chosen) == 0 {
@@ -51,16 +51,11 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(chosen[0]) }); err != nil {
 		return err
 	}
-	next := group.Group.Built
-	failed := g.build(ctx, token)
-	if failed != nil {
-		next = group.Group.GiveUp
+	if err := g.build(ctx, token); err != nil {
+		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], errors.Join(err, g.giveUp(ctx)))
 	}
-	if err := g.change(ctx, next); err != nil {
-		return errors.Join(failed, err)
-	}
-	if failed != nil {
-		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], failed)
+	if err := g.change(ctx, group.Group.Built); err != nil {
+		return err
 	}
 	g.raise(ctx)
 	return nil
@@ -90,7 +85,7 @@ func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) e
 // locked, and the lease is ours.
 func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 	if g.rec.Building != "" {
-		if err := g.change(ctx, group.Group.GiveUp); err != nil {
+		if err := g.giveUp(ctx); err != nil {
 			return err
 		}
 	}
