@@ -77,7 +77,7 @@ var within = map[string]map[string][]string{
 // pure rooms decide and do nothing else: no clock, disk, network, goroutine,
 // logger or global chance. A room below a pure one is pure unless listed in impure.
 var (
-	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group",
+	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group", "fabric/tiering",
 		"curator/task", "curator/learn", "sim/disks", "sim/oltp", "sim/tiers",
 		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
 		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace"}

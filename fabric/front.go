@@ -22,10 +22,11 @@ import (
 
 // Options say what a Front is made of.
 type Options struct {
-	Store      kv.Store      // where the maps are; stays the caller's to close
-	SyncAlways bool          // every write is on stable storage when it is answered
-	Grace      time.Duration // how long a disk may be away before it counts as lost; 0 means Grace
-	Log        *slog.Logger  // nil says nothing
+	Store      kv.Store         // where the maps are; stays the caller's to close
+	SyncAlways bool             // every write is on stable storage when it is answered
+	Grace      time.Duration    // how long a disk may be away before it counts as lost; 0 means Grace
+	Log        *slog.Logger     // nil says nothing
+	Now        func() time.Time // what upkeep goes by; nil means time.Now
 }
 
 // A Front knows all vDisks of a cluster.
@@ -65,6 +66,9 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if o.Grace == 0 {
 		o.Grace = Grace
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
@@ -74,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{}, degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10)}
-	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Degraded: f.note, Damaged: f.noteDamage})
+	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Now: o.Now, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.upkeep.Go(func() { f.keepUp(run) })
@@ -95,7 +99,7 @@ func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 	use := d.Usage()
 	tier := cluster.Tier(id.Tier)
 	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
-		pooled{dataserver.Local(d), on, tier, id.Opened, d, cluster.Bytes(id.Quota), cluster.Bytes(max(0, id.Quota-use.Used)), false})
+		pooled{Disk: dataserver.Local(d), on: on, tier: tier, opened: id.Opened, here: d})
 }
 
 // Servers is how many servers there are, be they up or not.
@@ -149,6 +153,7 @@ func (f *Front) Close() error {
 			errs = append(errs, s.volume.Close())
 		}
 	}
+	f.keepAccess()
 	return errors.Join(errs...)
 }
 

@@ -78,6 +78,10 @@ type Stat struct {
 	States map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
 	Have   map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
 	Tiers  map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
+
+	Bytes       map[string]int64 `json:"bytes_by_tier"`         // of its blocks, on all replicas
+	LastRead    time.Time        `json:"last_read,omitzero"`    // to ten seconds
+	LastWritten time.Time        `json:"last_written,omitzero"` // the same
 }
 
 // Stat describes one vDisk or snapshot.
@@ -86,7 +90,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 	if err != nil {
 		return Stat{}, named(err, "name", name)
 	}
-	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}}
+	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Bytes: map[string]int64{}}
 	if s.Info, err = f.info(ctx, v); err != nil {
 		return Stat{}, err
 	}
@@ -97,7 +101,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 		}
 		s.Chain, up = append(s.Chain, parent.Name), parent.Parent
 	}
-	groups := map[disk.GroupID]bool{}
+	groups := map[disk.GroupID]int64{} // bytes of the vDisk's that they hold
 	count := func(_ int64, b maps.Block, _ kv.Version) error {
 		s.Blocks++
 		s.Used += int64(len(b.Pile)) * disk.BlockSize
@@ -105,7 +109,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 			s.Piled++
 		}
 		for _, e := range b.Pile {
-			groups[e.Group] = true
+			groups[e.Group] += disk.BlockSize
 		}
 		return nil
 	}
@@ -115,15 +119,15 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 			return Stat{}, err
 		}
 	}
-	for id := range groups {
-		if err := f.countGroup(ctx, id, &s); err != nil {
+	for id, bytes := range groups {
+		if err := f.countGroup(ctx, id, bytes, &s); err != nil {
 			return Stat{}, err
 		}
 	}
 	return s, nil
 }
 
-func (f *Front) countGroup(ctx context.Context, id disk.GroupID, s *Stat) error {
+func (f *Front) countGroup(ctx context.Context, id disk.GroupID, bytes int64, s *Stat) error {
 	g, _, err := f.maps.Group(ctx, id)
 	if errors.Is(err, maps.ErrNotFound) {
 		return nil // removed meanwhile
@@ -137,12 +141,26 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, s *Stat) error 
 	for _, d := range g.Good {
 		tier := f.pool.tierOf(d)
 		s.Tiers[tier]++
+		s.Bytes[tier] += bytes
 		if tier != away {
 			state = g.State().String()
 		}
 	}
 	s.States[state]++
+	used, err := f.space.Access(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.LastRead = later(s.LastRead, used.Read.Time())
+	s.LastWritten = later(s.LastWritten, used.Written.Time())
 	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // What Stat calls a replica whose disk cannot be reached, and a group that has no other.

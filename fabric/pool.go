@@ -83,6 +83,7 @@ func (p *pool) add(id cluster.Disk, d pooled) {
 	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	d.quota, d.free = id.Quota, id.Free
 	p.disks[id.ID] = d
 }
 
@@ -95,6 +96,20 @@ func (p *pool) refresh() {
 		u := d.here.Usage()
 		p.report(cluster.DataUse{On: d.on, Disks: []cluster.DiskUse{{ID: id, Free: cluster.Bytes(max(0, u.Quota-u.Used))}}})
 	}
+}
+
+// full says that a disk has no room, whatever it reported. It holds until its next report.
+func (p *pool) full(id cluster.DiskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.disks[id]
+	if !ok {
+		return
+	}
+	f := p.fleets[d.tier]
+	s, _ := f.Server(d.on)
+	use := cluster.DataUse{On: d.on, Busy: f.Busy(s), Disks: []cluster.DiskUse{{ID: id, Free: 0}}}
+	f.Step(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
 }
 
 // Disk gives a disk that can be had.
@@ -110,17 +125,18 @@ func (p *pool) Disk(id cluster.DiskID) (volume.Disk, error) {
 
 // Place chooses disks for n more replicas, on the fastest tier that has room for any.
 func (p *pool) Place(have []cluster.DiskID, n int) []cluster.DiskID {
-	if chosen := p.place(have, n); len(chosen) == n {
+	if chosen := p.place(tiers, have, n); len(chosen) == n {
 		return chosen
 	}
 	p.refresh() // what was booked may not have been used
-	return p.place(have, n)
+	return p.place(tiers, have, n)
 }
 
-func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
+// place chooses disks on the first of some tiers that has room for any.
+func (p *pool) place(among []cluster.Tier, have []cluster.DiskID, n int) []cluster.DiskID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, tier := range tiers {
+	for _, tier := range among {
 		f := p.fleets[tier]
 		var servers []placement.ServerIndex
 		for _, id := range have {

@@ -32,6 +32,7 @@ type repairer struct {
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
 	lost   map[cluster.DiskID]bool      // of those, which were said to be lost
 	swept  map[cluster.DiskID]swept
+	up     up
 }
 
 // swept is when a disk was last looked through, and as it was opened then.
@@ -55,7 +56,7 @@ func (f *Front) keepUp(ctx context.Context) {
 	r.queue = repair.New(func(id disk.GroupID) []placement.ServerIndex { return r.holders(ctx, id) })
 	tick := time.NewTicker(idleTurn)
 	defer tick.Stop()
-	for next := time.Now(); ; {
+	for next := f.o.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -70,7 +71,7 @@ func (f *Front) keepUp(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		now := time.Now()
+		now := f.o.Now()
 		if !now.Before(next) {
 			next = now.Add(tidyEvery)
 			if err := r.tidy(ctx, now); err != nil && ctx.Err() == nil {
@@ -82,6 +83,7 @@ func (f *Front) keepUp(ctx context.Context) {
 			r.queue.AddAt(now.Add(again), r.failed)
 			r.failed = nil
 		}
+		r.up.step(ctx, f, now)
 	}
 }
 
@@ -162,7 +164,7 @@ func (r *repairer) tidy(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if s := g.State(); s == group.Degraded || s == group.Repairing {
+		if s := g.State(); s == group.Degraded || s == group.Repairing || s == group.Moving {
 			r.add(g.ID)
 		}
 		for _, d := range g.Good {

@@ -180,7 +180,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 		}
 		if s.disks[id].Opened != d.Identity.Opened {
 			tier := cluster.Tier(d.Identity.Tier)
-			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, d.Identity.Opened, nil, cluster.Bytes(d.Identity.Quota), free, b.Busy})
+			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{Disk: s.client.Opened(d.Identity), on: on, tier: tier, opened: d.Identity.Opened, busy: b.Busy})
 			f.log.Info("disk", "disk", d.Identity.Disk, "server", s.entry.Name, "free", free)
 		}
 		now[id] = d.Identity

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -209,7 +210,8 @@ func newDiskStat() *cobra.Command {
 		Use:   "stat NAME",
 		Short: "Tell all about a disk",
 		Long: `Stat tells how much of a disk was written, and in which state the extent groups are that
-hold it: where a group has fewer good replicas than wanted, it is being repaired.`,
+hold it: where a group has fewer good replicas than wanted, it is being repaired. It tells
+how much of it is on which tier, and to ten seconds when it was last read and written.`,
 		Example: `  gleaner disk stat db
   gleaner disk stat db --json`,
 		Args: oneArg("name"),
@@ -248,8 +250,19 @@ func printStat(out io.Writer, s fabric.Stat) error {
 	}
 	for _, tier := range sorted(s.Tiers) {
 		t.row("replicas on "+tier, strconv.Itoa(s.Tiers[tier]))
+		t.row("bytes on "+tier, cluster.Bytes(s.Bytes[tier]).Text())
 	}
+	t.row("last read", used(s.LastRead))
+	t.row("last written", used(s.LastWritten))
 	return t.print(out)
+}
+
+// used says when something was last used, if ever.
+func used(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return clock(t)
 }
 
 func sorted[K cmp.Ordered](m map[K]int) []K { return slices.Sorted(maps.Keys(m)) }

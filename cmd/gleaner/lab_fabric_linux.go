@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,20 +30,25 @@ type labFabric struct {
 	servers     int
 	serversFile string
 	quota       string
+	disks       []string
 	restart     bool
 	sync        syncFlag
 
-	dir   string // the data directory
+	dir   string    // the data directory
+	lends []labDisk // each server
 	log   *slog.Logger
 	where *registry.Registry
 	nodes []*labNode
 	ended chan *labNode
 }
 
+// A labDisk is a disk as each server has one, in a folder of its own.
+type labDisk struct{ tier, folder, quota string }
+
 // A labNode is a data server as a process.
 type labNode struct {
 	cluster.Server
-	disk    string
+	disk    string // the first, if it has several
 	process *exec.Cmd
 	running bool
 }
@@ -53,13 +59,14 @@ func newLabFabric() *cobra.Command {
 		Use:   "fabric",
 		Short: "Start a storage fabric: data servers as processes, and their front",
 		Long: `Fabric starts data servers ('gleaner node') as processes of this machine, each with a disk of its
-own below the data directory, and serves the disks that are made on them, as 'gleaner up' does.
+own below the data directory, or with one of each tier that --disk names, and serves the disks that are made on them, as 'gleaner up' does.
 It writes fabric.json there when all are reached: who is which process. It goes on until
 Ctrl-C, and started again with the same directory it goes on with what is there.
 
 A data server that is killed stays away, so that one can see what happens, unless
 --restart is given. One that is stopped (kill -STOP) is left alone.`,
 		Example: `  gleaner lab fabric --servers 6 --data lab
+  gleaner lab fabric --servers 3 --disk ssd:1GiB --disk hdd:8GiB --data lab
   gleaner disk create db 10GiB --data lab                  # from another terminal
   kill -9 $(jq '.servers[0].pid' lab/fabric.json)          # and see 'gleaner disk stat db'`,
 		Args: noArgs,
@@ -72,6 +79,7 @@ A data server that is killed stays away, so that one can see what happens, unles
 	cmd.Flags().IntVar(&f.servers, "servers", 6, "how many data servers")
 	cmd.Flags().StringVar(&f.serversFile, "servers-file", "", "servers file (server,environment,function,…) whose first servers they are (default s1, s2, …)")
 	cmd.Flags().StringVar(&f.quota, "quota", "4GiB", "what each of them lends")
+	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "a disk that each of them lends, as TIER:QUOTA, in place of --quota; once for each tier")
 	addSyncFlag(cmd, &f.sync)
 	cmd.Flags().BoolVar(&f.restart, "restart", false, "start a data server again that has ended")
 	return cmd
@@ -120,8 +128,8 @@ func (f *labFabric) check() (err error) {
 	if f.data == "" {
 		return input.Errorf("--data", "is needed: a directory for the data servers and what they hold")
 	}
-	if _, err := jobfile.ParseSize(f.quota); err != nil {
-		return input.Errorf("--quota", "%q: %v", f.quota, err)
+	if f.lends, err = f.lent(); err != nil {
+		return err
 	}
 	if f.servers < 1 || f.servers > 100 {
 		return input.Errorf("--servers", "%d is not a number from 1 to 100", f.servers)
@@ -135,9 +143,42 @@ func (f *labFabric) check() (err error) {
 	}
 	f.ended = make(chan *labNode, len(servers))
 	for _, s := range servers {
-		f.nodes = append(f.nodes, &labNode{Server: s, disk: filepath.Join(f.dir, "servers", string(s.ID), "disk")})
+		f.nodes = append(f.nodes, &labNode{Server: s, disk: filepath.Join(f.dir, "servers", string(s.ID), f.lends[0].folder)})
 	}
 	return nil
+}
+
+// lent is what each server lends: a disk, or one of each tier that is named.
+func (f *labFabric) lent() (all []labDisk, err error) {
+	if len(f.disks) == 0 {
+		if _, err := jobfile.ParseSize(f.quota); err != nil {
+			return nil, input.Errorf("--quota", "%q: %v", f.quota, err)
+		}
+		return []labDisk{{"ssd", "disk", f.quota}}, nil
+	}
+	if f.cmd.Flags().Changed("quota") {
+		return nil, input.Errorf("--quota", "is not for use with --disk, which has its own")
+	}
+	for _, text := range f.disks {
+		tier, quota, ok := strings.Cut(text, ":")
+		if !ok {
+			return nil, input.Errorf("--disk", "%s: must be TIER:QUOTA, as hdd:4GiB", text)
+		}
+		d := labDisk{tier, tier, quota}
+		if _, err := parseLent(d.flag("")); err != nil {
+			return nil, input.Errorf("--disk", "%s: %v", text, err)
+		}
+		if slices.ContainsFunc(all, func(other labDisk) bool { return other.tier == tier }) {
+			return nil, input.Errorf("--disk", "%s: the tier %s is named twice", text, tier)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// flag names the disk as 'gleaner node' wants it.
+func (d labDisk) flag(home string) string {
+	return d.tier + ":" + filepath.Join(home, d.folder) + ":" + d.quota
 }
 
 // chosen are the servers of the file, or so many of no tenant.
@@ -176,7 +217,10 @@ func (f *labFabric) start(n *labNode) error {
 		return err
 	}
 	defer says.Close()
-	args := []string{"node", "--data", f.dir, "--server", string(n.ID), "--disk", "ssd:" + n.disk + ":" + f.quota}
+	args := []string{"node", "--data", f.dir, "--server", string(n.ID)}
+	for _, d := range f.lends {
+		args = append(args, "--disk", d.flag(home))
+	}
 	for flag, value := range map[string]string{"--tenant": n.Function, "--environment": n.Environment} {
 		if value != "" {
 			args = append(args, flag, value)

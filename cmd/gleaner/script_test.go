@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 //	hold DIR                keep a data directory open, as another process would
 //	reaches JOB STATE       wait until a job of the gleaner that is up is in that state
 //	waves FILE              write three weeks of a daily, a constant and a drifting server, hour by hour
+//
+// and the condition [long], which GLEANER_LONG=1 sets.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -49,6 +51,12 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "reaches": reaches, "waves": waves,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "long" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			return os.Getenv("GLEANER_LONG") != "", nil
 		},
 	})
 }

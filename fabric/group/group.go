@@ -8,12 +8,13 @@
 //	  └──────────────────────┼──────────────────────────┘  │
 //	                         └── Built, others missing ────┘
 //
+//	Whole ── Move ──> Moving ── Moved, or GiveUp ──> Whole
 //	any ── Kill ──> Dead ── Forget each replica ──> no record
 //
 // Whole groups are created or sealed: created while a writer may be changing them, which
 // is kept beside the group (see fabric/maps), and sealed when all replicas are known to be equal and synced.
 //
-// Drop, Built and Renew raise the generation. A replica answers only callers of its own generation,
+// Drop, Built, Moved and Renew raise the generation. A replica answers only callers of its own generation,
 // so one that was dropped is never read again, though its disk may come back.
 // The metadata is changed first and the replicas are raised to it afterwards: whoever
 // finds a replica of the list below the list's generation may raise it.
@@ -49,10 +50,11 @@ const (
 	Degraded
 	Repairing
 	Dead
+	Moving
 )
 
 func (s State) String() string {
-	return map[State]string{Whole: "whole", Degraded: "degraded", Repairing: "repairing", Dead: "dead"}[s]
+	return map[State]string{Whole: "whole", Degraded: "degraded", Repairing: "repairing", Dead: "dead", Moving: "moving"}[s]
 }
 
 // Errors of a change that the group does not allow.
@@ -74,8 +76,10 @@ func (g Group) State() State {
 	switch {
 	case g.Dead:
 		return Dead
-	case g.Building != "":
+	case g.Building != "" && len(g.Good) < g.Wanted:
 		return Repairing
+	case g.Building != "":
+		return Moving
 	case len(g.Good) < g.Wanted:
 		return Degraded
 	}
@@ -109,9 +113,14 @@ func (g Group) Renew() (Group, error) {
 }
 
 // Rebuild begins a new replica on a disk that has none.
-func (g Group) Rebuild(d cluster.DiskID) (Group, error) {
+func (g Group) Rebuild(d cluster.DiskID) (Group, error) { return g.build(d, Degraded) }
+
+// Move begins a new replica on a disk that has none, in place of one that another disk has.
+func (g Group) Move(d cluster.DiskID) (Group, error) { return g.build(d, Whole) }
+
+func (g Group) build(d cluster.DiskID, in State) (Group, error) {
 	switch {
-	case g.State() != Degraded:
+	case g.State() != in:
 		return g, fmt.Errorf("%w: %s", ErrState, g.State())
 	case slices.Contains(g.Good, d):
 		return g, fmt.Errorf("%w: %s", ErrMember, d)
@@ -131,9 +140,25 @@ func (g Group) Built() (Group, error) {
 	return g, nil
 }
 
-// GiveUp ends a rebuild that failed.
+// Moved puts the replica that was being built in the place of another: it has all that the others have, synced.
+func (g Group) Moved(from cluster.DiskID) (Group, error) {
+	i := slices.Index(g.Good, from)
+	switch {
+	case g.State() != Moving:
+		return g, fmt.Errorf("%w: %s", ErrState, g.State())
+	case i < 0:
+		return g, fmt.Errorf("%w: %s", ErrAbsent, from)
+	}
+	g.Good = slices.Clone(g.Good)
+	g.Good[i] = g.Building
+	g.Building = ""
+	g.Generation++
+	return g, nil
+}
+
+// GiveUp ends a rebuild or a move that failed.
 func (g Group) GiveUp() (Group, error) {
-	if g.State() != Repairing {
+	if s := g.State(); s != Repairing && s != Moving {
 		return g, fmt.Errorf("%w: %s", ErrState, g.State())
 	}
 	g.Building = ""

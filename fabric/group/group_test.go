@@ -59,6 +59,38 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// A replica goes to another disk and keeps its place in the list.
+func TestMove(t *testing.T) {
+	g := group.New(7, 2, []cluster.DiskID{"a", "b"})
+	moving, err := g.Move("c")
+	if err != nil || moving.State() != group.Moving || moving.Generation != 1 {
+		t.Fatalf("%+v, %v", moving, err)
+	}
+	moved, err := moving.Moved("a")
+	if err != nil || moved.State() != group.Whole || moved.Generation != 2 || !slices.Equal(moved.Good, []cluster.DiskID{"c", "b"}) {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if back, err := moving.GiveUp(); err != nil || back.State() != group.Whole || !slices.Equal(back.Good, g.Good) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	degraded, err := moving.Drop("b") // a write has not reached it meanwhile: now it is a repair
+	if err != nil || degraded.State() != group.Repairing {
+		t.Errorf("%+v, %v", degraded, err)
+	}
+	for what, tc := range map[string]struct{ got, want error }{
+		"to where it is":       {second(g.Move("b")), group.ErrMember},
+		"from where it is not": {second(moving.Moved("z")), group.ErrAbsent},
+		"twice at once":        {second(moving.Move("d")), group.ErrState},
+		"of nothing begun":     {second(g.Moved("a")), group.ErrState},
+		"of a degraded group":  {second(degraded.Moved("a")), group.ErrState},
+		"built":                {second(moving.Built()), group.ErrState},
+	} {
+		if !errors.Is(tc.got, tc.want) {
+			t.Errorf("%s: %v, want %v", what, tc.got, tc.want)
+		}
+	}
+}
+
 func TestTheLastReplicaStays(t *testing.T) {
 	g := group.New(7, 3, []cluster.DiskID{"a"})
 	if _, err := g.Drop("a"); !errors.Is(err, group.ErrLast) {
@@ -85,7 +117,7 @@ func TestLaws(t *testing.T) {
 			d := rapid.SampledFrom(disks).Draw(t, "disk")
 			was, wasGood := g, slices.Clone(g.Good)
 			next, err := g, error(nil)
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0:
 				next, err = g.Drop(d)
 			case 1:
@@ -94,6 +126,10 @@ func TestLaws(t *testing.T) {
 				next, err = g.Built()
 			case 3:
 				next, err = g.GiveUp()
+			case 4:
+				next, err = g.Move(d)
+			case 5:
+				next, err = g.Moved(d)
 			}
 			if !slices.Equal(was.Good, wasGood) {
 				t.Fatal("the group before was changed")

@@ -23,5 +23,10 @@
 // a writer marks a group (Mark) before it writes to it, and unmarks it when all replicas are equal and synced. Who
 // takes over a vDisk compares the replicas of its marked groups.
 //
+// # When groups were used
+//
+// The access map is eventually consistent: it is written in batches, some time after the reads and writes that it
+// tells of, and a crash loses the last of them. Nothing but the choice of a tier depends on it.
+//
 // docs/formats/fabric.md has every byte.
 package maps

@@ -17,6 +17,7 @@ const (
 	extentFormat = 1
 	groupFormat  = 1
 	markFormat   = 1
+	accessFormat = 1
 )
 
 // MaxPile is how many extents of its own a block may have.

@@ -22,7 +22,8 @@ var (
 type Maps struct {
 	writer                                             *kv.Writer
 	names, vdisks, blocks, extents, groups, marks, ids kv.Table
-	Leases                                             kv.Leases // of vDisks, by LeaseName
+	access                                             kv.LooseTable // of groups: when they were last used
+	Leases                                             kv.Leases     // of vDisks, by LeaseName
 }
 
 // LeaseName names the lease of a vDisk's writer.
@@ -37,6 +38,10 @@ func Open(ctx context.Context, store kv.Store, writer *kv.Writer) (*Maps, error)
 		if *table, err = store.Table(ctx, name); err != nil {
 			return nil, fmt.Errorf("fabric: open %s: %w", name, err)
 		}
+	}
+	var err error
+	if m.access, err = store.LooseTable(ctx, "fabric_access"); err != nil {
+		return nil, fmt.Errorf("fabric: open fabric_access: %w", err)
 	}
 	m.Leases.Writer = writer
 	return m, nil

@@ -16,6 +16,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
+	"gleaner/fabric/tiering"
 	"gleaner/kv"
 	"gleaner/kv/mem"
 )
@@ -41,6 +42,7 @@ func TestFormats(t *testing.T) {
 		"extent": encodeExtent(Extent{5, 2}),
 		"group":  encodeGroup(g),
 		"mark":   encodeMark(Mark{Synced: true, Opened: map[cluster.DiskID]uint64{"a": 9}}),
+		"access": encodeAccess(tiering.Access{Read: 179452802, Written: 179452799, Reads: 0b101}),
 	} {
 		if !strings.Contains(string(page), dump(bytes)) {
 			t.Errorf("the page has no %s as\n%s", what, dump(bytes))
@@ -154,6 +156,32 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// What is kept of a group's use is read again, replaced, and gone with the group.
+func TestAccess(t *testing.T) {
+	ctx, m := context.Background(), newMaps(t)
+	reads := func(id disk.GroupID, want tiering.Access) {
+		t.Helper()
+		if got, err := m.Access(ctx, id); err != nil || got != want {
+			t.Errorf("group %s: %+v, %v, want %+v", id, got, err, want)
+		}
+	}
+	reads(1, tiering.Access{})
+	first, second := tiering.Access{Read: 7, Reads: 3}, tiering.Access{Written: 5}
+	for range 2 {
+		if err := m.SetAccess(ctx, map[disk.GroupID]tiering.Access{1: first, 2: second}); err != nil {
+			t.Fatal(err)
+		}
+		reads(1, first)
+		reads(2, second)
+		first, second = second, first
+	}
+	if err := m.DeleteAccess(ctx, 1, 3); err != nil {
+		t.Fatal(err)
+	}
+	reads(1, tiering.Access{})
+	reads(2, tiering.Access{Read: 7, Reads: 3})
+}
+
 // Numbers are given out once, also by two that draw at the same time.
 func TestDraw(t *testing.T) {
 	ctx, store := context.Background(), mem.New()
@@ -185,6 +213,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(encodeExtent(Extent{5, 2}))
 	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
 	f.Add(encodeMark(Mark{Opened: map[cluster.DiskID]uint64{"a": 9, "bb": 1}}))
+	f.Add(encodeAccess(tiering.Access{Read: 5, Written: 3, Reads: 1}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if b, err := decodeBlock(data); err == nil && !bytes.Equal(encodeBlock(b), data) {
 			t.Errorf("block %x reads as %+v", data, b)
@@ -194,6 +223,9 @@ func FuzzRecords(f *testing.F) {
 		}
 		if g, err := decodeGroup(data); err == nil && !bytes.Equal(encodeGroup(g), data) {
 			t.Errorf("group %x reads as %+v", data, g)
+		}
+		if a, err := decodeAccess(data); err == nil && !bytes.Equal(encodeAccess(a), data) {
+			t.Errorf("access %x reads as %+v", data, a)
 		}
 		if m, err := decodeMark(1, data); err == nil {
 			if again, err := decodeMark(1, encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {

@@ -148,5 +148,9 @@ func (g *liveGroup) bury(ctx context.Context) error {
 		return err
 	}
 	g.loaded = false
-	return g.space.maps.DeleteGroup(ctx, g.id, g.version)
+	if err := g.space.maps.DeleteGroup(ctx, g.id, g.version); err != nil {
+		return err
+	}
+	g.space.accesses.forget(g.id)
+	return nil
 }

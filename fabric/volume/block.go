@@ -216,20 +216,26 @@ func (v *Volume) topOf(ctx context.Context, pile []layer, slice int64) (int, err
 	return -1, nil
 }
 
+// fullTries is how often a write goes on in a new group because all disks of the last were full. What the pool knows of their room may be old.
+const fullTries = 8
+
 // writeBlock writes to the vDisk's own extent on top of the pile, and makes one where there is none.
 func (v *Volume) writeBlock(ctx context.Context, b *block, within int64, data []byte, fua bool) error {
-	err := v.writeTop(ctx, b, within, data, fua, false)
-	if errors.Is(err, ErrNoSpace) { // on those disks; there may be others
-		err = v.writeTop(ctx, b, within, data, fua, true)
+	if err := v.ownTop(ctx, b, false); err != nil {
+		return err
+	}
+	err := v.writeTop(ctx, b, within, data, fua)
+	for try := 0; errors.Is(err, ErrNoSpace) && try < fullTries; try++ { // on those disks; there may be others
+		if err := v.ownTop(ctx, b, true); err != nil {
+			return err
+		}
+		err = v.writeTop(ctx, b, within, data, fua)
 	}
 	return err
 }
 
-// writeTop writes to an extent of the vDisk's own on top of the pile: to the one that is there, unless a new one is asked for.
-func (v *Volume) writeTop(ctx context.Context, b *block, within int64, data []byte, fua, anew bool) error {
-	if err := v.ownTop(ctx, b, anew); err != nil {
-		return err
-	}
+// writeTop writes to the vDisk's own extent on top of the pile.
+func (v *Volume) writeTop(ctx context.Context, b *block, within int64, data []byte, fua bool) error {
 	pile, err := v.layers(ctx, b)
 	if err != nil {
 		return err

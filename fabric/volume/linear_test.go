@@ -97,6 +97,15 @@ func (p *flakyPool) Place(have []cluster.DiskID, n int) (chosen []cluster.DiskID
 	return chosen
 }
 
+// another chooses a disk beside others, which may be the one that the replica is on.
+func (p *flakyPool) another(others []cluster.DiskID) (cluster.DiskID, bool) {
+	chosen := p.Place(others, 1)
+	if len(chosen) == 0 {
+		return "", false
+	}
+	return chosen[0], true
+}
+
 func contains(all []cluster.DiskID, id cluster.DiskID) bool {
 	for _, have := range all {
 		if have == id {
@@ -138,7 +147,7 @@ var registers = porcupine.Model{
 }
 
 // TestLinear has clients read and write the same few slices at once, while disks go away and come back, answers are lost,
-// requests come late and replicas are rebuilt: each slice behaves as if the requests to it were done one at a time.
+// requests come late and replicas are rebuilt and moved: each slice behaves as if the requests to it were done one at a time.
 func TestLinear(t *testing.T) {
 	for seed := range uint64(8) {
 		if err := linear(seed); err != nil {
@@ -221,6 +230,7 @@ func linear(seed uint64) error {
 			for g, err := range m.Groups(ctx) {
 				if err == nil {
 					_ = s.Rebuild(ctx, g.ID) // it may fail, and is tried again
+					_ = s.Move(ctx, g.ID, g.Good[0], pool.another)
 				}
 			}
 		}

@@ -26,7 +26,7 @@ import (
 
 // TestModel runs random requests to vDisks beside a model that holds, for each sector,
 // what it may be. Disks go away and come back, are killed, lose power or are wiped; the front is killed between
-// requests and inside them; the power is cut everywhere; snapshots and clones are made and removed; replicas are rebuilt.
+// requests and inside them; the power is cut everywhere; snapshots and clones are made and removed; replicas are rebuilt, and moved to other disks.
 func TestModel(t *testing.T) {
 	first, last := 1, 150
 	if os.Getenv("GLEANER_LONG") != "" {
@@ -40,14 +40,16 @@ func TestModel(t *testing.T) {
 		first, last = seed, seed
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	moved := 0
 	for seed := first; seed <= last; seed++ {
 		w := newWorld(uint64(seed))
 		if err := w.run(); err != nil {
 			t.Fatalf("seed %d; again with: GLEANER_SEED=%d go test -run '^TestModel$' ./fabric/volume\n%s\n%v", seed, seed, strings.Join(w.trail, "\n"), err)
 		}
 		w.end()
+		moved += w.moved
 	}
-	t.Logf("seeds %d to %d", first, last)
+	t.Logf("seeds %d to %d, %d replicas moved", first, last, moved)
 }
 
 const sector = 512
@@ -68,6 +70,7 @@ type world struct {
 	disks  map[string]*content
 	next   uint64 // tag
 	names  int
+	moved  int // replicas
 }
 
 // content is a vDisk as it should be. A sector holds one tag, over and over.
@@ -288,7 +291,7 @@ func (w *world) step() error {
 
 func (w *world) request() error {
 	c := w.any()
-	switch n := w.rng.IntN(100); {
+	switch n := w.rng.IntN(106); {
 	case n < 40:
 		return w.write(c)
 	case n < 60:
@@ -316,8 +319,10 @@ func (w *world) request() error {
 		return w.harm()
 	case n < 95:
 		return w.create()
+	case n < 100:
+		return w.heal()
 	}
-	return w.heal()
+	return w.move()
 }
 
 func (w *world) create() error {
@@ -674,7 +679,7 @@ func (w *world) heal() error {
 			if err != nil {
 				return w.unlessDead(err)
 			}
-			if s := g.State(); s != group.Degraded && s != group.Repairing {
+			if s := g.State(); s == group.Whole || s == group.Dead {
 				continue
 			}
 			degraded = true
@@ -689,6 +694,40 @@ func (w *world) heal() error {
 		}
 	}
 	clear(w.hurt)
+	return nil
+}
+
+// move moves replicas of some groups to other disks, chosen by chance.
+func (w *world) move() error {
+	ctx := context.Background()
+	for g, err := range w.maps.Groups(ctx) {
+		if err != nil {
+			return w.unlessDead(err)
+		}
+		if len(g.Good) == 0 || w.rng.IntN(2) == 0 {
+			continue
+		}
+		from := g.Good[w.rng.IntN(len(g.Good))]
+		var to cluster.DiskID
+		err := w.space.Move(ctx, g.ID, from, func(others []cluster.DiskID) (cluster.DiskID, bool) {
+			chosen := (&pool{w, w.fuse}).Place(append(others, from), 1)
+			if len(chosen) == 0 {
+				return "", false
+			}
+			to = chosen[0]
+			return to, true
+		})
+		w.note("move group %s from %s to %s: %v", g.ID, from, to, err)
+		switch {
+		case err == nil:
+			w.moved++
+			if rec, _, err := w.maps.Group(ctx, g.ID); err != nil || slices.Contains(rec.Good, from) || !slices.Contains(rec.Good, to) || rec.State() != group.Whole {
+				return w.unlessDead(fmt.Errorf("group %s was moved from %s to %s and is %+v, %v", g.ID, from, to, rec, err))
+			}
+		case !errors.Is(err, ErrMoot) && !errors.Is(err, ErrNoTarget) && len(w.hurt) == 0:
+			return w.unlessDead(err)
+		}
+	}
 	return nil
 }
 

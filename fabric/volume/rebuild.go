@@ -30,8 +30,11 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if state := g.rec.State(); !g.loaded || g.unsure || state == group.Whole || state == group.Dead {
+	switch state := g.rec.State(); {
+	case !g.loaded || g.unsure || state == group.Whole || state == group.Dead:
 		return nil
+	case state == group.Moving: // by one who died; no replica is missing
+		return g.giveUp(ctx)
 	}
 	chosen := s.pool.Place(g.rec.Good, 1)
 	if len(chosen) == 0 {
@@ -48,23 +51,23 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(chosen[0]) }); err != nil {
 		return err
 	}
-	g.raise(ctx) // who changed the list may have died before it did
-	next := group.Group.Built
-	failed := g.copyTo(ctx, chosen[0], token)
-	if failed == nil && g.marked {
-		failed = s.remark(ctx, g, chosen[0])
+	if err := g.build(ctx, token); err != nil {
+		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], errors.Join(err, g.giveUp(ctx)))
 	}
-	if failed != nil {
-		next = group.Group.GiveUp
-	}
-	if err := g.change(ctx, next); err != nil {
-		return errors.Join(failed, err)
-	}
-	if failed != nil {
-		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], failed)
+	if err := g.change(ctx, group.Group.Built); err != nil {
+		return err
 	}
 	g.raise(ctx)
 	return nil
+}
+
+// build makes the replica that the record says is being built. The group is locked.
+func (g *liveGroup) build(ctx context.Context, token uint64) error {
+	g.raise(ctx) // who changed the list may have died before it did
+	if err := g.copyTo(ctx, g.rec.Building, token); err != nil || !g.marked {
+		return err
+	}
+	return g.space.remark(ctx, g, g.rec.Building)
 }
 
 // remark adds a disk to the mark of a group.
@@ -82,7 +85,7 @@ func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) e
 // locked, and the lease is ours.
 func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 	if g.rec.Building != "" {
-		if err := g.change(ctx, group.Group.GiveUp); err != nil {
+		if err := g.giveUp(ctx); err != nil {
 			return err
 		}
 	}
@@ -137,7 +140,17 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {
 		return err
 	}
+	err = g.eachRun(ctx, func(offset int64, data []byte) error { return d.Write(ctx, g.id, next, token, offset, data, false) })
+	if err != nil {
+		return err
+	}
+	return d.Sync(ctx)
+}
+
+// eachRun calls do with all slices that were written, a run of them at a time. The group is locked.
+func (g *liveGroup) eachRun(ctx context.Context, do func(offset int64, data []byte) error) error {
 	var mask disk.Mask
+	var err error
 	for _, from := range g.rec.Good {
 		err = g.askOne(ctx, from, func(ctx context.Context, source Disk, generation uint64) (err error) {
 			mask, err = source.Written(ctx, g.id, generation)
@@ -157,15 +170,16 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 			continue
 		}
 		buf := make([]byte, n*disk.SliceSize)
-		if err := g.readAny(ctx, int64(first)*disk.SliceSize, buf); err != nil {
+		offset := int64(first) * disk.SliceSize
+		if err := g.readAny(ctx, offset, buf); err != nil {
 			return err
 		}
-		if err := d.Write(ctx, g.id, next, token, int64(first)*disk.SliceSize, buf, false); err != nil {
+		if err := do(offset, buf); err != nil {
 			return err
 		}
 		first += n
 	}
-	return d.Sync(ctx)
+	return nil
 }
 
 // run is how many slices from first on were written, up to a block.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
+	"gleaner/fabric/tiering"
 	"gleaner/kv"
 )
 
@@ -31,6 +33,8 @@ type liveGroup struct {
 	marked bool                      // in the maps, so it may be written
 	fresh  bool                      // made and never synced: a disk may lack it after a power cut
 	opened map[cluster.DiskID]uint64 // as the mark says
+
+	readIn, writtenIn atomic.Uint32 // the periods of the last read and write that were noted
 
 	written sync.Mutex
 	mask    *disk.Mask // slices that were ever written; nil if not known
@@ -140,6 +144,7 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 			g.note(offset, len(data))
+			g.used(&g.writtenIn, tiering.WrittenIn)
 			writer.soil(g)
 			g.mu.RUnlock()
 			return nil
@@ -169,6 +174,7 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 			continue
 		case errors.As(err, &quota), errors.Is(err, disk.ErrSpace):
 			full++
+			g.space.o.Full(rec.Good[i])
 		}
 		bad = append(bad, rec.Good[i])
 	}
@@ -266,6 +272,7 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 // read fills buf from the first replica that can give it.
 func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
 	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64) error {
+		g.used(&g.readIn, tiering.ReadIn)
 		others := g.rec.Good[1:]
 		if len(others) == 0 {
 			return d.Read(ctx, g.id, generation, offset, buf)

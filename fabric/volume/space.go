@@ -11,6 +11,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
+	"gleaner/fabric/tiering"
 )
 
 // A Disk is one disk of the fabric, in this process or at a data server. Its methods do what
@@ -69,8 +70,12 @@ type Options struct {
 	Holder string
 	// SyncAlways makes every write a flushed one.
 	SyncAlways bool
+	// Now is the time by which the use of groups is noted; time.Now if nil.
+	Now func() time.Time
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
+	// Full is told of a disk that had no room for a write, before it is decided where to write instead; nil if nobody is.
+	Full func(cluster.DiskID)
 	// Damaged is told of a replica that its disk has lost or let rot; nil if nobody is.
 	Damaged func(disk.GroupID, cluster.DiskID)
 }
@@ -91,6 +96,8 @@ type Space struct {
 	tokens  map[disk.VDiskID]uint64      // of the leases of those that are open
 	absent  map[cluster.DiskID]time.Time // since when a disk was found missing
 	ids     struct{ next, end uint64 }   // drawn group ids
+
+	accesses accesses
 }
 
 // NewSpace gives a space over maps and disks.
@@ -101,13 +108,20 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	if o.Holder == "" {
 		o.Holder = "front"
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
+	}
+	if o.Full == nil {
+		o.Full = func(cluster.DiskID) {}
 	}
 	if o.Damaged == nil {
 		o.Damaged = func(disk.GroupID, cluster.DiskID) {}
 	}
-	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, absent: map[cluster.DiskID]time.Time{}}
+	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, absent: map[cluster.DiskID]time.Time{},
+		accesses: accesses{used: map[disk.GroupID]tiering.Access{}}}
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

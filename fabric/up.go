@@ -1,0 +1,135 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
+	"gleaner/fabric/tiering"
+	"gleaner/fabric/volume"
+)
+
+// accessEvery is how often it is kept which groups were used.
+const accessEvery = tiering.PeriodLength
+
+// up brings what is hot to faster tiers, a replica at each turn. It plans anew each time the use of groups was kept: what is left of
+// the plan by then is planned again if it is read again.
+type up struct {
+	next time.Time
+	plan []tiering.Move
+}
+
+func (u *up) step(ctx context.Context, f *Front, now time.Time) {
+	if !now.Before(u.next) {
+		u.next = now.Add(accessEvery)
+		var err error
+		if u.plan, err = f.planUp(ctx, now); err != nil && ctx.Err() == nil {
+			f.log.Warn("it was not kept which groups were used", "error", err)
+		}
+	}
+	if len(u.plan) > 0 {
+		f.moveUp(ctx, u.plan[0])
+		u.plan = u.plan[1:]
+	}
+}
+
+// planUp keeps which groups were used, and decides which of them come up.
+func (f *Front) planUp(ctx context.Context, now time.Time) ([]tiering.Move, error) {
+	used, err := f.space.KeepAccess(ctx)
+	if err != nil {
+		return nil, err
+	}
+	usage, period := f.pool.usage(), tiering.PeriodOf(now)
+	if len(usage) < 2 {
+		return nil, nil
+	}
+	var hot []tiering.Group
+	for id, access := range used {
+		if !access.Hot(period) {
+			continue
+		}
+		g, _, err := f.maps.Group(ctx, id)
+		if errors.Is(err, maps.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		hot = append(hot, tiering.Group{ID: id, Access: access, Whole: g.State() == group.Whole, On: f.pool.replicas(g.Good)})
+	}
+	return tiering.Up(hot, usage, period), nil
+}
+
+// moveUp does what was decided, unless something has changed since, or the owner of a server needs it.
+func (f *Front) moveUp(ctx context.Context, m tiering.Move) {
+	if s, here := f.pool.server(m.From); !here || f.pool.busy(s) {
+		return
+	}
+	err := f.space.Move(ctx, m.Group, m.From, func(others []cluster.DiskID) (cluster.DiskID, bool) { return f.pool.placeOn(m.To, others) })
+	switch {
+	case err == nil:
+		f.log.Debug("replica came up", "group", m.Group.String(), "from", string(m.From), "tier", string(m.To), "why", m.Why)
+	case errors.Is(err, volume.ErrMoot), errors.Is(err, volume.ErrNoTarget), ctx.Err() != nil:
+	default:
+		f.log.Warn("replica did not come up", "group", m.Group.String(), "error", err)
+	}
+}
+
+// keepAccess keeps which groups were used when the front ends. That it fails is no harm.
+func (f *Front) keepAccess() {
+	ctx, cancel := context.WithTimeout(context.Background(), accessEvery)
+	defer cancel()
+	if _, err := f.space.KeepAccess(ctx); err != nil {
+		f.log.Warn("it was not kept which groups were used", "error", err)
+	}
+}
+
+// placeOn chooses a disk of a tier for one more replica.
+func (p *pool) placeOn(tier cluster.Tier, have []cluster.DiskID) (cluster.DiskID, bool) {
+	chosen := p.place([]cluster.Tier{tier}, have, 1)
+	if len(chosen) == 0 {
+		return "", false
+	}
+	return chosen[0], true
+}
+
+// replicas says which tiers disks are of that can be had now.
+func (p *pool) replicas(disks []cluster.DiskID) (all []tiering.Replica) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range disks {
+		if d, ok := p.disks[id]; ok {
+			all = append(all, tiering.Replica{Disk: id, Tier: d.tier})
+		}
+	}
+	return all
+}
+
+// usage is how much is taken of the tiers that have disks, the fastest first.
+func (p *pool) usage() (all []tiering.Tier) {
+	p.refresh()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range tiers {
+		f, t, free := p.fleets[name], tiering.Tier{Name: name}, map[cluster.ServerID]cluster.Bytes{}
+		for _, d := range p.disks {
+			if s, ok := f.Server(d.on); ok && d.tier == name {
+				t.Quota += d.quota
+				free[d.on] = cluster.Bytes(f.Free(s)) * disk.GroupSize
+			}
+		}
+		if t.Quota == 0 {
+			continue
+		}
+		t.Used = t.Quota
+		for _, bytes := range free {
+			t.Used -= bytes
+		}
+		all = append(all, t)
+	}
+	return all
+}
