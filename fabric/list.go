@@ -71,13 +71,14 @@ func (f *Front) info(ctx context.Context, v maps.VDisk) (Info, error) {
 // A Stat is all there is to say of a vDisk or a snapshot.
 type Stat struct {
 	Info
-	Chain  []string       `json:"chain"`            // what it is read through, nearest first
-	Blocks int            `json:"blocks"`           // that it has itself
-	Piled  int            `json:"piled"`            // of them, made of more than one extent
-	Groups int            `json:"groups"`           // that hold them
-	States map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
-	Have   map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
-	Tiers  map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
+	Chain     []string       `json:"chain"`            // what it is read through, nearest first
+	Blocks    int            `json:"blocks"`           // that it has itself
+	Piled     int            `json:"piled"`            // of them, made of more than one extent
+	Groups    int            `json:"groups"`           // that hold them
+	States    map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
+	Have      map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
+	Tiers     map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
+	Placement Placement      `json:"placement"`
 }
 
 // Stat describes one vDisk or snapshot.
@@ -86,7 +87,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 	if err != nil {
 		return Stat{}, named(err, "name", name)
 	}
-	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}}
+	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Placement: Placement{Apart: map[string]int{}, Short: []Shortfall{}}}
 	if s.Info, err = f.info(ctx, v); err != nil {
 		return Stat{}, err
 	}
@@ -142,6 +143,7 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, s *Stat) error 
 		}
 	}
 	s.States[state]++
+	s.Placement.add(f.pool.quality(g.Good))
 	return nil
 }
 

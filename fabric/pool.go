@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,7 +20,9 @@ type pool struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
 	disks  map[cluster.DiskID]pooled
-	fleets map[cluster.Tier]*fleet // of those
+	fleets map[cluster.Tier]*fleet             // of those
+	homes  map[cluster.DiskID]cluster.ServerID // of those and of the disks that are away
+	habits habits
 }
 
 // A pooled disk is one with its place in the cluster.
@@ -33,24 +36,76 @@ type pooled struct {
 
 type fleet struct {
 	*placement.Fleet
-	grid *placement.Grid
+	grid    *placement.Grid
+	choices *placement.Quality // nil if disks have come or gone
+}
+
+// choice is in how many environments, racks and so on there are disks.
+func (f *fleet) choice() placement.Quality {
+	if f.choices == nil {
+		q := f.grid.Choice()
+		f.choices = &q
+	}
+	return *f.choices
+}
+
+// rules are those that so many replicas can keep: to look for what there is not takes long.
+func (f *fleet) rules(replicas int) placement.Rules {
+	rules, there := f.grid.Rules, f.choice()
+	if there.Environments < replicas {
+		rules.Soft &^= placement.Environments
+	}
+	if there.Functions < replicas {
+		rules.Soft &^= placement.Functions
+	}
+	if there.Racks < replicas {
+		rules.Soft &^= placement.Racks
+	}
+	return rules
 }
 
 // tiers, from the one that writes go to first.
 var tiers = []cluster.Tier{cluster.Tier(disk.SSD), cluster.Tier(disk.HDD), cluster.Tier(disk.Cold)}
 
 // keepApart are the wishes for a group's replicas: as many of them as the cluster allows. Two replicas are never on one server.
-var keepApart = placement.Rules{Soft: placement.Racks | placement.Cells | placement.Environments | placement.Steady | placement.Seldom}
+const keepApart = placement.Racks | placement.Functions | placement.Cells | placement.Environments
 
 func newPool(seed uint64) *pool {
-	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}}
+	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}}
 	for _, tier := range tiers {
-		f := placement.NewFleet(disk.GroupSize, tier, func(s cluster.Server) (placement.Tenant, bool) {
-			return placement.Tenant{Environment: s.Environment, Function: s.Function}, false
-		})
-		p.fleets[tier] = &fleet{f, placement.NewGrid(f.Inventory, keepApart)}
+		f := placement.NewFleet(disk.GroupSize, tier, p.known)
+		p.fleets[tier] = &fleet{Fleet: f, grid: placement.NewGrid(f.Inventory, placement.Rules{Soft: keepApart})}
 	}
 	return p
+}
+
+// known gives what is known of a server's owner. What is not said keeps it apart from all others.
+func (p *pool) known(s cluster.Server) (owner placement.Tenant, steady bool) {
+	tenant, habit := s.Tenant(), p.habits.of(s.Tenant())
+	return placement.Tenant{Environment: cmp.Or(s.Environment, string(tenant)), Function: cmp.Or(s.Function, string(tenant)),
+		ReimageRate: habit.Reimages, Peak: habit.Peak}, false
+}
+
+// learn takes in what is newly known of tenants, and divides them anew by it.
+func (p *pool) learn(news func(*habits)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news(&p.habits)
+	rules := placement.Rules{Soft: keepApart}
+	if p.habits.tellApart() {
+		rules.Soft |= placement.Seldom
+	}
+	for _, f := range p.fleets {
+		f.Learn()
+		f.grid, f.choices = placement.NewGrid(f.Inventory, rules), nil
+	}
+}
+
+// settle remembers which server a disk is of, be it up or not.
+func (p *pool) settle(id cluster.DiskID, on cluster.ServerID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.homes[id] = on
 }
 
 // tell has all fleets take in an event.
@@ -58,7 +113,14 @@ func (p *pool) tell(ev cluster.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.fleets {
-		f.Step(ev)
+		f.step(ev)
+	}
+}
+
+func (f *fleet) step(ev cluster.Event) {
+	f.Step(ev)
+	if ev.Kind != cluster.DataReported {
+		f.choices = nil
 	}
 }
 
@@ -67,7 +129,7 @@ func (p *pool) add(id cluster.Disk, d pooled) {
 	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.disks[id.ID] = d
+	p.disks[id.ID], p.homes[id.ID] = d, d.on
 }
 
 // refresh looks at how much is free on the disks of this process.
@@ -109,14 +171,9 @@ func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 	defer p.mu.Unlock()
 	for _, tier := range tiers {
 		f := p.fleets[tier]
-		var servers []placement.ServerIndex
-		for _, id := range have {
-			if s, ok := f.Server(p.disks[id].on); ok && !slices.Contains(servers, s) {
-				servers = append(servers, s)
-			}
-		}
+		servers := p.holders(f, have)
 		for more := n; more > 0; more-- {
-			placed, err := f.grid.Place(servers, placement.Nowhere, len(servers)+more, p.rng)
+			placed, _, err := f.grid.PlaceBy(f.rules(len(servers)+more), servers, placement.Nowhere, len(servers)+more, p.rng)
 			if err != nil {
 				continue // fewer may find room
 			}
@@ -128,6 +185,16 @@ func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 		}
 	}
 	return nil
+}
+
+// holders gives the servers that disks are of, also those that are away: they may come back.
+func (p *pool) holders(f *fleet, disks []cluster.DiskID) (servers []placement.ServerIndex) {
+	for _, id := range disks {
+		if s, ok := f.Server(p.homes[id]); ok && !slices.Contains(servers, s) {
+			servers = append(servers, s)
+		}
+	}
+	return servers
 }
 
 // busy reports whether the owner of a server needs it.

@@ -22,6 +22,24 @@ func (g *Grid) Quality(replicas []ServerIndex) Quality {
 	return q
 }
 
+// Choice is the quality of a replica on each server that has disks, busy or full as
+// it may be: what there is to choose from.
+func (g *Grid) Choice() Quality {
+	rows, columns := map[int]bool{}, map[int]bool{}
+	environments, functions, racks := map[int32]bool{}, map[int32]bool{}, map[int32]bool{}
+	replicas := 0
+	for s, t := range g.owner {
+		if len(g.disks[s]) == 0 {
+			continue
+		}
+		row, column := g.Cell(ServerIndex(s))
+		rows[row], columns[column], racks[g.rack[s]] = true, true, true
+		environments[g.environment[t]], functions[g.function[t]] = true, true
+		replicas++
+	}
+	return Quality{replicas, len(rows), len(columns), len(environments), len(functions), len(racks)}
+}
+
 func fresh(others []ServerIndex, same func(ServerIndex) bool) int {
 	for _, o := range others {
 		if same(o) {

@@ -214,6 +214,15 @@ func printStat(out io.Writer, s fabric.Stat) error {
 	for _, tier := range sorted(s.Tiers) {
 		t.row("replicas on "+tier, strconv.Itoa(s.Tiers[tier]))
 	}
+	if p := s.Placement; p.Groups > 0 {
+		t.row("groups well placed", fmt.Sprintf("%d of %d", p.All, p.Groups))
+		for _, wish := range fabric.Wishes {
+			t.row("  in different "+wish, strconv.Itoa(p.Apart[wish]))
+		}
+		for _, short := range p.Short {
+			t.row("  not: "+short.Wish, fmt.Sprintf("%d, %s", short.Groups, short.Why))
+		}
+	}
 	return t.print(out)
 }
 

@@ -177,7 +177,7 @@ func (f *labFabric) start(n *labNode) error {
 	}
 	defer says.Close()
 	args := []string{"node", "--data", f.dir, "--server", string(n.ID), "--disk", "ssd:" + n.disk + ":" + f.quota}
-	for flag, value := range map[string]string{"--tenant": n.Function, "--environment": n.Environment} {
+	for flag, value := range map[string]string{"--environment": n.Environment, "--function": n.Function, "--rack": n.Rack} {
 		if value != "" {
 			args = append(args, flag, value)
 		}

@@ -51,6 +51,10 @@ func TestFormats(t *testing.T) {
 	if text, err := json.Marshal(v); err != nil || !strings.Contains(string(page), string(text)) {
 		t.Errorf("the page has no vDisk as\n%s, %v", text, err)
 	}
+	s := Server{Name: "s1", Since: v.Created, Reimages: 2, Disks: map[string]cluster.DiskID{"/mnt/ssd1": "0a1b2c3d4e5f6071"}}
+	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(page), string(text)) {
+		t.Errorf("the page has no server as\n%s, %v", text, err)
+	}
 }
 
 // dump writes bytes as the page does.

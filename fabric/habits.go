@@ -1,0 +1,131 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	gomaps "maps"
+	"slices"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/maps"
+	"gleaner/fabric/registry"
+)
+
+// A Habit is what the past says of a tenant (OSDI'16 §4.2).
+type Habit struct {
+	Reimages float64 // per server and month
+	Peak     float64 // highest utilisation to expect, 0 to 1
+}
+
+// Learn has replicas placed by what a history says of tenants, in place of what it said before. Of the reimages that a history knows
+// and those that the front has seen itself, those count that are more.
+func (f *Front) Learn(history map[cluster.TenantID]Habit) {
+	f.pool.learn(func(h *habits) { h.history = gomaps.Clone(history) })
+}
+
+// habits is what is known of the tenants.
+type habits struct {
+	history map[cluster.TenantID]Habit
+	seen    map[cluster.TenantID]float64 // reimages per server and month, of the tenants that have data servers
+}
+
+func (h *habits) of(t cluster.TenantID) Habit {
+	known := h.history[t]
+	known.Reimages = max(known.Reimages, h.seen[t])
+	return known
+}
+
+// tellApart reports whether most tenants were reimaged. Else the half that is reimaged least would be any half of those that never were.
+func (h *habits) tellApart() bool {
+	reimaged := 0
+	for t := range h.seen {
+		if h.of(t).Reimages > 0 {
+			reimaged++
+		}
+	}
+	return 2*reimaged > len(h.seen)
+}
+
+// A memory is what a front remembers of data servers. It is not safe for concurrent use.
+type memory struct {
+	maps    *maps.Maps
+	servers map[cluster.ServerID]maps.Server
+}
+
+func (f *Front) remembered(ctx context.Context) (*memory, error) {
+	m := &memory{f.maps, map[cluster.ServerID]maps.Server{}}
+	for s, err := range f.maps.Servers(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		m.servers[s.Name] = s
+	}
+	return m, nil
+}
+
+// notice remembers the servers as they are now. It gives the disks that were wiped since, and whether anything is new.
+func (m *memory) notice(ctx context.Context, entries []registry.Server, now time.Time) (wiped []cluster.DiskID, news bool, err error) {
+	listed := map[cluster.DiskID]bool{}
+	for _, e := range entries {
+		for _, d := range e.Disks {
+			listed[cluster.DiskID(d.ID)] = true
+		}
+	}
+	for _, e := range entries {
+		was, known := m.servers[cluster.ServerID(e.Name)]
+		s := maps.Server{Name: cluster.ServerID(e.Name), Since: was.Since, Reimages: was.Reimages, Disks: map[string]cluster.DiskID{}}
+		for _, d := range e.Disks {
+			s.Disks[d.Path] = cluster.DiskID(d.ID)
+		}
+		if known && gomaps.Equal(was.Disks, s.Disks) {
+			continue
+		}
+		if !known {
+			s.Since = now.UTC().Truncate(time.Second)
+		}
+		lost := replaced(was.Disks, s.Disks, listed)
+		if len(lost) > 0 {
+			s.Reimages++
+		}
+		if err := m.maps.SetServer(ctx, s); err != nil {
+			return wiped, news, fmt.Errorf("fabric: server %s: %w", e.Name, err)
+		}
+		m.servers[s.Name], news = s, true
+		wiped = append(wiped, lost...)
+	}
+	return wiped, news, nil
+}
+
+// replaced gives the disks of a server that were wiped: where each was is another now, and it is at no server any more.
+func replaced(was, is map[string]cluster.DiskID, listed map[cluster.DiskID]bool) (lost []cluster.DiskID) {
+	for path, id := range was {
+		if now, still := is[path]; still && now != id && !listed[id] {
+			lost = append(lost, id)
+		}
+	}
+	slices.Sort(lost)
+	return lost
+}
+
+// month is what reimages are counted by. A server that is known for less counts as known for a month: one reimage in the first hour is not a habit.
+const month = 30 * 24 * time.Hour
+
+// rates gives the reimages per server and month of the tenants of data servers.
+func (m *memory) rates(entries []registry.Server, now time.Time) map[cluster.TenantID]float64 {
+	reimages, months := map[cluster.TenantID]float64{}, map[cluster.TenantID]float64{}
+	for _, e := range entries {
+		s, t := m.servers[cluster.ServerID(e.Name)], serverOf(e).Tenant()
+		reimages[t] += float64(s.Reimages)
+		months[t] += max(1, float64(now.Sub(s.Since))/float64(month))
+	}
+	for t := range reimages {
+		reimages[t] /= months[t]
+	}
+	return reimages
+}
+
+// serverOf is a data server as the cluster knows it.
+func serverOf(e registry.Server) cluster.Server {
+	return cluster.Server{ID: cluster.ServerID(e.Name), Environment: e.Environment, Function: e.Function, Rack: e.Rack}
+}
