@@ -43,25 +43,54 @@ type fleet struct {
 // choice is in how many environments, racks and so on there are disks.
 func (f *fleet) choice() placement.Quality {
 	if f.choices == nil {
-		q := f.grid.Choice()
+		q := f.grid.Choice(nil)
 		f.choices = &q
 	}
 	return *f.choices
 }
 
-// rules are those that so many replicas can keep: to look for what there is not takes long.
-func (f *fleet) rules(replicas int) placement.Rules {
-	rules, there := f.grid.Rules, f.choice()
-	if there.Environments < replicas {
-		rules.Soft &^= placement.Environments
+// choose appends servers to those that have replicas already, until there are n. A wish that there are too few environments, functions or racks
+// for is kept for as many replicas as it can be: of three in two environments, one is apart.
+func (f *fleet) choose(have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
+	fresh, more := f.choice(), n-len(have)
+	if len(have) > 0 {
+		fresh = f.grid.Choice(have)
 	}
-	if there.Functions < replicas {
-		rules.Soft &^= placement.Functions
+	stages := []int{min(fresh.Environments, more), min(fresh.Functions, more), min(fresh.Racks, more), more}
+	slices.Sort(stages)
+	placed = have
+	for _, stage := range slices.Compact(stages) {
+		if placed, err = f.chooseBy(f.wishes(fresh, stage), placed, len(have)+stage, rng); err != nil {
+			return nil, err
+		}
 	}
-	if there.Racks < replicas {
-		rules.Soft &^= placement.Racks
+	return placed, nil
+}
+
+// wishes are those that so many more replicas can keep: to look for what there is not takes long.
+func (f *fleet) wishes(fresh placement.Quality, more int) placement.RuleSet {
+	wishes := f.grid.Rules.Soft
+	if fresh.Environments < more {
+		wishes &^= placement.Environments
 	}
-	return rules
+	if fresh.Functions < more {
+		wishes &^= placement.Functions
+	}
+	if fresh.Racks < more {
+		wishes &^= placement.Racks
+	}
+	return wishes
+}
+
+// chooseBy keeps environments apart before all other wishes, because a whole one may be reimaged at once.
+func (f *fleet) chooseBy(wishes placement.RuleSet, have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
+	first := wishes & placement.Environments
+	for _, rules := range []placement.Rules{{Hard: first, Soft: wishes &^ first}, {Soft: wishes}} {
+		if placed, _, err = f.grid.PlaceBy(rules, have, placement.Nowhere, n, rng); err == nil {
+			return placed, nil
+		}
+	}
+	return nil, err
 }
 
 // tiers, from the one that writes go to first.
@@ -173,7 +202,7 @@ func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 		f := p.fleets[tier]
 		servers := p.holders(f, have)
 		for more := n; more > 0; more-- {
-			placed, _, err := f.grid.PlaceBy(f.rules(len(servers)+more), servers, placement.Nowhere, len(servers)+more, p.rng)
+			placed, err := f.choose(servers, len(servers)+more, p.rng)
 			if err != nil {
 				continue // fewer may find room
 			}

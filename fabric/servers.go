@@ -113,7 +113,7 @@ func (w *watch) look(ctx context.Context) (all []*server, err error) {
 	return all, err
 }
 
-// remember notices servers that were reimaged: what their disks held is made anew at once.
+// remember notices servers that were reimaged. What their disks held is made anew as soon as their new disks were heard of, which can take it.
 func (w *watch) remember(ctx context.Context, entries []registry.Server) {
 	now := time.Now()
 	wiped, news, err := w.memory.notice(ctx, entries, now)
@@ -125,7 +125,7 @@ func (w *watch) remember(ctx context.Context, entries []registry.Server) {
 	}
 	for _, d := range wiped {
 		w.front.log.Warn("a server was reimaged", "disk", string(d))
-		w.front.noteWiped(d)
+		time.AfterFunc(again, func() { w.front.noteWiped(d) })
 	}
 }
 

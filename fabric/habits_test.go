@@ -1,0 +1,59 @@
+package fabric
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/registry"
+	"gleaner/kv/mem"
+)
+
+// A server was reimaged if another disk is where one was that is nowhere any more, also while no front was up; each time counts once, however many disks were
+// wiped.
+func TestReimagesAreNoticed(t *testing.T) {
+	store, now := mem.New(), time.Date(2026, time.November, 16, 12, 0, 0, 0, time.UTC)
+	entry := func(name string, disks ...string) registry.Server { // path, id, path, id, …
+		e := registry.Server{Name: name, Address: "/s", Environment: "e"}
+		for i := 0; i < len(disks); i += 2 {
+			e.Disks = append(e.Disks, registry.Disk{Path: disks[i], ID: disks[i+1]})
+		}
+		return e
+	}
+	for i, tc := range []struct {
+		what    string
+		entries []registry.Server
+		wiped   []cluster.DiskID
+		news    bool
+		rate    float64 // of the two servers' tenant
+	}{
+		{"two servers", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, true, 0},
+		{"the same", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, false, 0},
+		{"two disks of one are wiped", []registry.Server{entry("s1", "/a", "a2", "/b", "b2"), entry("s2", "/a", "c1")}, []cluster.DiskID{"a1", "b1"}, true, 1.0 / 2},
+		{"disks change places", []registry.Server{entry("s1", "/a", "b2", "/b", "c1"), entry("s2", "/a", "a2")}, nil, true, 1.0 / 2},
+		{"one is lent no more", []registry.Server{entry("s1", "/a", "b2"), entry("s2", "/a", "a2")}, nil, true, 1.0 / 2},
+		{"both are wiped", []registry.Server{entry("s1", "/a", "x"), entry("s2", "/a", "y")}, []cluster.DiskID{"b2", "a2"}, true, 3.0 / 2},
+	} {
+		f, err := Open(t.Context(), Options{Store: store}) // a front of its own each time
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := f.remembered(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wiped, news, err := m.notice(t.Context(), tc.entries, now)
+		rate := m.rates(tc.entries, now)["e"]
+		if err != nil || !slices.Equal(wiped, tc.wiped) || news != tc.news || rate != tc.rate {
+			t.Errorf("%s: %v are wiped, news %v, rate %v, %v", tc.what, wiped, news, rate, err)
+		}
+		if later := m.rates(tc.entries, now.Add(10*month))["e"]; fmt.Sprintf("%.6f", later) != fmt.Sprintf("%.6f", rate/10) {
+			t.Errorf("step %d: ten months later the rate is %v", i, later)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
