@@ -33,37 +33,42 @@ var Wishes = func() (names []string) {
 
 var wishes = []struct {
 	name string
+	rule placement.RuleSet
 	in   func(placement.Quality) int
 	most int // the grid has three rows, and replicas are spread over three columns
 }{
-	{"environments", func(q placement.Quality) int { return q.Environments }, MaxReplicas},
-	{"rows", func(q placement.Quality) int { return q.Rows }, 3},
-	{"columns", func(q placement.Quality) int { return q.Columns }, 3},
-	{"functions", func(q placement.Quality) int { return q.Functions }, MaxReplicas},
-	{"racks", func(q placement.Quality) int { return q.Racks }, MaxReplicas},
+	{"environments", placement.Environments, func(q placement.Quality) int { return q.Environments }, MaxReplicas},
+	{"rows", placement.Cells, func(q placement.Quality) int { return q.Rows }, 3},
+	{"columns", placement.Cells, func(q placement.Quality) int { return q.Columns }, 3},
+	{"functions", placement.Functions, func(q placement.Quality) int { return q.Functions }, MaxReplicas},
+	{"racks", placement.Racks, func(q placement.Quality) int { return q.Racks }, MaxReplicas},
 }
 
 // add counts a group. choice is what there is to choose from.
-func (p *Placement) add(group, choice placement.Quality) {
+func (p *Placement) add(group, choice placement.Quality, rules placement.RuleSet) {
 	if group.Replicas < 2 {
 		return
 	}
 	p.Groups++
-	kept := 0
+	all := true
 	for _, w := range wishes {
+		if rules&w.rule == 0 {
+			continue
+		}
+		p.Apart[w.name] += 0 // it is a wish
 		want := min(group.Replicas, w.most)
 		if w.in(group) >= want {
 			p.Apart[w.name]++
-			kept++
 			continue
 		}
+		all = false
 		why := "no room elsewhere then, or the servers or their habits have changed since"
 		if there := w.in(choice); there < want {
 			why = fmt.Sprintf("there are %d for %d replicas", there, want)
 		}
 		p.fallShort(w.name, why)
 	}
-	if kept == len(wishes) {
+	if all {
 		p.All++
 	}
 }
@@ -77,8 +82,8 @@ func (p *Placement) fallShort(wish, why string) {
 	p.Short[at].Groups++
 }
 
-// quality measures the replicas on some disks, also those that are away, and gives what there is to choose from.
-func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality) {
+// quality measures the replicas on some disks, also those that are away, and gives what there is to choose from, and by which wishes.
+func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality, rules placement.RuleSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleets[tiers[0]]
@@ -87,5 +92,5 @@ func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality)
 			f = p.fleets[d.tier]
 		}
 	}
-	return f.grid.Quality(p.holders(f, disks)), f.choice()
+	return f.grid.Quality(p.holders(f, disks)), f.choice(), f.grid.Rules.Soft
 }

@@ -10,6 +10,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/registry"
+	"gleaner/placement"
 )
 
 // A Habit is what the past says of a tenant (OSDI'16 §4.2).
@@ -36,25 +37,34 @@ func (h *habits) of(t cluster.TenantID) Habit {
 	return known
 }
 
-// tellApart reports whether most tenants were reimaged. Else the half that is reimaged least would be any half of those that never were.
-func (h *habits) tellApart() bool {
+// wishes are the rules that need to know the tenants. As long as nothing is known, all cells of the grid are alike. As long as most tenants were
+// never reimaged, the half that is reimaged least is any half of those.
+func (h *habits) wishes() (rules placement.RuleSet) {
 	reimaged := 0
 	for t := range h.seen {
-		if h.of(t).Reimages > 0 {
+		switch known := h.of(t); {
+		case known.Reimages > 0:
 			reimaged++
+			rules |= placement.Cells
+		case known.Peak > 0:
+			rules |= placement.Cells
 		}
 	}
-	return 2*reimaged > len(h.seen)
+	if 2*reimaged > len(h.seen) {
+		rules |= placement.Seldom
+	}
+	return rules
 }
 
 // A memory is what a front remembers of data servers. It is not safe for concurrent use.
 type memory struct {
 	maps    *maps.Maps
 	servers map[cluster.ServerID]maps.Server
+	noticed bool // once at least
 }
 
 func (f *Front) remembered(ctx context.Context) (*memory, error) {
-	m := &memory{f.maps, map[cluster.ServerID]maps.Server{}}
+	m := &memory{maps: f.maps, servers: map[cluster.ServerID]maps.Server{}}
 	for s, err := range f.maps.Servers(ctx) {
 		if err != nil {
 			return nil, err
@@ -64,8 +74,9 @@ func (f *Front) remembered(ctx context.Context) (*memory, error) {
 	return m, nil
 }
 
-// notice remembers the servers as they are now. It gives the disks that were wiped since, and whether anything is new.
+// notice remembers the servers as they are now. It gives the disks that were wiped since, and whether anything is new, as it is at first.
 func (m *memory) notice(ctx context.Context, entries []registry.Server, now time.Time) (wiped []cluster.DiskID, news bool, err error) {
+	news, m.noticed = !m.noticed, true
 	listed := map[cluster.DiskID]bool{}
 	for _, e := range entries {
 		for _, d := range e.Disks {

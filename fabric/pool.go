@@ -97,7 +97,7 @@ func (f *fleet) chooseBy(wishes placement.RuleSet, have []placement.ServerIndex,
 var tiers = []cluster.Tier{cluster.Tier(disk.SSD), cluster.Tier(disk.HDD), cluster.Tier(disk.Cold)}
 
 // keepApart are the wishes for a group's replicas: as many of them as the cluster allows. Two replicas are never on one server.
-const keepApart = placement.Racks | placement.Functions | placement.Cells | placement.Environments
+const keepApart = placement.Racks | placement.Functions | placement.Environments
 
 func newPool(seed uint64) *pool {
 	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}}
@@ -120,10 +120,7 @@ func (p *pool) learn(news func(*habits)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	news(&p.habits)
-	rules := placement.Rules{Soft: keepApart}
-	if p.habits.tellApart() {
-		rules.Soft |= placement.Seldom
-	}
+	rules := placement.Rules{Soft: keepApart | p.habits.wishes()}
 	for _, f := range p.fleets {
 		f.Learn()
 		f.grid, f.choices = placement.NewGrid(f.Inventory, rules), nil

@@ -217,7 +217,9 @@ func printStat(out io.Writer, s fabric.Stat) error {
 	if p := s.Placement; p.Groups > 0 {
 		t.row("groups well placed", fmt.Sprintf("%d of %d", p.All, p.Groups))
 		for _, wish := range fabric.Wishes {
-			t.row("  in different "+wish, strconv.Itoa(p.Apart[wish]))
+			if n, wished := p.Apart[wish]; wished {
+				t.row("  in different "+wish, strconv.Itoa(n))
+			}
 		}
 		for _, short := range p.Short {
 			t.row("  not: "+short.Wish, fmt.Sprintf("%d, %s", short.Groups, short.Why))
