@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"fmt"
-	"slices"
 
 	"gleaner/cluster"
 	"gleaner/placement"
@@ -10,80 +9,70 @@ import (
 
 // A Placement is how far apart the replicas of a vDisk's groups are (OSDI'16 §7, lesson 1).
 type Placement struct {
-	Groups int            `json:"groups"` // with more than one good replica
-	Apart  map[string]int `json:"apart"`  // how many of them have each replica in another environment, rack, and so on
-	All    int            `json:"all"`    // how many keep all of these wishes
-	Short  []Shortfall    `json:"short"`  // why the others do not
+	Groups int    `json:"groups"` // with more than one good replica
+	Well   int    `json:"well"`   // of them, with every wish kept
+	Wishes []Wish `json:"wishes"` // in the order in which they matter
 }
 
-// A Shortfall is a wish that some groups do not keep.
-type Shortfall struct {
-	Wish   string `json:"wish"`
-	Groups int    `json:"groups"`
-	Why    string `json:"why"`
-}
+// A Wish is that each replica of a group is in another environment, rack, and so on.
+type Wish struct {
+	Different string         `json:"different"` // what they are to differ in, as "racks"
+	Kept      int            `json:"kept"`      // groups
+	Short     map[string]int `json:"short"`     // groups that do not keep it, by the reason
 
-// Wishes are what the replicas of a group differ in, in the order in which that matters.
-var Wishes = func() (names []string) {
-	for _, w := range wishes {
-		names = append(names, w.name)
-	}
-	return names
-}()
-
-var wishes = []struct {
-	name string
-	rule placement.RuleSet
 	in   func(placement.Quality) int
-	most int // the grid has three rows, and replicas are spread over three columns
-}{
-	{"environments", placement.Environments, func(q placement.Quality) int { return q.Environments }, MaxReplicas},
-	{"rows", placement.Cells, func(q placement.Quality) int { return q.Rows }, 3},
-	{"columns", placement.Cells, func(q placement.Quality) int { return q.Columns }, 3},
-	{"functions", placement.Functions, func(q placement.Quality) int { return q.Functions }, MaxReplicas},
-	{"racks", placement.Racks, func(q placement.Quality) int { return q.Racks }, MaxReplicas},
+	most int // that replicas are spread over
+}
+
+// newPlacement is of no groups yet. Their wishes are those of the rules.
+func newPlacement(rules placement.RuleSet) Placement {
+	p := Placement{Wishes: []Wish{}}
+	add := func(different string, rule placement.RuleSet, most int, in func(placement.Quality) int) {
+		if rules&rule != 0 {
+			p.Wishes = append(p.Wishes, Wish{Different: different, Short: map[string]int{}, in: in, most: most})
+		}
+	}
+	add("environments", placement.Environments, MaxReplicas, func(q placement.Quality) int { return q.Environments })
+	add("rows", placement.Cells, 3, func(q placement.Quality) int { return q.Rows })
+	add("columns", placement.Cells, 3, func(q placement.Quality) int { return q.Columns })
+	add("functions", placement.Functions, MaxReplicas, func(q placement.Quality) int { return q.Functions })
+	add("racks", placement.Racks, MaxReplicas, func(q placement.Quality) int { return q.Racks })
+	return p
 }
 
 // add counts a group. choice is what there is to choose from.
-func (p *Placement) add(group, choice placement.Quality, rules placement.RuleSet) {
+func (p *Placement) add(group, choice placement.Quality) {
 	if group.Replicas < 2 {
 		return
 	}
 	p.Groups++
-	all := true
-	for _, w := range wishes {
-		if rules&w.rule == 0 {
-			continue
-		}
-		p.Apart[w.name] += 0 // it is a wish
+	kept := 0
+	for i, w := range p.Wishes {
 		want := min(group.Replicas, w.most)
-		if w.in(group) >= want {
-			p.Apart[w.name]++
-			continue
+		switch there := w.in(choice); {
+		case w.in(group) >= want:
+			p.Wishes[i].Kept++
+			kept++
+		case there < want:
+			w.Short[fmt.Sprintf("there are %d for %d replicas", there, want)]++
+		default:
+			w.Short["no room elsewhere then, or servers or their habits have changed since"]++
 		}
-		all = false
-		why := "no room elsewhere then, or the servers or their habits have changed since"
-		if there := w.in(choice); there < want {
-			why = fmt.Sprintf("there are %d for %d replicas", there, want)
-		}
-		p.fallShort(w.name, why)
 	}
-	if all {
-		p.All++
+	if kept == len(p.Wishes) {
+		p.Well++
 	}
 }
 
-func (p *Placement) fallShort(wish, why string) {
-	at := slices.IndexFunc(p.Short, func(s Shortfall) bool { return s.Wish == wish && s.Why == why })
-	if at < 0 {
-		at = len(p.Short)
-		p.Short = append(p.Short, Shortfall{Wish: wish, Why: why})
-	}
-	p.Short[at].Groups++
+// rules are the wishes for replicas.
+func (p *pool) rules() placement.RuleSet {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return keepApart | p.habits.wishes()
 }
 
-// quality measures the replicas on some disks, also those that are away, and gives what there is to choose from, and by which wishes.
-func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality, rules placement.RuleSet) {
+// quality measures the replicas on some disks, also those that are away, and what there is to choose from.
+func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleets[tiers[0]]
@@ -92,5 +81,5 @@ func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality,
 			f = p.fleets[d.tier]
 		}
 	}
-	return f.grid.Quality(p.holders(f, disks)), f.choice(), f.grid.Rules.Soft
+	return f.grid.Quality(p.holders(f, disks)), f.choice()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	gomaps "maps"
-	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -74,8 +73,9 @@ func (f *Front) remembered(ctx context.Context) (*memory, error) {
 	return m, nil
 }
 
-// notice remembers the servers as they are now. It gives the disks that were wiped since, and whether anything is new, as it is at first.
-func (m *memory) notice(ctx context.Context, entries []registry.Server, now time.Time) (wiped []cluster.DiskID, news bool, err error) {
+// notice remembers the servers as they are now. It gives the disks that were wiped since, with their servers, and whether anything is new, as it is at first.
+func (m *memory) notice(ctx context.Context, entries []registry.Server, now time.Time) (wiped map[cluster.DiskID]cluster.ServerID, news bool, err error) {
+	wiped = map[cluster.DiskID]cluster.ServerID{}
 	news, m.noticed = !m.noticed, true
 	listed := map[cluster.DiskID]bool{}
 	for _, e := range entries {
@@ -103,7 +103,9 @@ func (m *memory) notice(ctx context.Context, entries []registry.Server, now time
 			return wiped, news, fmt.Errorf("fabric: server %s: %w", e.Name, err)
 		}
 		m.servers[s.Name], news = s, true
-		wiped = append(wiped, lost...)
+		for _, d := range lost {
+			wiped[d] = s.Name
+		}
 	}
 	return wiped, news, nil
 }
@@ -115,7 +117,6 @@ func replaced(was, is map[string]cluster.DiskID, listed map[cluster.DiskID]bool)
 			lost = append(lost, id)
 		}
 	}
-	slices.Sort(lost)
 	return lost
 }
 

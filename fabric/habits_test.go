@@ -2,7 +2,7 @@ package fabric
 
 import (
 	"fmt"
-	"slices"
+	"maps"
 	"testing"
 	"time"
 
@@ -25,15 +25,15 @@ func TestReimagesAreNoticed(t *testing.T) {
 	for _, tc := range []struct {
 		what    string
 		entries []registry.Server
-		wiped   []cluster.DiskID
+		wiped   map[cluster.DiskID]cluster.ServerID
 		rate    float64 // of the two servers' tenant
 	}{
 		{"two servers", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, 0},
 		{"the same", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, 0},
-		{"two disks of one are wiped", []registry.Server{entry("s1", "/a", "a2", "/b", "b2"), entry("s2", "/a", "c1")}, []cluster.DiskID{"a1", "b1"}, 1.0 / 2},
+		{"two disks of one are wiped", []registry.Server{entry("s1", "/a", "a2", "/b", "b2"), entry("s2", "/a", "c1")}, map[cluster.DiskID]cluster.ServerID{"a1": "s1", "b1": "s1"}, 1.0 / 2},
 		{"disks change places", []registry.Server{entry("s1", "/a", "b2", "/b", "c1"), entry("s2", "/a", "a2")}, nil, 1.0 / 2},
 		{"one is lent no more", []registry.Server{entry("s1", "/a", "b2"), entry("s2", "/a", "a2")}, nil, 1.0 / 2},
-		{"both are wiped", []registry.Server{entry("s1", "/a", "x"), entry("s2", "/a", "y")}, []cluster.DiskID{"b2", "a2"}, 3.0 / 2},
+		{"both are wiped", []registry.Server{entry("s1", "/a", "x"), entry("s2", "/a", "y")}, map[cluster.DiskID]cluster.ServerID{"b2": "s1", "a2": "s2"}, 3.0 / 2},
 	} {
 		f, err := Open(t.Context(), Options{Store: store}) // a front of its own each time
 		if err != nil {
@@ -45,7 +45,7 @@ func TestReimagesAreNoticed(t *testing.T) {
 		}
 		wiped, news, err := m.notice(t.Context(), tc.entries, now)
 		rate := m.rates(tc.entries, now)["e"]
-		if err != nil || !slices.Equal(wiped, tc.wiped) || !news || rate != tc.rate {
+		if err != nil || !maps.Equal(wiped, tc.wiped) || !news || rate != tc.rate {
 			t.Errorf("%s: %v are wiped, news %v, rate %v, %v", tc.what, wiped, news, rate, err)
 		}
 		if wiped, news, err := m.notice(t.Context(), tc.entries, now); len(wiped) > 0 || news || err != nil {

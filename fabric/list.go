@@ -87,7 +87,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 	if err != nil {
 		return Stat{}, named(err, "name", name)
 	}
-	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Placement: Placement{Apart: map[string]int{}, Short: []Shortfall{}}}
+	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Placement: newPlacement(f.pool.rules())}
 	if s.Info, err = f.info(ctx, v); err != nil {
 		return Stat{}, err
 	}

@@ -21,7 +21,7 @@ type pool struct {
 	rng    *rand.Rand
 	disks  map[cluster.DiskID]pooled
 	fleets map[cluster.Tier]*fleet             // of those
-	homes  map[cluster.DiskID]cluster.ServerID // of those and of the disks that are away
+	homes  map[cluster.DiskID]cluster.ServerID // where disks were last heard of, also those that are away
 	habits habits
 }
 
@@ -216,7 +216,11 @@ func (p *pool) place(have []cluster.DiskID, n int) []cluster.DiskID {
 // holders gives the servers that disks are of, also those that are away: they may come back.
 func (p *pool) holders(f *fleet, disks []cluster.DiskID) (servers []placement.ServerIndex) {
 	for _, id := range disks {
-		if s, ok := f.Server(p.homes[id]); ok && !slices.Contains(servers, s) {
+		on := p.homes[id]
+		if d, here := p.disks[id]; here {
+			on = d.on // its copy may be at another
+		}
+		if s, ok := f.Server(on); ok && !slices.Contains(servers, s) {
 			servers = append(servers, s)
 		}
 	}

@@ -111,18 +111,22 @@ func TestPlacesAreLearned(t *testing.T) {
 func TestShortfalls(t *testing.T) {
 	servers := []cluster.Server{{ID: "a", Environment: "x", Rack: "1"}, {ID: "b", Environment: "y", Rack: "1"}, {ID: "c", Environment: "x", Rack: "1"}, {ID: "d", Environment: "y", Rack: "1"}}
 	p := newTestPool(1, servers, 10)
-	s := Placement{Apart: map[string]int{}}
+	s := newPlacement(p.rules())
 	for _, disks := range [][]cluster.DiskID{{"a"}, {"a", "b"}, {"a", "c"}, {"a", "b", "c"}} {
 		s.add(p.quality(disks))
 	}
-	if s.Groups != 3 || s.All != 0 || s.Apart["environments"] != 1 || s.Apart["racks"] != 0 {
+	if s.Groups != 3 || s.Well != 0 {
 		t.Errorf("%+v", s)
 	}
-	for _, want := range []Shortfall{{"environments", 1, "there are 2 for 3 replicas"}, {"racks", 2, "there are 1 for 2 replicas"},
-		{"environments", 1, "no room elsewhere then, or the servers or their habits have changed since"}} {
-		if !slices.Contains(s.Short, want) {
-			t.Errorf("%+v lacks %+v", s.Short, want)
-		}
+	got := ""
+	for _, w := range s.Wishes {
+		got += fmt.Sprintf("%s: %d, short %v\n", w.Different, w.Kept, w.Short)
+	}
+	if want := `environments: 1, short map[no room elsewhere then, or servers or their habits have changed since:1 there are 2 for 3 replicas:1]
+functions: 1, short map[no room elsewhere then, or servers or their habits have changed since:1 there are 2 for 3 replicas:1]
+racks: 0, short map[there are 1 for 2 replicas:2 there are 1 for 3 replicas:1]
+`; got != want {
+		t.Errorf("got\n%s", got)
 	}
 }
 
@@ -141,7 +145,7 @@ func BenchmarkPool(b *testing.B) {
 			}
 			p := newTestPool(1, servers, 1<<16)
 			p.learn(func(h *habits) { h.seen = seen })
-			s := Placement{Apart: map[string]int{}}
+			s := newPlacement(p.rules())
 			for b.Loop() {
 				placed := p.Place(nil, 3)
 				if s.Groups < 10_000 {
@@ -150,7 +154,7 @@ func BenchmarkPool(b *testing.B) {
 					b.StartTimer()
 				}
 			}
-			b.ReportMetric(100*float64(s.All)/float64(s.Groups), "%wishes")
+			b.ReportMetric(100*float64(s.Well)/float64(s.Groups), "%wishes")
 		})
 	}
 }

@@ -123,8 +123,8 @@ func (w *watch) remember(ctx context.Context, entries []registry.Server) {
 	if news {
 		w.front.pool.learn(func(h *habits) { h.seen = w.memory.rates(entries, now) })
 	}
-	for _, d := range wiped {
-		w.front.log.Warn("a server was reimaged", "disk", string(d))
+	for d, on := range wiped {
+		w.front.log.Warn("data server was reimaged", "server", string(on), "disk", string(d))
 		time.AfterFunc(again, func() { w.front.noteWiped(d) })
 	}
 }

@@ -215,14 +215,12 @@ func printStat(out io.Writer, s fabric.Stat) error {
 		t.row("replicas on "+tier, strconv.Itoa(s.Tiers[tier]))
 	}
 	if p := s.Placement; p.Groups > 0 {
-		t.row("groups well placed", fmt.Sprintf("%d of %d", p.All, p.Groups))
-		for _, wish := range fabric.Wishes {
-			if n, wished := p.Apart[wish]; wished {
-				t.row("  in different "+wish, strconv.Itoa(n))
+		t.row("groups well placed", fmt.Sprintf("%d of %d", p.Well, p.Groups))
+		for _, wish := range p.Wishes {
+			t.row("  in different "+wish.Different, strconv.Itoa(wish.Kept))
+			for _, why := range sorted(wish.Short) {
+				t.row("    not", fmt.Sprintf("%d: %s", wish.Short[why], why))
 			}
-		}
-		for _, short := range p.Short {
-			t.row("  not: "+short.Wish, fmt.Sprintf("%d, %s", short.Groups, short.Why))
 		}
 	}
 	return t.print(out)

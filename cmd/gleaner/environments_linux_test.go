@@ -336,7 +336,7 @@ func TestWholeEnvironmentsAreReimaged(t *testing.T) {
 			used[s.tenant] = true
 		}
 	}
-	if stat, err := w.front.Stat(t.Context(), "v"); err != nil || stat.Placement.All != len(groups) || stat.Placement.Groups != len(groups) {
+	if stat, err := w.front.Stat(t.Context(), "v"); err != nil || stat.Placement.Well != len(groups) || len(stat.Placement.Wishes) != 5 || stat.Placement.Groups != len(groups) {
 		t.Errorf("stat says %+v, %v", stat.Placement, err)
 	}
 	t.Logf("%d groups with %d tenants keep every wish", len(groups), len(used))

@@ -189,6 +189,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(encodeExtent(Extent{5, 2}))
 	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
 	f.Add(encodeMark(Mark{Opened: map[cluster.DiskID]uint64{"a": 9, "bb": 1}}))
+	f.Add([]byte(`{"name":"s1","since":"2026-11-16T12:00:00Z","reimages":2,"disks":{"/mnt/ssd1":"0a1b"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if b, err := decodeBlock(data); err == nil && !bytes.Equal(encodeBlock(b), data) {
 			t.Errorf("block %x reads as %+v", data, b)
@@ -198,6 +199,13 @@ func FuzzRecords(f *testing.F) {
 		}
 		if g, err := decodeGroup(data); err == nil && !bytes.Equal(encodeGroup(g), data) {
 			t.Errorf("group %x reads as %+v", data, g)
+		}
+		if s, err := decodeServer(data); err == nil {
+			text, err := json.Marshal(s)
+			again, failed := decodeServer(text)
+			if err != nil || failed != nil || !reflect.DeepEqual(again, s) {
+				t.Errorf("server %s reads as %+v and then as %+v, %v, %v", data, s, again, err, failed)
+			}
 		}
 		if m, err := decodeMark(1, data); err == nil {
 			if again, err := decodeMark(1, encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {
