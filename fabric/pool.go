@@ -53,7 +53,7 @@ func (f *fleet) choice() placement.Quality {
 // for is kept for as many replicas as it can be: of three in two environments, one is apart.
 func (f *fleet) choose(have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
 	fresh, more := f.choice(), n-len(have)
-	if len(have) > 0 {
+	if len(have) > 0 && min(fresh.Environments, fresh.Functions, fresh.Racks) < n { // else enough are left, whichever they are in
 		fresh = f.grid.Choice(have)
 	}
 	stages := []int{min(fresh.Environments, more), min(fresh.Functions, more), min(fresh.Racks, more), more}
@@ -82,15 +82,16 @@ func (f *fleet) wishes(fresh placement.Quality, more int) placement.RuleSet {
 	return wishes
 }
 
-// chooseBy keeps environments apart before all other wishes, because a whole one may be reimaged at once.
+// chooseBy keeps environments apart before all other wishes, because a whole one may be reimaged at once. If those that have room are too few, it
+// takes what there is of them, and the rest from any.
 func (f *fleet) chooseBy(wishes placement.RuleSet, have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
-	first := wishes & placement.Environments
-	for _, rules := range []placement.Rules{{Hard: first, Soft: wishes &^ first}, {Soft: wishes}} {
-		if placed, _, err = f.grid.PlaceBy(rules, have, placement.Nowhere, n, rng); err == nil {
-			return placed, nil
-		}
+	first, rest := wishes&placement.Environments, wishes&^placement.Environments
+	placed = have
+	for k := n; first != 0 && k > len(placed); k-- {
+		placed, _, _ = f.grid.PlaceBy(placement.Rules{Hard: first, Soft: rest}, have, placement.Nowhere, k, rng)
 	}
-	return nil, err
+	placed, _, err = f.grid.PlaceBy(placement.Rules{Soft: rest}, placed, placement.Nowhere, n, rng)
+	return placed, err
 }
 
 // tiers, from the one that writes go to first.
