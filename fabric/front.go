@@ -45,6 +45,7 @@ type Front struct {
 	tidying  sync.Mutex
 	degraded chan disk.GroupID
 	damaged  chan damage
+	wipes    chan cluster.DiskID
 	stop     context.CancelFunc
 	upkeep   sync.WaitGroup
 }
@@ -77,7 +78,8 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{}, degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10)}
+	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{},
+		degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10), wipes: make(chan cluster.DiskID, 1<<10)}
 	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Now: o.Now, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
@@ -121,6 +123,14 @@ func (f *Front) note(id disk.GroupID) {
 func (f *Front) noteDamage(id disk.GroupID, on cluster.DiskID) {
 	select {
 	case f.damaged <- damage{id, on}:
+	default:
+	}
+}
+
+// noteWiped remembers a disk that was wiped. If there are too many, it counts as lost when it has been away for long.
+func (f *Front) noteWiped(id cluster.DiskID) {
+	select {
+	case f.wipes <- id:
 	default:
 	}
 }

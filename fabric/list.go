@@ -71,13 +71,14 @@ func (f *Front) info(ctx context.Context, v maps.VDisk) (Info, error) {
 // A Stat is all there is to say of a vDisk or a snapshot.
 type Stat struct {
 	Info
-	Chain  []string       `json:"chain"`            // what it is read through, nearest first
-	Blocks int            `json:"blocks"`           // that it has itself
-	Piled  int            `json:"piled"`            // of them, made of more than one extent
-	Groups int            `json:"groups"`           // that hold them
-	States map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
-	Have   map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
-	Tiers  map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
+	Chain     []string       `json:"chain"`            // what it is read through, nearest first
+	Blocks    int            `json:"blocks"`           // that it has itself
+	Piled     int            `json:"piled"`            // of them, made of more than one extent
+	Groups    int            `json:"groups"`           // that hold them
+	States    map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
+	Have      map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
+	Tiers     map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
+	Placement Placement      `json:"placement"`
 
 	Bytes       map[string]int64 `json:"bytes_by_tier"`         // of its blocks, on all replicas
 	LastRead    time.Time        `json:"last_read,omitzero"`    // to ten seconds
@@ -90,7 +91,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 	if err != nil {
 		return Stat{}, named(err, "name", name)
 	}
-	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Bytes: map[string]int64{}}
+	s := Stat{Chain: []string{}, States: map[string]int{}, Have: map[int]int{}, Tiers: map[string]int{}, Placement: newPlacement(f.pool.rules()), Bytes: map[string]int64{}}
 	if s.Info, err = f.info(ctx, v); err != nil {
 		return Stat{}, err
 	}
@@ -147,6 +148,7 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, bytes int64, s 
 		}
 	}
 	s.States[state]++
+	s.Placement.add(f.pool.quality(g.Good))
 	used, err := f.space.Access(ctx, id)
 	if err != nil {
 		return err

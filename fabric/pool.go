@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,7 +20,9 @@ type pool struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
 	disks  map[cluster.DiskID]pooled
-	fleets map[cluster.Tier]*fleet // of those
+	fleets map[cluster.Tier]*fleet             // of those
+	homes  map[cluster.DiskID]cluster.ServerID // where disks were last heard of, also those that are away
+	habits habits
 }
 
 // A pooled disk is one with its place in the cluster.
@@ -36,24 +39,103 @@ type pooled struct {
 
 type fleet struct {
 	*placement.Fleet
-	grid *placement.Grid
+	grid    *placement.Grid
+	choices *placement.Quality // nil if disks have come or gone
+}
+
+// choice is in how many environments, racks and so on there are disks.
+func (f *fleet) choice() placement.Quality {
+	if f.choices == nil {
+		q := f.grid.Choice(nil)
+		f.choices = &q
+	}
+	return *f.choices
+}
+
+// choose appends servers to those that have replicas already, until there are n. A wish that there are too few environments, functions or racks
+// for is kept for as many replicas as it can be: of three in two environments, one is apart.
+func (f *fleet) choose(have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
+	fresh, more := f.choice(), n-len(have)
+	if len(have) > 0 && min(fresh.Environments, fresh.Functions, fresh.Racks) < n { // else enough are left, whichever they are in
+		fresh = f.grid.Choice(have)
+	}
+	stages := []int{min(fresh.Environments, more), min(fresh.Functions, more), min(fresh.Racks, more), more}
+	slices.Sort(stages)
+	placed = have
+	for _, stage := range slices.Compact(stages) {
+		if placed, err = f.chooseBy(f.wishes(fresh, stage), placed, len(have)+stage, rng); err != nil {
+			return nil, err
+		}
+	}
+	return placed, nil
+}
+
+// wishes are those that so many more replicas can keep: to look for what there is not takes long.
+func (f *fleet) wishes(fresh placement.Quality, more int) placement.RuleSet {
+	wishes := f.grid.Rules.Soft
+	if fresh.Environments < more {
+		wishes &^= placement.Environments
+	}
+	if fresh.Functions < more {
+		wishes &^= placement.Functions
+	}
+	if fresh.Racks < more {
+		wishes &^= placement.Racks
+	}
+	return wishes
+}
+
+// chooseBy keeps environments apart before all other wishes, because a whole one may be reimaged at once. If those that have room are too few, it
+// takes what there is of them, and the rest from any.
+func (f *fleet) chooseBy(wishes placement.RuleSet, have []placement.ServerIndex, n int, rng *rand.Rand) (placed []placement.ServerIndex, err error) {
+	first, rest := wishes&placement.Environments, wishes&^placement.Environments
+	placed = have
+	for k := n; first != 0 && k > len(placed); k-- {
+		placed, _, _ = f.grid.PlaceBy(placement.Rules{Hard: first, Soft: rest}, have, placement.Nowhere, k, rng)
+	}
+	placed, _, err = f.grid.PlaceBy(placement.Rules{Soft: rest}, placed, placement.Nowhere, n, rng)
+	return placed, err
 }
 
 // tiers, from the one that writes go to first.
 var tiers = []cluster.Tier{cluster.Tier(disk.SSD), cluster.Tier(disk.HDD), cluster.Tier(disk.Cold)}
 
 // keepApart are the wishes for a group's replicas: as many of them as the cluster allows. Two replicas are never on one server.
-var keepApart = placement.Rules{Soft: placement.Racks | placement.Cells | placement.Environments | placement.Steady | placement.Seldom}
+const keepApart = placement.Racks | placement.Functions | placement.Environments
 
 func newPool(seed uint64) *pool {
-	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}}
+	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}}
 	for _, tier := range tiers {
-		f := placement.NewFleet(disk.GroupSize, tier, func(s cluster.Server) (placement.Tenant, bool) {
-			return placement.Tenant{Environment: s.Environment, Function: s.Function}, false
-		})
-		p.fleets[tier] = &fleet{f, placement.NewGrid(f.Inventory, keepApart)}
+		f := placement.NewFleet(disk.GroupSize, tier, p.known)
+		p.fleets[tier] = &fleet{Fleet: f, grid: placement.NewGrid(f.Inventory, placement.Rules{Soft: keepApart})}
 	}
 	return p
+}
+
+// known gives what is known of a server's owner. What is not said keeps it apart from all others.
+func (p *pool) known(s cluster.Server) (owner placement.Tenant, steady bool) {
+	tenant, habit := s.Tenant(), p.habits.of(s.Tenant())
+	return placement.Tenant{Environment: cmp.Or(s.Environment, string(tenant)), Function: cmp.Or(s.Function, string(tenant)),
+		ReimageRate: habit.Reimages, Peak: habit.Peak}, false
+}
+
+// learn takes in what is newly known of tenants, and divides them anew by it.
+func (p *pool) learn(news func(*habits)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news(&p.habits)
+	rules := placement.Rules{Soft: keepApart | p.habits.wishes()}
+	for _, f := range p.fleets {
+		f.Learn()
+		f.grid, f.choices = placement.NewGrid(f.Inventory, rules), nil
+	}
+}
+
+// settle remembers which server a disk is of, be it up or not.
+func (p *pool) settle(id cluster.DiskID, on cluster.ServerID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.homes[id] = on
 }
 
 // tell has all fleets take in an event.
@@ -61,7 +143,14 @@ func (p *pool) tell(ev cluster.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.fleets {
-		f.Step(ev)
+		f.step(ev)
+	}
+}
+
+func (f *fleet) step(ev cluster.Event) {
+	f.Step(ev)
+	if ev.Kind != cluster.DataReported {
+		f.choices = nil
 	}
 }
 
@@ -84,7 +173,7 @@ func (p *pool) add(id cluster.Disk, d pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.quota, d.free = id.Quota, id.Free
-	p.disks[id.ID] = d
+	p.disks[id.ID], p.homes[id.ID] = d, d.on
 }
 
 // refresh looks at how much is free on the disks of this process.
@@ -138,14 +227,9 @@ func (p *pool) place(among []cluster.Tier, have []cluster.DiskID, n int) []clust
 	defer p.mu.Unlock()
 	for _, tier := range among {
 		f := p.fleets[tier]
-		var servers []placement.ServerIndex
-		for _, id := range have {
-			if s, ok := f.Server(p.disks[id].on); ok && !slices.Contains(servers, s) {
-				servers = append(servers, s)
-			}
-		}
+		servers := p.holders(f, have)
 		for more := n; more > 0; more-- {
-			placed, err := f.grid.Place(servers, placement.Nowhere, len(servers)+more, p.rng)
+			placed, err := f.choose(servers, len(servers)+more, p.rng)
 			if err != nil {
 				continue // fewer may find room
 			}
@@ -157,6 +241,20 @@ func (p *pool) place(among []cluster.Tier, have []cluster.DiskID, n int) []clust
 		}
 	}
 	return nil
+}
+
+// holders gives the servers that disks are of, also those that are away: they may come back.
+func (p *pool) holders(f *fleet, disks []cluster.DiskID) (servers []placement.ServerIndex) {
+	for _, id := range disks {
+		on := p.homes[id]
+		if d, here := p.disks[id]; here {
+			on = d.on // its copy may be at another
+		}
+		if s, ok := f.Server(on); ok && !slices.Contains(servers, s) {
+			servers = append(servers, s)
+		}
+	}
+	return servers
 }
 
 // busy reports whether the owner of a server needs it.

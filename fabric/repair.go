@@ -69,6 +69,11 @@ func (f *Front) keepUp(ctx context.Context) {
 				f.log.Warn("replica not dropped", "group", d.group.String(), "error", err)
 			}
 			continue
+		case d := <-f.wipes:
+			if _, err := f.space.Lost(ctx, d); err != nil && ctx.Err() == nil {
+				f.log.Warn("replicas of a wiped disk not dropped yet", "disk", string(d), "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		now := f.o.Now()

@@ -28,8 +28,12 @@ const Grace = 10*time.Minute + 30*time.Second
 // Watch takes the data servers of a registry in, those that come later as well, until ctx ends. It returns when those that
 // answer were first heard.
 func (f *Front) Watch(ctx context.Context, r *registry.Registry) error {
-	w := &watch{front: f, registry: r, servers: map[string]*server{}}
-	entries, err := w.look()
+	past, err := f.remembered(ctx)
+	if err != nil {
+		return err
+	}
+	w := &watch{front: f, registry: r, memory: past, servers: map[string]*server{}}
+	entries, err := w.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,6 +50,7 @@ func (f *Front) Watch(ctx context.Context, r *registry.Registry) error {
 type watch struct {
 	front    *Front
 	registry *registry.Registry
+	memory   *memory
 	servers  map[string]*server
 }
 
@@ -72,7 +77,7 @@ func (w *watch) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		all, err := w.look()
+		all, err := w.look(ctx)
 		if err != nil {
 			w.front.log.Warn("the list of data servers cannot be read", "error", err)
 		}
@@ -83,14 +88,15 @@ func (w *watch) run(ctx context.Context) {
 }
 
 // look reads the registry. A server whose entry has changed is another.
-func (w *watch) look() (all []*server, err error) {
+func (w *watch) look(ctx context.Context) (all []*server, err error) {
 	entries, err := w.registry.Servers()
 	if err == nil {
 		w.front.register(entries)
+		w.remember(ctx, entries)
 	}
 	for _, e := range entries {
 		s := w.servers[e.Name]
-		if s == nil || s.entry.Address != e.Address || s.entry.Tenant != e.Tenant || s.entry.Environment != e.Environment {
+		if s == nil || s.entry.Address != e.Address || serverOf(s.entry) != serverOf(e) {
 			client, err := dataserver.NewClient(e.Address, dataserver.Cluster{ID: w.registry.ID, Key: w.registry.Key})
 			if err != nil {
 				return all, err
@@ -100,10 +106,27 @@ func (w *watch) look() (all []*server, err error) {
 			}
 			s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}, seen: map[cluster.DiskID]uint64{}}
 			w.servers[e.Name] = s
+			w.front.Join(serverOf(e))
 		}
 		all = append(all, s)
 	}
 	return all, err
+}
+
+// remember notices servers that were reimaged. What their disks held is made anew as soon as their new disks were heard of, which can take it.
+func (w *watch) remember(ctx context.Context, entries []registry.Server) {
+	now := time.Now()
+	wiped, news, err := w.memory.notice(ctx, entries, now)
+	if err != nil && ctx.Err() == nil {
+		w.front.log.Warn("data servers are not remembered; reimages may be missed", "error", err)
+	}
+	if news {
+		w.front.pool.learn(func(h *habits) { h.seen = w.memory.rates(entries, now) })
+	}
+	for d, on := range wiped {
+		w.front.log.Warn("data server was reimaged", "server", string(on), "disk", string(d))
+		time.AfterFunc(again, func() { w.front.noteWiped(d) })
+	}
 }
 
 // beat asks a server how it is, unless it is being asked.
@@ -134,6 +157,7 @@ func (f *Front) register(entries []registry.Server) {
 		f.servers[cluster.ServerID(e.Name)] = true
 		for _, d := range e.Disks {
 			f.listed[cluster.DiskID(d.ID)] = Lent{Server: e.Name, Disk: d.ID, Tier: string(d.Tier), State: away, Quota: d.Quota}
+			f.pool.settle(cluster.DiskID(d.ID), cluster.ServerID(e.Name))
 		}
 	}
 }
@@ -159,9 +183,6 @@ func (f *Front) away(s *server, why error) {
 // heard takes in what a server says of itself.
 func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 	on := cluster.ServerID(s.entry.Name)
-	if len(s.disks) == 0 {
-		f.Join(cluster.Server{ID: on, Environment: s.entry.Environment, Function: s.entry.Tenant})
-	}
 	use := cluster.DataUse{On: on, Busy: b.Busy}
 	now := map[cluster.DiskID]disk.Identity{}
 	for _, d := range b.Disks {
@@ -217,7 +238,7 @@ func (p *pool) remove(disks map[cluster.DiskID]disk.Identity) {
 	defer p.mu.Unlock()
 	for id := range disks {
 		for _, f := range p.fleets {
-			f.Step(cluster.Event{Kind: cluster.DiskLeft, Disk: &cluster.Disk{ID: id}})
+			f.step(cluster.Event{Kind: cluster.DiskLeft, Disk: &cluster.Disk{ID: id}})
 		}
 		delete(p.disks, id)
 	}

@@ -1,6 +1,11 @@
 package placement
 
-import "gleaner/cluster"
+import (
+	"cmp"
+	"slices"
+
+	"gleaner/cluster"
+)
 
 // A Fleet is an Inventory of the disks of one tier, updated by the events of a cluster.
 // Events about unknown servers and disks change nothing.
@@ -15,14 +20,12 @@ type Fleet struct {
 }
 
 type member struct {
-	index  ServerIndex
-	tenant cluster.TenantID
-	rack   string
+	index ServerIndex
+	cluster.Server
 }
 
 // NewFleet is for blocks of one size. known returns what history says of a server that
-// joins and of its owner; the first answer for an owner is kept. To use newer history,
-// make a new Fleet.
+// joins and of its owner; the first answer for an owner is kept until Learn asks again.
 func NewFleet(block cluster.Bytes, tier cluster.Tier, known func(cluster.Server) (owner Tenant, steady bool)) *Fleet {
 	return &Fleet{Inventory: NewInventory(block), tier: tier, known: known,
 		byTenant: map[cluster.TenantID]TenantIndex{}, byServer: map[cluster.ServerID]member{}, byDisk: map[cluster.DiskID]DiskIndex{}, names: map[DiskIndex]cluster.DiskID{}}
@@ -50,10 +53,24 @@ func (f *Fleet) Step(ev cluster.Event) {
 	}
 }
 
-// join adds a server. One whose owner or rack has changed is another server.
+// Learn asks again what history says of the owners. A NewGrid uses it.
+func (f *Fleet) Learn() {
+	all := make([]member, 0, len(f.byServer))
+	for _, m := range f.byServer {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b member) int { return cmp.Compare(a.index, b.index) })
+	for _, m := range all {
+		owner, _ := f.known(m.Server)
+		f.SetHabits(f.byTenant[m.Tenant()], owner.ReimageRate, owner.Peak)
+	}
+}
+
+// join adds a server. One whose owner or rack has changed is another server. If its rack
+// is not known, it is apart from all others.
 func (f *Fleet) join(s cluster.Server) {
 	m, known := f.byServer[s.ID]
-	if known && m.tenant == s.Tenant() && m.rack == s.Rack {
+	if known && m.Tenant() == s.Tenant() && m.Rack == s.Rack {
 		return
 	}
 	f.leave(s.ID)
@@ -63,8 +80,8 @@ func (f *Fleet) join(s cluster.Server) {
 		owner = f.AddTenant(tenant)
 		f.byTenant[s.Tenant()] = owner
 	}
-	index := f.AddServer(Server{Tenant: owner, Rack: s.Rack, Steady: steady})
-	f.byServer[s.ID] = member{index, s.Tenant(), s.Rack}
+	index := f.AddServer(Server{Tenant: owner, Rack: cmp.Or(s.Rack, string(s.ID)), Steady: steady})
+	f.byServer[s.ID] = member{index, s}
 }
 
 // leave removes a server's disks; the server keeps its index for when they come back.

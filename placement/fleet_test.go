@@ -63,6 +63,35 @@ func TestAFleetFollowsEvents(t *testing.T) {
 	expect(1, "[s2]")
 }
 
+// What is learned of owners moves them to other cells of a new grid. Servers whose racks are not known are apart.
+func TestAFleetLearns(t *testing.T) {
+	rate := map[string]float64{}
+	f := NewFleet(blockBytes, "ssd", func(s cluster.Server) (Tenant, bool) {
+		return Tenant{Environment: s.Environment, ReimageRate: rate[s.Environment]}, false
+	})
+	for i := range 9 {
+		on := cluster.ServerID(fmt.Sprint("s", i))
+		f.Step(cluster.Event{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: on, Environment: fmt.Sprint("e", i)}})
+		f.Step(cluster.Event{Kind: cluster.DiskJoined, On: on, Disk: &cluster.Disk{ID: cluster.DiskID(on), Tier: "ssd", Free: 10 * blockBytes}})
+	}
+	column := func() int { _, c := NewGrid(f.Inventory, Paper).Cell(0); return c }
+	first := column()
+	rate["e0"] = 1
+	unasked := column()
+	f.Learn()
+	if last := column(); first != 0 || unasked != 0 || last != 2 {
+		t.Errorf("the tenant that is reimaged most is in column %d, then %d, then %d", first, unasked, last)
+	}
+	g := NewGrid(f.Inventory, Paper)
+	if q := g.Choice(nil); q != (Quality{9, 3, 3, 9, 1, 9}) {
+		t.Errorf("the choice is %+v", q)
+	}
+	f.Step(cluster.Event{Kind: cluster.DataServerLeft, On: "s0"})
+	if q := g.Choice([]ServerIndex{0, 1, 2}); q.Replicas != 8 || q.Environments != 6 || q.Functions != 0 || q.Racks != 6 {
+		t.Errorf("the choice beside three is %+v", q)
+	}
+}
+
 // However often servers and disks come, move, report and go, the room is as the last
 // event of each says.
 func TestAFleetKeepsTheLastEvent(t *testing.T) {

@@ -77,6 +77,11 @@ func (inv *Inventory) AddTenant(t Tenant) TenantIndex {
 	return TenantIndex(len(inv.tenants) - 1)
 }
 
+// SetHabits sets what history says of a tenant. A NewGrid uses it.
+func (inv *Inventory) SetHabits(t TenantIndex, reimageRate, peak float64) {
+	inv.tenants[t].ReimageRate, inv.tenants[t].Peak = reimageRate, peak
+}
+
 // AddServer adds an idle server, with a disk for each amount of free space.
 func (inv *Inventory) AddServer(s Server, free ...cluster.Bytes) ServerIndex {
 	i := ServerIndex(len(inv.owner))

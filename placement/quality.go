@@ -1,5 +1,7 @@
 package placement
 
+import "slices"
+
 // A Quality is how far apart the replicas of one block are (OSDI'16 §7, lesson
 // 1): in how many different rows, columns and so on they are.
 type Quality struct {
@@ -8,27 +10,34 @@ type Quality struct {
 
 // Quality measures the replicas of one block.
 func (g *Grid) Quality(replicas []ServerIndex) Quality {
-	q := Quality{Replicas: len(replicas)}
-	for i, s := range replicas {
-		rest := replicas[:i]
-		row, column := g.Cell(s)
-		q.Rows += fresh(rest, func(o ServerIndex) bool { r, _ := g.Cell(o); return r == row })
-		q.Columns += fresh(rest, func(o ServerIndex) bool { _, c := g.Cell(o); return c == column })
-		t := g.owner[s]
-		q.Environments += fresh(rest, func(o ServerIndex) bool { return g.environment[g.owner[o]] == g.environment[t] })
-		q.Functions += fresh(rest, func(o ServerIndex) bool { return g.function[g.owner[o]] == g.function[t] })
-		q.Racks += fresh(rest, func(o ServerIndex) bool { return g.rack[o] == g.rack[s] })
+	different := func(of func(ServerIndex) int32) int {
+		seen := map[int32]bool{}
+		for _, s := range replicas {
+			seen[of(s)] = true
+		}
+		return len(seen)
 	}
-	return q
+	return Quality{
+		Replicas:     len(replicas),
+		Rows:         different(func(s ServerIndex) int32 { row, _ := g.Cell(s); return int32(row) }),
+		Columns:      different(func(s ServerIndex) int32 { _, column := g.Cell(s); return int32(column) }),
+		Environments: different(func(s ServerIndex) int32 { return g.environment[g.owner[s]] }),
+		Functions:    different(func(s ServerIndex) int32 { return g.function[g.owner[s]] }),
+		Racks:        different(func(s ServerIndex) int32 { return g.rack[s] }),
+	}
 }
 
-func fresh(others []ServerIndex, same func(ServerIndex) bool) int {
-	for _, o := range others {
-		if same(o) {
-			return 0
+// Choice is in how many rows, columns and so on, beside those of the replicas in have,
+// there are servers with disks, busy or full as they may be. Replicas counts those servers.
+func (g *Grid) Choice(have []ServerIndex) Quality {
+	all := slices.Clone(have)
+	for s, disks := range g.disks {
+		if len(disks) > 0 {
+			all = append(all, ServerIndex(s))
 		}
 	}
-	return 1
+	q, was := g.Quality(all), g.Quality(have)
+	return Quality{q.Replicas - was.Replicas, q.Rows - was.Rows, q.Columns - was.Columns, q.Environments - was.Environments, q.Functions - was.Functions, q.Racks - was.Racks}
 }
 
 // Share is the quality relative to the best that as many replicas can have by these

@@ -254,6 +254,15 @@ func printStat(out io.Writer, s fabric.Stat) error {
 	}
 	t.row("last read", used(s.LastRead))
 	t.row("last written", used(s.LastWritten))
+	if p := s.Placement; p.Groups > 0 {
+		t.row("groups well placed", fmt.Sprintf("%d of %d", p.Well, p.Groups))
+		for _, wish := range p.Wishes {
+			t.row("  in different "+wish.Different, strconv.Itoa(wish.Kept))
+			for _, why := range sorted(wish.Short) {
+				t.row("    not", fmt.Sprintf("%d: %s", wish.Short[why], why))
+			}
+		}
+	}
 	return t.print(out)
 }
 

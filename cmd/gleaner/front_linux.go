@@ -113,9 +113,13 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 		h.front.Add(here, own)
 	}
 	watching, stop := context.WithCancel(context.Background())
-	h.opened = append(h.opened, func() error { stop(); return nil })
+	var learning sync.WaitGroup
+	h.opened = append(h.opened, func() error { stop(); learning.Wait(); return nil })
 	if err := h.front.Watch(watching, where); err != nil {
 		return nil, err
+	}
+	if o.stays { // it takes longer than most commands
+		learning.Go(func() { learnHabits(watching, h.front, o.store, o.log) })
 	}
 	return h, h.listen(o)
 }

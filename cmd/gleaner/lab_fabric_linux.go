@@ -221,7 +221,7 @@ func (f *labFabric) start(n *labNode) error {
 	for _, d := range f.lends {
 		args = append(args, "--disk", d.flag(home))
 	}
-	for flag, value := range map[string]string{"--tenant": n.Function, "--environment": n.Environment} {
+	for flag, value := range map[string]string{"--environment": n.Environment, "--function": n.Function, "--rack": n.Rack} {
 		if value != "" {
 			args = append(args, flag, value)
 		}

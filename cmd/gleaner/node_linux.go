@@ -25,11 +25,11 @@ import (
 )
 
 type nodeFlags struct {
-	disks               []string
-	server              string
-	listen              string
-	tenant, environment string
-	busyAbove           float64
+	disks                       []string
+	server                      string
+	listen                      string
+	environment, function, rack string
+	busyAbove                   float64
 }
 
 func newNode() *cobra.Command {
@@ -64,8 +64,9 @@ disks.`,
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this data server, one of its own in the cluster (default the host name)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "a path with a slash (a Unix socket), host:port of loopback, or tls:host:port (default a socket in the data directory)")
 	cmd.Flags().Float64Var(&f.busyAbove, "busy-above", 100, "percent of the CPU that others may use before reads and writes are denied; 100 denies none")
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", "tenant that owns this server, for placement")
-	cmd.Flags().StringVar(&f.environment, "environment", "", "environment of this server, for placement")
+	cmd.Flags().StringVar(&f.environment, "environment", "", "what this server belongs to, as a servers file has it; replicas are kept apart by it (default it is apart from all others)")
+	cmd.Flags().StringVar(&f.function, "function", "", "what it does there; likewise")
+	cmd.Flags().StringVar(&f.rack, "rack", "", "where it stands; likewise")
 	return cmd
 }
 
@@ -131,6 +132,11 @@ func (f *nodeFlags) parse() ([]*lent, error) {
 	}
 	if !(f.busyAbove > 0 && f.busyAbove <= 100) {
 		return nil, input.Errorf("--busy-above", "%v is not a percentage above 0 and up to 100", f.busyAbove)
+	}
+	for flag, value := range map[string]string{"--environment": f.environment, "--function": f.function} {
+		if strings.Contains(value, "/") {
+			return nil, input.Errorf(flag, "%q has a / in it, which stands between environment and function in a tenant's name", value)
+		}
 	}
 	var disks []*lent
 	seen := map[string]bool{}
@@ -296,7 +302,7 @@ func (f nodeFlags) listenAt(socket string) (net.Listener, error) {
 }
 
 func (f nodeFlags) entry(address string, disks []*lent) registry.Server {
-	s := registry.Server{Address: address, PID: os.Getpid(), Tenant: f.tenant, Environment: f.environment}
+	s := registry.Server{Address: address, PID: os.Getpid(), Environment: f.environment, Function: f.function, Rack: f.rack}
 	for _, d := range disks {
 		s.Disks = append(s.Disks, registry.Disk{ID: d.disk.Identity().Disk, Tier: d.tier, Path: d.path, Quota: d.quota})
 	}

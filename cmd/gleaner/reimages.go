@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -88,23 +89,28 @@ func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad boo
 
 // recordedReimages reports on what the data directory holds.
 func recordedReimages(cmd *cobra.Command) (r reimages.Report, err error) {
-	err = withOldHistory(cmd, func(s *history.Store) error {
-		known, err := s.Servers(cmd.Context())
-		if err != nil {
-			return err
-		}
-		var servers []cluster.Server
-		for _, server := range known {
-			if tenant := server.Tenant(); tenant != server.Server.Tenant() {
-				server.Environment = string(tenant) // the samples named it
-			}
-			servers = append(servers, server.Server)
-		}
-		log, err := s.Reimages(cmd.Context())
-		r = reimages.Analyse(servers, log)
+	err = withOldHistory(cmd, func(s *history.Store) (err error) {
+		r, err = reimagesIn(cmd.Context(), s)
 		return err
 	})
 	return r, err
+}
+
+// reimagesIn reports on what a history holds.
+func reimagesIn(ctx context.Context, s *history.Store) (reimages.Report, error) {
+	known, err := s.Servers(ctx)
+	if err != nil {
+		return reimages.Report{}, err
+	}
+	var servers []cluster.Server
+	for _, server := range known {
+		if tenant := server.Tenant(); tenant != server.Server.Tenant() {
+			server.Environment = string(tenant) // the samples named it
+		}
+		servers = append(servers, server.Server)
+	}
+	log, err := s.Reimages(ctx)
+	return reimages.Analyse(servers, log), err
 }
 
 // shownTenants is how many of the most often reimaged tenants a person is shown.

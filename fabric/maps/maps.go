@@ -20,10 +20,10 @@ var (
 
 // Maps are the tables. They are safe for concurrent use.
 type Maps struct {
-	writer                                             *kv.Writer
-	names, vdisks, blocks, extents, groups, marks, ids kv.Table
-	access                                             kv.LooseTable // of groups: when they were last used
-	Leases                                             kv.Leases     // of vDisks, by LeaseName
+	writer                                                      *kv.Writer
+	names, vdisks, blocks, extents, groups, marks, ids, servers kv.Table
+	access                                                      kv.LooseTable // of groups: when they were last used
+	Leases                                                      kv.Leases     // of vDisks, by LeaseName
 }
 
 // LeaseName names the lease of a vDisk's writer.
@@ -33,7 +33,7 @@ func LeaseName(id disk.VDiskID) string { return fmt.Sprintf("vdisk-%d", id) }
 func Open(ctx context.Context, store kv.Store, writer *kv.Writer) (*Maps, error) {
 	m := &Maps{writer: writer}
 	for name, table := range map[string]*kv.Table{"fabric_names": &m.names, "fabric_vdisks": &m.vdisks, "fabric_blocks": &m.blocks,
-		"fabric_extents": &m.extents, "fabric_groups": &m.groups, "fabric_marks": &m.marks, "fabric_ids": &m.ids, "fabric_leases": &m.Leases.Table} {
+		"fabric_extents": &m.extents, "fabric_groups": &m.groups, "fabric_marks": &m.marks, "fabric_ids": &m.ids, "fabric_servers": &m.servers, "fabric_leases": &m.Leases.Table} {
 		var err error
 		if *table, err = store.Table(ctx, name); err != nil {
 			return nil, fmt.Errorf("fabric: open %s: %w", name, err)

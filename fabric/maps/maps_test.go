@@ -53,6 +53,10 @@ func TestFormats(t *testing.T) {
 	if text, err := json.Marshal(v); err != nil || !strings.Contains(string(page), string(text)) {
 		t.Errorf("the page has no vDisk as\n%s, %v", text, err)
 	}
+	s := Server{Name: "s1", Since: v.Created, Reimages: 2, Disks: map[string]cluster.DiskID{"/mnt/ssd1": "0a1b2c3d4e5f6071"}}
+	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(page), string(text)) {
+		t.Errorf("the page has no server as\n%s, %v", text, err)
+	}
 }
 
 // dump writes bytes as the page does.
@@ -214,6 +218,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
 	f.Add(encodeMark(Mark{Opened: map[cluster.DiskID]uint64{"a": 9, "bb": 1}}))
 	f.Add(encodeAccess(tiering.Access{Read: 5, Written: 3, Reads: 1}))
+	f.Add([]byte(`{"name":"s1","since":"2026-11-16T12:00:00Z","reimages":2,"disks":{"/mnt/ssd1":"0a1b"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if b, err := decodeBlock(data); err == nil && !bytes.Equal(encodeBlock(b), data) {
 			t.Errorf("block %x reads as %+v", data, b)
@@ -226,6 +231,13 @@ func FuzzRecords(f *testing.F) {
 		}
 		if a, err := decodeAccess(data); err == nil && !bytes.Equal(encodeAccess(a), data) {
 			t.Errorf("access %x reads as %+v", data, a)
+		}
+		if s, err := decodeServer(data); err == nil {
+			text, err := json.Marshal(s)
+			again, failed := decodeServer(text)
+			if err != nil || failed != nil || !reflect.DeepEqual(again, s) {
+				t.Errorf("server %s reads as %+v and then as %+v, %v, %v", data, s, again, err, failed)
+			}
 		}
 		if m, err := decodeMark(1, data); err == nil {
 			if again, err := decodeMark(1, encodeMark(m)); err != nil || !reflect.DeepEqual(again, m) {

@@ -33,12 +33,14 @@ type Registry struct {
 
 // A Server is the entry of a data server. It stays when the server stops.
 type Server struct {
-	Name        string `json:"name"`
-	Address     string `json:"address"` // as package dataserver takes it
-	PID         int    `json:"pid"`     // of the process that wrote the entry
-	Disks       []Disk `json:"disks"`
-	Tenant      string `json:"tenant,omitempty"`      // whose server it is, for placement
-	Environment string `json:"environment,omitempty"` // what fails with it, for placement
+	Name    string `json:"name"`
+	Address string `json:"address"` // as package dataserver takes it
+	PID     int    `json:"pid"`     // of the process that wrote the entry
+	Disks   []Disk `json:"disks"`
+	// For placement, as in a servers file: what it belongs to, what it does there, and where it stands.
+	Environment string `json:"environment,omitempty"`
+	Function    string `json:"function,omitempty"`
+	Rack        string `json:"rack,omitempty"`
 }
 
 // A Disk of a server's.

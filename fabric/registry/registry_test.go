@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-var example = Server{Name: "s1", Address: "/data/fabric/servers/s1.sock", PID: 4711, Tenant: "search", Environment: "rack-7",
+var example = Server{Name: "s1", Address: "/data/fabric/servers/s1.sock", PID: 4711, Environment: "search", Function: "ranking", Rack: "r7",
 	Disks: []Disk{{ID: "0a1b2c3d4e5f6071", Tier: disk.SSD, Path: "/mnt/ssd1", Quota: 100 << 30}}}
 
 // TestFormatsPage compares the examples of the page with what the code writes.
@@ -155,7 +155,7 @@ func TestServers(t *testing.T) {
 // FuzzFiles: what is read from a file is what would be written to it again.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(`{"cluster":"c1"}`))
-	f.Add([]byte(`{"name":"s","address":"127.0.0.1:1","pid":3,"disks":[{"id":"d","tier":"ssd","path":"/p","quota":9}],"tenant":"t"}`))
+	f.Add([]byte(`{"name":"s","address":"127.0.0.1:1","pid":3,"disks":[{"id":"d","tier":"ssd","path":"/p","quota":9}],"environment":"e","function":"f","rack":"r"}`))
 	f.Add(bytes.Repeat([]byte("0f"), 32))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if id, err := decodeCluster(text); err == nil {

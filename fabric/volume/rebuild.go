@@ -36,7 +36,7 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	case state == group.Moving: // by one who died; no replica is missing
 		return g.giveUp(ctx)
 	}
-	chosen := s.pool.Place(g.rec.Good, 1)
+	chosen := s.pool.Place(g.rec.Good, g.rec.Wanted-len(g.rec.Good)) // with all that it lacks, so that the last has a place too
 	if len(chosen) == 0 {
 		return fmt.Errorf("fabric: group %s: %w", id, ErrNoTarget)
 	}

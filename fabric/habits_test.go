@@ -1,0 +1,61 @@
+package fabric
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"gleaner/cluster"
+	"gleaner/fabric/registry"
+	"gleaner/kv/mem"
+)
+
+// A server was reimaged if another disk is where one was that is nowhere any more, also while no front was up; each time counts once, however many disks were
+// wiped.
+func TestReimagesAreNoticed(t *testing.T) {
+	store, now := mem.New(), time.Date(2026, time.November, 16, 12, 0, 0, 0, time.UTC)
+	entry := func(name string, disks ...string) registry.Server { // path, id, path, id, …
+		e := registry.Server{Name: name, Address: "/s", Environment: "e"}
+		for i := 0; i < len(disks); i += 2 {
+			e.Disks = append(e.Disks, registry.Disk{Path: disks[i], ID: disks[i+1]})
+		}
+		return e
+	}
+	for _, tc := range []struct {
+		what    string
+		entries []registry.Server
+		wiped   map[cluster.DiskID]cluster.ServerID
+		rate    float64 // of the two servers' tenant
+	}{
+		{"two servers", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, 0},
+		{"the same", []registry.Server{entry("s1", "/a", "a1", "/b", "b1"), entry("s2", "/a", "c1")}, nil, 0},
+		{"two disks of one are wiped", []registry.Server{entry("s1", "/a", "a2", "/b", "b2"), entry("s2", "/a", "c1")}, map[cluster.DiskID]cluster.ServerID{"a1": "s1", "b1": "s1"}, 1.0 / 2},
+		{"disks change places", []registry.Server{entry("s1", "/a", "b2", "/b", "c1"), entry("s2", "/a", "a2")}, nil, 1.0 / 2},
+		{"one is lent no more", []registry.Server{entry("s1", "/a", "b2"), entry("s2", "/a", "a2")}, nil, 1.0 / 2},
+		{"both are wiped", []registry.Server{entry("s1", "/a", "x"), entry("s2", "/a", "y")}, map[cluster.DiskID]cluster.ServerID{"b2": "s1", "a2": "s2"}, 3.0 / 2},
+	} {
+		f, err := Open(t.Context(), Options{Store: store}) // a front of its own each time
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := f.remembered(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wiped, news, err := m.notice(t.Context(), tc.entries, now)
+		rate := m.rates(tc.entries, now)["e"]
+		if err != nil || !maps.Equal(wiped, tc.wiped) || !news || rate != tc.rate {
+			t.Errorf("%s: %v are wiped, news %v, rate %v, %v", tc.what, wiped, news, rate, err)
+		}
+		if wiped, news, err := m.notice(t.Context(), tc.entries, now); len(wiped) > 0 || news || err != nil {
+			t.Errorf("%s, seen again: %v are wiped, news %v, %v", tc.what, wiped, news, err)
+		}
+		if later := m.rates(tc.entries, now.Add(10*month))["e"]; fmt.Sprintf("%.6f", later) != fmt.Sprintf("%.6f", rate/10) {
+			t.Errorf("%s: ten months later the rate is %v", tc.what, later)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
