@@ -24,7 +24,12 @@ import (
 // startNode starts a data server with one disk, and gives how to kill it.
 func startNode(t *testing.T, data, name, listen string, flags ...string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + filepath.Join(data, name) + ":64MiB", "--listen", listen}, flags...)...)
+	return startNodeOf(t, data, name, listen, "64MiB", flags...)
+}
+
+func startNodeOf(t testing.TB, data, name, listen, quota string, flags ...string) (kill func()) {
+	t.Helper()
+	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + filepath.Join(data, name) + ":" + quota, "--listen", listen}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -184,9 +189,15 @@ func primaryGroup(t testing.TB) string {
 // eatCPU runs so many processes in a control group that do nothing but use a core each, until they are ended.
 func eatCPU(t testing.TB, group string, processes int) (end func()) {
 	t.Helper()
+	return runIn(t, group, "while :; do :; done", processes)
+}
+
+// runIn runs a shell script in a control group, so many times at once, until it is ended.
+func runIn(t testing.TB, group, script string, times int) (end func()) {
+	t.Helper()
 	var all []*exec.Cmd
-	for range processes {
-		cmd := exec.Command("sh", "-c", `echo $$ >"$1" && while :; do :; done`, "sh", filepath.Join(group, "cgroup.procs"))
+	for range times {
+		cmd := exec.Command("sh", "-c", `echo $$ >"$0" && `+script, filepath.Join(group, "cgroup.procs"))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

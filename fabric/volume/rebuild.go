@@ -131,7 +131,9 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 		return err
 	}
 	next := g.rec.Generation + 1
-	if err := d.Remove(ctx, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
+	soon, cancelSoon := context.WithTimeout(ctx, g.space.o.Answer/2) // a server that is stopped may not be known to be so yet
+	defer cancelSoon()
+	if err := d.Remove(soon, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
 		return err
 	}
 	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {
