@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -220,6 +221,18 @@ func awaitTrue(t testing.TB, what string, done func() bool) {
 			t.Fatalf("not within a minute: %s", what)
 		}
 	}
+}
+
+// awaitSocket waits until somebody listens on a Unix socket.
+func awaitSocket(t testing.TB, path string) {
+	t.Helper()
+	awaitTrue(t, path, func() bool {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 }
 
 // TestPrimaryUse: what this process uses itself is not the primary's, and one look below the limit is not yet calm.

@@ -26,12 +26,12 @@ func TestOneOfThree(t *testing.T) {
 	}
 	nbdtest.Need(t, "fio", "nbdcopy")
 	group := primaryGroup(t)
-	data := startThree(t, "--busy-above", "0.5", "--primary", group)
-	uri := exportDisk(t, data, "v", 1<<30)
+	data := startServers(t, 3, "--busy-above", "0.5", "--primary", group)
+	uri, _ := exportDisk(t, data, "v", 1<<30)
 	image := filepath.Join(t.TempDir(), "image")
 	nbdtest.Fill(t, image, 1<<30, false)
 	nbdtest.RunTool(t, "nbdcopy", "--flush", image, uri)
-	one := serverProcess(t, data, "s1")
+	one := serverProcesses(t, data)["s1"]
 	calm := func() {}
 	phases := []struct {
 		name  string
@@ -97,35 +97,28 @@ func fioDelays(t *testing.T, uri string, args ...string) delays {
 	return delays{time.Duration(job.Mixed.Clat.Percentile["99.000000"]), time.Duration(job.Mixed.Clat.Max), job.Mixed.IOPS}
 }
 
-// startThree starts three data servers, with flags for the first, and gives their data directory.
-func startThree(t testing.TB, first ...string) string {
+// startServers starts data servers s1, s2 and so on, with flags for the first, and gives their data directory.
+func startServers(t testing.TB, n int, first ...string) string {
 	t.Helper()
-	data, err := os.MkdirTemp("", "three") // short, for the sockets in it
+	data, err := os.MkdirTemp("", "servers") // short, for the sockets in it
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(data) })
-	for _, name := range []string{"s1", "s2", "s3"} {
+	for i := range n {
+		name := fmt.Sprint("s", i+1)
 		startNodeOf(t, data, name, filepath.Join(data, name+".sock"), "4GiB", first...)
 		first = nil
 	}
+	awaitTrue(t, "the data servers are up", func() bool { return len(serverProcesses(t, data)) == n })
 	return data
 }
 
 // exportDisk makes a vDisk and serves it, by a process of its own.
-func exportDisk(t testing.TB, data, name string, size int64) (uri string) {
+func exportDisk(t testing.TB, data, name string, size int64) (uri string, front *os.Process) {
 	t.Helper()
-	awaitTrue(t, "the data servers are up", func() bool {
-		where, err := registry.Open(data)
-		if err != nil {
-			return false
-		}
-		servers, err := where.Servers()
-		return err == nil && len(servers) == 3
-	})
 	nbdtest.RunTool(t, "gleaner", "disk", "create", name, fmt.Sprintf("%dMiB", size>>20), "--data", data)
 	cmd := exec.Command("gleaner", "disk", "export", name, "--data", data)
-	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,10 +133,11 @@ func exportDisk(t testing.TB, data, name string, size int64) (uri string) {
 	if _, err := fmt.Fscanln(out, &uri); err != nil {
 		t.Fatal(err)
 	}
-	return uri
+	return uri, cmd.Process
 }
 
-func serverProcess(t testing.TB, data, name string) *os.Process {
+// serverProcesses are the data servers of a data directory, by name.
+func serverProcesses(t testing.TB, data string) map[string]*os.Process {
 	t.Helper()
 	where, err := registry.Open(data)
 	if err != nil {
@@ -153,14 +147,11 @@ func serverProcess(t testing.TB, data, name string) *os.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := map[string]*os.Process{}
 	for _, s := range servers {
-		if s.Name == name {
-			p, _ := os.FindProcess(s.PID)
-			return p
-		}
+		all[s.Name], _ = os.FindProcess(s.PID) // never fails on Unix
 	}
-	t.Fatalf("no %s", name)
-	return nil
+	return all
 }
 
 // wholeDisk reports whether no group of a vDisk lacks a replica.

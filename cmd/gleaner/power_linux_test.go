@@ -165,7 +165,7 @@ func (m *machine) powerOn() {
 	m.on++
 	socket := m.path(fmt.Sprint("base", m.on))
 	m.start("volatile", socket, m.base, fmt.Sprint(m.early), fmt.Sprint(m.seed+uint64(m.on)))
-	awaitTrue(m, "the disk is on", func() bool { _, err := os.Stat(socket); return err == nil })
+	awaitSocket(m, socket)
 	loop := strings.TrimSpace(nbdtest.RunTool(m, "losetup", "-f", "--show", m.mounted("fuse", "nbd+unix:///?socket="+socket)))
 	m.off = append(m.off, func() { _ = exec.Command("losetup", "-d", loop).Run() })
 	if m.on == 1 {
