@@ -61,6 +61,9 @@ func TestPowerCut(t *testing.T) {
 			}
 			m.powerOn()
 			m.verify()
+			awaitTrue(t, "no replica is missing or rotten", func() bool {
+				return exec.Command("gleaner", "disk", "check", "--data", m.path("mnt/lab")).Run() == nil
+			})
 			t.Logf("%d cuts, %d writes answered and %d flushes, %d of the cuts lost something that was not flushed", cuts, m.writes, m.flushes, m.losses)
 		})
 	}
