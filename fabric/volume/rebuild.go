@@ -28,14 +28,14 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 		}
 		return err
 	}
+	target, generation, err := g.target(ctx)
+	if err != nil || target == "" {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if state := g.rec.State(); !g.loaded || g.unsure || state == group.Whole || state == group.Dead {
+	if !g.lacks() || g.rec.Generation != generation {
 		return nil
-	}
-	chosen := s.pool.Place(g.rec.Good, 1)
-	if len(chosen) == 0 {
-		return fmt.Errorf("fabric: group %s: %w", id, ErrNoTarget)
 	}
 	token, done, err := s.authority(ctx, g.rec.VDisk)
 	if err != nil {
@@ -45,14 +45,14 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	if err := g.finishOthers(ctx, token); err != nil {
 		return err
 	}
-	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(chosen[0]) }); err != nil {
+	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(target) }); err != nil {
 		return err
 	}
 	g.raise(ctx) // who changed the list may have died before it did
 	next := group.Group.Built
-	failed := g.copyTo(ctx, chosen[0], token)
+	failed := g.copyTo(ctx, target, token)
 	if failed == nil && g.marked {
-		failed = s.remark(ctx, g, chosen[0])
+		failed = s.remark(ctx, g, target)
 	}
 	if failed != nil {
 		next = group.Group.GiveUp
@@ -61,10 +61,42 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 		return errors.Join(failed, err)
 	}
 	if failed != nil {
-		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], failed)
+		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, target, failed)
 	}
 	g.raise(ctx)
 	return nil
+}
+
+// lacks reports whether a replica can be made that the group lacks. The group is locked.
+func (g *liveGroup) lacks() bool {
+	state := g.rec.State()
+	return g.loaded && !g.unsure && (state == group.Degraded || state == group.Repairing)
+}
+
+// target chooses a disk for another replica beside those of a generation, none if the group lacks none. It sees that the disk
+// answers while nobody waits for the group: a server that has just stopped is not yet known to be away.
+func (g *liveGroup) target(ctx context.Context) (_ cluster.DiskID, generation uint64, _ error) {
+	g.mu.RLock()
+	lacks, rec := g.lacks(), g.rec
+	g.mu.RUnlock()
+	if !lacks {
+		return "", 0, nil
+	}
+	chosen := g.space.pool.Place(rec.Good, 1)
+	if len(chosen) == 0 {
+		return "", 0, fmt.Errorf("fabric: group %s: %w", g.id, ErrNoTarget)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer/2)
+	defer cancel()
+	d, err := g.space.pool.Disk(chosen[0])
+	if err == nil {
+		_, _ = d.Stat(ctx, g.id) // whatever it has there is to be replaced
+		err = ctx.Err()
+	}
+	if err != nil {
+		err = fmt.Errorf("fabric: disk %s for another replica of group %s: %w", chosen[0], g.id, err)
+	}
+	return chosen[0], rec.Generation, err
 }
 
 // remark adds a disk to the mark of a group.
@@ -131,9 +163,7 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 		return err
 	}
 	next := g.rec.Generation + 1
-	soon, cancelSoon := context.WithTimeout(ctx, g.space.o.Answer/2) // a server that is stopped may not be known to be so yet
-	defer cancelSoon()
-	if err := d.Remove(soon, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
+	if err := d.Remove(ctx, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
 		return err
 	}
 	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {

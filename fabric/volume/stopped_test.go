@@ -10,7 +10,7 @@ import (
 	"gleaner/fabric/disk"
 )
 
-// A stoppedDisk answers no reads and writes while it is stopped.
+// A stoppedDisk answers nothing about groups while it is stopped.
 type stoppedDisk struct {
 	Disk
 	stopped atomic.Bool
@@ -32,6 +32,14 @@ func (d *stoppedDisk) Write(ctx context.Context, id disk.GroupID, generation, to
 		return ctx.Err()
 	}
 	return d.Disk.Write(ctx, id, generation, token, offset, data, sync)
+}
+
+func (d *stoppedDisk) Stat(ctx context.Context, id disk.GroupID) (disk.Info, error) {
+	if d.stopped.Load() {
+		<-ctx.Done()
+		return disk.Info{}, ctx.Err()
+	}
+	return d.Disk.Stat(ctx, id)
 }
 
 // spaceWithStopped gives a volume of which the first so many of three disks can be stopped.
@@ -92,5 +100,42 @@ func TestWriteHeldUp(t *testing.T) {
 				t.Errorf("%d stopped: good are %v, %v", n, g.Good, err)
 			}
 		}
+	}
+}
+
+// A rebuild on a disk that does not answer keeps nobody from the group.
+func TestRebuildOnAStoppedDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, p, _ := faultySpace(t, 3)
+	s.o.Answer = time.Minute // longer than the test
+	v := faultyVolume(t, s, 2)
+	if err := v.WriteAt(ctx, make([]byte, 4096), 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drop(ctx, 1, "d0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []cluster.DiskID{"d0", "d2"} {
+		p.disks[id] = &stoppedDisk{Disk: p.disks[id]}
+		p.disks[id].(*stoppedDisk).stopped.Store(true)
+	}
+	rebuilding, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Rebuild(rebuilding, 1) }()
+	time.Sleep(50 * time.Millisecond)
+	if err := v.WriteAt(ctx, make([]byte, 4096), 0, false); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the write waited for the rebuild: %v", err)
+		return
+	default:
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("a replica was rebuilt on a disk that does not answer")
 	}
 }
