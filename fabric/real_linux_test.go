@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,76 +137,6 @@ func TestFio(t *testing.T) {
 		r.start(s)
 	}
 	await(t, "all is rebuilt", func() bool { return whole(t, f) })
-}
-
-// BenchmarkPeers has fio load a vDisk on one disk in this process, on one data server and on three, and qemu-nbd and nbdkit with a
-// file, all of 1 GiB and filled alike. It reports MB/s or operations a second on one disk here, and the ratio of each to qemu-nbd; the
-// servers take turns, three times; the middle one of each counts. All data servers are in this process.
-//
-//	GLEANER_LONG=1 go test -run '^$' -bench Peers -benchtime 1x ./fabric
-func BenchmarkPeers(b *testing.B) {
-	if os.Getenv("GLEANER_LONG") == "" {
-		b.Skip("takes four minutes: GLEANER_LONG=1")
-	}
-	nbdtest.Need(b, "fio", "qemu-nbd", "nbdkit", "nbdcopy")
-	image := filepath.Join(b.TempDir(), "image")
-	nbdtest.Fill(b, image, 1<<30, false)
-	ours := func(f *fabric.Front, replicas int) string {
-		create(b, f, "v", 1<<30, replicas)
-		uri := serve(b, f)("v")
-		nbdtest.RunTool(b, "nbdcopy", "--flush", image, uri)
-		return uri
-	}
-	peer := func(command ...string) string {
-		dir := b.TempDir()
-		socket, file := filepath.Join(dir, "s"), filepath.Join(dir, "image")
-		nbdtest.Fill(b, file, 1<<30, false)
-		for i := range command {
-			command[i] = strings.NewReplacer("SOCKET", socket, "IMAGE", file).Replace(command[i])
-		}
-		cmd := exec.Command(command[0], command[1:]...)
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		await(b, command[0], func() bool {
-			c, err := net.Dial("unix", socket)
-			if err == nil {
-				c.Close()
-			}
-			return err == nil
-		})
-		return "nbd+unix:///?socket=" + socket
-	}
-	servers := []struct{ name, uri string }{
-		{"here", ours(newFront(b, 1), 1)},
-		{"1server", ours(newLargeRack(b, 1).front(time.Minute), 1)},
-		{"3servers", ours(newLargeRack(b, 3).front(time.Minute), 3)},
-		{"qemu-nbd", peer("qemu-nbd", "-t", "-e", "8", "-f", "raw", "-k", "SOCKET", "IMAGE")},
-		{"nbdkit", peer("nbdkit", "-f", "-U", "SOCKET", "file", "IMAGE")},
-	}
-	for _, job := range nbdtest.Loads {
-		b.Run(job.Name, func(b *testing.B) {
-			figures := map[string][]float64{}
-			for range 3 {
-				for _, s := range servers {
-					figures[s.name] = append(figures[s.name], nbdtest.Load(b, s.uri, job.Args))
-				}
-			}
-			middle := func(name string) float64 { slices.Sort(figures[name]); return figures[name][1] }
-			b.ReportMetric(0, "ns/op") // of no meaning here
-			if strings.HasPrefix(job.Name, "seq") {
-				b.ReportMetric(middle("here")/1e6, "MB/s")
-			} else {
-				b.ReportMetric(middle("here")/4096, "iops")
-			}
-			for _, s := range servers {
-				if s.name != "qemu-nbd" {
-					b.ReportMetric(middle(s.name)/middle("qemu-nbd"), s.name+"/qemu")
-				}
-			}
-		})
-	}
 }
 
 // A file system of the kernel's, on a loop device over nbdfuse: it is made, filled while a data server is lost, unmounted, checked

@@ -14,10 +14,12 @@ import (
 	"gleaner/placement/repair"
 )
 
-// A server sends so many groups an hour for repairs: as many as the paper's while its owner needs it, more while it is idle.
+// A server sends so many groups an hour for repairs: as many as the paper's while its owner needs it, more while it is idle. A repair that
+// takes long competes with somebody, so repairs may take a quarter of the time.
 const (
 	busyTurn = time.Hour / repair.PerHour
 	idleTurn = 50 * time.Millisecond
+	slowTurn = 4 // times what the last one took
 )
 
 // tidyEvery is how often all groups are looked at, in case a loss was not noticed when it happened.
@@ -29,6 +31,7 @@ type repairer struct {
 	queue  *repair.Queue[disk.GroupID]
 	queued map[disk.GroupID]bool
 	failed []disk.GroupID               // whose rebuild failed just now
+	took   time.Duration                // by the last rebuild
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
 	lost   map[cluster.DiskID]bool      // of those, which were said to be lost
 	swept  map[cluster.DiskID]swept
@@ -133,11 +136,13 @@ func (r *repairer) turn(s placement.ServerIndex) time.Duration {
 	if r.front.pool.busy(s) {
 		return busyTurn
 	}
-	return idleTurn
+	return min(max(idleTurn, slowTurn*r.took), busyTurn)
 }
 
 func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
+	begun := time.Now()
 	err := r.front.space.Rebuild(ctx, id)
+	r.took = time.Since(begun)
 	switch {
 	case errors.Is(err, volume.ErrNoTarget):
 		delete(r.queued, id)

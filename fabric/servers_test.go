@@ -22,7 +22,6 @@ import (
 type rack struct {
 	t        testing.TB
 	registry *registry.Registry
-	quota    int64
 	servers  []*dataServer
 }
 
@@ -34,11 +33,7 @@ type dataServer struct {
 	ended chan error
 }
 
-func newRack(t testing.TB, servers int) *rack { return newRackOf(t, servers, 512<<20) }
-
-func newLargeRack(t testing.TB, servers int) *rack { return newRackOf(t, servers, 2<<30) }
-
-func newRackOf(t testing.TB, servers int, quota int64) *rack {
+func newRack(t testing.TB, servers int) *rack {
 	t.Helper()
 	data, err := os.MkdirTemp("", "rack") // sockets have short names
 	if err != nil {
@@ -49,7 +44,7 @@ func newRackOf(t testing.TB, servers int, quota int64) *rack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rack{t: t, registry: where, quota: quota}
+	r := &rack{t: t, registry: where}
 	for i := range servers {
 		s := &dataServer{name: fmt.Sprintf("s%d", i), dir: filepath.Join(data, fmt.Sprint("disk", i))}
 		r.servers = append(r.servers, s)
@@ -64,7 +59,7 @@ func (r *rack) format(s *dataServer, life int) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		r.t.Fatal(err)
 	}
-	id := disk.Identity{Cluster: r.registry.ID, Disk: fmt.Sprintf("%s-%d", s.name, life), Tier: disk.SSD, Quota: r.quota, Salt: 1}
+	id := disk.Identity{Cluster: r.registry.ID, Disk: fmt.Sprintf("%s-%d", s.name, life), Tier: disk.SSD, Quota: 512 << 20, Salt: 1}
 	if err := disk.Format(disk.OS{}, s.dir, id); err != nil {
 		r.t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func (u *up) address() string {
 	return string(bytes.TrimSpace(found))
 }
 
-func readText(t *testing.T, name string) string {
+func readText(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"gleaner/fabric/disk"
 	"gleaner/fabric/registry"
 	"gleaner/input"
+	"gleaner/local/cgroup"
 )
 
 type nodeFlags struct {
@@ -30,6 +31,7 @@ type nodeFlags struct {
 	listen                      string
 	environment, function, rack string
 	busyAbove                   float64
+	primary                     string
 }
 
 func newNode() *cobra.Command {
@@ -47,7 +49,8 @@ its servers know each other. For a server on another machine, copy fabric/cluste
 fabric/key to the data directory there.
 
 With --busy-above it denies reads and writes while others use more than that much of the
-machine's CPU; fronts then turn to other replicas.
+machine's CPU; fronts then turn to other replicas. With --primary, what counts is the use of
+that control group alone, and not that of jobs which are harvested beside it.
 
 It goes on until Ctrl-C. What was written survives a crash: start it again with the same
 disks.`,
@@ -64,6 +67,7 @@ disks.`,
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this data server, one of its own in the cluster (default the host name)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "a path with a slash (a Unix socket), host:port of loopback, or tls:host:port (default a socket in the data directory)")
 	cmd.Flags().Float64Var(&f.busyAbove, "busy-above", 100, "percent of the CPU that others may use before reads and writes are denied; 100 denies none")
+	cmd.Flags().StringVar(&f.primary, "primary", "", "directory of the control group whose use counts for --busy-above (default all but this process)")
 	cmd.Flags().StringVar(&f.environment, "environment", "", "what this server belongs to, as a servers file has it; replicas are kept apart by it (default it is apart from all others)")
 	cmd.Flags().StringVar(&f.function, "function", "", "what it does there; likewise")
 	cmd.Flags().StringVar(&f.rack, "rack", "", "where it stands; likewise")
@@ -132,6 +136,11 @@ func (f *nodeFlags) parse() ([]*lent, error) {
 	}
 	if !(f.busyAbove > 0 && f.busyAbove <= 100) {
 		return nil, input.Errorf("--busy-above", "%v is not a percentage above 0 and up to 100", f.busyAbove)
+	}
+	if f.primary != "" {
+		if _, err := cgroup.CPUOf(f.primary); err != nil {
+			return nil, input.Errorf("--primary", "%s is not the directory of a control group that tells its CPU time", f.primary)
+		}
 	}
 	for flag, value := range map[string]string{"--environment": f.environment, "--function": f.function} {
 		if strings.Contains(value, "/") {
@@ -318,7 +327,7 @@ func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Reg
 		open = append(open, dataserver.Local(d.disk))
 	}
 	log.Info("node is up", "server", f.server, "cluster", where.ID, "listening", dataserver.Address(l))
-	primary := &primaryWatch{limit: f.busyAbove / 100}
+	primary := &primaryWatch{limit: f.busyAbove / 100, group: f.primary}
 	watching, stop := context.WithCancel(cmd.Context())
 	var watcher sync.WaitGroup
 	if primary.limit < 1 {

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,11 +25,16 @@ import (
 // startNode starts a data server with one disk, and gives how to kill it.
 func startNode(t *testing.T, data, name, listen string, flags ...string) (kill func()) {
 	t.Helper()
+	return startNodeOf(t, data, name, listen, "64MiB", flags...)
+}
+
+func startNodeOf(t testing.TB, data, name, listen, quota string, flags ...string) (kill func()) {
+	t.Helper()
 	path := filepath.Join(data, name)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + path + ":64MiB", "--listen", listen}, flags...)...)
+	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + path + ":" + quota, "--listen", listen}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -131,46 +140,123 @@ func tryNodes(t *testing.T, data string) ([]dataserver.Disk, error) {
 	return disks, nil
 }
 
-// TestNodeDenies: while others use the machine, a data server denies reads and goes on with the rest.
+// TestNodeDenies: a data server denies reads soon after its primary begins to use the machine, and goes on with the rest; it answers again
+// when the primary is calm. For one server the primary is a control group, for the other all but itself.
 func TestNodeDenies(t *testing.T) {
+	group := primaryGroup(t)
 	data := t.TempDir()
-	startNode(t, data, "s1", "127.0.0.1:0", "--busy-above", "1")
-	startNode(t, data, "s2", "127.0.0.1:0")
+	startNode(t, data, "s1", "127.0.0.1:0", "--busy-above", "20", "--primary", group)
+	startNode(t, data, "s2", "127.0.0.1:0", "--busy-above", "1")
 	disks := reachNodes(t, data)
-	var ended atomic.Bool
-	defer ended.Store(true)
-	go func() { // somebody who uses the machine
-		for !ended.Load() {
+	denies := func(d dataserver.Disk) bool {
+		return errors.Is(d.Read(t.Context(), 1, 1, 0, make([]byte, 1)), dataserver.ErrBusy)
+	}
+	var took []time.Duration
+	for range 5 {
+		if denies(disks[0]) {
+			t.Fatal("it denies though the primary does nothing")
 		}
-	}()
-	var denied error
-	for begun := time.Now(); denied == nil && time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
-		if err := disks[0].Read(t.Context(), 1, 1, 0, make([]byte, 1)); errors.Is(err, dataserver.ErrBusy) {
-			denied = err
+		end := eatCPU(t, group, runtime.NumCPU())
+		begun := time.Now()
+		awaitTrue(t, "it denies", func() bool { return denies(disks[0]) })
+		took = append(took, time.Since(begun).Round(time.Millisecond))
+		awaitTrue(t, "the other denies", func() bool { return denies(disks[1]) })
+		for i, d := range disks {
+			if err := d.Create(t.Context(), 1, 1, 1); err != nil && !errors.Is(err, disk.ErrExists) {
+				t.Errorf("disk %d: %v", i, err)
+			}
+		}
+		end()
+		awaitTrue(t, "it answers again", func() bool { return !denies(disks[0]) })
+	}
+	t.Logf("denied after %v", took)
+}
+
+// primaryGroup makes a control group for a primary.
+func primaryGroup(t testing.TB) string {
+	t.Helper()
+	dir := ""
+	for _, parent := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err == nil {
+			dir = filepath.Join(parent, fmt.Sprintf("gleaner-test-primary-%d", os.Getpid()))
+			break
 		}
 	}
-	if denied == nil {
-		t.Fatal("nothing is denied")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no control groups here: %v", err)
 	}
-	for i, d := range disks {
-		if err := d.Create(t.Context(), 1, 1, 1); err != nil {
-			t.Errorf("disk %d: %v", i, err)
+	t.Cleanup(func() {
+		awaitTrue(t, "the primary's control group is removed", func() bool { return os.Remove(dir) == nil })
+	})
+	return dir
+}
+
+// eatCPU runs so many processes in a control group that do nothing but use a core each, until they are ended.
+func eatCPU(t testing.TB, group string, processes int) (end func()) {
+	t.Helper()
+	return runIn(t, group, "while :; do :; done", processes)
+}
+
+// runIn runs a shell script in a control group, so many times at once, until it is ended.
+func runIn(t testing.TB, group, script string, times int) (end func()) {
+	t.Helper()
+	var all []*exec.Cmd
+	for range times {
+		cmd := exec.Command("sh", "-c", `echo $$ >"$0" && `+script, filepath.Join(group, "cgroup.procs"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, cmd)
 	}
-	if err := disks[1].Read(t.Context(), 1, 1, 0, make([]byte, 1)); err != nil {
-		t.Errorf("without --busy-above: %v", err)
+	end = sync.OnceFunc(func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	t.Cleanup(end)
+	return end
+}
+
+func awaitTrue(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for begun := time.Now(); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("not within a minute: %s", what)
+		}
 	}
 }
 
-// TestOthersUse: what this process uses itself is not the primary's.
-func TestOthersUse(t *testing.T) {
-	before := use{proc.CPU{Used: 1000, Stolen: 50, Idle: 5000}, time.Second}
-	now := use{proc.CPU{Used: 1100, Stolen: 50, Idle: 5100}, time.Second + 50*proc.Tick}
-	if got := now.others(before); got != 0.25 {
-		t.Errorf("others use %v", got)
+// awaitSocket waits until somebody listens on a Unix socket.
+func awaitSocket(t testing.TB, path string) {
+	t.Helper()
+	awaitTrue(t, path, func() bool {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// TestPrimaryUse: what this process uses itself is not the primary's, and one look below the limit is not yet calm.
+func TestPrimaryUse(t *testing.T) {
+	before := use{proc.CPU{Used: 1000, Stolen: 50, Idle: 5000}, 100 * proc.Tick}
+	now := use{proc.CPU{Used: 1100, Stolen: 50, Idle: 5100}, 150 * proc.Tick}
+	if got := now.share(before); got != 0.25 {
+		t.Errorf("the primary uses %v", got)
 	}
-	now.own = time.Hour // clocks differ a little
-	if got := now.others(before); got != 0 {
-		t.Errorf("others use %v", got)
+	now.primary = 0 // it was started again
+	if got := now.share(before); got != 0 {
+		t.Errorf("the primary uses %v", got)
+	}
+	w, log := primaryWatch{limit: 0.5}, slog.New(slog.DiscardHandler)
+	for i, tc := range []struct {
+		share float64
+		busy  bool
+	}{{0.5, false}, {0.6, true}, {0.1, true}, {0.1, true}, {0.6, true}, {0.1, true}, {0.1, true}, {0.1, true}, {0.1, true}, {0.1, false}, {0.1, false}, {0.6, true}} {
+		if w.tell(tc.share, log); w.busy.Load() != tc.busy {
+			t.Errorf("look %d: busy %t", i, w.busy.Load())
+		}
 	}
 }

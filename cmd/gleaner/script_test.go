@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gleaner/fabric/nbd/nbdtest"
 	"gleaner/kv/pebble"
 )
 
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 			defer stop()
 			os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+		"volatile": func() { // for TestPowerCut
+			fmt.Fprintln(os.Stderr, nbdtest.ServeVolatile(os.Args[1:]))
+			os.Exit(1)
 		},
 	})
 }

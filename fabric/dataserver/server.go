@@ -195,6 +195,7 @@ func (d *served) introduction() []byte {
 }
 
 func newSession(c *conn.Client, s *server, d *served, name string) *session {
+	widen(c.Conn)
 	out := conn.NewReplies(c.Conn)
 	x := &session{server: s, disk: d, name: name, out: out, room: semaphore.NewWeighted(2 * window), in: bufio.NewReaderSize(out, readAhead)}
 	x.ctx, x.cancel = context.WithCancel(c.Working)

@@ -28,17 +28,17 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 		}
 		return err
 	}
+	target, generation, err := g.target(ctx)
+	if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch state := g.rec.State(); {
-	case !g.loaded || g.unsure || state == group.Whole || state == group.Dead:
-		return nil
-	case state == group.Moving: // by one who died; no replica is missing
+	switch {
+	case g.in(group.Moving): // by one who died; no replica is missing
 		return g.giveUp(ctx)
-	}
-	chosen := s.pool.Place(g.rec.Good, g.rec.Wanted-len(g.rec.Good)) // with all that it lacks, so that the last has a place too
-	if len(chosen) == 0 {
-		return fmt.Errorf("fabric: group %s: %w", id, ErrNoTarget)
+	case target == "" || !g.lacks() || g.rec.Generation != generation:
+		return nil
 	}
 	token, done, err := s.authority(ctx, g.rec.VDisk)
 	if err != nil {
@@ -48,11 +48,11 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	if err := g.finishOthers(ctx, token); err != nil {
 		return err
 	}
-	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(chosen[0]) }); err != nil {
+	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(target) }); err != nil {
 		return err
 	}
 	if err := g.build(ctx, token); err != nil {
-		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, chosen[0], errors.Join(err, g.giveUp(ctx)))
+		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, target, errors.Join(err, g.giveUp(ctx)))
 	}
 	if err := g.change(ctx, group.Group.Built); err != nil {
 		return err
@@ -68,6 +68,38 @@ func (g *liveGroup) build(ctx context.Context, token uint64) error {
 		return err
 	}
 	return g.space.remark(ctx, g, g.rec.Building)
+}
+
+// in reports whether the group is surely in a state. It is locked.
+func (g *liveGroup) in(s group.State) bool { return g.loaded && !g.unsure && g.rec.State() == s }
+
+// lacks reports whether a replica can be made that the group lacks. The group is locked.
+func (g *liveGroup) lacks() bool { return g.in(group.Degraded) || g.in(group.Repairing) }
+
+// target chooses a disk for another replica beside those of a generation, none if the group lacks none. It sees that the disk
+// answers while nobody waits for the group: a server that has just stopped is not yet known to be away.
+func (g *liveGroup) target(ctx context.Context) (_ cluster.DiskID, generation uint64, _ error) {
+	g.mu.RLock()
+	lacks, rec := g.lacks(), g.rec
+	g.mu.RUnlock()
+	if !lacks {
+		return "", 0, nil
+	}
+	chosen := g.space.pool.Place(rec.Good, rec.Wanted-len(rec.Good)) // with all that it lacks, so that the last has a place too
+	if len(chosen) == 0 {
+		return "", 0, fmt.Errorf("fabric: group %s: %w", g.id, ErrNoTarget)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer/2)
+	defer cancel()
+	d, err := g.space.pool.Disk(chosen[0])
+	if err == nil {
+		_, _ = d.Stat(ctx, g.id) // whatever it has there is to be replaced
+		err = ctx.Err()
+	}
+	if err != nil {
+		err = fmt.Errorf("fabric: disk %s for another replica of group %s: %w", chosen[0], g.id, err)
+	}
+	return chosen[0], rec.Generation, err
 }
 
 // remark adds a disk to the mark of a group.

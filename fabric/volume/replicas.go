@@ -109,7 +109,32 @@ func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.
 
 // each calls do for every disk at once and gives the errors in their order.
 func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
+	return g.eachUntil(context.WithoutCancel(ctx), disks, do)
+}
+
+// eachHurried is each for what a client waits for: a disk that alone holds up the others gets half the time. One that is slow and not
+// stopped seldom is so much slower than the others, and costs the rebuild of one replica.
+func (g *liveGroup) eachHurried(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var done atomic.Int32
+	defer time.AfterFunc(g.space.o.Answer/2, func() {
+		if n := int(done.Load()); n > 0 && n == len(disks)-1 {
+			cancel()
+		}
+	}).Stop()
+	return g.eachUntil(ctx, disks, func(ctx context.Context, d Disk) error {
+		err := do(ctx, d)
+		if err == nil {
+			done.Add(1)
+		}
+		return err
+	})
+}
+
+// eachUntil is each until ctx ends.
+func (g *liveGroup) eachUntil(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
+	ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer)
 	defer cancel()
 	errs := make([]error, len(disks))
 	if len(disks) == 0 {
@@ -139,7 +164,7 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 			return err
 		}
 		rec := g.rec
-		errs := g.each(ctx, rec.Good, func(ctx context.Context, d Disk) error {
+		errs := g.eachHurried(ctx, rec.Good, func(ctx context.Context, d Disk) error {
 			return d.Write(ctx, g.id, rec.Generation, writer.token, offset, data, sync)
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
@@ -271,15 +296,15 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 
 // read fills buf from the first replica that can give it.
 func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
-	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64) error {
+	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64, order []cluster.DiskID) error {
 		g.used(&g.readIn, tiering.ReadIn)
-		others := g.rec.Good[1:]
-		if len(others) == 0 {
+		if len(order) == 1 {
 			return d.Read(ctx, g.id, generation, offset, buf)
 		}
 		return hedged(ctx, buf, func(ctx context.Context, buf []byte) error { return d.Read(ctx, g.id, generation, offset, buf) },
 			func(ctx context.Context, buf []byte) error {
-				other, err := g.space.pool.Disk(others[0])
+				g.space.shun(order[0])
+				other, err := g.space.pool.Disk(order[1])
 				if err != nil {
 					return err
 				}
@@ -318,16 +343,50 @@ func hedged(ctx context.Context, buf []byte, first, second func(context.Context,
 	return err
 }
 
-// ask calls do for one replica after the other until one succeeds.
-func (g *liveGroup) ask(ctx context.Context, what string, do func(context.Context, Disk, uint64) error) error {
+// shunTime is how long a disk that failed a read, or was late, is asked after the others.
+const shunTime = time.Second
+
+func (s *Space) shun(id cluster.DiskID) { s.shunned.Store(id, time.Now().Add(shunTime)) }
+
+func (s *Space) shuns(id cluster.DiskID) bool {
+	until, known := s.shunned.Load(id)
+	if !known {
+		return false
+	}
+	if time.Now().Before(until.(time.Time)) {
+		return true
+	}
+	s.shunned.CompareAndDelete(id, until)
+	return false
+}
+
+// order gives the disks in the order in which to ask them for a read.
+func (s *Space) order(disks []cluster.DiskID) []cluster.DiskID {
+	if !slices.ContainsFunc(disks, s.shuns) {
+		return disks
+	}
+	var first, last []cluster.DiskID
+	for _, id := range disks {
+		if s.shuns(id) {
+			last = append(last, id)
+		} else {
+			first = append(first, id)
+		}
+	}
+	return append(first, last...)
+}
+
+// ask calls do for one replica after the other until one succeeds, with those that are left, the one to ask first.
+func (g *liveGroup) ask(ctx context.Context, what string, do func(ctx context.Context, d Disk, generation uint64, order []cluster.DiskID) error) error {
 	pause := newBackoff(g.space.o.Patience)
 	for {
 		if err := g.lockReady(ctx, nil); err != nil {
 			return err
 		}
 		stale, errs, damaged := false, []error(nil), []cluster.DiskID(nil)
-		for _, id := range g.rec.Good {
-			err := g.askOne(ctx, id, do)
+		order := g.space.order(g.rec.Good)
+		for i, id := range order {
+			err := g.askOne(ctx, id, func(ctx context.Context, d Disk, generation uint64) error { return do(ctx, d, generation, order[i:]) })
 			if err == nil {
 				g.mu.RUnlock()
 				for _, bad := range damaged {
@@ -340,6 +399,7 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(context.Contex
 			if isDamage(err) {
 				damaged = append(damaged, id)
 			}
+			g.space.shun(id)
 			errs = append(errs, fmt.Errorf("disk %s: %w", id, err))
 		}
 		g.mu.RUnlock()
@@ -390,7 +450,7 @@ func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
 	}
 	g.written.Unlock()
 	var mask disk.Mask
-	err := g.ask(ctx, "ask about", func(ctx context.Context, d Disk, generation uint64) (err error) {
+	err := g.ask(ctx, "ask about", func(ctx context.Context, d Disk, generation uint64, _ []cluster.DiskID) (err error) {
 		mask, err = d.Written(ctx, g.id, generation)
 		return err
 	})

@@ -59,7 +59,7 @@ var (
 
 // Options say how patient a Space is. The zero Options have defaults.
 type Options struct {
-	// Answer is how long a replica may take to answer before it counts as unreachable; 2s.
+	// Answer is how long a replica may take to answer before it counts as unreachable, 2s; half of that for one that alone holds up a write.
 	Answer time.Duration
 	// Patience is how long a request waits for a group of which no replica can be
 	// reached, and how long a disk may be missing before the others of a marked group go on without it; 10s.
@@ -88,6 +88,8 @@ type Space struct {
 
 	naming  sync.Mutex          // held while names are given, and while it is decided what is in use
 	leasing keyed[disk.VDiskID] // held while a lease is taken, and while it is used without a volume
+
+	shunned sync.Map // cluster.DiskID -> time.Time: disks that are asked for reads after the others, and until when
 
 	mu      sync.Mutex
 	groups  map[disk.GroupID]*liveGroup

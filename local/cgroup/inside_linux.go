@@ -147,14 +147,34 @@ func (p *Parent) CPU() (time.Duration, error) {
 	if err != nil && err != io.EOF {
 		return 0, fmt.Errorf("cgroup: %w", err)
 	}
-	if p.v2 {
-		micros, ok := field(p.text[:n], "usage_usec")
+	return parseCPU(file, p.text[:n])
+}
+
+// CPUOf returns the CPU time that the processes of any group have used since it was made, by the
+// group's directory.
+func CPUOf(dir string) (time.Duration, error) {
+	for _, file := range []string{"cpu.stat", "cpuacct.usage"} { // version 1 may have both, one without the time
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			continue
+		}
+		if used, err := parseCPU(file, text); err == nil {
+			return used, nil
+		}
+	}
+	return 0, fmt.Errorf("cgroup: %s tells no CPU time", dir)
+}
+
+// parseCPU reads the CPU time in cpu.stat of version 2 or in cpuacct.usage of version 1.
+func parseCPU(file string, text []byte) (time.Duration, error) {
+	if file == "cpu.stat" {
+		micros, ok := field(text, "usage_usec")
 		if !ok {
 			return 0, errors.New("cgroup: cpu.stat has no usage_usec")
 		}
 		return time.Duration(micros) * time.Microsecond, nil
 	}
-	nanos, err := strconv.ParseInt(string(bytes.TrimSpace(p.text[:n])), 10, 64)
+	nanos, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("cgroup: cpuacct.usage: %w", err)
 	}
