@@ -11,6 +11,14 @@ import (
 // A part has at least one byte, a row may be empty; neither is longer than MaxKey.
 type Key struct{ Part, Row []byte }
 
+// Format is the layout that this code writes, and the newest that it reads, in
+// every store: of the store itself and of what the rooms above keep in it. Raise it
+// when an older gleaner would misread what this one writes (docs/formats/kv.md).
+//
+//   - 1: the first.
+//   - 2: the history has an index of its samples, and its rows say which import they are of.
+const Format = 2
+
 // Limits that a distributed store sets.
 const (
 	MaxKey     = 1<<16 - 1 // bytes of a part, or of a row

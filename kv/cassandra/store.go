@@ -1,0 +1,369 @@
+// Package cassandra keeps kv tables in a keyspace of Apache Cassandra, by
+// lightweight transactions. kv/doc.go says how each promise is kept, and
+// docs/decisions/0011-a-kv-table-is-a-cql-table.md why the tables are as they are.
+package cassandra
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"gleaner/kv"
+)
+
+// catalogue is the CQL table that lists the tables of a store: the kind of each,
+// and its id. The row named storeRow is the store's own: its kind is its format.
+const (
+	catalogue  = "gleaner"
+	storeRow   = "STORE" // no table can have this name
+	formatText = "format %d"
+)
+
+// Kinds of tables, as the catalogue has them. A table of the kind dropped is gone,
+// and what is left of it is removed before another gets its name.
+const (
+	strictKind  = "table"
+	looseKind   = "loose"
+	droppedKind = "dropped"
+)
+
+// A Store is a store in a keyspace. Any number of processes may open it at once.
+type Store struct {
+	at      Address
+	session *gocql.Session
+	id      gocql.UUID
+}
+
+// Options say how a store is opened.
+type Options struct {
+	// Existing: it is an error if there is no store, and none is made.
+	Existing bool
+}
+
+// Open opens the store at an address, or makes one if the keyspace is empty or
+// does not exist. What cannot be a store of ours, or cannot be reached, is an
+// input.Error, and is not changed.
+func Open(ctx context.Context, a Address, o Options) (*Store, error) {
+	c, err := config(a)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, a, o, c)
+}
+
+func open(ctx context.Context, a Address, o Options, c *gocql.ClusterConfig) (*Store, error) {
+	s := &Store{at: a}
+	if err := s.connect(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, o); err != nil {
+		s.session.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare checks what the keyspace holds, and makes what is missing. Several
+// processes may do that at once: each makes the very same.
+func (s *Store) prepare(ctx context.Context, o Options) error {
+	replicas, err := s.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	tables, err := s.cqlTables(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(tables) > 0 && !slices.Contains(tables, catalogue):
+		return s.refused(fmt.Errorf("keyspace %s is not a gleaner store (it holds the table %s, and no table %s); choose another", s.at.Keyspace, tables[0], catalogue))
+	case len(tables) == 0 && o.Existing:
+		return s.refused(fmt.Errorf("there is no store in keyspace %s", s.at.Keyspace))
+	case replicas != 0 && s.at.Replicas != 0 && replicas != s.at.Replicas:
+		return s.refused(fmt.Errorf("keyspace %s has %d replicas in datacenter %s, not %d", s.at.Keyspace, replicas, s.at.DC, s.at.Replicas))
+	}
+	if replicas == 0 {
+		if err := s.makeKeyspace(ctx); err != nil {
+			return err
+		}
+	}
+	if len(tables) == 0 {
+		if err := s.makeCatalogue(ctx); err != nil {
+			return err
+		}
+	}
+	return s.checkFormat(ctx)
+}
+
+// replicas is how many replicas the keyspace has in our datacenter, 0 if there is no keyspace.
+func (s *Store) replicas(ctx context.Context) (int, error) {
+	var replication map[string]string
+	err := s.read(`SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).ScanContext(ctx, &replication)
+	if errors.Is(err, gocql.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, s.failed("look at", err)
+	}
+	text := replication[s.at.DC]
+	if strings.HasSuffix(replication["class"], "SimpleStrategy") {
+		text = replication["replication_factor"]
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, s.refused(fmt.Errorf("keyspace %s has no replicas in datacenter %s", s.at.Keyspace, s.at.DC))
+	}
+	return n, nil
+}
+
+// cqlTables are the names of the CQL tables in the keyspace.
+func (s *Store) cqlTables(ctx context.Context) (names []string, err error) {
+	rows := s.read(`SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).IterContext(ctx)
+	for name := ""; rows.Scan(&name); {
+		names = append(names, name)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, s.failed("look at", err)
+	}
+	return names, nil
+}
+
+// usual is how many replicas a new keyspace gets if the address does not say.
+const usual = 3
+
+func (s *Store) makeKeyspace(ctx context.Context) error {
+	replicas, nodes := s.at.Replicas, 0
+	if replicas == 0 {
+		replicas = usual
+	}
+	for _, h := range s.session.GetHosts() {
+		if h.DataCenter() == s.at.DC {
+			nodes++
+		}
+	}
+	if nodes < replicas {
+		return s.refused(fmt.Errorf("datacenter %s has %d nodes, too few for %d replicas; add nodes, or say replicas=%d", s.at.DC, nodes, replicas, nodes))
+	}
+	return s.change(ctx, fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas))
+}
+
+// makeCatalogue makes the catalogue. Its id follows from the name of the keyspace:
+// see createTable.
+func (s *Store) makeCatalogue(ctx context.Context) error {
+	sum := sha256.Sum256([]byte("gleaner catalogue of " + s.at.Keyspace))
+	id, err := gocql.UUIDFromBytes(sum[:16])
+	if err != nil {
+		return err
+	}
+	return s.createTable(ctx, catalogue, id, `name text PRIMARY KEY, kind text, id uuid`)
+}
+
+// createTable makes a CQL table, unless it is there. If two processes make a
+// table of the same name at once, Cassandra gives it two ids, and what is written
+// under one of them is lost later. So the id is given, and is the same for all.
+func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
+	return s.change(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s) WITH id = %s`, s.cql(name), columns, id))
+}
+
+// cql is the name of a CQL table in a statement.
+func (s *Store) cql(name string) string { return fmt.Sprintf("%q.%q", s.at.Keyspace, name) }
+
+// change changes the schema, and waits until all nodes know. It can be repeated.
+func (s *Store) change(ctx context.Context, stmt string) error {
+	err := s.read(stmt).ExecContext(ctx)
+	if err == nil {
+		err = s.session.AwaitSchemaAgreement(ctx)
+	}
+	if err != nil {
+		return s.failed("change the schema of", err)
+	}
+	return nil
+}
+
+// checkFormat reads the row of the store, or writes it if it is new.
+func (s *Store) checkFormat(ctx context.Context) error {
+	row, err := s.claim(ctx, storeRow, fmt.Sprintf(formatText, kv.Format))
+	var few *gocql.RequestErrUnavailable
+	if errors.As(err, &few) {
+		return s.refused(plain(few))
+	}
+	if err != nil {
+		return err
+	}
+	var found int
+	if _, err := fmt.Sscanf(row.kind, formatText, &found); err != nil || found < 1 {
+		return s.refused(fmt.Errorf("keyspace %s is not a gleaner store: its format is %q", s.at.Keyspace, row.kind))
+	}
+	if found != kv.Format {
+		return s.refused(fmt.Errorf("the store in keyspace %s has format %d; this gleaner has %d", s.at.Keyspace, found, kv.Format))
+	}
+	s.id = row.id
+	return nil
+}
+
+// ID is the store's own: no two stores have the same.
+func (s *Store) ID() string { return s.id.String() }
+
+// Close closes the connections.
+func (s *Store) Close() error {
+	s.session.Close()
+	return nil
+}
+
+// An entry is a row of the catalogue.
+type entry struct {
+	name, kind string
+	id         gocql.UUID
+}
+
+// cqlName is the name of the CQL table: readable, at most 48 bytes, and no other
+// table's, a dropped one of the same name neither.
+func (e entry) cqlName() string {
+	return fmt.Sprintf("%.31s_%x", e.name, e.id.Bytes()[:8])
+}
+
+// find reads an entry of the catalogue; its kind is empty if there is none.
+func (s *Store) find(ctx context.Context, name string) (entry, error) {
+	e := entry{name: name}
+	err := s.read(fmt.Sprintf(`SELECT kind, id FROM %s WHERE name = ?`, s.cql(catalogue)), name).Consistency(gocql.Serial).ScanContext(ctx, &e.kind, &e.id)
+	if err != nil && !errors.Is(err, gocql.ErrNotFound) {
+		return e, s.failed("look up "+name+" in", err)
+	}
+	return e, nil
+}
+
+// claim gives the entry of a name, and makes it of that kind if there is none. It
+// does not matter who made it, so an answer that is lost does not matter either.
+func (s *Store) claim(ctx context.Context, name, kind string) (e entry, err error) {
+	insert := fmt.Sprintf(`INSERT INTO %s (name, kind, id) VALUES (?, ?, ?) IF NOT EXISTS`, s.cql(catalogue))
+	for range tries {
+		if e, err = s.find(ctx, name); err != nil || e.kind != "" {
+			return e, err
+		}
+		id, failure := gocql.RandomUUID()
+		if failure != nil {
+			return e, failure
+		}
+		_, err = applied(s.session.Query(insert, name, kind, id).NoSkipMetadata().IterContext(ctx))
+	}
+	if err == nil {
+		err = errors.New("others remove it as fast as it is made")
+	}
+	return e, s.failed("make "+name+" in", err)
+}
+
+// applied reads the answer to a conditional statement.
+func applied(rows *gocql.Iter) (bool, error) {
+	row := map[string]any{}
+	rows.MapScan(row)
+	if err := rows.Close(); err != nil {
+		return false, err
+	}
+	yes, ok := row["[applied]"].(bool)
+	if !ok {
+		return false, errors.New("the answer does not say whether it was applied")
+	}
+	return yes, nil
+}
+
+// entries lists the catalogue, the store's own row left out.
+func (s *Store) entries(ctx context.Context) (all []entry, err error) {
+	rows := s.read(fmt.Sprintf(`SELECT name, kind, id FROM %s`, s.cql(catalogue))).IterContext(ctx)
+	for e := (entry{}); rows.Scan(&e.name, &e.kind, &e.id); {
+		if e.name != storeRow {
+			all = append(all, e)
+		}
+	}
+	if err := rows.Close(); err != nil {
+		return nil, s.failed("list the tables of", err)
+	}
+	return all, nil
+}
+
+// Table gives the table of that name.
+func (s *Store) Table(ctx context.Context, name string) (kv.Table, error) {
+	t, err := s.table(ctx, name, false)
+	if err != nil {
+		return nil, err
+	}
+	return strict{t}, nil
+}
+
+// LooseTable gives the loose table of that name.
+func (s *Store) LooseTable(ctx context.Context, name string) (kv.LooseTable, error) {
+	t, err := s.table(ctx, name, true)
+	if err != nil {
+		return nil, err
+	}
+	return loose{t}, nil
+}
+
+func (s *Store) table(ctx context.Context, name string, loose bool) (*table, error) {
+	if err := kv.CheckName(name); err != nil {
+		return nil, err
+	}
+	kind := strictKind
+	if loose {
+		kind = looseKind
+	}
+	e, err := s.claim(ctx, name, kind)
+	if err == nil && e.kind == droppedKind { // by a process that did not finish
+		if err = s.remove(ctx, e); err == nil {
+			e, err = s.claim(ctx, name, kind)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case e.kind == strictKind && loose, e.kind == looseKind && !loose:
+		return nil, kv.WrongKind(name, !loose)
+	case e.kind != kind:
+		return nil, fmt.Errorf("kv: table %s is of kind %q, which this gleaner does not know", name, e.kind)
+	}
+	if err := s.createTable(ctx, e.cqlName(), e.id, columns(loose)); err != nil {
+		return nil, err
+	}
+	return newTable(s, e.name, s.cql(e.cqlName()), loose), nil
+}
+
+// Drop marks the table as dropped first, so that whoever asks for the name next
+// finishes what this process may not.
+func (s *Store) Drop(ctx context.Context, name string) error {
+	if err := kv.CheckName(name); err != nil {
+		return err
+	}
+	e, err := s.find(ctx, name)
+	if err != nil || e.kind == "" {
+		return err
+	}
+	mark := fmt.Sprintf(`UPDATE %s SET kind = ? WHERE name = ? IF id = ?`, s.cql(catalogue))
+	if err := s.repeat(ctx, mark, droppedKind, name, e.id); err != nil {
+		return err
+	}
+	return s.remove(ctx, e)
+}
+
+// remove removes a table that is marked as dropped.
+func (s *Store) remove(ctx context.Context, e entry) error {
+	if err := s.change(ctx, `DROP TABLE IF EXISTS `+s.cql(e.cqlName())); err != nil {
+		return err
+	}
+	return s.repeat(ctx, fmt.Sprintf(`DELETE FROM %s WHERE name = ? IF id = ?`, s.cql(catalogue)), e.name, e.id)
+}
+
+// repeat runs a conditional statement that can be repeated, until there is an answer: not
+// applied means that it was before, or that the table is not the same any more.
+func (s *Store) repeat(ctx context.Context, stmt string, values ...any) (err error) {
+	for range tries {
+		if _, err = applied(s.session.Query(stmt, values...).NoSkipMetadata().IterContext(ctx)); err == nil {
+			return nil
+		}
+	}
+	return s.failed("drop a table of", err)
+}
