@@ -20,8 +20,8 @@ import (
 // test. Without Java, or without the jars and without Maven, the test is skipped.
 func newCluster(t testing.TB, nodes int, more string) *lab.Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts Cassandra")
+	if os.Getenv("GLEANER_LONG") == "" {
+		t.Skip("set GLEANER_LONG=1 to fetch Cassandra's jars and start it; it takes minutes")
 	}
 	cache, err := maven.Cache()
 	must(t, err)
@@ -77,16 +77,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// table gives a table of a store.
+// tableOf gives a table of a store.
 func tableOf(t testing.TB, s kv.Store, name string) kv.Table {
 	t.Helper()
 	tab, err := s.Table(context.WithoutCancel(t.Context()), name)
 	must(t, err)
 	return tab
 }
-
-// long tells whether the long tests shall run.
-func long() bool { return os.Getenv("GLEANER_LONG") != "" }
 
 func says(t testing.TB, err error, want string) {
 	t.Helper()

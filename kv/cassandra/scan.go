@@ -105,7 +105,7 @@ func (t *table) scanAfter(ctx context.Context, last kv.Key, each func(kv.Record)
 	if err := t.scanPart(ctx, kv.Range{Part: last.Part, From: append(bytes.Clone(last.Row), 0)}, each); err != nil {
 		return err
 	}
-	rows := t.store.read(t.parts, tokenOf(last.Part).cql()).IterContext(ctx)
+	rows := t.store.safe(t.parts, tokenOf(last.Part).cql()).IterContext(ctx)
 	var parts [][]byte
 	for part := []byte(nil); rows.Scan(&part); part = nil {
 		parts = append(parts, part)
@@ -263,7 +263,7 @@ func (t *table) fetch(ctx context.Context, q query, at []byte) page {
 }
 
 func (t *table) fetchRows(ctx context.Context, q query, at []byte, rows int) page {
-	answer := t.store.read(q.stmt, q.values...).Consistency(gocql.Quorum).PageSize(rows).PageState(at).IterContext(ctx)
+	answer := t.store.safe(q.stmt, q.values...).Consistency(gocql.Quorum).PageSize(rows).PageState(at).IterContext(ctx)
 	p := page{records: make([]kv.Record, 0, answer.NumRows()), next: answer.PageState()}
 	size := 0
 	for r := (kv.Record{}); t.scan(answer, &r); r = (kv.Record{}) {

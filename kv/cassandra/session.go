@@ -136,7 +136,7 @@ func (s *Store) refused(err error) error {
 // inspect checks the partitioner, the datacenter and the clocks.
 func (s *Store) inspect(ctx context.Context) error {
 	var partitioner string
-	if err := s.read(`SELECT partitioner FROM system.local WHERE key = 'local'`).Consistency(gocql.One).ScanContext(ctx, &partitioner); err != nil {
+	if err := s.safe(`SELECT partitioner FROM system.local WHERE key = 'local'`).Consistency(gocql.One).ScanContext(ctx, &partitioner); err != nil {
 		return s.failed("look at", err)
 	}
 	if !strings.HasSuffix(partitioner, ".Murmur3Partitioner") {
@@ -164,7 +164,7 @@ func (s *Store) clocks(ctx context.Context) error {
 	for _, h := range s.session.GetHosts() {
 		var there time.Time
 		before := time.Now()
-		err := s.read(`SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`).Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &there)
+		err := s.safe(`SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`).Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &there)
 		if err != nil {
 			continue // it is down; what that means, the first read of a record tells
 		}
@@ -180,9 +180,12 @@ func distance(there, before, after time.Time) time.Duration {
 	return max(before.Sub(there), there.Sub(after), 0)
 }
 
-// read is a query that may be repeated, at another node.
-func (s *Store) read(stmt string, values ...any) *gocql.Query {
-	return s.session.Query(stmt, values...).Idempotent(true).RetryPolicy(&gocql.SimpleRetryPolicy{NumRetries: tries - 1})
+// again repeats what failed at another node.
+func again() gocql.RetryPolicy { return &gocql.SimpleRetryPolicy{NumRetries: tries - 1} }
+
+// safe is a query that may be repeated.
+func (s *Store) safe(stmt string, values ...any) *gocql.Query {
+	return s.session.Query(stmt, values...).Idempotent(true).RetryPolicy(again())
 }
 
 // failed wraps an error of the driver.

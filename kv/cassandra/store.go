@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -38,6 +40,18 @@ type Store struct {
 	at      Address
 	session *gocql.Session
 	id      gocql.UUID
+	last    atomic.Int64 // the time of the last unconditional write
+}
+
+// now is the time of an unconditional write, in microseconds. It never stands
+// still or goes back, so of two writes of this process the later wins.
+func (s *Store) now() int64 {
+	for {
+		last := s.last.Load()
+		if now := max(time.Now().UnixMicro(), last+1); s.last.CompareAndSwap(last, now) {
+			return now
+		}
+	}
 }
 
 // Options say how a store is opened.
@@ -104,7 +118,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 // replicas is how many replicas the keyspace has in our datacenter, 0 if there is no keyspace.
 func (s *Store) replicas(ctx context.Context) (int, error) {
 	var replication map[string]string
-	err := s.read(`SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).ScanContext(ctx, &replication)
+	err := s.safe(`SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).ScanContext(ctx, &replication)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return 0, nil
 	}
@@ -124,7 +138,7 @@ func (s *Store) replicas(ctx context.Context) (int, error) {
 
 // cqlTables are the names of the CQL tables in the keyspace.
 func (s *Store) cqlTables(ctx context.Context) (names []string, err error) {
-	rows := s.read(`SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).IterContext(ctx)
+	rows := s.safe(`SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?`, s.at.Keyspace).Consistency(gocql.One).IterContext(ctx)
 	for name := ""; rows.Scan(&name); {
 		names = append(names, name)
 	}
@@ -176,7 +190,7 @@ func (s *Store) cql(name string) string { return fmt.Sprintf("%q.%q", s.at.Keysp
 
 // change changes the schema, and waits until all nodes know. It can be repeated.
 func (s *Store) change(ctx context.Context, stmt string) error {
-	err := s.read(stmt).ExecContext(ctx)
+	err := s.safe(stmt).ExecContext(ctx)
 	if err == nil {
 		err = s.session.AwaitSchemaAgreement(ctx)
 	}
@@ -231,7 +245,7 @@ func (e entry) cqlName() string {
 // find reads an entry of the catalogue; its kind is empty if there is none.
 func (s *Store) find(ctx context.Context, name string) (entry, error) {
 	e := entry{name: name}
-	err := s.read(fmt.Sprintf(`SELECT kind, id FROM %s WHERE name = ?`, s.cql(catalogue)), name).Consistency(gocql.Serial).ScanContext(ctx, &e.kind, &e.id)
+	err := s.safe(fmt.Sprintf(`SELECT kind, id FROM %s WHERE name = ?`, s.cql(catalogue)), name).Consistency(gocql.Serial).ScanContext(ctx, &e.kind, &e.id)
 	if err != nil && !errors.Is(err, gocql.ErrNotFound) {
 		return e, s.failed("look up "+name+" in", err)
 	}
@@ -272,17 +286,19 @@ func applied(rows *gocql.Iter) (bool, error) {
 	return yes, nil
 }
 
-// entries lists the catalogue, the store's own row left out.
-func (s *Store) entries(ctx context.Context) (all []entry, err error) {
-	rows := s.read(fmt.Sprintf(`SELECT name, kind, id FROM %s`, s.cql(catalogue))).IterContext(ctx)
-	for e := (entry{}); rows.Scan(&e.name, &e.kind, &e.id); {
-		if e.name != storeRow {
-			all = append(all, e)
+// Tables lists the tables.
+func (s *Store) Tables(ctx context.Context) ([]kv.TableInfo, error) {
+	rows := s.safe(fmt.Sprintf(`SELECT name, kind FROM %s`, s.cql(catalogue))).IterContext(ctx)
+	var all []kv.TableInfo
+	for name, kind := "", ""; rows.Scan(&name, &kind); {
+		if kind == strictKind || kind == looseKind { // not the store's own row, and not what was dropped
+			all = append(all, kv.TableInfo{Name: name, Loose: kind == looseKind})
 		}
 	}
 	if err := rows.Close(); err != nil {
 		return nil, s.failed("list the tables of", err)
 	}
+	slices.SortFunc(all, func(a, b kv.TableInfo) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

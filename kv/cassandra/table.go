@@ -26,7 +26,7 @@ type table struct {
 	rows  atomic.Int64 // of the next page of a scan
 
 	// Statements, each written once: the driver prepares them by their text.
-	get, put, remove                    string // of one record; put and remove of a loose table
+	get, put, fill, remove              string // of one record; put and remove of a loose table, fill of another
 	insert, update, keep, compareDelete string // conditional ones
 	ofPart, ofRing, parts               string // of scans
 }
@@ -41,8 +41,8 @@ func newTable(s *Store, name, cql string, loose bool) *table {
 		store: s, name: name, loose: loose,
 		get:           `SELECT ` + fields + ` FROM ` + cql + key,
 		put:           `INSERT INTO ` + cql + ` (part, row, value) VALUES (?, ?, ?)`,
+		fill:          `INSERT INTO ` + cql + ` (part, row, writer, seq, value) VALUES (?, ?, ?, ?, ?)`,
 		remove:        `DELETE FROM ` + cql + key,
-		insert:        `INSERT INTO ` + cql + ` (part, row, writer, seq, value) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS`,
 		update:        `UPDATE ` + cql + ` SET writer = ?, seq = ?, value = ?` + key + same,
 		keep:          `UPDATE ` + cql + ` SET writer = ?, seq = ?` + key + same,
 		compareDelete: `DELETE FROM ` + cql + key + same,
@@ -50,6 +50,7 @@ func newTable(s *Store, name, cql string, loose bool) *table {
 		ofRing:        `SELECT ` + fields + ` FROM ` + cql + ` WHERE token(part) > ? AND token(part) <= ?`,
 		parts:         `SELECT DISTINCT part FROM ` + cql + ` WHERE token(part) = ?`,
 	}
+	t.insert = t.fill + ` IF NOT EXISTS`
 	t.rows.Store(firstPage)
 	return t
 }
@@ -73,7 +74,7 @@ func (t *table) read(ctx context.Context, key kv.Key, level gocql.Consistency) (
 	if err := ready(ctx, key); err != nil {
 		return r, err
 	}
-	rows := t.store.read(t.get, key.Part, solid(key.Row)).Consistency(level).IterContext(ctx)
+	rows := t.store.safe(t.get, key.Part, solid(key.Row)).Consistency(level).IterContext(ctx)
 	found := t.scan(rows, &r)
 	if err := rows.Close(); err != nil {
 		return kv.Record{}, t.failed("read", err)
@@ -170,6 +171,19 @@ func solid(b []byte) []byte {
 	return b
 }
 
+// loaded is the time of a record that was loaded, in microseconds: before that of
+// any compare-and-set, whatever a clock says.
+const loaded = 1
+
+func (t strict) Load(ctx context.Context, records ...kv.Record) error {
+	if err := kv.CheckLoad(records); err != nil {
+		return err
+	}
+	return t.write(ctx, records, loaded, func(r kv.Record) (string, []any) {
+		return t.fill, []any{r.Key.Part, solid(r.Key.Row), int64(r.Version.Writer), int64(r.Version.Seq), solid(r.Value)}
+	})
+}
+
 type loose struct{ *table }
 
 func (t loose) Put(ctx context.Context, records ...kv.Record) error {
@@ -178,45 +192,45 @@ func (t loose) Put(ctx context.Context, records ...kv.Record) error {
 			return err
 		}
 	}
-	last := make(map[[2]string]int, len(records)) // of two records under one key the later counts
-	for i, r := range records {
-		last[[2]string{string(r.Key.Part), string(r.Key.Row)}] = i
-	}
-	return t.each(ctx, len(records), func(ctx context.Context, i int) error {
-		r := records[i]
-		if last[[2]string{string(r.Key.Part), string(r.Key.Row)}] != i {
-			return nil
-		}
-		return t.store.read(t.put, r.Key.Part, solid(r.Key.Row), solid(r.Value)).ExecContext(ctx)
+	return t.write(ctx, records, t.store.now(), func(r kv.Record) (string, []any) {
+		return t.put, []any{r.Key.Part, solid(r.Key.Row), solid(r.Value)}
 	})
 }
 
 func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {
-	for _, k := range keys {
+	records := make([]kv.Record, len(keys))
+	for i, k := range keys {
 		if err := k.Check(); err != nil {
 			return err
 		}
+		records[i].Key = k
 	}
-	return t.each(ctx, len(keys), func(ctx context.Context, i int) error {
-		return t.store.read(t.remove, keys[i].Part, solid(keys[i].Row)).ExecContext(ctx)
+	return t.write(ctx, records, t.store.now(), func(r kv.Record) (string, []any) {
+		return t.remove, []any{r.Key.Part, solid(r.Key.Row)}
 	})
 }
 
-// writesInFlight is how many records of one Put are on their way at once.
-const writesInFlight = 32
+// Unconditional writes to one part go together: Cassandra applies them at once.
+const (
+	batchRows      = 100
+	batchBytes     = 64 << 10
+	writesInFlight = 32
+)
 
-// each calls write for 0 to n-1, some at a time, and gives the first error.
-func (t loose) each(ctx context.Context, n int, write func(context.Context, int) error) error {
+// write writes a statement for each record as of that time, in microseconds, some
+// batches at a time. It can be repeated: the time says that it is the same write.
+func (t *table) write(ctx context.Context, records []kv.Record, at int64, statement func(kv.Record) (string, []any)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	batches := gather(records)
 	var next atomic.Int64
 	var all sync.WaitGroup
-	errs := make([]error, min(n, writesInFlight))
+	errs := make([]error, min(len(batches), writesInFlight))
 	for w := range errs {
 		all.Go(func() {
-			for i := int(next.Add(1) - 1); i < n && errs[w] == nil; i = int(next.Add(1) - 1) {
-				errs[w] = write(ctx, i)
+			for i := next.Add(1) - 1; i < int64(len(batches)) && errs[w] == nil; i = next.Add(1) - 1 {
+				errs[w] = t.writeBatch(ctx, batches[i], at, statement)
 			}
 		})
 	}
@@ -227,4 +241,42 @@ func (t loose) each(ctx context.Context, n int, write func(context.Context, int)
 		}
 	}
 	return nil
+}
+
+// gather gathers records by their part. Of two under one key the later counts.
+func gather(records []kv.Record) (batches [][]kv.Record) {
+	last := make(map[[2]string]int, len(records))
+	for i, r := range records {
+		last[[2]string{string(r.Key.Part), string(r.Key.Row)}] = i
+	}
+	open, size := map[string]int{}, map[string]int{} // the batch of a part that takes more, and how large it is
+	for i, r := range records {
+		part := string(r.Key.Part)
+		if last[[2]string{part, string(r.Key.Row)}] != i {
+			continue
+		}
+		b, ok := open[part]
+		if !ok || len(batches[b]) == batchRows || size[part] > batchBytes {
+			b = len(batches)
+			batches = append(batches, nil)
+			open[part], size[part] = b, 0
+		}
+		batches[b] = append(batches[b], r)
+		size[part] += len(r.Key.Row) + len(r.Value)
+	}
+	return batches
+}
+
+func (t *table) writeBatch(ctx context.Context, records []kv.Record, at int64, statement func(kv.Record) (string, []any)) error {
+	if len(records) == 1 {
+		stmt, values := statement(records[0])
+		return t.store.safe(stmt, values...).WithTimestamp(at).ExecContext(ctx)
+	}
+	batch := t.store.session.Batch(gocql.UnloggedBatch).WithTimestamp(at).RetryPolicy(again())
+	for i, r := range records {
+		stmt, values := statement(r)
+		batch.Query(stmt, values...)
+		batch.Entries[i].Idempotent = true
+	}
+	return batch.ExecContext(ctx)
 }
