@@ -183,11 +183,13 @@ func (c Copy) table(ctx context.Context, d *diary, t kv.TableInfo, copied *int64
 		if len(some) > 0 {
 			rest = from.Rest(rest, some[len(some)-1].Key)
 		}
+		if at, err = d.write(ctx, t.Name, step{Source: c.Source, From: rest.From, Done: done}, at); err != nil {
+			return err
+		}
 		*copied += int64(len(some))
 		c.tell("copying", *copied)
 		some, size = some[:0], 0
-		at, err = d.write(ctx, t.Name, step{Source: c.Source, From: rest.From, Done: done}, at)
-		return err
+		return nil
 	}
 	for r, err := range from.Scan(ctx, rest) {
 		if err != nil {
@@ -214,7 +216,7 @@ func (c Copy) compare(ctx context.Context, t kv.TableInfo) (Sum, error) {
 	var read int64
 	more := func() {
 		if read++; read%batch == 0 {
-			c.tell("comparing "+t.Name+" after copying", read)
+			c.tell("comparing", read)
 		}
 	}
 	from, err := Measure(ctx, c.From, t, more)
