@@ -167,7 +167,7 @@ func refuses(t *testing.T, c *lab.Cluster) {
 	lonely := at("lonely")
 	refused(lonely, Options{}, "has 3 replicas in datacenter datacenter1, not 1")
 	lonely.Replicas = 0
-	refused(lonely, Options{}, "1 of the 2 replicas that SERIAL needs are up")
+	refused(lonely, Options{}, "keyspace lonely has 3 replicas, and datacenter datacenter1 has 1 nodes: too few for a quorum")
 
 	newer := openAt(t, at("newer"))
 	exec(fmt.Sprintf(`UPDATE %s SET kind = 'format 99' WHERE name = ?`, newer.cql(catalogue)), storeRow)

@@ -101,6 +101,8 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return s.refused(fmt.Errorf("there is no store in keyspace %s", s.at.Keyspace))
 	case replicas != 0 && s.at.Replicas != 0 && replicas != s.at.Replicas:
 		return s.refused(fmt.Errorf("keyspace %s has %d replicas in datacenter %s, not %d", s.at.Keyspace, replicas, s.at.DC, s.at.Replicas))
+	case s.nodes() < replicas/2+1:
+		return s.refused(fmt.Errorf("keyspace %s has %d replicas, and datacenter %s has %d nodes: too few for a quorum", s.at.Keyspace, replicas, s.at.DC, s.nodes()))
 	}
 	if replicas == 0 {
 		if err := s.makeKeyspace(ctx); err != nil {
@@ -152,19 +154,24 @@ func (s *Store) cqlTables(ctx context.Context) (names []string, err error) {
 const usual = 3
 
 func (s *Store) makeKeyspace(ctx context.Context) error {
-	replicas, nodes := s.at.Replicas, 0
+	replicas, nodes := s.at.Replicas, s.nodes()
 	if replicas == 0 {
 		replicas = usual
-	}
-	for _, h := range s.session.GetHosts() {
-		if h.DataCenter() == s.at.DC {
-			nodes++
-		}
 	}
 	if nodes < replicas {
 		return s.refused(fmt.Errorf("datacenter %s has %d nodes, too few for %d replicas; add nodes, or say replicas=%d", s.at.DC, nodes, replicas, nodes))
 	}
 	return s.change(ctx, fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas))
+}
+
+// nodes is how many nodes our datacenter has, up or not.
+func (s *Store) nodes() (n int) {
+	for _, h := range s.session.GetHosts() {
+		if h.DataCenter() == s.at.DC {
+			n++
+		}
+	}
+	return n
 }
 
 // makeCatalogue makes the catalogue. Its id follows from the name of the keyspace:
@@ -203,8 +210,7 @@ func (s *Store) change(ctx context.Context, stmt string) error {
 // checkFormat reads the row of the store, or writes it if it is new.
 func (s *Store) checkFormat(ctx context.Context) error {
 	row, err := s.claim(ctx, storeRow, fmt.Sprintf(formatText, kv.Format))
-	var few *gocql.RequestErrUnavailable
-	if errors.As(err, &few) {
+	if few := (*gocql.RequestErrUnavailable)(nil); errors.As(err, &few) {
 		return s.refused(plain(few))
 	}
 	if err != nil {
