@@ -256,17 +256,18 @@ func together(t *testing.T, c *lab.Cluster) {
 	}
 }
 
-// twoNodesDown: with too few replicas a write fails, and surely was not applied; when
-// they are back all goes on.
+// twoNodesDown: with one node down all goes on, new tables too. With too few replicas a
+// write fails, and surely was not applied; when they are back all goes on.
 func twoNodesDown(t *testing.T, c *lab.Cluster) {
 	ctx, s := t.Context(), openNew(t, c)
 	tab, key := tableOf(t, s, "t"), kv.Key{Part: []byte("p")}
 	v1, v2 := kv.Version{Writer: 1, Seq: 1}, kv.Version{Writer: 1, Seq: 2}
 	must(t, tab.CompareAndSet(ctx, key, kv.Version{}, v1, nil))
 	c.Nodes[1].Kill()
+	_, err := kv.NewWriter(8).Set(ctx, tableOf(t, s, "made"), key, kv.Version{}, nil)
+	must(t, err)
 	c.Nodes[2].Kill()
 	var few *gocql.RequestErrUnavailable
-	var err error
 	for range 60 { // until the last node has noticed
 		err = tab.CompareAndSet(ctx, key, v1, v2, nil)
 		if errors.As(err, &few) {

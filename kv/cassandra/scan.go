@@ -158,10 +158,11 @@ func (t *table) scanRing(ctx context.Context, from, to token, each func(kv.Recor
 	return ctx.Err()
 }
 
-// nextStride is the width of a range that holds about one page, by one that has n
-// records. It changes by a factor of 4 at most: one range is not like the next.
+// nextStride is the width of a range that holds three quarters of a page, so that most
+// are read by one request, by a range that has n records. It changes by a factor of 4
+// at most: one range is not like the next.
 func nextStride(width uint64, n int, page int64) uint64 {
-	factor := min(4, max(0.25, float64(page)/float64(max(n, 1))))
+	factor := min(4, max(0.25, 0.75*float64(page)/float64(max(n, 1))))
 	return uint64(max(1, min(float64(width)*factor, math.MaxUint64/2)))
 }
 
@@ -273,8 +274,8 @@ func (t *table) fetchRows(ctx context.Context, q query, at []byte, rows int) pag
 	if err := answer.Close(); err != nil {
 		return page{err: t.failed("scan", err)}
 	}
-	if len(p.records) == rows { // a full page, which says how large rows are
-		t.rows.Store(int64(min(maxPage, max(minPage, pageBytes*rows/max(size, 1)), 4*rows)))
+	if n := len(p.records); n >= rows/2 { // enough to say how large rows are
+		t.rows.Store(int64(min(maxPage, max(minPage, pageBytes*n/max(size, 1)), 4*rows)))
 	}
 	return p
 }

@@ -161,7 +161,11 @@ func (s *Store) makeKeyspace(ctx context.Context) error {
 	if nodes < replicas {
 		return s.refused(fmt.Errorf("datacenter %s has %d nodes, too few for %d replicas; add nodes, or say replicas=%d", s.at.DC, nodes, replicas, nodes))
 	}
-	return s.change(ctx, fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas))
+	stmt := fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas)
+	if err := s.change(ctx, stmt); err != nil {
+		return err
+	}
+	return s.known(ctx, `SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`, s.at.Keyspace)
 }
 
 // nodes is how many nodes our datacenter has, up or not.
@@ -189,20 +193,46 @@ func (s *Store) makeCatalogue(ctx context.Context) error {
 // table of the same name at once, Cassandra gives it two ids, and what is written
 // under one of them is lost later. So the id is given, and is the same for all.
 func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
-	return s.change(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s) WITH id = %s`, s.cql(name), columns, id))
+	tables, err := s.cqlTables(ctx)
+	if err == nil && !slices.Contains(tables, name) {
+		err = s.change(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s) WITH id = %s`, s.cql(name), columns, id))
+	}
+	if err != nil {
+		return err
+	}
+	return s.known(ctx, `SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?`, s.at.Keyspace, name)
 }
 
 // cql is the name of a CQL table in a statement.
 func (s *Store) cql(name string) string { return fmt.Sprintf("%q.%q", s.at.Keyspace, name) }
 
-// change changes the schema, and waits until all nodes know. It can be repeated.
+// change changes the schema. It can be repeated.
 func (s *Store) change(ctx context.Context, stmt string) error {
-	err := s.safe(stmt).ExecContext(ctx)
-	if err == nil {
-		err = s.session.AwaitSchemaAgreement(ctx)
-	}
-	if err != nil {
+	if err := s.safe(stmt).ExecContext(ctx); err != nil {
 		return s.failed("change the schema of", err)
+	}
+	return nil
+}
+
+// known waits until each node that is up finds something in its schema; one that is
+// down asks the others when it starts.
+func (s *Store) known(ctx context.Context, query string, values ...any) error {
+	const patience, pause = 30 * time.Second, 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, h := range s.session.GetHosts() {
+		for h.IsUp() {
+			var name string
+			err := s.safe(query, values...).Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &name)
+			if err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return s.failed("wait for all nodes to know the schema of", ctx.Err())
+			case <-time.After(pause):
+			}
+		}
 	}
 	return nil
 }
