@@ -43,7 +43,7 @@ func TestFaults(t *testing.T) {
 	set, err := config(a)
 	must(t, err)
 	set.Timeout = 3 * time.Second // shorter than Cassandra's own, so that more answers are lost
-	set.Dialer = w
+	set.Dialer = dialer{w.dial, 2 * time.Second}
 	s, err := open(t.Context(), a, Options{}, set)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
@@ -118,8 +118,8 @@ func newWeather(t *testing.T, program string, c *lab.Cluster) *weather {
 	return w
 }
 
-// DialContext connects to a node through its proxy.
-func (w *weather) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+// dial connects to a node through its proxy.
+func (w *weather) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, w.proxies[address])
 }
 

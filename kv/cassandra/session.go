@@ -36,6 +36,7 @@ func config(a Address) (*gocql.ClusterConfig, error) {
 	c := gocql.NewCluster(a.Hosts...)
 	c.Timeout, c.ConnectTimeout = timeout, timeout/3
 	c.ReconnectInterval = reconnect
+	c.Dialer = dialer{(&net.Dialer{Timeout: timeout / 3}).DialContext, patience}
 	c.Consistency, c.SerialConsistency = gocql.Quorum, gocql.Serial
 	c.Metadata.CacheMode = gocql.KeyspaceOnly // enough to know the replicas of a part
 	c.MaxWaitSchemaAgreement = 1              // hardly: the driver would wait for nodes that are down, too; see known
