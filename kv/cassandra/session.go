@@ -39,7 +39,7 @@ func config(a Address) (*gocql.ClusterConfig, error) {
 	c.Dialer = dialer{(&net.Dialer{Timeout: timeout / 3}).DialContext, patience}
 	c.Consistency, c.SerialConsistency = gocql.Quorum, gocql.Serial
 	c.Metadata.CacheMode = gocql.KeyspaceOnly // enough to know the replicas of a part
-	c.MaxWaitSchemaAgreement = 1              // hardly: the driver would wait for nodes that are down, too; see known
+	c.MaxWaitSchemaAgreement = 1              // hardly: the driver would wait for nodes that are down, too; see createTable
 	c.Logger = gocql.NewLogger(gocql.LogLevelNone)
 	fallback := gocql.RoundRobinHostPolicy()
 	if a.DC != "" {

@@ -154,18 +154,21 @@ func (s *Store) cqlTables(ctx context.Context) (names []string, err error) {
 const usual = 3
 
 func (s *Store) makeKeyspace(ctx context.Context) error {
-	replicas, nodes := s.at.Replicas, s.nodes()
+	replicas := s.at.Replicas
 	if replicas == 0 {
 		replicas = usual
+	}
+	nodes := 0
+	for range 50 { // a cluster that just started may not know all its nodes yet
+		if nodes = s.nodes(); nodes >= replicas || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	if nodes < replicas {
 		return s.refused(fmt.Errorf("datacenter %s has %d nodes, too few for %d replicas; add nodes, or say replicas=%d", s.at.DC, nodes, replicas, nodes))
 	}
-	stmt := fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas)
-	if err := s.change(ctx, stmt); err != nil {
-		return err
-	}
-	return s.known(ctx, `SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`, s.at.Keyspace)
+	return s.change(ctx, fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS %q WITH replication = {'class': 'NetworkTopologyStrategy', '%s': %d}`, s.at.Keyspace, s.at.DC, replicas))
 }
 
 // nodes is how many nodes our datacenter has, up or not.
@@ -189,10 +192,27 @@ func (s *Store) makeCatalogue(ctx context.Context) error {
 	return s.createTable(ctx, catalogue, id, `name text PRIMARY KEY, kind text, id uuid`)
 }
 
-// createTable makes a CQL table, unless it is there. If two processes make a
-// table of the same name at once, Cassandra gives it two ids, and what is written
-// under one of them is lost later. So the id is given, and is the same for all.
+// createTable makes a CQL table, unless it is there, and waits until all nodes that
+// are up know it. If two processes make a table of the same name at once, Cassandra
+// gives it two ids, and what is written under one of them is lost later. So the id
+// is given, and is the same for all.
 func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
+	const patience, pause = 30 * time.Second, 20 * time.Millisecond
+	deadline := time.Now().Add(patience)
+	for {
+		err := s.tryTable(ctx, name, id, columns)
+		if err == nil || !behind(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *Store) tryTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
 	tables, err := s.cqlTables(ctx)
 	if err == nil && !slices.Contains(tables, name) {
 		err = s.change(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s) WITH id = %s`, s.cql(name), columns, id))
@@ -200,7 +220,23 @@ func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, col
 	if err != nil {
 		return err
 	}
-	return s.known(ctx, `SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?`, s.at.Keyspace, name)
+	for _, h := range s.session.GetHosts() {
+		if !h.IsUp() {
+			continue // when it starts, it asks the others
+		}
+		probe := s.safe(fmt.Sprintf(`SELECT * FROM %s WHERE token(%s) = 0`, s.cql(name), strings.Fields(columns)[0]))
+		if err := probe.Consistency(gocql.One).SetHostID(h.HostID()).ExecContext(ctx); err != nil && h.IsUp() {
+			return s.failed("read a new table of", err)
+		}
+	}
+	return nil
+}
+
+// behind tells whether a statement failed for a node that does not know of a
+// change of the schema yet.
+func behind(err error) bool {
+	var e gocql.RequestError
+	return errors.As(err, &e) && slices.Contains([]int{gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeServer, gocql.ErrCodeReadFailure, gocql.ErrCodeReadTimeout}, e.Code())
 }
 
 // cql is the name of a CQL table in a statement.
@@ -210,29 +246,6 @@ func (s *Store) cql(name string) string { return fmt.Sprintf("%q.%q", s.at.Keysp
 func (s *Store) change(ctx context.Context, stmt string) error {
 	if err := s.safe(stmt).ExecContext(ctx); err != nil {
 		return s.failed("change the schema of", err)
-	}
-	return nil
-}
-
-// known waits until each node that is up finds something in its schema; one that is
-// down asks the others when it starts.
-func (s *Store) known(ctx context.Context, query string, values ...any) error {
-	const patience, pause = 30 * time.Second, 20 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for _, h := range s.session.GetHosts() {
-		for h.IsUp() {
-			var name string
-			err := s.safe(query, values...).Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &name)
-			if err == nil {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return s.failed("wait for all nodes to know the schema of", ctx.Err())
-			case <-time.After(pause):
-			}
-		}
 	}
 	return nil
 }
