@@ -15,7 +15,7 @@ type Outcomes struct {
 	Calls   int // that a client made
 	Failed  int // that did nothing, and said so
 	Unknown int // writes whose outcome the store could not tell
-	Left    int // of those, what a Writer could not tell either, or was not asked
+	Left    int // calls that returned kv.ErrUnknown to the client, after a Writer, if any, had tried again
 }
 
 // Add adds the outcomes of another schedule.
