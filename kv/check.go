@@ -26,6 +26,19 @@ func (r Record) Check() error {
 	return r.Key.Check()
 }
 
+// CheckLoad returns an error if records cannot be loaded.
+func CheckLoad(records []Record) error {
+	for _, r := range records {
+		if r.Version == (Version{}) {
+			return errors.New("kv: to load a record needs its version")
+		}
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckApply returns an error if an Apply is invalid, whatever the table holds.
 func CheckApply(part []byte, next Version, changes []Change) error {
 	if len(changes) > MaxChanges {

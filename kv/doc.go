@@ -1,6 +1,7 @@
 // Package kv keeps ordered tables of bytes: the interface between Gleaner and
 // the store of its metadata. kv/mem keeps them in memory, kv/pebble in a
-// directory of this machine; kv/kvtest is the test suite that every store passes.
+// directory of this machine, kv/cassandra in Apache Cassandra; kv/kvtest is the
+// test suite that every store passes, kv/transfer copies one store to another.
 //
 // # Tables, parts and rows
 //
@@ -50,7 +51,7 @@
 //
 // # How it fits Apache Cassandra
 //
-// A table is a CQL table
+// In kv/cassandra a table is a CQL table
 //
 //	(part blob, row blob, writer bigint, seq bigint, value blob, PRIMARY KEY (part, row))
 //
@@ -60,19 +61,23 @@
 //     are under way, and at QUORUM for a loose one.
 //   - CompareAndSet: INSERT … IF NOT EXISTS for the zero version, else UPDATE … IF
 //     writer = ? AND seq = ?; CompareAndDelete: DELETE … IF the same. Each touches one
-//     partition, as lightweight transactions must. Not applied is ErrConflict; a
-//     timeout, an unavailable replica after the proposal or a lost connection is ErrUnknown.
+//     partition, as lightweight transactions must. Not applied is ErrConflict; an error is
+//     ErrUnknown, unless nothing was sent, the statement was refused, or there were too few
+//     replicas to begin.
 //   - Apply: a conditional batch of those statements, which one partition may have. Keep is
 //     an UPDATE of the version to what it is, IF it is that.
-//   - Peek: SELECT at LOCAL_ONE.
+//   - Load: INSERT without a condition and with a time before all others, so that every
+//     conditional write after it wins.
+//   - Peek: SELECT at QUORUM, which takes no round of Paxos.
 //   - Scan with a Part: SELECT … WHERE part = ? AND row >= ? AND row < ?, by pages.
-//     Without: WHERE token(part) > ? AND token(part) <= ?; the bounds are tokens.
+//     Without: WHERE token(part) > ? AND token(part) <= ?, some ranges of tokens ahead.
 //     Both at QUORUM, which sees every write acknowledged at QUORUM before.
 //   - Rest: the bounds of a range of the whole table are a token, or a token, a part and a
 //     row after which to continue.
-//   - Split: the token ring divided into n by the sizes in system.size_estimates.
+//   - Split: the token ring divided evenly into n.
 //   - Drop: DROP TABLE.
-//   - Put and Delete of a loose table: one unconditional statement a record, at QUORUM.
+//   - Put and Delete of a loose table: unconditional statements at QUORUM, those of one
+//     partition together.
 //
 // Hence the limits: a part has at least one byte, a part or row at most
 // MaxKey and a value at most MaxValue, table names are plain, and a Put of many

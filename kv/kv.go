@@ -11,6 +11,14 @@ import (
 // A part has at least one byte, a row may be empty; neither is longer than MaxKey.
 type Key struct{ Part, Row []byte }
 
+// Format is the layout that this code writes, and the newest that it reads, in
+// every store: of the store itself and of what the rooms above keep in it. Raise it
+// when an older gleaner would misread what this one writes (docs/formats/kv.md).
+//
+//   - 1: the first.
+//   - 2: the history has an index of its samples, and its rows say which import they are of.
+const Format = 2
+
 // Limits that a distributed store sets.
 const (
 	MaxKey     = 1<<16 - 1 // bytes of a part, or of a row
@@ -112,6 +120,11 @@ type Table interface {
 	// not its Old. Rows that are set get the version next. At least one change
 	// writes, there are at most MaxChanges, and no two change the same row.
 	Apply(ctx context.Context, part []byte, next Version, changes ...Change) error
+
+	// Load writes records with their versions and without a comparison, each
+	// independently; when it returns nil all are durable. It is for copies: no record
+	// may have been deleted from the table before, and nobody else may use it meanwhile.
+	Load(ctx context.Context, records ...Record) error
 }
 
 // A LooseTable is eventually consistent: the last write to arrive wins, without
@@ -127,6 +140,12 @@ type LooseTable interface {
 	Delete(ctx context.Context, keys ...Key) error
 }
 
+// A TableInfo names a table of a store and says its kind.
+type TableInfo struct {
+	Name  string
+	Loose bool
+}
+
 // A Store holds tables by name. The first call of Table or LooseTable makes
 // the table and decides its kind; to ask for the other kind is an error. A name
 // is a lower-case letter and up to 47 more, digits or underscores. No call may
@@ -134,6 +153,8 @@ type LooseTable interface {
 type Store interface {
 	Table(ctx context.Context, name string) (Table, error)
 	LooseTable(ctx context.Context, name string) (LooseTable, error)
+	// Tables lists the tables by name.
+	Tables(ctx context.Context) ([]TableInfo, error)
 	// Drop removes the table of that name with all its records, if there is
 	// one. The table may not be used meanwhile, nor a Table or LooseTable that
 	// was given for it before.

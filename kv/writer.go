@@ -121,13 +121,17 @@ func applied(ctx context.Context, t Table, part []byte, next Version, changes []
 	return unsure, nil
 }
 
-// inDoubt turns a conflict into ErrUnknown: it may conflict with the same
-// write, which arrived late.
+// inDoubt is the error of a write that was sent before, with its answer lost. A
+// conflict may be with that first write, which arrived late; and if this one
+// failed, the first may still arrive.
 func inDoubt(err error) error {
-	if errors.Is(err, ErrConflict) {
+	switch {
+	case err == nil || errors.Is(err, ErrUnknown):
+		return err
+	case errors.Is(err, ErrConflict):
 		return ErrUnknown
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // Delete removes the record under key if its version is old. It settles what

@@ -20,7 +20,7 @@ var (
 // n-th write, whose answer is lost. Later writes work as usual.
 type line struct {
 	kv.Table
-	fates   []string // applied, dropped, or late: it arrives after the next read or write
+	fates   []string // applied, dropped, late: it arrives after the next read or write, or refused: the answer says so
 	late    func()
 	before  func() // what others do before a read
 	readErr error
@@ -50,9 +50,13 @@ func (l *line) call(do func() error) error {
 		_ = do()
 	case "late":
 		l.late = func() { _ = do() }
+	case "refused":
+		return errRefused
 	}
 	return kv.ErrUnknown
 }
+
+var errRefused = errors.New("refused")
 
 // arriving gives the late write, which arrives when this call has been made.
 func (l *line) arriving() func() {
@@ -120,6 +124,9 @@ func TestWriterSettles(t *testing.T) {
 		{"dropped, so tried again", []string{"dropped", "dropped"}, nil, none, before, set(before), nil, mine},
 		{"late, and first", []string{"late"}, nil, none, before, set(before), nil, mine},
 		{"all late", []string{"late", "late"}, nil, none, before, set(before), nil, mine},
+		{"refused, which is no doubt", []string{"refused"}, nil, none, before, set(before), errRefused, before},
+		{"late, and the second is refused", []string{"late", "refused"}, nil, none, before, set(before), nil, mine},
+		{"dropped, then refused every time", append([]string{"dropped"}, many("refused")...), nil, none, before, set(before), kv.ErrUnknown, before},
 		{"dropped every time", many("dropped"), nil, none, before, set(before), kv.ErrUnknown, before},
 		{"forestalled", []string{"dropped"}, replace, before, before, set(before), kv.ErrUnknown, theirs},
 		{"replaced", []string{"applied"}, replace, mine, before, set(before), kv.ErrUnknown, theirs},

@@ -44,6 +44,11 @@ func openData(cmd *cobra.Command) (kv.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openDataIn(cmd, dir)
+}
+
+// openDataIn opens the metadata in a data directory.
+func openDataIn(cmd *cobra.Command, dir string) (_ kv.Store, err error) {
 	real := dir
 	if os.Geteuid() == 0 { // anyone who can change it could make root write anywhere
 		if real, err = trustData(dir); err != nil {

@@ -50,16 +50,6 @@ disk that is made sets a tenth of the free space aside for all of them.`,
 	return cmd
 }
 
-// twoArgs wants exactly two arguments, called so.
-func twoArgs(first, second string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return input.Errorf("", "'%s' takes a %s and a %s; see --help", cmd.CommandPath(), first, second)
-		}
-		return nil
-	}
-}
-
 // parseDiskSize reads the size of a vDisk.
 func parseDiskSize(text string) (int64, error) {
 	size, err := jobfile.ParseSize(text)

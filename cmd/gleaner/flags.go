@@ -124,3 +124,13 @@ func given(cmd *cobra.Command, flags ...string) (string, bool) {
 	}
 	return "--" + flags[i], true
 }
+
+// twoArgs wants exactly two arguments, called so.
+func twoArgs(first, second string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return input.Errorf("", "'%s' takes a %s and a %s; see --help", cmd.CommandPath(), first, second)
+		}
+		return nil
+	}
+}

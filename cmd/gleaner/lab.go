@@ -22,17 +22,19 @@ import (
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Start a target to play traffic against, or a storage fabric",
+		Short: "Start a target to play traffic against, a storage fabric or a Cassandra",
 		Long: `Lab starts targets, the masters of real systems among them, each as a process with
 its data in a folder and on loopback addresses only. They have no workers: those
-are played ('gleaner trace replay'). It also starts a whole storage fabric on one machine.`,
+are played ('gleaner trace replay'). It also starts a whole storage fabric, or a Cassandra
+cluster for a store, on one machine.`,
 		Example: `  gleaner lab echo --listen 127.0.0.1:7000
   gleaner lab etcd --help
-  gleaner lab fabric --servers 6 --data lab`,
+  gleaner lab fabric --servers 6 --data lab
+  gleaner lab cassandra --data cassandra`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch(), newLabFabric())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch(), newLabFabric(), newLabCassandra())
 	return cmd
 }
 

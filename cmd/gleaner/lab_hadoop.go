@@ -15,6 +15,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/lab/hadoop"
+	"gleaner/lab/maven"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/hadooprpc"
 )
@@ -122,7 +123,7 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error
 
 // hadoopJars finds the jars, or fetches them and prints so.
 func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
-	cache, err := hadoop.Cache()
+	cache, err := maven.Cache()
 	if err != nil {
 		return hadoop.Jars{}, err
 	}
@@ -135,7 +136,7 @@ func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
 // cache unless others are named.
 func openHadoop(ctx context.Context, at *url.URL) (replay.Executor, error) {
 	if q := at.Query(); q.Get("descriptors") == "" {
-		cache, err := hadoop.Cache()
+		cache, err := maven.Cache()
 		if err != nil {
 			return nil, err
 		}

@@ -29,6 +29,7 @@ func Run(t *testing.T, open Open) {
 		{"Apply", apply},
 		{"ApplyTogether", applyTogether},
 		{"ApplyUnsure", applyUnsure},
+		{"Load", load},
 		{"Loose", loose},
 		{"BytesAreTheCallers", bytesAreTheCallers},
 		{"Cancelled", cancelled},
@@ -126,6 +127,11 @@ func names(t *testing.T, s kv.Store) {
 	looseTable(t, s, "l")
 	if _, err := s.Table(ctx, "l"); err == nil {
 		t.Error("a loose table was given as one that compares")
+	}
+	all, err := s.Tables(ctx)
+	must(t, err)
+	if want := []kv.TableInfo{{Name: "a"}, {Name: "ab"}, {Name: "l", Loose: true}}; !slices.Equal(all, want) {
+		t.Errorf("the store lists %v, want %v", all, want)
 	}
 }
 
@@ -238,6 +244,35 @@ func compareAndDelete(t *testing.T, s kv.Store) {
 	}
 	must(t, tab.CompareAndSet(ctx, k, kv.Version{}, v2, []byte("again")))
 	hasRecord(t, tab, kv.Record{Key: k, Value: []byte("again"), Version: v2})
+}
+
+// load: what was loaded is as if it had been written, and may be loaded twice.
+func load(t *testing.T, s kv.Store) {
+	ctx, tab := t.Context(), table(t, s, "t")
+	v1, v2 := kv.Version{Writer: 1<<64 - 1, Seq: 1}, kv.Version{Writer: 2, Seq: 1}
+	records := []kv.Record{{Key: key("p", ""), Version: v1, Value: []byte("empty row")}, {Key: key("q", "r"), Version: v2}}
+	for i := range 300 {
+		records = append(records, kv.Record{Key: key("p", fmt.Sprintf("%03d", i)), Version: kv.Version{Writer: 3, Seq: uint64(i + 1)}, Value: make([]byte, 1000)})
+	}
+	must(t, tab.Load(ctx))
+	must(t, tab.Load(ctx, records...))
+	must(t, tab.Load(ctx, records[:2]...))
+	for _, r := range []kv.Record{records[0], records[1], records[301]} {
+		hasRecord(t, tab, r)
+	}
+	if keys, _ := collect(t, tab, kv.Range{}); len(keys) != len(records) {
+		t.Errorf("%d of %d records are there", len(keys), len(records))
+	}
+	if tab.Load(ctx, kv.Record{Key: key("p", "x")}) == nil || tab.Load(ctx, kv.Record{Version: v1}) == nil {
+		t.Error("a record without a version, or without a part, was loaded")
+	}
+	v3 := kv.Version{Writer: 9, Seq: 9}
+	want(t, "set as new", tab.CompareAndSet(ctx, key("p", ""), kv.Version{}, v3, nil), kv.ErrConflict)
+	must(t, tab.CompareAndSet(ctx, key("p", ""), v1, v3, []byte("new")))
+	hasRecord(t, tab, kv.Record{Key: key("p", ""), Version: v3, Value: []byte("new")})
+	must(t, tab.CompareAndDelete(ctx, key("q", "r"), v2))
+	_, err := tab.Get(ctx, key("q", "r"))
+	want(t, "get of what was deleted", err, kv.ErrNotFound)
 }
 
 func loose(t *testing.T, s kv.Store) {

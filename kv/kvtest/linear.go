@@ -70,6 +70,7 @@ type recorder struct {
 	clock   atomic.Int64
 	mu      sync.Mutex
 	history []porcupine.Operation
+	failed  int
 }
 
 func (r *recorder) record(client int, in op, call func() result) result {
@@ -81,6 +82,10 @@ func (r *recorder) record(client int, in op, call func() result) result {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if failed(out.err) { // it did nothing, or so it says: then nobody may see it
+		r.failed++
+		return out
+	}
 	r.history = append(r.history, o)
 	return out
 }
@@ -90,6 +95,8 @@ type client struct {
 	id     int
 	rng    *rand.Rand
 	table  kv.Table
+	part   string
+	faults bool       // calls may fail: see UnderFaults
 	writer *kv.Writer // nil: the client calls the table itself
 	seq    uint64
 	last   [registers]kv.Version
@@ -98,7 +105,7 @@ type client struct {
 
 func (c *client) step(ctx context.Context) error {
 	n := c.rng.IntN(registers)
-	k := kv.Key{Part: []byte("register"), Row: []byte{byte(n)}}
+	k := c.key(n)
 	in := op{register: n, old: c.last[n], byWriter: c.writer != nil}
 	var call func() result
 	switch dice := c.rng.IntN(10); {
@@ -114,14 +121,22 @@ func (c *client) step(ctx context.Context) error {
 	}
 	out := c.rec.record(c.id, in, call)
 	switch {
+	case failed(out.err) && c.faults:
+	case failed(out.err):
+		return fmt.Errorf("%+v: %w", in, out.err)
 	case in.kind == "get":
 		c.last[n] = out.version
 	case out.err == nil:
 		c.last[n] = in.next
-	case !errors.Is(out.err, kv.ErrConflict) && !errors.Is(out.err, kv.ErrUnknown):
-		return fmt.Errorf("%+v: %w", in, out.err)
 	}
 	return nil
+}
+
+func (c *client) key(n int) kv.Key { return kv.Key{Part: []byte(c.part), Row: []byte{byte(n)}} }
+
+// failed tells whether a call did nothing: err is neither an answer nor in doubt.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, kv.ErrConflict) && !errors.Is(err, kv.ErrUnknown)
 }
 
 // next is the version that the client's next write has, by itself or by its writer.
@@ -163,17 +178,41 @@ func (c *client) delete(ctx context.Context, k kv.Key, old kv.Version) error {
 // check has clients use a table at once, and returns an error unless what they
 // saw is linearizable.
 func check(ctx context.Context, tab kv.Table, seed uint64, byWriter bool) error {
-	const clients, steps = 4, 40
-	var rec recorder
+	s := schedule{table: tab, part: "register", seed: seed, byWriter: byWriter, steps: 40}
+	if err := s.run(ctx); err != nil {
+		return err
+	}
+	return s.judge()
+}
+
+// A schedule is what some clients do at once.
+type schedule struct {
+	table    kv.Table
+	part     string
+	seed     uint64
+	byWriter bool
+	faults   bool
+	steps    int
+	rec      recorder
+}
+
+func (s *schedule) client(id int) *client {
+	c := &client{id: id, rng: rand.New(rand.NewPCG(s.seed, uint64(id))), table: s.table, part: s.part, faults: s.faults, rec: &s.rec}
+	if s.byWriter {
+		c.writer = kv.NewWriter(uint64(id + 1))
+	}
+	return c
+}
+
+const clients = 4
+
+func (s *schedule) run(ctx context.Context) error {
 	var all sync.WaitGroup
 	errs := make([]error, clients)
 	for id := range clients {
-		c := client{id: id, rng: rand.New(rand.NewPCG(seed, uint64(id))), table: tab, rec: &rec}
-		if byWriter {
-			c.writer = kv.NewWriter(uint64(id + 1))
-		}
+		c := s.client(id)
 		all.Go(func() {
-			for range steps {
+			for range s.steps {
 				if errs[id] = c.step(ctx); errs[id] != nil {
 					return
 				}
@@ -181,10 +220,12 @@ func check(ctx context.Context, tab kv.Table, seed uint64, byWriter bool) error 
 		})
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if !porcupine.CheckOperations(register, rec.history) {
+	return errors.Join(errs...)
+}
+
+// judge returns an error unless the history is linearizable.
+func (s *schedule) judge() error {
+	if !porcupine.CheckOperations(register, s.rec.history) {
 		return errNotLinearizable
 	}
 	return nil

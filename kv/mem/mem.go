@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,6 +41,17 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 		return nil, err
 	}
 	return loose{t}, nil
+}
+
+// Tables lists the tables.
+func (s *Store) Tables(context.Context) ([]kv.TableInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []kv.TableInfo
+	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
+		all = append(all, kv.TableInfo{Name: name, Loose: s.tables[name].loose})
+	}
+	return all, nil
 }
 
 // Drop removes the table of that name.
@@ -174,6 +187,29 @@ func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes
 	return nil
 }
 
+func (t strict) Load(ctx context.Context, records ...kv.Record) error {
+	if err := kv.CheckLoad(records); err != nil {
+		return err
+	}
+	return t.put(ctx, records)
+}
+
+// put writes records without a comparison.
+func (t *table) put(ctx context.Context, records []kv.Record) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range records {
+		if t.loose {
+			r.Version = kv.Version{}
+		}
+		t.root.Store(t.root.Load().put(r))
+	}
+	return nil
+}
+
 type loose struct{ *table }
 
 func (t loose) Put(ctx context.Context, records ...kv.Record) error {
@@ -182,16 +218,7 @@ func (t loose) Put(ctx context.Context, records ...kv.Record) error {
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range records {
-		r.Version = kv.Version{}
-		t.root.Store(t.root.Load().put(r))
-	}
-	return nil
+	return t.put(ctx, records)
 }
 
 func (t loose) Delete(ctx context.Context, keys ...kv.Key) error {

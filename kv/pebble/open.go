@@ -16,13 +16,6 @@ import (
 	"gleaner/kv"
 )
 
-// format is the layout this code writes, and the newest that it reads. Raise it
-// when an older gleaner would misread what this one writes (docs/formats/kv.md).
-//
-//   - 1: the first.
-//   - 2: the history has an index of its samples, and its rows say which import they are of.
-const format = 2
-
 // blockSize is four times Pebble's default: it makes a scan a third faster, and
 // tables are scanned far more often than read by key.
 const blockSize = 16 << 10
@@ -124,8 +117,8 @@ func readMarker(dir string, disk vfs.FS) (int, error) {
 	if _, err := fmt.Sscanf(string(text), markerText, &found); err != nil || found < 1 {
 		return 0, input.Errorf(dir, "is not a gleaner store: its file %s is not one of ours", marker)
 	}
-	if found > format {
-		return 0, input.Errorf(dir, "was written by a newer gleaner (format %d; this one reads up to %d)", found, format)
+	if found > kv.Format {
+		return 0, input.Errorf(dir, "was written by a newer gleaner (format %d; this one reads up to %d)", found, kv.Format)
 	}
 	return found, nil
 }
@@ -142,7 +135,7 @@ func holdsData(entries []string) bool {
 }
 
 func start(dir string, disk vfs.FS, lock *pebble.Lock, files int, mustExist bool) (*pebble.DB, error) {
-	if found, err := readMarker(dir, disk); err != nil || found < format { // none yet, or an older one: what is written from now on is ours
+	if found, err := readMarker(dir, disk); err != nil || found < kv.Format { // none yet, or an older one: what is written from now on is ours
 		if err := writeMarker(dir, disk); err != nil {
 			return nil, unwritable(dir, err)
 		}
@@ -178,7 +171,7 @@ func writeMarker(dir string, disk vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, markerText, format)
+	_, err = fmt.Fprintf(f, markerText, kv.Format)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

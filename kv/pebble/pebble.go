@@ -47,6 +47,23 @@ func (s *Store) LooseTable(_ context.Context, name string) (kv.LooseTable, error
 	return loose{&table{store: s, prefix: tablePrefix(name), loose: true}}, nil
 }
 
+// Tables lists the tables.
+func (s *Store) Tables(ctx context.Context) ([]kv.TableInfo, error) {
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{nameSpace}, UpperBound: []byte{nameSpace + 1}})
+	if err != nil {
+		return nil, fmt.Errorf("kv: list the tables in %s: %w", s.dir, explained(err))
+	}
+	defer it.Close()
+	var all []kv.TableInfo
+	for ok := it.First(); ok; ok = it.Next() {
+		all = append(all, kv.TableInfo{Name: string(it.Key()[1:]), Loose: string(it.Value()) == kindOf(true)})
+	}
+	if err := it.Error(); err != nil {
+		return nil, fmt.Errorf("kv: list the tables in %s: %w", s.dir, explained(err))
+	}
+	return all, nil
+}
+
 // Drop removes the table of that name.
 func (s *Store) Drop(_ context.Context, name string) error {
 	if err := kv.CheckName(name); err != nil {

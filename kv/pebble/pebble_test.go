@@ -93,8 +93,8 @@ func TestFormat(t *testing.T) {
 	if !strings.Contains(string(page), dump.String()) {
 		t.Errorf("docs/formats/kv.md does not show\n%s", dump.String())
 	}
-	if !strings.Contains(string(page), strings.TrimSpace(fmt.Sprintf(markerText, format))) {
-		t.Errorf("docs/formats/kv.md does not show the marker of format %d", format)
+	if !strings.Contains(string(page), strings.TrimSpace(fmt.Sprintf(markerText, kv.Format))) {
+		t.Errorf("docs/formats/kv.md does not show the marker of format %d", kv.Format)
 	}
 }
 

@@ -221,6 +221,16 @@ func add(b *pebble.Batch, key []byte, next kv.Version, c kv.Change) error {
 	return nil
 }
 
+func (t strict) Load(ctx context.Context, records ...kv.Record) error {
+	if err := kv.CheckLoad(records); err != nil {
+		return err
+	}
+	return t.apply(ctx, len(records), func(b *pebble.Batch, i int) error {
+		r := records[i]
+		return add(b, t.key(r.Key), r.Version, kv.Change{Do: kv.Set, Value: r.Value})
+	})
+}
+
 type loose struct{ *table }
 
 func (t loose) Put(ctx context.Context, records ...kv.Record) error {
@@ -248,7 +258,7 @@ const batchBytes = 4 << 20
 
 // apply adds n changes, each by add, and makes them durable. Only the last batch
 // is synced, which syncs those before it; it is not empty, or Pebble would not.
-func (t loose) apply(ctx context.Context, n int, add func(b *pebble.Batch, i int) error) error {
+func (t *table) apply(ctx context.Context, n int, add func(b *pebble.Batch, i int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

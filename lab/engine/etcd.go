@@ -102,8 +102,7 @@ func (e Etcd) Start(ctx context.Context, listen, data string, more ...string) (*
 		"--listen-client-urls", "http://" + listen, "--advertise-client-urls", "http://" + listen,
 		"--listen-peer-urls", "http://" + peers, "--initial-advertise-peer-urls", "http://" + peers, "--initial-cluster", "lab=http://" + peers,
 	}, more...)
-	p := &Process{Name: "etcd", Data: data, Log: filepath.Join(data, "etcd.log"), cmd: exec.Command(e.Binary, args...)}
-	return start(ctx, p, func(ctx context.Context) error { return healthy(ctx, "http://"+listen+"/health") })
+	return Start(ctx, "etcd", data, exec.Command(e.Binary, args...), func(ctx context.Context) error { return healthy(ctx, "http://"+listen+"/health") })
 }
 
 // healthy asks an engine for its health.

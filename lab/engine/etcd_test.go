@@ -61,8 +61,7 @@ func TestEndsBeforeItServes(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	p := &Process{Name: "engine", Log: filepath.Join(t.TempDir(), "log"), cmd: exec.Command(sh, "-c", "echo no room; exit 3")}
-	_, err = start(t.Context(), p, func(context.Context) error { return errors.New("not yet") })
+	_, err = Start(t.Context(), "engine", t.TempDir(), exec.Command(sh, "-c", "echo no room; exit 3"), func(context.Context) error { return errors.New("not yet") })
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no room") {
 		t.Error(err)
 	}

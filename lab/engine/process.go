@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +23,9 @@ type Process struct {
 	err  error         // how it ended; set before done is closed
 }
 
-// start starts an engine and waits until ready succeeds.
-func start(ctx context.Context, p *Process, ready func(context.Context) error) (*Process, error) {
+// Start starts an engine with its data in a folder, and waits until ready succeeds.
+func Start(ctx context.Context, name, data string, cmd *exec.Cmd, ready func(context.Context) error) (*Process, error) {
+	p := &Process{Name: name, Data: data, Log: filepath.Join(data, name+".log"), cmd: cmd}
 	log, err := os.Create(p.Log)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %s: %w", p.Name, err)
@@ -46,9 +47,12 @@ func start(ctx context.Context, p *Process, ready func(context.Context) error) (
 	return p, nil
 }
 
+// patience is how long an engine may take to start; on a busy machine Java is slow.
+const patience = 3 * time.Minute
+
 // await waits until the engine serves, ends, or takes too long.
 func (p *Process) await(ctx context.Context, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not in a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not in %v", patience))
 	defer cancel()
 	for {
 		err := ready(ctx)
@@ -79,7 +83,12 @@ func (p *Process) Stop() {
 		return
 	case <-time.After(10 * time.Second):
 	}
-	_ = p.cmd.Process.Kill()
+	p.Kill()
+}
+
+// Kill ends the process with SIGKILL, and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done
 }
 

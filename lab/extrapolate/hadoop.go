@@ -13,6 +13,7 @@ import (
 	"gleaner/input"
 	"gleaner/lab"
 	"gleaner/lab/hadoop"
+	"gleaner/lab/maven"
 	"gleaner/trace"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/hadooprpc"
@@ -108,7 +109,7 @@ func startResourceManager(ctx context.Context, dir string) (*System, error) {
 
 func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error), query url.Values,
 	says func(context.Context, *hadoop.Master) (string, error)) (*System, error) {
-	cache, err := hadoop.Cache()
+	cache, err := maven.Cache()
 	if err != nil {
 		return nil, err
 	}

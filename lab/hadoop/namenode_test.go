@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gleaner/lab/hadoop"
+	"gleaner/lab/maven"
 	"gleaner/trace"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/hadooprpc"
@@ -19,7 +20,7 @@ func jars(t *testing.T) hadoop.Jars {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to fetch Hadoop's jars and start its masters; it takes minutes")
 	}
-	cache, err := hadoop.Cache()
+	cache, err := maven.Cache()
 	if err != nil {
 		t.Skip(err)
 	}

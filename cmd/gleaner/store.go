@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/cluster"
+	"gleaner/input"
+	"gleaner/kv"
+	"gleaner/kv/cassandra"
+	"gleaner/kv/transfer"
+)
+
+func newStore() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Copy, check and measure stores of metadata",
+		Long: `A store holds all metadata: the history, jobs, disks. It is a data directory of
+this machine, or a keyspace of Apache Cassandra:
+
+  cassandra://HOST[:PORT],…/KEYSPACE[?dc=NAME&replicas=N&login=FILE&tls=on&ca=FILE&cert=FILE&key=FILE]
+
+The user and the password are the two lines of the file that login names, or in the
+environment, as GLEANER_CASSANDRA_USER and GLEANER_CASSANDRA_PASSWORD.`,
+		Example: `  gleaner store stat ~/.local/share/gleaner
+  gleaner store copy ~/.local/share/gleaner 'cassandra://h1,h2,h3/gleaner?dc=dc1'`,
+		Args: noArgs,
+		RunE: help,
+	}
+	cmd.AddCommand(newStoreCopy(), newStoreCheck(), newStoreStat())
+	return cmd
+}
+
+func newStoreCopy() *cobra.Command {
+	return &cobra.Command{
+		Use:   "copy FROM TO",
+		Short: "Copy a store to another, which is empty",
+		Long: `Copy copies all records of a store, with their versions, to another that is empty or does not exist,
+and compares them in the end. Nobody may use either meanwhile. A copy that was interrupted goes on
+where it was when the same command is given again; until it is complete TO cannot be copied from.`,
+		Example: `  gleaner store copy ~/.local/share/gleaner 'cassandra://h1,h2,h3/gleaner?dc=dc1'
+  gleaner store copy cassandra://h1/gleaner /srv/gleaner`,
+		Args: twoArgs("store to copy from", "store to copy to"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runStoreCopy(cmd, args[0], args[1]) },
+	}
+}
+
+func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
+	source, err := openNamed(cmd, from, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := openNamed(cmd, to, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	bars := map[string]*progress{}
+	defer func() {
+		for _, b := range bars {
+			b.finish()
+		}
+	}()
+	result, err := transfer.Copy{From: source, To: target, Source: storeName(from), Target: storeName(to), Progress: func(doing string, records int64) {
+		if bars[doing] == nil {
+			bars[doing] = newProgress(cmd, doing, 0)
+		}
+		bars[doing].add(records - bars[doing].done)
+	}}.Do(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, result)
+	}
+	if err := printSums(cmd.OutOrStdout(), result.Tables); err != nil {
+		return err
+	}
+	again := ""
+	if result.Resumed {
+		again = ", the rest of a copy that was interrupted"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "copied %s%s; both stores are equal\n", counted(result.Copied, "record"), again)
+	return err
+}
+
+func newStoreCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check STORE",
+		Short: "Read every record and say what is wrong",
+		Long: `Check reads every record of every table, with the checksums below it, and makes sure that rows are in
+order and that none comes twice. It changes nothing. The exit code is 1 if something is wrong.`,
+		Example: `  gleaner store check cassandra://h1/gleaner`,
+		Args:    oneStore,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sums, err := measureStore(cmd, "checking", args[0])
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, map[string]any{"tables": sums})
+			}
+			var records int64
+			for _, s := range sums {
+				records += s.Records
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "read %s in %s: all is well\n", counted(records, "record"), counted(len(sums), "table"))
+			return err
+		},
+	}
+}
+
+func newStoreStat() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stat STORE",
+		Short: "Count what is in each table",
+		Long: `Stat reads the whole store and prints of each table how many parts and records it has, and how many
+bytes these are. Tables with the same records have the same digest, in any store.`,
+		Example: `  gleaner store stat ~/.local/share/gleaner --json`,
+		Args:    oneStore,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sums, err := measureStore(cmd, "counting", args[0])
+			if err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, map[string]any{"tables": sums})
+			}
+			return printSums(cmd.OutOrStdout(), sums)
+		},
+	}
+}
+
+func oneStore(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return input.Errorf("", "'%s' takes a store; see --help", cmd.CommandPath())
+	}
+	return nil
+}
+
+// measureStore reads a store that is there.
+func measureStore(cmd *cobra.Command, doing, name string) (sums []transfer.Sum, err error) {
+	store, err := openNamed(cmd, name, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	tables, err := store.Tables(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	bar := newProgress(cmd, doing, 0)
+	defer bar.finish()
+	sums = []transfer.Sum{}
+	for _, t := range tables {
+		sum, err := transfer.Measure(cmd.Context(), store, t, func() { bar.add(1) })
+		if err != nil {
+			return nil, err
+		}
+		sums = append(sums, sum)
+	}
+	return sums, nil
+}
+
+func printSums(out io.Writer, sums []transfer.Sum) error {
+	t := newTable("table", "kind", ">parts", ">records", ">size", "digest")
+	for _, s := range sums {
+		kind := "table"
+		if s.Loose {
+			kind = "loose"
+		}
+		t.row(s.Table, kind, strconv.FormatInt(s.Parts, 10), strconv.FormatInt(s.Records, 10), cluster.Bytes(s.Bytes).Text(), s.Digest[:16])
+	}
+	return t.print(out)
+}
+
+// openNamed opens a store by its name: a data directory or an address. If it must
+// be there, none is made.
+func openNamed(cmd *cobra.Command, name string, existing bool) (kv.Store, error) {
+	if strings.HasPrefix(name, cassandra.Scheme) {
+		a, err := cassandra.Parse(name)
+		if err != nil {
+			return nil, err
+		}
+		return cassandra.Open(cmd.Context(), a, cassandra.Options{Existing: existing})
+	}
+	if scheme, _, found := strings.Cut(name, "://"); found {
+		return nil, input.Errorf(name, "there are no stores at %s://; use a directory or %s", scheme, cassandra.Scheme)
+	}
+	if _, err := os.Stat(kvDir(name)); existing && err != nil {
+		return nil, input.Errorf(name, "is not a data directory: there is no store in %s", kvDir(name))
+	}
+	s, err := openDataIn(cmd, name)
+	var mistake *input.Error
+	if errors.As(err, &mistake) && mistake.Where == "--data" { // here it is an argument
+		return nil, input.Errorf(name, "%s", mistake.Msg)
+	}
+	return s, err
+}
+
+// storeName is the name of a store by which a copy that goes on knows its source.
+func storeName(name string) string {
+	if strings.HasPrefix(name, cassandra.Scheme) {
+		return name
+	}
+	if dir, err := filepath.Abs(name); err == nil {
+		return dir
+	}
+	return name
+}
