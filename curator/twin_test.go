@@ -186,11 +186,11 @@ func drawSpace(t *testing.T, r *rand.Rand, store kv.Store, dir string) shuffle.S
 	return shuffle.Table{Rows: rows}
 }
 
-// cases calls check with seeds: 50, or 2000 with GLEANER_LONG=1, or the one of GLEANER_SEED.
+// cases calls check with seeds: 50, or 600 with GLEANER_LONG=1, or the one of GLEANER_SEED.
 func cases(t *testing.T, check func(t *testing.T, r *rand.Rand)) {
 	first, last := uint64(1), uint64(50)
 	if os.Getenv("GLEANER_LONG") != "" {
-		last = 2000
+		last = 600
 	}
 	if _, err := fmt.Sscan(os.Getenv("GLEANER_SEED"), &first); err == nil {
 		last = first
@@ -336,6 +336,10 @@ func (p *process) live(ctx context.Context, r *rand.Rand, tables map[string]kv.R
 	mortal := map[string]kv.Reader{}
 	for name, table := range tables {
 		mortal[name] = mortalReader{table, p.fate}
+	}
+	if works { // which may declare its jobs in another order
+		jobs = slices.Clone(jobs)
+		r.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
 	}
 	o := drawOptions(r, p.name, mortalSpace{p.space, p.fate}, mortal, jobs)
 	o.Pace = func(ctx context.Context, _ int) error { return sleep(ctx, p.fate.hang(o.TTL)) }
