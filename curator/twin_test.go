@@ -138,7 +138,7 @@ func drawInput(r *rand.Rand, table string) plainInput {
 	keys, times, every := 1+r.IntN(100), r.IntN(4), 1+r.IntN(3)
 	return plainInput{
 		table: table,
-		keep:  func(r *kv.Record) bool { return int(r.Value[0])%every == 0 },
+		keep:  func(r *kv.Record) bool { return int(r.Value[0])%every == 0 && len(r.Key.Row) == 4 },
 		emit: func(r *kv.Record) (out []plainPair) {
 			for i := range times {
 				key := binary.BigEndian.AppendUint64(nil, uint64((int(r.Value[0])*7+i)%keys))
@@ -267,7 +267,8 @@ func nothingLeft(t *testing.T, c *Curator) {
 }
 
 // TestScanSurvivesDeaths: processes come, scan or work, hang for longer than their claims last, and die in the
-// middle of any call of the store or the space; and runs are lost. Whoever completes the scan has the tasks of its twin.
+// middle of any call of the store or the space; runs are lost, and other records of the tables change. Whoever
+// completes the scan has the tasks of its twin.
 func TestScanSurvivesDeaths(t *testing.T) {
 	dir := t.TempDir()
 	var deaths, resumed, completed atomic.Int64
@@ -280,6 +281,8 @@ func TestScanSurvivesDeaths(t *testing.T) {
 		ctx, over := context.WithCancel(t.Context())
 		defer over()
 		var all sync.WaitGroup
+		churnDice := rand.New(rand.NewPCG(r.Uint64(), 0))
+		all.Go(func() { churn(t, ctx, churnDice, tables) })
 		for slot := range 3 {
 			dice := rand.New(rand.NewPCG(r.Uint64(), 0))
 			all.Go(func() {
@@ -308,6 +311,22 @@ func TestScanSurvivesDeaths(t *testing.T) {
 	t.Logf("%d deaths, %d scans completed, of which %d were resumed", deaths.Load(), completed.Load(), resumed.Load())
 	if deaths.Load() == 0 || resumed.Load() == 0 {
 		t.Error("nobody died, or no scan was resumed")
+	}
+}
+
+// churn writes and deletes records between those of the tables. No job passes them.
+func churn(t *testing.T, ctx context.Context, r *rand.Rand, tables map[string]kv.Reader) {
+	for sleep(ctx, time.Second) == nil {
+		for _, table := range tables {
+			key := kv.Key{Part: []byte{byte(r.IntN(20))}, Row: append(binary.BigEndian.AppendUint32(nil, r.Uint32N(1000)), 0)}
+			if err := table.(kv.LooseTable).Put(context.Background(), kv.Record{Key: key, Value: []byte{0, 0}}); err != nil {
+				t.Error(err)
+			}
+			key.Row[3] ^= 1
+			if err := table.(kv.LooseTable).Delete(context.Background(), key); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
