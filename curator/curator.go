@@ -1,6 +1,7 @@
 package curator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,8 +57,8 @@ type Curator struct {
 
 // Open gives a curator that keeps its state in store. writer has an id that nobody else ever had.
 func Open(ctx context.Context, store kv.Store, writer *kv.Writer, o Options) (*Curator, error) {
-	o.Workers, o.Memory, o.Ranges, o.Partitions = or(o.Workers, 1), or(o.Memory, 64<<20), or(o.Ranges, 32), or(o.Partitions, 8)
-	o.TTL, o.Poll = or(o.TTL, 15*time.Second), or(o.Poll, time.Second)
+	o.Workers, o.Memory, o.Ranges, o.Partitions = cmp.Or(o.Workers, 1), cmp.Or(o.Memory, 64<<20), cmp.Or(o.Ranges, 32), cmp.Or(o.Partitions, 8)
+	o.TTL, o.Poll = cmp.Or(o.TTL, 15*time.Second), cmp.Or(o.Poll, time.Second)
 	switch {
 	case o.Name == "" || o.Space == nil:
 		return nil, errors.New("curator: a name and a space for runs are needed")
@@ -76,14 +77,6 @@ func Open(ctx context.Context, store kv.Store, writer *kv.Writer, o Options) (*C
 		return nil, err
 	}
 	return &Curator{o: o, state: state, leases: kv.Leases{Table: leases, Writer: writer}, writer: writer}, nil
-}
-
-func or[T comparable](given, otherwise T) T {
-	var zero T
-	if given == zero {
-		return otherwise
-	}
-	return given
 }
 
 func names(tables map[string]kv.Reader) []string { return slices.Sorted(maps.Keys(tables)) }
@@ -202,6 +195,9 @@ func (c *Curator) master(ctx context.Context, jobs []Job, take func(task.Task) e
 		units, err := c.units(ctx, s)
 		if err != nil {
 			return Report{}, err
+		}
+		if _, left := next(units, time.Now(), 0); left {
+			continue // since then, a run was found to be damaged
 		}
 		report, err := c.handOver(ctx, s, units, take)
 		report.Resumed = resumed
@@ -322,21 +318,21 @@ func (c *Curator) put(ctx context.Context, key kv.Key, old kv.Version, what any)
 func identities(jobs []Job) []string {
 	var out []string
 	for _, j := range jobs {
-		out = append(out, fmt.Sprintf("%s/%d", j.Name, j.Version))
+		out = append(out, j.identity())
 	}
 	return out
 }
 
-// jobsOf gives the jobs of a scan, nil if this process has not all of them, or of other versions.
+// jobsOf gives the jobs of a scan in its order, by which pairs name them; nil if this process has not all
+// of them, or of other versions.
 func (c *Curator) jobsOf(s scan) []Job {
 	var out []Job
-	for _, j := range c.o.Jobs {
-		if slices.Contains(s.Jobs, fmt.Sprintf("%s/%d", j.Name, j.Version)) {
-			out = append(out, j)
+	for _, id := range s.Jobs {
+		i := slices.IndexFunc(c.o.Jobs, func(j Job) bool { return j.identity() == id })
+		if i < 0 || s.Format != shuffle.Format {
+			return nil
 		}
-	}
-	if s.Format != shuffle.Format || len(out) != len(s.Jobs) {
-		return nil
+		out = append(out, c.o.Jobs[i])
 	}
 	return out
 }

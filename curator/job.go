@@ -107,6 +107,8 @@ func choose(jobs []Job, names []string) ([]Job, error) {
 	return out, nil
 }
 
+func (j Job) identity() string { return fmt.Sprintf("%s/%d", j.Name, j.Version) }
+
 func jobNames(jobs []Job) []string {
 	var out []string
 	for _, j := range jobs {
