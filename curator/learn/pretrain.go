@@ -26,12 +26,6 @@ const (
 	updates   = 50_000 // in all, for values of the future to spread
 )
 
-// The settings that are tried.
-var (
-	rates  = []float64{0.01, 0.03, 0.1, 0.3}
-	decays = []float64{1e-5, 1e-4, 1e-3, 1e-2}
-)
-
 // A Fit is how well the features predict the reward. Errors are mean squares, in
 // variances of the reward.
 //
@@ -78,7 +72,7 @@ func Pretrain(cfg Config, runs [][]Recorded, rng *rand.Rand) (*Agent, Fit, error
 // transitions are the pairs of polls that follow each other in a run.
 func transitions(cfg Config, runs [][]Recorded) ([]transition, error) {
 	var out []transition
-	both := [2]int{}
+	ran := 0
 	for r, run := range runs {
 		for i, poll := range run {
 			if len(poll.State) != len(cfg.Features) {
@@ -90,17 +84,15 @@ func transitions(cfg Config, runs [][]Recorded) ([]transition, error) {
 			before := run[i-1]
 			out = append(out, transition{step{cfg.features(before.At, before.State), before.Ran}, -poll.LatencyMS, cfg.features(poll.At, poll.State)})
 			if before.Ran {
-				both[1]++
-			} else {
-				both[0]++
+				ran++
 			}
 		}
 	}
 	if len(out) < fewest {
 		return nil, input.Errorf("recorded runs", "%d transitions are too few to learn from; at least %d are needed", len(out), fewest)
 	}
-	if both[0] == 0 || both[1] == 0 {
-		return nil, input.Errorf("recorded runs", "the task ran %d times and waited %d times; both are needed", both[1], both[0])
+	if ran == 0 || ran == len(out) {
+		return nil, input.Errorf("recorded runs", "the task ran in %d of %d transitions; both actions are needed", ran, len(out))
 	}
 	return out, nil
 }
@@ -108,8 +100,8 @@ func transitions(cfg Config, runs [][]Recorded) ([]transition, error) {
 // choose tries all settings, each on every fold with a model fitted to the others.
 func choose(cfg Config, train []transition, rng *rand.Rand) Config {
 	best, least := cfg, math.Inf(1)
-	for _, rate := range rates {
-		for _, decay := range decays {
+	for _, rate := range []float64{0.01, 0.03, 0.1, 0.3} {
+		for _, decay := range []float64{1e-5, 1e-4, 1e-3, 1e-2} {
 			cfg.Rate, cfg.Decay = rate, decay
 			if miss := crossValidate(rewardsOnly(cfg), train, rng); miss < least {
 				best, least = cfg, miss

@@ -75,7 +75,7 @@ func TestPretrainSaysWhatItCannotLearnFrom(t *testing.T) {
 		{nil, "0 transitions are too few"},
 		{short, "9 transitions are too few"},
 		{dark, "0 transitions are too few"},
-		{lazy, "the task ran 0 times"},
+		{lazy, "the task ran in 0 of 99 transitions"},
 		{odd, "poll 42 of run 1 has 1 features, not 2"},
 	} {
 		_, _, err := Pretrain(Default([]string{"mem", "iops"}), tc.runs, rand.New(rand.NewPCG(1, 0)))

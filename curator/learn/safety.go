@@ -21,59 +21,59 @@ const (
 // A safety compares latency while learning decides with latency while the
 // thresholds do.
 type safety struct {
-	Until     time.Time // the thresholds decide until then
-	Began     time.Time // the present period
-	Control   bool      // the thresholds decide in it
-	Polled    time.Time
-	Sum, Time float64   // of latency over seconds in the present period
-	Learned   []float64 // mean latencies of periods, the last ones
-	Controls  []float64
+	until     time.Time // the thresholds decide until then
+	began     time.Time // of the present period
+	control   bool      // the thresholds decide in it
+	polled    time.Time // last
+	sum, time float64   // of latency over seconds in the present period, and these seconds
+	learned   []float64 // mean latencies of the last periods
+	controls  []float64 // the same of periods of the thresholds
 }
 
 // thresholds takes note of a poll and reports whether the thresholds decide.
 func (s *safety) thresholds(o Observation, rng *rand.Rand) bool {
 	s.measure(o)
-	if since := o.At.Sub(s.Began); since >= period || since < 0 {
+	if since := o.At.Sub(s.began); since >= period || since < 0 {
 		s.end()
-		s.Began, s.Control = o.At, rng.IntN(oneIn) == 0
+		s.began, s.control = o.At, rng.IntN(oneIn) == 0
 		if s.doesWorse() {
-			s.Until, s.Learned, s.Controls = o.At.Add(probation), nil, nil
+			s.until, s.learned, s.controls = o.At.Add(probation), nil, nil
 		}
 	}
-	return s.Control || o.At.Before(s.Until)
+	return s.control || o.At.Before(s.until)
 }
 
 // measure adds the time since the last poll to the present period.
 func (s *safety) measure(o Observation) {
-	took := o.At.Sub(s.Polled)
-	if finite(o.LatencyMS) && took > 0 && took <= longestGap && s.Polled.Sub(s.Began) >= settle {
-		s.Sum += min(max(o.LatencyMS, -largest), largest) * took.Seconds()
-		s.Time += took.Seconds()
+	took := o.At.Sub(s.polled)
+	if finite(o.LatencyMS) && took > 0 && took <= longestGap && s.polled.Sub(s.began) >= settle {
+		s.sum += min(max(o.LatencyMS, -largest), largest) * took.Seconds()
+		s.time += took.Seconds()
 	}
-	s.Polled = o.At
+	s.polled = o.At
 }
 
 // end puts the present period with its kind. On probation there is but one kind,
 // and nothing to compare.
 func (s *safety) end() {
-	if s.Time > 0 && !s.Began.Before(s.Until) {
-		to := &s.Learned
-		if s.Control {
-			to = &s.Controls
+	if s.time > 0 && !s.began.Before(s.until) {
+		to := &s.learned
+		if s.control {
+			to = &s.controls
 		}
-		*to = append(*to, s.Sum/s.Time)
+		*to = append(*to, s.sum/s.time)
 		*to = (*to)[max(0, len(*to)-window):]
 	}
-	s.Sum, s.Time = 0, 0
+	s.sum, s.time = 0, 0
 }
 
 // doesWorse needs a full window of both kinds.
 func (s *safety) doesWorse() bool {
-	if len(s.Learned) < window || len(s.Controls) < window {
+	if len(s.learned) < window || len(s.controls) < window {
 		return false
 	}
-	learned, learnedError := meanAndError(s.Learned)
-	control, controlError := meanAndError(s.Controls)
+	learned, learnedError := meanAndError(s.learned)
+	control, controlError := meanAndError(s.controls)
 	more := learned - control
 	return more > worse*control && more > certainty*math.Hypot(learnedError, controlError)
 }

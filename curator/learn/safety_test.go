@@ -85,7 +85,7 @@ func TestSafetyIgnoresTheTimeItWasDown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s.thresholds(Observation{At: midnight, LatencyMS: 10}, rng)
 	s.thresholds(Observation{At: midnight.Add(15 * time.Minute), LatencyMS: 1000}, rng)
-	if s.Time != 0 {
-		t.Errorf("%v s count, of which nobody knows what happened", s.Time)
+	if s.time != 0 {
+		t.Errorf("%v s count, of which nobody knows what happened", s.time)
 	}
 }

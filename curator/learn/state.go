@@ -43,7 +43,7 @@ type safetyState struct {
 func (a *Agent) Marshal() ([]byte, error) {
 	m, s := &a.model, &a.safety
 	out, err := json.MarshalIndent(state{Version, a.cfg.Features, a.cfg.TimeOfDay, a.decisions, m.features, m.reward, m.wait, m.run,
-		safetyState{s.Until.UTC(), s.Learned, s.Controls}}, "", "  ")
+		safetyState{s.until.UTC(), s.learned, s.controls}}, "", "  ")
 	return append(out, '\n'), err
 }
 
@@ -73,7 +73,7 @@ func Read(where string, document []byte, cfg Config, rng *rand.Rand) (*Agent, er
 	a.decisions = s.Decisions
 	m := &a.model
 	m.features, m.reward, m.wait, m.run = s.Scales, s.Reward, s.Wait, s.Run
-	a.safety = safety{Until: s.Safety.Until, Learned: s.Safety.Learned, Controls: s.Safety.Controls}
+	a.safety = safety{until: s.Safety.Until, learned: s.Safety.Learned, controls: s.Safety.Controls}
 	return a, nil
 }
 

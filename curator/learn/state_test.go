@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -98,7 +99,7 @@ func TestFallbackIsKept(t *testing.T) {
 	cfg := Default([]string{"iops"})
 	cfg.Safety, cfg.Epsilon = true, 0
 	a, _ := New(cfg, rand.New(rand.NewPCG(1, 0)))
-	a.safety.Until = midnight.Add(3 * time.Hour)
+	a.safety.until = midnight.Add(3 * time.Hour)
 	document, err := a.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +146,23 @@ func TestBadStates(t *testing.T) {
 		if err == nil || !input.Is(err) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q for %q: %v, want %q", tc.new, tc.old, err, tc.want)
 		}
+	}
+}
+
+// The page on the format shows a state, byte for byte.
+func TestThePageShowsAState(t *testing.T) {
+	page, err := os.ReadFile("../../docs/formats/learning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), "```json\n")
+	example, _, _ = strings.Cut(example, "```")
+	a, err := Read("learning.md", []byte(example), Default([]string{"ssd"}), rand.New(rand.NewPCG(1, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if document, err := a.Marshal(); err != nil || string(document) != example {
+		t.Errorf("written again it is\n%s (%v)", document, err)
 	}
 }
 

@@ -47,11 +47,11 @@ type Size struct {
 	done func(done, of int)
 }
 
-// A Comparison is one workload, once a seed: by thresholds, learned, and learned with
-// as many random actions as in the paper.
+// A Comparison is one workload, once a seed: by thresholds, learned, learned with as
+// many random actions as in the paper, and without tiering.
 type Comparison struct {
-	Workload                   string
-	Thresholds, Learned, Paper []Result
+	Workload                          string
+	Thresholds, Learned, Paper, Never []Result
 }
 
 // Comparisons are the rows of the table.
@@ -67,7 +67,7 @@ const firstRecorded = 1_000_000
 // all workloads, and learn on.
 func Learning(ctx context.Context, size Size) (Comparisons, error) {
 	var out Comparisons
-	done, of := 0, len(size.Workloads)*(size.Recorded+3*size.Seeds)
+	done, of := 0, len(size.Workloads)*(size.Recorded+4*size.Seeds)
 	play := func(name string, seed uint64, decide decider) (Result, []learn.Recorded, error) {
 		result, polls, err := run(ctx, name, size.Length, seed, decide)
 		done++
@@ -98,7 +98,7 @@ func Learning(ctx context.Context, size Size) (Comparisons, error) {
 			for _, way := range []struct {
 				decide decider
 				to     *[]Result
-			}{{thresholds, &c.Thresholds}, {learned, &c.Learned}, {paper, &c.Paper}} {
+			}{{thresholds, &c.Thresholds}, {learned, &c.Learned}, {paper, &c.Paper}, {never, &c.Never}} {
 				result, _, err := play(name, seed, way.decide)
 				if err != nil {
 					return out, err
@@ -128,7 +128,7 @@ func trained(even bool, recorded [][]learn.Recorded, seed uint64) (decider, lear
 // Table lists what each workload got.
 func (all Comparisons) Table() lab.Table {
 	t := lab.Table{Name: "curator-learning", Title: "Tiering by thresholds and by learning (NSDI'17, Table 1)",
-		Columns: []string{"workload", "latency ms", "learned", "change (min)", "change (mean)", "change (max)", "paper", "change with the paper's exploration",
+		Columns: []string{"workload", "latency ms", "learned", "change (min)", "change (mean)", "change (max)", "paper", "change with the paper's exploration", "without tiering",
 			"SSD reads GB", "learned", "IOPS", "learned", "runs", "learned"},
 		Notes: []string{
 			"each first column is by thresholds, the next learned; both get the same requests",
@@ -140,8 +140,9 @@ func (all Comparisons) Table() lab.Table {
 	for _, c := range all.Rows {
 		low, mean, high := change(c.Thresholds, c.Learned)
 		_, paper, _ := change(c.Thresholds, c.Paper)
+		_, without, _ := change(c.Thresholds, c.Never)
 		fixed, learned := average(c.Thresholds), average(c.Learned)
-		t.Add(c.Workload, decimals(2, fixed.LatencyMS), decimals(2, learned.LatencyMS), percent(low), percent(mean), percent(high), papers(c.Workload), percent(paper),
+		t.Add(c.Workload, decimals(2, fixed.LatencyMS), decimals(2, learned.LatencyMS), percent(low), percent(mean), percent(high), papers(c.Workload), percent(paper), percent(without),
 			decimals(1, fixed.SSDReadGB), decimals(1, learned.SSDReadGB), decimals(0, fixed.IOPS), decimals(0, learned.IOPS),
 			decimals(0, fixed.Runs), decimals(0, learned.Runs))
 	}

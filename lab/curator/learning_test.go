@@ -16,7 +16,7 @@ import (
 func TestLearningIsNotWorseThanThresholds(t *testing.T) {
 	size := Size{Workloads: []string{"oltp-varying", "oltp-dss"}, Length: time.Hour, Recorded: 1, Seeds: 2, done: func(int, int) {}}
 	if os.Getenv("GLEANER_LONG") != "" {
-		size.Workloads, size.Length, size.Recorded, size.Seeds = workloads(), 3*time.Hour, 2, 1
+		size.Workloads, size.Length, size.Recorded, size.Seeds = workloads(), 3*time.Hour, 2, 5
 	}
 	all, err := Learning(context.Background(), size)
 	if err != nil {

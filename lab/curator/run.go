@@ -47,6 +47,9 @@ func thresholds(o learn.Observation) learn.Decision {
 	return d
 }
 
+// never does not run at all.
+func never(o learn.Observation) learn.Decision { return learn.Decision{Next: o.At.Add(learn.Poll)} }
+
 // start is the time at which a simulation begins.
 func start() time.Time { return time.Date(2017, 3, 27, 0, 0, 0, 0, time.UTC) }
 
