@@ -59,7 +59,8 @@ func newLabFabric() *cobra.Command {
 		Use:   "fabric",
 		Short: "Start a storage fabric: data servers as processes, and their front",
 		Long: `Fabric starts data servers ('gleaner node') as processes of this machine, each with a disk of its
-own below the data directory, or with one of each tier that --disk names, and serves the disks that are made on them, as 'gleaner up' does.
+own below the data directory, or one of each tier that --disk names, and serves the disks that
+are made on them, as 'gleaner up' does.
 It writes fabric.json there when all are reached: who is which process. It goes on until
 Ctrl-C, and started again with the same directory it goes on with what is there.
 
