@@ -40,7 +40,7 @@ type Front struct {
 	mu      sync.Mutex
 	opened  map[string]*shared        // volumes in use, by name
 	servers map[cluster.ServerID]bool // that have joined or are registered
-	listed  map[cluster.DiskID]bool   // disks of registered servers
+	listed  map[cluster.DiskID]Lent   // disks of registered servers, as they are listed
 
 	tidying  sync.Mutex
 	degraded chan disk.GroupID

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gleaner/cluster"
-	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
@@ -115,21 +114,15 @@ func (p *pool) usage() (all []tiering.Tier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range tiers {
-		f, t, free := p.fleets[name], tiering.Tier{Name: name}, map[cluster.ServerID]cluster.Bytes{}
+		t := tiering.Tier{Name: name}
 		for _, d := range p.disks {
-			if s, ok := f.Server(d.on); ok && d.tier == name {
-				t.Quota += d.quota
-				free[d.on] = cluster.Bytes(f.Free(s)) * disk.GroupSize
+			if d.tier == name {
+				t.Quota, t.Used = t.Quota+d.quota, t.Used+d.quota-d.free
 			}
 		}
-		if t.Quota == 0 {
-			continue
+		if t.Quota > 0 {
+			all = append(all, t)
 		}
-		t.Used = t.Quota
-		for _, bytes := range free {
-			t.Used -= bytes
-		}
-		all = append(all, t)
 	}
 	return all
 }
