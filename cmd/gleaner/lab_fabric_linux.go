@@ -210,18 +210,18 @@ func (f *labFabric) chosen() ([]cluster.Server, error) {
 // start starts a data server. What it says goes to a file beside its disk.
 func (f *labFabric) start(n *labNode) error {
 	home := filepath.Dir(n.disk)
-	if err := os.MkdirAll(n.disk, 0o700); err != nil {
-		return err
+	args := []string{"node", "--data", f.dir, "--server", string(n.ID)}
+	for _, d := range f.lends {
+		if err := os.MkdirAll(filepath.Join(home, d.folder), 0o700); err != nil {
+			return err
+		}
+		args = append(args, "--disk", d.flag(home))
 	}
 	says, err := os.OpenFile(filepath.Join(home, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer says.Close()
-	args := []string{"node", "--data", f.dir, "--server", string(n.ID)}
-	for _, d := range f.lends {
-		args = append(args, "--disk", d.flag(home))
-	}
 	for flag, value := range map[string]string{"--tenant": n.Function, "--environment": n.Environment} {
 		if value != "" {
 			args = append(args, flag, value)
