@@ -190,15 +190,11 @@ func (p *pool) refresh() {
 // full says that a disk has no room, whatever it reported. It holds until its next report.
 func (p *pool) full(id cluster.DiskID) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	d, ok := p.disks[id]
-	if !ok {
-		return
+	p.mu.Unlock()
+	if ok {
+		p.report(cluster.DataUse{On: d.on, Busy: d.busy, Disks: []cluster.DiskUse{{ID: id, Free: 0}}})
 	}
-	f := p.fleets[d.tier]
-	s, _ := f.Server(d.on)
-	use := cluster.DataUse{On: d.on, Busy: f.Busy(s), Disks: []cluster.DiskUse{{ID: id, Free: 0}}}
-	f.Step(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
 }
 
 // Disk gives a disk that can be had.

@@ -35,7 +35,7 @@ type repairer struct {
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
 	lost   map[cluster.DiskID]bool      // of those, which were said to be lost
 	swept  map[cluster.DiskID]swept
-	up     up
+	lift   lift
 }
 
 // swept is when a disk was last looked through, and as it was opened then.
@@ -91,7 +91,7 @@ func (f *Front) keepUp(ctx context.Context) {
 			r.queue.AddAt(now.Add(again), r.failed)
 			r.failed = nil
 		}
-		r.up.step(ctx, f, now)
+		r.lift.step(ctx, f, now)
 	}
 }
 

@@ -59,7 +59,8 @@ func newLabFabric() *cobra.Command {
 		Use:   "fabric",
 		Short: "Start a storage fabric: data servers as processes, and their front",
 		Long: `Fabric starts data servers ('gleaner node') as processes of this machine, each with a disk of its
-own below the data directory, or with one of each tier that --disk names, and serves the disks that are made on them, as 'gleaner up' does.
+own below the data directory, or one of each tier that --disk names, and serves the disks that
+are made on them, as 'gleaner up' does.
 It writes fabric.json there when all are reached: who is which process. It goes on until
 Ctrl-C, and started again with the same directory it goes on with what is there.
 
@@ -209,18 +210,18 @@ func (f *labFabric) chosen() ([]cluster.Server, error) {
 // start starts a data server. What it says goes to a file beside its disk.
 func (f *labFabric) start(n *labNode) error {
 	home := filepath.Dir(n.disk)
-	if err := os.MkdirAll(n.disk, 0o700); err != nil {
-		return err
+	args := []string{"node", "--data", f.dir, "--server", string(n.ID)}
+	for _, d := range f.lends {
+		if err := os.MkdirAll(filepath.Join(home, d.folder), 0o700); err != nil {
+			return err
+		}
+		args = append(args, "--disk", d.flag(home))
 	}
 	says, err := os.OpenFile(filepath.Join(home, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer says.Close()
-	args := []string{"node", "--data", f.dir, "--server", string(n.ID)}
-	for _, d := range f.lends {
-		args = append(args, "--disk", d.flag(home))
-	}
 	for flag, value := range map[string]string{"--environment": n.Environment, "--function": n.Function, "--rack": n.Rack} {
 		if value != "" {
 			args = append(args, flag, value)

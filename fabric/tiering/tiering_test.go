@@ -2,6 +2,8 @@ package tiering_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,6 +110,42 @@ func all(parts []tiering.Access) (a tiering.Access) {
 		a = a.And(p)
 	}
 	return a
+}
+
+// Whatever is hot: only whole groups move, each replica once and to a faster tier, and no tier is filled above its limit.
+func TestUp(t *testing.T) {
+	names := []cluster.Tier{"ssd", "hdd", "cold"}
+	rapid.Check(t, func(t *rapid.T) {
+		var tiers []tiering.Tier
+		for _, name := range names {
+			quota := rapid.IntRange(0, 20).Draw(t, "quota")
+			used := rapid.IntRange(0, quota).Draw(t, "used")
+			tiers = append(tiers, tiering.Tier{Name: name, Quota: cluster.Bytes(quota) * disk.GroupSize, Used: cluster.Bytes(used) * disk.GroupSize})
+		}
+		groups := map[disk.GroupID]tiering.Group{}
+		for id := range disk.GroupID(rapid.IntRange(0, 12).Draw(t, "groups")) {
+			g := tiering.Group{ID: id, Whole: rapid.Bool().Draw(t, "whole"), Access: tiering.Access{Read: 500, Reads: rapid.Uint64().Draw(t, "reads")}}
+			for i := range rapid.IntRange(1, 3).Draw(t, "replicas") {
+				g.On = append(g.On, tiering.Replica{Disk: cluster.DiskID(fmt.Sprint(id, "-", i)), Tier: rapid.SampledFrom(names).Draw(t, "tier")})
+			}
+			groups[id] = g
+		}
+		more, moved := map[cluster.Tier]cluster.Bytes{}, map[cluster.DiskID]bool{}
+		for _, m := range tiering.Up(slices.Collect(maps.Values(groups)), tiers, 510) {
+			g := groups[m.Group]
+			i := slices.IndexFunc(g.On, func(r tiering.Replica) bool { return r.Disk == m.From })
+			if i < 0 || moved[m.From] || !g.Whole || !g.Access.Hot(510) || slices.Index(names, m.To) >= slices.Index(names, g.On[i].Tier) {
+				t.Fatalf("%+v of %+v", m, g)
+			}
+			moved[m.From] = true
+			more[m.To] += disk.GroupSize
+		}
+		for _, tier := range tiers {
+			if n := more[tier.Name]; n > 0 && float64(tier.Used+n) > tiering.Full*float64(tier.Quota) {
+				t.Fatalf("%d bytes more on %+v", n, tier)
+			}
+		}
+	})
 }
 
 func TestPeriods(t *testing.T) {

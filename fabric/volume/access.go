@@ -66,8 +66,8 @@ func (s *Space) KeepAccess(ctx context.Context) (map[disk.GroupID]tiering.Access
 	defer s.accesses.keeping.Unlock()
 	used, gone := s.accesses.take()
 	for id, now := range used {
-		before, err := s.maps.Access(ctx, id)
-		if err != nil && !errors.Is(err, maps.ErrDamaged) { // which is written anew
+		before, err := s.kept(ctx, id)
+		if err != nil {
 			return nil, err
 		}
 		used[id] = before.And(now)
@@ -80,8 +80,17 @@ func (s *Space) KeepAccess(ctx context.Context) (map[disk.GroupID]tiering.Access
 
 // Access says when a group was last used.
 func (s *Space) Access(ctx context.Context, id disk.GroupID) (tiering.Access, error) {
-	kept, err := s.maps.Access(ctx, id)
+	kept, err := s.kept(ctx, id)
 	s.accesses.mu.Lock()
 	defer s.accesses.mu.Unlock()
 	return kept.And(s.accesses.used[id]), err
+}
+
+// kept is what the maps have of the use of a group. An unreadable record is as good as none: it is written anew.
+func (s *Space) kept(ctx context.Context, id disk.GroupID) (tiering.Access, error) {
+	kept, err := s.maps.Access(ctx, id)
+	if errors.Is(err, maps.ErrDamaged) {
+		return tiering.Access{}, nil
+	}
+	return kept, err
 }

@@ -89,11 +89,11 @@ func parsePlace(b []byte) (p place, err error) {
 	if len(b) == 8 {
 		return p, nil
 	}
-	key, err := new(flat.Parser).Parse(b[8:])
-	if err == nil && tokenOf(key.Part) != p.token {
+	part, row, err := new(flat.Parser).Parse(b[8:])
+	if err == nil && tokenOf(part) != p.token {
 		err = fmt.Errorf("kv: %q is no bound of a range", b)
 	}
-	p.after = &key
+	p.after = &kv.Key{Part: part, Row: row}
 	return p, err
 }
 

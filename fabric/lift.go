@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gleaner/cluster"
-	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
@@ -16,24 +15,24 @@ import (
 // accessEvery is how often it is kept which groups were used.
 const accessEvery = tiering.PeriodLength
 
-// up brings what is hot to faster tiers, a replica at each turn. It plans anew each time the use of groups was kept: what is left of
+// A lift brings what is hot to faster tiers, a replica at each turn. It plans anew each time the use of groups was kept: what is left of
 // the plan by then is planned again if it is read again.
-type up struct {
+type lift struct {
 	next time.Time
 	plan []tiering.Move
 }
 
-func (u *up) step(ctx context.Context, f *Front, now time.Time) {
-	if !now.Before(u.next) {
-		u.next = now.Add(accessEvery)
+func (l *lift) step(ctx context.Context, f *Front, now time.Time) {
+	if !now.Before(l.next) {
+		l.next = now.Add(accessEvery)
 		var err error
-		if u.plan, err = f.planUp(ctx, now); err != nil && ctx.Err() == nil {
+		if l.plan, err = f.planUp(ctx, now); err != nil && ctx.Err() == nil {
 			f.log.Warn("it was not kept which groups were used", "error", err)
 		}
 	}
-	if len(u.plan) > 0 {
-		f.moveUp(ctx, u.plan[0])
-		u.plan = u.plan[1:]
+	if len(l.plan) > 0 {
+		f.moveUp(ctx, l.plan[0])
+		l.plan = l.plan[1:]
 	}
 }
 
@@ -115,21 +114,15 @@ func (p *pool) usage() (all []tiering.Tier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range tiers {
-		f, t, free := p.fleets[name], tiering.Tier{Name: name}, map[cluster.ServerID]cluster.Bytes{}
+		t := tiering.Tier{Name: name}
 		for _, d := range p.disks {
-			if s, ok := f.Server(d.on); ok && d.tier == name {
-				t.Quota += d.quota
-				free[d.on] = cluster.Bytes(f.Free(s)) * disk.GroupSize
+			if d.tier == name {
+				t.Quota, t.Used = t.Quota+d.quota, t.Used+d.quota-d.free
 			}
 		}
-		if t.Quota == 0 {
-			continue
+		if t.Quota > 0 {
+			all = append(all, t)
 		}
-		t.Used = t.Quota
-		for _, bytes := range free {
-			t.Used -= bytes
-		}
-		all = append(all, t)
 	}
 	return all
 }
