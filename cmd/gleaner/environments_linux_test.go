@@ -139,6 +139,7 @@ func (w *town) startProcess(s *townServer) {
 	w.t.Helper()
 	path := filepath.Join(w.disks, string(s.ID))
 	must(w.t, os.RemoveAll(path))
+	must(w.t, os.Mkdir(path, 0o700))
 	cmd := exec.Command("gleaner", "node", "--data", w.data, "--server", string(s.ID), "--disk", fmt.Sprintf("ssd:%s:%dMiB", path, townQuota>>20),
 		"--environment", s.Environment, "--function", s.Function, "--rack", s.Rack)
 	must(w.t, cmd.Start())

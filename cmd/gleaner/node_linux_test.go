@@ -21,7 +21,11 @@ import (
 // startNode starts a data server with one disk, and gives how to kill it.
 func startNode(t *testing.T, data, name, listen string, flags ...string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + filepath.Join(data, name) + ":64MiB", "--listen", listen}, flags...)...)
+	path := filepath.Join(data, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + path + ":64MiB", "--listen", listen}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
