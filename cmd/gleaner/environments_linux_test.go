@@ -27,12 +27,13 @@ import (
 	"gleaner/kv/mem"
 )
 
-// A town is 60 data servers of 20 tenants in 12 environments, and their front. Six servers are processes; the others are of this process, each with a
-// disk in memory and a socket of its own.
+// A town is 60 data servers of 20 tenants in 12 environments, and their front. Six servers are processes; the others are of this
+// process, each with a disk in memory and a socket of its own.
 type town struct {
 	t       *testing.T
 	where   *registry.Registry
 	data    string
+	disks   string // of the processes
 	servers []*townServer
 	store   kv.Store
 	front   *fabric.Front
@@ -54,15 +55,18 @@ const (
 	townTenants      = 20
 	townEnvironments = 12
 	townProcesses    = 6
-	townQuota        = 512 << 20
+	townQuota        = 128 << 20
 )
 
 func newTown(t *testing.T, seed uint64, size int64) *town {
 	t.Helper()
-	data, err := os.MkdirTemp("", "town") // short, for the sockets in it
+	data, err := os.MkdirTemp("/dev/shm", "town") // every entry of the registry is synced
+	if err != nil {
+		data, err = os.MkdirTemp("", "town") // short, for the sockets in it
+	}
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(data) })
-	w := &town{t: t, data: data, store: mem.New(), want: make([]byte, size), rng: rand.New(rand.NewPCG(seed, 1))}
+	w := &town{t: t, data: data, disks: t.TempDir(), store: mem.New(), want: make([]byte, size), rng: rand.New(rand.NewPCG(seed, 1))}
 	w.where, err = registry.Open(data)
 	must(t, err)
 	for i := range townServers {
@@ -133,8 +137,9 @@ func (w *town) setUp(s *townServer) {
 
 func (w *town) startProcess(s *townServer) {
 	w.t.Helper()
-	path := filepath.Join(w.data, string(s.ID))
+	path := filepath.Join(w.disks, string(s.ID))
 	must(w.t, os.RemoveAll(path))
+	must(w.t, os.Mkdir(path, 0o700))
 	cmd := exec.Command("gleaner", "node", "--data", w.data, "--server", string(s.ID), "--disk", fmt.Sprintf("ssd:%s:%dMiB", path, townQuota>>20),
 		"--environment", s.Environment, "--function", s.Function, "--rack", s.Rack)
 	must(w.t, cmd.Start())
@@ -310,7 +315,7 @@ func TestWholeEnvironmentsAreReimaged(t *testing.T) {
 	t.Parallel()
 	size, environments, storms := int64(64<<20), 3, 2
 	if os.Getenv("GLEANER_LONG") != "" {
-		size, environments, storms = 256<<20, townEnvironments, 12
+		size, environments, storms = 128<<20, townEnvironments, 12
 	}
 	w := newTown(t, 1, size)
 	w.write(int(size >> 18))
