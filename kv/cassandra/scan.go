@@ -85,18 +85,27 @@ func (t *table) scanRange(ctx context.Context, r kv.Range, each func(kv.Record) 
 
 // scanPart scans rows of one part.
 func (t *table) scanPart(ctx context.Context, r kv.Range, each func(kv.Record) error) error {
+	if r.To != nil && bytes.Compare(r.From, r.To) >= 0 {
+		return ctx.Err()
+	}
 	q := query{t.ofPart, []any{r.Part}}
 	if len(r.From) > 0 {
-		q = query{q.stmt + ` AND row >= ?`, append(q.values, r.From)}
+		q = q.and(r.From, `row >= ?`, `row > ?`)
 	}
 	if r.To != nil {
-		if bytes.Compare(r.From, r.To) >= 0 {
-			return ctx.Err()
-		}
-		q = query{q.stmt + ` AND row < ?`, append(q.values, r.To)}
+		q = q.and(r.To, `row < ?`, `row <= ?`)
 	}
 	_, err := t.drain(t.stream(ctx, q), each)
 	return err
+}
+
+// and adds a bound. One that is longer than any row, as Rest makes it of the
+// longest, is cut: no row lies between the two.
+func (q query) and(bound []byte, whole, cut string) query {
+	if len(bound) > kv.MaxKey {
+		whole, bound = cut, bound[:kv.MaxKey]
+	}
+	return query{q.stmt + ` AND ` + whole, append(q.values, bound)}
 }
 
 // scanAfter scans what follows a record at its own token: the rest of its part,

@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -235,10 +236,8 @@ func (t *table) write(ctx context.Context, records []kv.Record, at int64, statem
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return t.failed("write", err)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return t.failed("write", err)
 	}
 	return nil
 }

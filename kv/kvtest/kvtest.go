@@ -193,6 +193,12 @@ func compareAndSet(t *testing.T, s kv.Store) {
 	long := kv.Key{Part: bytes.Repeat([]byte{0}, kv.MaxKey), Row: bytes.Repeat([]byte{255}, kv.MaxKey)}
 	must(t, tab.CompareAndSet(ctx, long, kv.Version{}, v1, []byte("long")))
 	hasRecord(t, tab, kv.Record{Key: long, Value: []byte("long"), Version: v1})
+	if rest, _ := collect(t, tab, tab.Rest(kv.Range{Part: long.Part}, long)); len(rest) > 0 {
+		t.Errorf("%d records come after the last", len(rest))
+	}
+	if _, rest := collect(t, tab, tab.Rest(kv.Range{}, long)); rest[quoted(long)] != "" {
+		t.Error("a record comes after itself")
+	}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -1,9 +1,9 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,15 +107,11 @@ func Start(ctx context.Context, lib string, s Setting) (*Cluster, error) {
 		all.Go(func() { errs[i] = n.start(ctx, len(c.Nodes)-1) })
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := cmp.Or(errs...); err != nil {
 		c.Stop()
-		return nil, firstOf(errs)
+		return nil, err
 	}
 	return c, nil
-}
-
-func firstOf(errs []error) error {
-	return errs[slices.IndexFunc(errs, func(err error) bool { return err != nil })]
 }
 
 // check makes sure that the folder holds as many nodes as are wanted, or none, and that
@@ -155,6 +150,7 @@ func (n *Node) configure(i int) error {
 		seeds = append(seeds, other.peer())
 	}
 	nodes := uint64(len(n.cluster.Nodes))
+	// Evenly on the ring, on which numbers go round.
 	token := int64(^uint64(0)/nodes*uint64(i)) - 1<<62
 	text := fmt.Sprintf(`cluster_name: gleaner
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
@@ -289,6 +285,9 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case p := <-ended:
+		if ctx.Err() != nil { // Ctrl-C reached it, too
+			return nil
+		}
 		return p.Failure()
 	}
 }
