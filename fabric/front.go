@@ -39,7 +39,7 @@ type Front struct {
 	mu      sync.Mutex
 	opened  map[string]*shared        // volumes in use, by name
 	servers map[cluster.ServerID]bool // that have joined or are registered
-	listed  map[cluster.DiskID]bool   // disks of registered servers
+	listed  map[cluster.DiskID]Lent   // disks of registered servers, as they are listed
 
 	tidying  sync.Mutex
 	degraded chan disk.GroupID
@@ -95,7 +95,7 @@ func (f *Front) Add(on cluster.ServerID, d *disk.Disk) {
 	use := d.Usage()
 	tier := cluster.Tier(id.Tier)
 	f.pool.add(cluster.Disk{ID: cluster.DiskID(id.Disk), Tier: tier, Quota: cluster.Bytes(id.Quota), Free: cluster.Bytes(max(0, id.Quota-use.Used))},
-		pooled{dataserver.Local(d), on, tier, id.Opened, d})
+		pooled{dataserver.Local(d), on, tier, id.Opened, d, cluster.Bytes(id.Quota), cluster.Bytes(max(0, id.Quota-use.Used)), false})
 }
 
 // Servers is how many servers there are, be they up or not.

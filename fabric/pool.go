@@ -29,6 +29,9 @@ type pooled struct {
 	tier   cluster.Tier
 	opened uint64     // as its identity says
 	here   *disk.Disk // nil if it is at a data server
+	quota  cluster.Bytes
+	free   cluster.Bytes // of it, as was last heard
+	busy   bool          // its server's owner needs it
 }
 
 type fleet struct {
@@ -62,6 +65,19 @@ func (p *pool) tell(ev cluster.Event) {
 	}
 }
 
+// report takes in what is free on a server's disks.
+func (p *pool) report(use cluster.DataUse) {
+	p.tell(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range use.Disks {
+		if d, ok := p.disks[u.ID]; ok {
+			d.free, d.busy = u.Free, use.Busy
+			p.disks[u.ID] = d
+		}
+	}
+}
+
 // add takes in a disk of a server that has joined.
 func (p *pool) add(id cluster.Disk, d pooled) {
 	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
@@ -72,15 +88,12 @@ func (p *pool) add(id cluster.Disk, d pooled) {
 
 // refresh looks at how much is free on the disks of this process.
 func (p *pool) refresh() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, d := range p.disks {
+	for id, d := range p.all() {
 		if d.here == nil {
 			continue
 		}
 		u := d.here.Usage()
-		use := cluster.DataUse{On: d.on, Disks: []cluster.DiskUse{{ID: id, Free: cluster.Bytes(max(0, u.Quota-u.Used))}}}
-		p.fleets[d.tier].Step(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+		p.report(cluster.DataUse{On: d.on, Disks: []cluster.DiskUse{{ID: id, Free: cluster.Bytes(max(0, u.Quota-u.Used))}}})
 	}
 }
 

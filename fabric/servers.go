@@ -129,11 +129,11 @@ func (w *watch) beat(ctx context.Context, s *server) {
 func (f *Front) register(entries []registry.Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.listed = map[cluster.DiskID]bool{}
+	f.listed = map[cluster.DiskID]Lent{}
 	for _, e := range entries {
 		f.servers[cluster.ServerID(e.Name)] = true
 		for _, d := range e.Disks {
-			f.listed[cluster.DiskID(d.ID)] = true
+			f.listed[cluster.DiskID(d.ID)] = Lent{Server: e.Name, Disk: d.ID, Tier: string(d.Tier), State: away, Quota: d.Quota}
 		}
 	}
 }
@@ -142,7 +142,8 @@ func (f *Front) register(entries []registry.Server) {
 func (f *Front) wiped(id cluster.DiskID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.listed) > 0 && !f.listed[id]
+	_, listed := f.listed[id]
+	return len(f.listed) > 0 && !listed
 }
 
 // away leaves out the disks of a server that does not answer.
@@ -179,7 +180,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 		}
 		if s.disks[id].Opened != d.Identity.Opened {
 			tier := cluster.Tier(d.Identity.Tier)
-			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, d.Identity.Opened, nil})
+			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{s.client.Opened(d.Identity), on, tier, d.Identity.Opened, nil, cluster.Bytes(d.Identity.Quota), free, b.Busy})
 			f.log.Info("disk", "disk", d.Identity.Disk, "server", s.entry.Name, "free", free)
 		}
 		now[id] = d.Identity
@@ -193,7 +194,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 	}
 	f.pool.remove(gone)
 	s.disks = now
-	f.pool.tell(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+	f.pool.report(use)
 }
 
 // elsewhere reports whether a disk of that id is at another server: of a disk and its copy, the first counts.

@@ -69,7 +69,7 @@ type DiskExport struct {
 func (d *Disks) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for name, do := range map[string]func(context.Context, DiskOrder) (any, error){
-		"list": d.list, "create": d.create, "remove": d.remove, "snapshot": d.snapshot, "clone": d.clone, "resize": d.resize, "stat": d.stat, "export": d.export,
+		"list": d.list, "lent": d.lent, "create": d.create, "remove": d.remove, "snapshot": d.snapshot, "clone": d.clone, "resize": d.resize, "stat": d.stat, "export": d.export,
 	} {
 		mux.HandleFunc("POST /api/v1/disks/"+name, func(w http.ResponseWriter, r *http.Request) {
 			var result any
@@ -118,6 +118,8 @@ func ProblemOf(err error) Problem {
 }
 
 func (d *Disks) list(ctx context.Context, _ DiskOrder) (any, error) { return d.Front.List(ctx) }
+
+func (d *Disks) lent(context.Context, DiskOrder) (any, error) { return d.Front.Lent(), nil }
 
 func (d *Disks) stat(ctx context.Context, o DiskOrder) (any, error) { return d.Front.Stat(ctx, o.Name) }
 

@@ -41,7 +41,7 @@ disk that is made sets a tenth of the free space aside for all of them.`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newDiskCreate(), newDiskLs(), newDiskStat(), newDiskRm(), newDiskSnapshot(), newDiskClone(), newDiskResize(),
+	cmd.AddCommand(newDiskCreate(), newDiskLs(), newDiskDf(), newDiskStat(), newDiskRm(), newDiskSnapshot(), newDiskClone(), newDiskResize(),
 		newDiskExport(), newDiskImport(), newDiskDump(), newDiskCheck())
 	for _, below := range cmd.Commands() {
 		addDataFlag(below)
@@ -167,6 +167,41 @@ func kindOf(i fabric.Info) string {
 		return "snapshot"
 	}
 	return "disk"
+}
+
+func newDiskDf() *cobra.Command {
+	return &cobra.Command{
+		Use:   "df",
+		Short: "List the disks that servers lend, and what is free on them",
+		Example: `  gleaner disk df
+  gleaner disk df --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newDiskClient(cmd)
+			if err != nil {
+				return err
+			}
+			var all []fabric.Lent
+			if err := c.ask("lent", web.DiskOrder{}, &all); err != nil {
+				return err
+			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, all)
+			}
+			return printLent(cmd.OutOrStdout(), all)
+		},
+	}
+}
+
+func printLent(out io.Writer, all []fabric.Lent) error {
+	t := newTable("server", "disk", "tier", "state", ">quota", ">free")
+	var quota, free cluster.Bytes
+	for _, l := range all {
+		t.row(l.Server, l.Disk, l.Tier, l.State, cluster.Bytes(l.Quota).Text(), cluster.Bytes(l.Free).Text())
+		quota, free = quota+cluster.Bytes(l.Quota), free+cluster.Bytes(l.Free)
+	}
+	t.row("all", counted(len(all), "disk"), "", "", quota.Text(), free.Text())
+	return t.print(out)
 }
 
 func newDiskStat() *cobra.Command {

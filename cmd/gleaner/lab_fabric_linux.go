@@ -168,7 +168,7 @@ func (f *labFabric) chosen() ([]cluster.Server, error) {
 // start starts a data server. What it says goes to a file beside its disk.
 func (f *labFabric) start(n *labNode) error {
 	home := filepath.Dir(n.disk)
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	if err := os.MkdirAll(n.disk, 0o700); err != nil {
 		return err
 	}
 	says, err := os.OpenFile(filepath.Join(home, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

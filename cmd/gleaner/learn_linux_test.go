@@ -25,7 +25,7 @@ func TestLoadsAreLearnedAndKept(t *testing.T) {
 		writeText(t, name, "name: work\nstages:\n"+fmt.Sprintf(stage, "spin", spin)+fmt.Sprintf(stage, "rest", rest))
 		return name
 	}
-	work := file("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "sleep 0.5")
+	work := file("i=0; while [ $i -lt 900000 ]; do i=$((i+1)); done", "sleep 3") // on a busy machine, starting takes a while of either
 	if j := u.await(u.submit(work)); j.Stages[0].Loading != nil {
 		t.Errorf("loadings %v were known before anything ran", j.Stages[0].Loading)
 	}

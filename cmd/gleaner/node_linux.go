@@ -210,7 +210,7 @@ func registryIn(dir string) (*registry.Registry, error) {
 func openDisks(cluster string, disks []*lent) error {
 	var empty []*lent
 	for _, d := range disks {
-		if err := d.open(cluster); errors.Is(err, disk.ErrWiped) || errors.Is(err, fs.ErrNotExist) {
+		if err := d.open(cluster); errors.Is(err, disk.ErrWiped) {
 			empty = append(empty, d)
 		} else if err != nil {
 			return d.refusal(err)
@@ -238,11 +238,8 @@ func (d *lent) open(cluster string) (err error) {
 	return d.disk.SetQuota(d.quota)
 }
 
-// format makes a disk of an empty directory, which is made if its parent is there.
+// format makes a disk of an empty directory. A missing one is not made: what should be mounted above it may not be.
 func (d *lent) format(cluster string) error {
-	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
 	if err := disk.Format(disk.OS{}, d.path, d.identity(cluster)); err != nil {
 		return err
 	}
@@ -263,7 +260,7 @@ func diskRefusal(flag, name string, err error) error {
 		{disk.ErrNotEmpty, "it has files and is not a disk; name an empty directory"},
 		{disk.ErrSpace, "there is less space than the quota asks for"},
 		{disk.ErrDamaged, "it cannot be trusted; what it held is on other disks: empty the directory to use it anew"},
-		{fs.ErrNotExist, "there is no such directory to make it in"},
+		{fs.ErrNotExist, "there is no such directory"},
 		{fs.ErrPermission, "it may not be used"},
 	} {
 		if errors.Is(err, known.cause) {

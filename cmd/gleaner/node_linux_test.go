@@ -30,7 +30,11 @@ func startNode(t *testing.T, data, name, listen string, flags ...string) (kill f
 
 func startNodeOf(t testing.TB, data, name, listen, quota string, flags ...string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + filepath.Join(data, name) + ":" + quota, "--listen", listen}, flags...)...)
+	path := filepath.Join(data, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("gleaner", append([]string{"node", "--data", data, "--server", name, "--disk", "ssd:" + path + ":" + quota, "--listen", listen}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

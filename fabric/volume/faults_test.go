@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -245,14 +246,19 @@ func TestFlushWhileAllAreAway(t *testing.T) {
 // hookPool calls a function once before it gives a disk.
 type hookPool struct {
 	slowPool
+	mu   sync.Mutex // for hook, and for the disks it changes
 	hook func()
 }
 
 func (p *hookPool) Disk(id cluster.DiskID) (Disk, error) {
+	p.mu.Lock()
 	if h := p.hook; h != nil && id == "d0" {
 		p.hook = nil
+		p.mu.Unlock()
 		h()
+		p.mu.Lock()
 	}
+	defer p.mu.Unlock()
 	return p.slowPool.Disk(id)
 }
 
@@ -296,6 +302,8 @@ func TestReopenedDuringFlush(t *testing.T) {
 		if err := s.Reopened(ctx, "d0"); err != nil { // before it is given anew, as Pool asks
 			t.Error(err)
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.disks["d0"] = plug{d, &fuse{}}
 	}
 	t.Log("flush:", v.Flush(ctx))

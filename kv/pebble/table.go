@@ -58,32 +58,32 @@ func (t *table) get(at []byte) (kv.Record, error) {
 		return kv.Record{}, t.failed("read", err)
 	}
 	defer closer.Close()
-	var r kv.Record
 	var p flat.Parser
-	err = t.decode(&r, &p, at, bytes.Clone(value))
-	return r, err
+	part, row, err := p.Parse(at[len(t.prefix):])
+	version, value, whole := t.unpack(bytes.Clone(value))
+	if err != nil || !whole {
+		return kv.Record{}, t.broken(at)
+	}
+	return kv.Record{Key: kv.Key{Part: part, Row: row}, Value: value, Version: version}, nil
 }
 
 // versionSize is how many bytes of a value, in a table that is not loose, are its version.
 const versionSize = 16
 
-// decode makes r the record stored as value at the key at, sharing their bytes and p's.
-func (t *table) decode(r *kv.Record, p *flat.Parser, at, value []byte) (err error) {
-	r.Key, err = p.Parse(at[len(t.prefix):])
-	if err != nil {
-		return t.failed("read", err)
-	}
+// unpack splits a stored value into its version and the rest. A value that is too short is not whole.
+func (t *table) unpack(stored []byte) (v kv.Version, value []byte, whole bool) {
 	if t.loose {
-		r.Value = value
-		return nil
+		return v, stored, true
 	}
-	if len(value) < versionSize {
-		return t.failed("read", fmt.Errorf("%q has no version", at))
+	if len(stored) < versionSize {
+		return v, nil, false
 	}
-	r.Version.Writer = binary.BigEndian.Uint64(value)
-	r.Version.Seq = binary.BigEndian.Uint64(value[8:])
-	r.Value = value[versionSize:]
-	return nil
+	v.Writer, v.Seq = binary.BigEndian.Uint64(stored), binary.BigEndian.Uint64(stored[8:])
+	return v, stored[versionSize:], true
+}
+
+func (t *table) broken(at []byte) error {
+	return t.failed("read", fmt.Errorf("the record at %q does not parse", at))
 }
 
 func (t *table) Rest(r kv.Range, last kv.Key) kv.Range { return flat.Rest(r, last) }
@@ -110,20 +110,21 @@ func (t *table) scan(ctx context.Context, r kv.Range, yield func(kv.Record, erro
 	if err := t.sync(); err != nil {
 		return err
 	}
-	var record kv.Record
 	var p flat.Parser
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		value, err := it.ValueAndErr()
+		stored, err := it.ValueAndErr()
 		if err != nil {
 			return t.failed("scan", err)
 		}
-		if err := t.decode(&record, &p, it.Key(), value); err != nil {
-			return err
+		part, row, err := p.Parse(it.Key()[len(t.prefix):])
+		version, value, whole := t.unpack(stored)
+		if err != nil || !whole {
+			return t.broken(it.Key())
 		}
-		if !yield(record, nil) {
+		if !yield(kv.Record{Key: kv.Key{Part: part, Row: row}, Value: value, Version: version}, nil) {
 			return nil
 		}
 	}

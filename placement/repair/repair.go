@@ -56,7 +56,7 @@ type sender[B comparable] struct {
 	waiting []fifo[B]
 	length  int
 	active  bool
-	turn    time.Time // when it may send again
+	sent    time.Time // when it last sent
 }
 
 // New returns an empty queue. holders returns the servers that hold a good replica of a
@@ -103,8 +103,8 @@ func (q *Queue[B]) Leave(s placement.ServerIndex) (left []B) {
 }
 
 // Start starts the rebuilds that are due, one of each server whose turn it is: it calls
-// start with the blocks that the server must send until one is started. The server then
-// waits for the duration turn. Neither function may call the queue.
+// start with the blocks that the server must send until one is started. turn is how long
+// the server waits after the last it has sent, as things are now. Neither function may call the queue.
 func (q *Queue[B]) Start(now time.Time, turn func(placement.ServerIndex) time.Duration, start func(b B, source placement.ServerIndex) Answer) {
 	for len(q.noticed) > 0 && !q.noticed[0].at.After(now) {
 		for _, b := range q.noticed[0].blocks {
@@ -122,8 +122,8 @@ func (q *Queue[B]) Start(now time.Time, turn func(placement.ServerIndex) time.Du
 	still := q.active[:0]
 	for _, s := range q.active {
 		sender := &q.senders[s]
-		if !now.Before(sender.turn) && q.send(s, start) {
-			sender.turn = now.Add(turn(s))
+		if !now.Before(sender.sent.Add(turn(s))) && q.send(s, start) {
+			sender.sent = now
 		}
 		if sender.active = sender.length > 0; sender.active {
 			still = append(still, s)

@@ -63,6 +63,8 @@ func (w *story) do(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "add-at":
 		w.queue.AddAt(now, names)
+	case "turn":
+		w.turn = now.Sub(epoch)
 	case "leave":
 		return strings.Join(w.queue.Leave(servers(t, d.Input)[0]), " ")
 	case "start":

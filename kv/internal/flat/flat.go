@@ -40,21 +40,21 @@ type Parser struct {
 	part []byte // and as it is
 }
 
-// Parse gives the key whose flat form is b. The key shares the bytes of b and of
-// the parser, and is valid until the next one is parsed.
-func (p *Parser) Parse(b []byte) (kv.Key, error) {
+// Parse gives the part and the row of the key whose flat form is b. They share the bytes of b and of
+// the parser, and are valid until the next one is parsed.
+func (p *Parser) Parse(b []byte) (part, row []byte, err error) {
 	if n := len(p.flat); n > 0 && len(b) >= n && bytes.Equal(b[:n], p.flat) {
-		return kv.Key{Part: p.part, Row: b[n:]}, nil
+		return p.part, b[n:], nil
 	}
 	i := bytes.IndexByte(b, escape)
 	if i >= 0 && i+1 < len(b) && b[i+1] == end {
-		return kv.Key{Part: b[:i:i], Row: b[i+2:]}, nil
+		return b[:i:i], b[i+2:], nil
 	}
 	return p.unescape(b)
 }
 
 // unescape is Parse for a part that has 0x00 in it.
-func (p *Parser) unescape(b []byte) (kv.Key, error) {
+func (p *Parser) unescape(b []byte) (part, row []byte, err error) {
 	p.flat, p.part = p.flat[:0], p.part[:0]
 	for i := 0; i < len(b); i++ {
 		if b[i] != escape {
@@ -67,14 +67,14 @@ func (p *Parser) unescape(b []byte) (kv.Key, error) {
 		switch b[i] {
 		case end:
 			p.flat = append(p.flat, b[:i+1]...)
-			return kv.Key{Part: p.part, Row: b[i+1:]}, nil
+			return p.part, b[i+1:], nil
 		case zero:
 			p.part = append(p.part, 0)
 		default:
-			return kv.Key{}, errShape
+			return nil, nil, errShape
 		}
 	}
-	return kv.Key{}, errShape
+	return nil, nil, errShape
 }
 
 // Rest gives the keys of r after last.

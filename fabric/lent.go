@@ -1,0 +1,39 @@
+package fabric
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Lent disk is one that a server lends to the fabric.
+type Lent struct {
+	Server string `json:"server"`
+	Disk   string `json:"disk"`
+	Tier   string `json:"tier"`
+	State  string `json:"state"` // up, busy (its owner needs the server) or away
+	Quota  int64  `json:"quota"` // bytes that may be used
+	Free   int64  `json:"free"`  // of them; 0 if it is away
+}
+
+// Lent lists all disks, those that are away too, by server.
+func (f *Front) Lent() []Lent {
+	f.pool.refresh()
+	disks := f.pool.all()
+	all := make([]Lent, 0, len(disks))
+	for id, d := range disks {
+		l := Lent{Server: string(d.on), Disk: string(id), Tier: string(d.tier), State: "up", Quota: int64(d.quota), Free: int64(d.free)}
+		if d.busy {
+			l.State = "busy"
+		}
+		all = append(all, l)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, l := range f.listed {
+		if _, here := disks[id]; !here {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b Lent) int { return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Disk, b.Disk)) })
+	return all
+}
