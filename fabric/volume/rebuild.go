@@ -192,7 +192,10 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 		if err := g.readAny(ctx, int64(first)*disk.SliceSize, buf); err != nil {
 			return err
 		}
-		if err := d.Write(ctx, g.id, next, token, int64(first)*disk.SliceSize, buf, false); err != nil {
+		soon, cancel := context.WithTimeout(ctx, g.space.o.Answer/2) // as for a write that one disk holds up
+		err := d.Write(soon, g.id, next, token, int64(first)*disk.SliceSize, buf, false)
+		cancel()
+		if err != nil {
 			return err
 		}
 		first += n
