@@ -142,7 +142,6 @@ func (r *repairer) turn(s placement.ServerIndex) time.Duration {
 func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
 	begun := time.Now()
 	err := r.front.space.Rebuild(ctx, id)
-	r.took = time.Since(begun)
 	switch {
 	case errors.Is(err, volume.ErrNoTarget):
 		delete(r.queued, id)
@@ -154,6 +153,7 @@ func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
 		r.failed = append(r.failed, id)
 		return repair.NoNeed // now
 	}
+	r.took = time.Since(begun)
 	delete(r.queued, id)
 	if g, _, err := r.front.maps.Group(ctx, id); err == nil && g.State() == group.Degraded {
 		r.front.note(id) // it lacks another

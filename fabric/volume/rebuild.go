@@ -172,7 +172,11 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {
 		return err
 	}
-	err = g.eachRun(ctx, func(offset int64, data []byte) error { return d.Write(ctx, g.id, next, token, offset, data, false) })
+	err = g.eachRun(ctx, func(offset int64, data []byte) error {
+		soon, cancel := context.WithTimeout(ctx, g.space.o.Answer/2) // as for a write that one disk holds up
+		defer cancel()
+		return d.Write(soon, g.id, next, token, offset, data, false)
+	})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,9 @@ func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.
 
 // each calls do for every disk at once and gives the errors in their order.
 func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
-	return g.eachUntil(context.WithoutCancel(ctx), disks, do)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
+	defer cancel()
+	return g.eachUntil(ctx, disks, do)
 }
 
 // eachHurried is each for what a client waits for: a disk that alone holds up the others gets half the time. One that is slow and not
@@ -118,9 +120,12 @@ func (g *liveGroup) eachHurried(ctx context.Context, disks []cluster.DiskID, do 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var done atomic.Int32
-	defer time.AfterFunc(g.space.o.Answer/2, func() {
+	half := g.space.o.Answer / 2
+	defer time.AfterFunc(half, func() {
 		if n := int(done.Load()); n > 0 && n == len(disks)-1 {
 			cancel()
+		} else {
+			time.AfterFunc(half, cancel)
 		}
 	}).Stop()
 	return g.eachUntil(ctx, disks, func(ctx context.Context, d Disk) error {
@@ -134,8 +139,6 @@ func (g *liveGroup) eachHurried(ctx context.Context, disks []cluster.DiskID, do 
 
 // eachUntil is each until ctx ends.
 func (g *liveGroup) eachUntil(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
-	ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer)
-	defer cancel()
 	errs := make([]error, len(disks))
 	if len(disks) == 0 {
 		return errs
