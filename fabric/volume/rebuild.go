@@ -173,7 +173,7 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 		return err
 	}
 	err = g.eachRun(ctx, func(offset int64, data []byte) error {
-		soon, cancel := context.WithTimeout(ctx, g.space.o.Answer/2) // as for a write that one disk holds up
+		soon, cancel := context.WithTimeout(ctx, g.space.o.Answer) // those who use the group wait
 		defer cancel()
 		return d.Write(soon, g.id, next, token, offset, data, false)
 	})

@@ -111,34 +111,6 @@ func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.
 func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
 	defer cancel()
-	return g.eachUntil(ctx, disks, do)
-}
-
-// eachHurried is each for what a client waits for: a disk that alone holds up the others gets half the time. One that is slow and not
-// stopped seldom is so much slower than the others, and costs the rebuild of one replica.
-func (g *liveGroup) eachHurried(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var done atomic.Int32
-	half := g.space.o.Answer / 2
-	defer time.AfterFunc(half, func() {
-		if n := int(done.Load()); n > 0 && n == len(disks)-1 {
-			cancel()
-		} else {
-			time.AfterFunc(half, cancel)
-		}
-	}).Stop()
-	return g.eachUntil(ctx, disks, func(ctx context.Context, d Disk) error {
-		err := do(ctx, d)
-		if err == nil {
-			done.Add(1)
-		}
-		return err
-	})
-}
-
-// eachUntil is each until ctx ends.
-func (g *liveGroup) eachUntil(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
 	errs := make([]error, len(disks))
 	if len(disks) == 0 {
 		return errs
@@ -167,7 +139,7 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 			return err
 		}
 		rec := g.rec
-		errs := g.eachHurried(ctx, rec.Good, func(ctx context.Context, d Disk) error {
+		errs := g.each(ctx, rec.Good, func(ctx context.Context, d Disk) error {
 			return d.Write(ctx, g.id, rec.Generation, writer.token, offset, data, sync)
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {

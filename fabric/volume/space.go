@@ -59,7 +59,7 @@ var (
 
 // Options say how patient a Space is. The zero Options have defaults.
 type Options struct {
-	// Answer is how long a replica may take to answer before it counts as unreachable, 2s; half of that for one that alone holds up a write.
+	// Answer is how long a replica may take to answer before it counts as unreachable; 2s.
 	Answer time.Duration
 	// Patience is how long a request waits for a group of which no replica can be
 	// reached, and how long a disk may be missing before the others of a marked group go on without it; 10s.

@@ -77,32 +77,6 @@ func TestStoppedDiskIsShunned(t *testing.T) {
 	}
 }
 
-// A write that one disk holds up goes on without it after half the time; one that two hold up is not left to a single
-// replica so soon.
-func TestWriteHeldUp(t *testing.T) {
-	t.Parallel()
-	const answer = 4 * time.Second
-	for n, within := range map[int][2]time.Duration{1: {answer / 2, answer}, 2: {answer, time.Minute}} {
-		v, first := spaceWithStopped(t, n)
-		v.space.o.Answer = answer
-		for _, d := range first {
-			d.stopped.Store(true)
-		}
-		begun := time.Now()
-		if err := v.WriteAt(t.Context(), make([]byte, 4096), 0, false); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took < within[0] || took > within[1] {
-			t.Errorf("%d stopped: the write took %v", n, took)
-		}
-		for g, err := range v.space.maps.Groups(t.Context()) {
-			if err != nil || len(g.Good) != 3-n {
-				t.Errorf("%d stopped: good are %v, %v", n, g.Good, err)
-			}
-		}
-	}
-}
-
 // A rebuild on a disk that does not answer keeps nobody from the group.
 func TestRebuildOnAStoppedDisk(t *testing.T) {
 	t.Parallel()
