@@ -40,8 +40,8 @@ func newPlacement(rules placement.RuleSet) Placement {
 	return p
 }
 
-// add counts a group. choice is what there is to choose from.
-func (p *Placement) add(group, choice placement.Quality) {
+// add counts a group. choice is what there is to choose from on its tier.
+func (p *Placement) add(group, choice placement.Quality, tier cluster.Tier) {
 	if group.Replicas < 2 {
 		return
 	}
@@ -54,7 +54,7 @@ func (p *Placement) add(group, choice placement.Quality) {
 			p.Wishes[i].Kept++
 			kept++
 		case there < want:
-			w.Short[fmt.Sprintf("there are %d for %d replicas", there, want)]++
+			w.Short[fmt.Sprintf("%d on %s for %d replicas", there, tier, want)]++
 		default:
 			w.Short["no room elsewhere then, or servers or their habits have changed since"]++
 		}
@@ -71,15 +71,16 @@ func (p *pool) rules() placement.RuleSet {
 	return keepApart | p.habits.wishes()
 }
 
-// quality measures the replicas on some disks, also those that are away, and what there is to choose from.
-func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality) {
+// quality measures the replicas on some disks, also those that are away, and what there is to choose from on their tier: that of the last that is here.
+func (p *pool) quality(disks []cluster.DiskID) (group, choice placement.Quality, tier cluster.Tier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.fleets[tiers[0]]
+	tier = tiers[0]
 	for _, id := range disks {
 		if d, here := p.disks[id]; here {
-			f = p.fleets[d.tier]
+			tier = d.tier
 		}
 	}
-	return f.grid.Quality(p.holders(f, disks)), f.choice()
+	f := p.fleets[tier]
+	return f.grid.Quality(p.holders(f, disks)), f.choice(), tier
 }

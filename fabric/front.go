@@ -80,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	}
 	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{},
 		degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10), wipes: make(chan cluster.DiskID, 1<<10)}
-	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Now: o.Now, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
+	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Now: o.Now, Usable: f.pool.usable, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.upkeep.Go(func() { f.keepUp(run) })

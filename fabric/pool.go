@@ -253,6 +253,18 @@ func (p *pool) holders(f *fleet, disks []cluster.DiskID) (servers []placement.Se
 	return servers
 }
 
+// usable reports whether there is a disk whose server is not busy.
+func (p *pool) usable() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.disks {
+		if !d.busy {
+			return true
+		}
+	}
+	return false
+}
+
 // busy reports whether the owner of a server needs it.
 func (p *pool) busy(s placement.ServerIndex) bool {
 	p.mu.Lock()

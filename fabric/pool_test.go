@@ -133,9 +133,9 @@ func TestShortfalls(t *testing.T) {
 	for _, w := range s.Wishes {
 		got += fmt.Sprintf("%s: %d, short %v\n", w.Different, w.Kept, w.Short)
 	}
-	if want := `environments: 1, short map[no room elsewhere then, or servers or their habits have changed since:1 there are 2 for 3 replicas:1]
-functions: 1, short map[no room elsewhere then, or servers or their habits have changed since:1 there are 2 for 3 replicas:1]
-racks: 0, short map[there are 1 for 2 replicas:2 there are 1 for 3 replicas:1]
+	if want := `environments: 1, short map[2 on ssd for 3 replicas:1 no room elsewhere then, or servers or their habits have changed since:1]
+functions: 1, short map[2 on ssd for 3 replicas:1 no room elsewhere then, or servers or their habits have changed since:1]
+racks: 0, short map[1 on ssd for 2 replicas:2 1 on ssd for 3 replicas:1]
 `; got != want {
 		t.Errorf("got\n%s", got)
 	}

@@ -223,8 +223,8 @@ func (d *Disks) fill(w http.ResponseWriter, r *http.Request) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		_, left := d.remove(context.WithoutCancel(ctx), o)
-		conclude(w, nil, errors.Join(err, left))
+		ctx := context.WithoutCancel(ctx)
+		conclude(w, nil, errors.Join(err, d.Front.Remove(ctx, o.Name), d.Front.Tidy(ctx)))
 		return
 	}
 	info, err := d.after(ctx, o.Name, nil)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ func addDataFlag(cmd *cobra.Command) {
 // dataDir is the directory that --data names, or the user's own.
 func dataDir(cmd *cobra.Command) (string, error) {
 	if dir, _ := cmd.Flags().GetString("data"); dir != "" {
+		if strings.Contains(dir, "://") {
+			return "", input.Errorf("--data", "%s is an address, and not a directory; only 'gleaner store' takes one", dir)
+		}
 		return dir, nil
 	}
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {

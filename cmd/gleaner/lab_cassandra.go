@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
+	kvcassandra "gleaner/kv/cassandra"
 	"gleaner/lab/cassandra"
 	"gleaner/lab/maven"
 )
@@ -39,6 +40,9 @@ must be installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 				return input.Errorf("--heap", "%q is not a size like 512m or 2g", s.Heap)
 			}
 			s.First = first
+			if _, err := kvcassandra.Parse(kvcassandra.Scheme + listen + "/" + keyspace); err != nil {
+				return input.Errorf("--keyspace", "%q: use up to 48 of a-z, 0-9 and _, a letter first, not system", keyspace)
+			}
 			return runLabCassandra(cmd, s, keyspace)
 		},
 	}
@@ -56,6 +60,9 @@ func runLabCassandra(cmd *cobra.Command, s cassandra.Setting, keyspace string) e
 		return input.Errorf("--data", "%v", err)
 	}
 	s.Data = data
+	if _, err := os.Stat(kvDir(data)); err == nil {
+		return input.Errorf("--data", "%s is a data directory of gleaner; name another folder", s.Data)
+	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return input.Errorf("--data", "%v", err)
 	}

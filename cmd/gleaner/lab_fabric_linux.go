@@ -142,9 +142,31 @@ func (f *labFabric) check() (err error) {
 	if f.dir, err = trustData(f.data); err != nil {
 		return err
 	}
+	if err := f.all(servers); err != nil {
+		return err
+	}
 	f.ended = make(chan *labNode, len(servers))
 	for _, s := range servers {
 		f.nodes = append(f.nodes, &labNode{Server: s, disk: filepath.Join(f.dir, "servers", string(s.ID), f.lends[0].folder)})
+	}
+	return nil
+}
+
+// all sees that the flags name all servers and disks that are in the data directory: without one of them, what it holds is missing.
+func (f *labFabric) all(servers []cluster.Server) error {
+	disks, err := filepath.Glob(filepath.Join(f.dir, "servers", "*", "*", "identity"))
+	if err != nil {
+		return err
+	}
+	for _, identity := range disks {
+		folder := filepath.Dir(identity)
+		server := filepath.Base(filepath.Dir(folder))
+		switch {
+		case !slices.ContainsFunc(servers, func(s cluster.Server) bool { return string(s.ID) == server }):
+			return input.Errorf("--servers", "%s has a server %s, which is to be among them", f.data, server)
+		case !slices.ContainsFunc(f.lends, func(d labDisk) bool { return d.folder == filepath.Base(folder) }):
+			return input.Errorf("--disk", "server %s has a disk in %s, which is to be named: start it with the flags of the first time", server, folder)
+		}
 	}
 	return nil
 }

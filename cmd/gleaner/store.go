@@ -53,6 +53,9 @@ where it was when the same command is given again; until it is complete TO canno
 }
 
 func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
+	if from == to || filepath.Clean(from) == filepath.Clean(to) {
+		return input.Errorf("", "%s cannot be copied to itself", from)
+	}
 	source, err := openNamed(cmd, from, true)
 	if err != nil {
 		return err

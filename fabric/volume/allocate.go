@@ -68,8 +68,23 @@ func (v *Volume) newGroup(ctx context.Context) (disk.GroupID, error) {
 	return id, v.space.maps.CreateExtents(ctx, id)
 }
 
-// createReplicas makes a group's files on as many disks as are wanted, or as can be had.
+// createReplicas makes a group's files on as many disks as are wanted, or as can be had. It waits for the first while none can be used.
 func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int) (on []cluster.DiskID, err error) {
+	for pause := newBackoff(s.o.Patience); ; {
+		on, err = s.tryReplicas(ctx, g, v, wanted)
+		switch {
+		case len(on) > 0:
+			return on, nil
+		case s.o.Usable():
+			return nil, errors.Join(ErrNoSpace, err)
+		case !pause.wait(ctx):
+			return nil, errors.Join(ErrNoDisk, err)
+		}
+	}
+}
+
+// tryReplicas makes a group's files where that can be done, and says why not elsewhere.
+func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int) (on []cluster.DiskID, err error) {
 	var tried []cluster.DiskID
 	for len(on) < wanted {
 		chosen := s.pool.Place(tried, wanted-len(on))
@@ -85,10 +100,7 @@ func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID
 		}
 		tried = append(tried, chosen...)
 	}
-	if len(on) == 0 {
-		return nil, errors.Join(ErrNoSpace, err)
-	}
-	return on, nil
+	return on, err
 }
 
 // release removes an extent that no block refers to, and its group with the last of them.

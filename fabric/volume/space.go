@@ -47,6 +47,8 @@ var (
 	ErrFenced = errors.New("another has taken over the vDisk")
 	// ErrNoSpace is returned when no disk has room for a write. Nothing was changed.
 	ErrNoSpace = fmt.Errorf("no disk of the fabric has room: %w", syscall.ENOSPC)
+	// ErrNoDisk is returned when a write needs a disk, and all were busy or away for as long as a request waits.
+	ErrNoDisk = errors.New("no disk of the fabric can be used now: all are busy or away")
 	// ErrReadOnly is returned for a write to a snapshot.
 	ErrReadOnly = fmt.Errorf("snapshots cannot be written: %w", syscall.EPERM)
 	// ErrInUse is returned by Open for a vDisk that another has open.
@@ -72,6 +74,8 @@ type Options struct {
 	SyncAlways bool
 	// Now is the time by which the use of groups is noted; time.Now if nil.
 	Now func() time.Time
+	// Usable reports whether there is any disk that is not away and not busy; nil if there always is.
+	Usable func() bool
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
 	// Full is told of a disk that had no room for a write, before it is decided where to write instead; nil if nobody is.
@@ -115,6 +119,9 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
+	}
+	if o.Usable == nil {
+		o.Usable = func() bool { return true }
 	}
 	if o.Full == nil {
 		o.Full = func(cluster.DiskID) {}
