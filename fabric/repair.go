@@ -68,11 +68,14 @@ func (f *Front) keepUp(ctx context.Context) {
 			continue
 		case d := <-f.damaged:
 			f.log.Warn("replica is damaged; another is made", "group", d.group.String(), "disk", string(d.on))
-			if err := f.space.Drop(ctx, d.group, d.on); err != nil && ctx.Err() == nil {
+			if err := f.space.Discard(ctx, d.group, d.on); err != nil && ctx.Err() == nil {
 				f.log.Warn("replica not dropped", "group", d.group.String(), "error", err)
 			}
 			continue
 		case d := <-f.wipes:
+			if _, back := f.pool.server(d); back || !f.wiped(d) {
+				continue // it was only put elsewhere
+			}
 			if _, err := f.space.Lost(ctx, d); err != nil && ctx.Err() == nil {
 				f.log.Warn("replicas of a wiped disk not dropped yet", "disk", string(d), "error", err)
 			}
@@ -86,7 +89,7 @@ func (f *Front) keepUp(ctx context.Context) {
 				f.log.Warn("upkeep failed", "error", err)
 			}
 		}
-		r.queue.Start(now, r.turn, func(id disk.GroupID, _ placement.ServerIndex) repair.Answer { return r.rebuild(ctx, id) })
+		r.queue.Start(now, r.turn, func(id disk.GroupID, source placement.ServerIndex) repair.Answer { return r.rebuild(ctx, id, source) })
 		if len(r.failed) > 0 {
 			r.queue.AddAt(now.Add(again), r.failed)
 			r.failed = nil
@@ -120,6 +123,20 @@ func (r *repairer) holders(ctx context.Context, id disk.GroupID) (all []placemen
 	return all
 }
 
+// sends gives the disk of a server that has a good replica of a group, if there is one.
+func (r *repairer) sends(ctx context.Context, id disk.GroupID, source placement.ServerIndex) cluster.DiskID {
+	g, _, err := r.front.maps.Group(ctx, id)
+	if err != nil {
+		return ""
+	}
+	for _, d := range g.Good {
+		if s, ok := r.front.pool.server(d); ok && s == source {
+			return d
+		}
+	}
+	return ""
+}
+
 // server tells on which server a disk is that can be reached.
 func (p *pool) server(id cluster.DiskID) (placement.ServerIndex, bool) {
 	p.mu.Lock()
@@ -139,9 +156,9 @@ func (r *repairer) turn(s placement.ServerIndex) time.Duration {
 	return min(max(idleTurn, slowTurn*r.took), busyTurn)
 }
 
-func (r *repairer) rebuild(ctx context.Context, id disk.GroupID) repair.Answer {
+func (r *repairer) rebuild(ctx context.Context, id disk.GroupID, source placement.ServerIndex) repair.Answer {
 	begun := time.Now()
-	err := r.front.space.Rebuild(ctx, id)
+	err := r.front.space.Rebuild(ctx, id, r.sends(ctx, id, source))
 	switch {
 	case errors.Is(err, volume.ErrNoTarget):
 		delete(r.queued, id)

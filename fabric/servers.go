@@ -3,6 +3,8 @@ package fabric
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,30 +89,57 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// look reads the registry. A server whose entry has changed is another.
+// look reads the registry, and gives the servers to ask. A server whose entry has changed is another. While the registry cannot be read, those
+// that were known before are asked.
 func (w *watch) look(ctx context.Context) (all []*server, err error) {
 	entries, err := w.registry.Servers()
-	if err == nil {
-		w.front.register(entries)
-		w.remember(ctx, entries)
+	if err != nil {
+		return slices.Collect(maps.Values(w.servers)), err
+	}
+	w.front.register(entries)
+	w.remember(ctx, entries)
+	for name, s := range w.servers {
+		if !slices.ContainsFunc(entries, func(e registry.Server) bool { return e.Name == name }) {
+			w.forget(s, errors.New("its entry is gone"))
+			delete(w.servers, name)
+		}
 	}
 	for _, e := range entries {
-		s := w.servers[e.Name]
-		if s == nil || s.entry.Address != e.Address || serverOf(s.entry) != serverOf(e) {
-			client, err := dataserver.NewClient(e.Address, dataserver.Cluster{ID: w.registry.ID, Key: w.registry.Key})
-			if err != nil {
-				return all, err
-			}
-			if s != nil {
-				s.client.Close()
-			}
-			s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}, seen: map[cluster.DiskID]uint64{}}
-			w.servers[e.Name] = s
-			w.front.Join(serverOf(e))
+		s, failed := w.current(e)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
 		}
 		all = append(all, s)
 	}
 	return all, err
+}
+
+// current gives the server of an entry.
+func (w *watch) current(e registry.Server) (*server, error) {
+	s := w.servers[e.Name]
+	if s != nil && s.entry.Address == e.Address && serverOf(s.entry) == serverOf(e) {
+		return s, nil
+	}
+	client, err := dataserver.NewClient(e.Address, dataserver.Cluster{ID: w.registry.ID, Key: w.registry.Key})
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		w.forget(s, errors.New("its entry has changed"))
+	}
+	s = &server{entry: e, client: client, disks: map[cluster.DiskID]disk.Identity{}, seen: map[cluster.DiskID]uint64{}}
+	w.servers[e.Name] = s
+	w.front.Join(serverOf(e))
+	return s, nil
+}
+
+// forget leaves out a server that is not there any more as it was: what it had may be nowhere now.
+func (w *watch) forget(s *server, why error) {
+	s.client.Close() // ends a beat that is under way
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	w.front.away(s, why)
 }
 
 // remember notices servers that were reimaged. What their disks held is made anew as soon as their new disks were heard of, which can take it.
@@ -187,7 +216,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 	now := map[cluster.DiskID]disk.Identity{}
 	for _, d := range b.Disks {
 		id := cluster.DiskID(d.Identity.Disk)
-		if d.Failed != "" || d.Age > hungAfter || f.pool.elsewhere(id, on) {
+		if d.Failed != "" || d.Age > hungAfter || !slices.Contains(tiers, cluster.Tier(d.Identity.Tier)) || f.pool.elsewhere(id, on) {
 			f.log.Debug("disk is left out", "disk", d.Identity.Disk, "server", s.entry.Name, "failed", d.Failed, "age", d.Age)
 			continue
 		}

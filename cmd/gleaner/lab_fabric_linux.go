@@ -114,7 +114,7 @@ func (f *labFabric) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	if err := f.await("reached", func() bool { return h.front.Servers() == len(f.nodes) }); err != nil {
+	if err := f.await("reached", func() bool { return h.front.Servers() >= len(f.nodes) }); err != nil {
 		return err
 	}
 	if err := f.write(); err != nil {

@@ -152,7 +152,7 @@ func TestRebuildOnAHungDisk(t *testing.T) {
 	p.disks["d2"].(*slowDisk).create = make(chan struct{})
 	rebuilding, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { _ = s.Rebuild(rebuilding, 1) }()
+	go func() { _ = s.Rebuild(rebuilding, 1, "") }()
 	time.Sleep(50 * time.Millisecond)
 	done := make(chan error, 1)
 	go func() { done <- v.ReadAt(ctx, make([]byte, 4096), 0) }()

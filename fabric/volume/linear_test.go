@@ -229,7 +229,7 @@ func linear(seed uint64) error {
 			}
 			for g, err := range m.Groups(ctx) {
 				if err == nil {
-					_ = s.Rebuild(ctx, g.ID) // it may fail, and is tried again
+					_ = s.Rebuild(ctx, g.ID, "") // it may fail, and is tried again
 					_ = s.Move(ctx, g.ID, g.Good[0], pool.another)
 				}
 			}

@@ -683,7 +683,7 @@ func (w *world) heal() error {
 				continue
 			}
 			degraded = true
-			if err := w.space.Rebuild(context.Background(), g.ID); err != nil {
+			if err := w.space.Rebuild(context.Background(), g.ID, ""); err != nil {
 				return w.unlessDead(fmt.Errorf("rebuild: %w", err))
 			}
 		}

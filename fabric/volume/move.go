@@ -37,6 +37,14 @@ func (s *Space) Move(ctx context.Context, id disk.GroupID, from cluster.DiskID, 
 }
 
 func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([]cluster.DiskID) (cluster.DiskID, bool)) error {
+	g.mu.RLock()
+	vdisk := g.rec.VDisk
+	g.mu.RUnlock()
+	token, done, err := g.space.authority(ctx, vdisk) // before the group is locked, as who opens the vDisk does
+	if err != nil {
+		return err
+	}
+	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.load(ctx); err != nil {
@@ -50,11 +58,6 @@ func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([
 	if !ok {
 		return ErrNoTarget
 	}
-	token, done, err := g.space.authority(ctx, g.rec.VDisk)
-	if err != nil {
-		return err
-	}
-	defer done()
 	if err := g.finishOthers(ctx, token); err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([
 
 // replace makes the new replica and puts it in the list. The group is locked.
 func (g *liveGroup) replace(ctx context.Context, from cluster.DiskID, token uint64) error {
-	if err := g.build(ctx, token); err != nil {
+	if err := g.build(ctx, from, token); err != nil {
 		return err
 	}
 	if err := g.verify(ctx); err != nil {
@@ -94,7 +97,7 @@ func (g *liveGroup) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.eachRun(ctx, func(offset int64, data []byte) error {
+	return g.eachRun(ctx, g.rec.Good, func(offset int64, data []byte) error {
 		got := make([]byte, len(data))
 		if err := d.Read(ctx, g.id, g.rec.Generation+1, offset, got); err != nil {
 			return err

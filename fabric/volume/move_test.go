@@ -201,11 +201,11 @@ func TestLateWriteOfARebuild(t *testing.T) {
 	p.disks["d2"] = late
 	delete(p.disks, "d0")
 	write("b")
-	if err := s.Rebuild(ctx, 1); !errors.Is(err, errFlaky) {
+	if err := s.Rebuild(ctx, 1, ""); !errors.Is(err, errFlaky) {
 		t.Fatal(err)
 	}
 	write("c")
-	if err := s.Rebuild(ctx, 1); err != nil {
+	if err := s.Rebuild(ctx, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := late.do(); err == nil {
@@ -254,7 +254,7 @@ func TestKilledInsideMove(t *testing.T) {
 		if err := v.ReadAt(ctx, got, 0); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("killed at step %d: other bytes than were written, %v", left, err)
 		}
-		if err := s.Rebuild(ctx, 1); err != nil {
+		if err := s.Rebuild(ctx, 1, ""); err != nil {
 			t.Fatal(err)
 		}
 		for id := range p.disks {

@@ -32,7 +32,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { spin(i % 13); _ = s.Rebuild(ctx, 1) })
+		wg.Go(func() { spin(i % 13); _ = s.Rebuild(ctx, 1, "") })
 		spin(i % 7)
 		v, err = s.Open(ctx, 1)
 		wg.Wait()

@@ -17,9 +17,9 @@ import (
 // ErrNoTarget is returned by Rebuild when no disk can take the replica now.
 var ErrNoTarget = errors.New("no disk for another replica")
 
-// Rebuild makes one replica that a group lacks, on a disk that the pool chooses. It does nothing for a group that lacks none.
-// Requests to the group wait meanwhile.
-func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
+// Rebuild makes one replica that a group lacks, on a disk that the pool chooses, from the replica on source as far as that is good.
+// It does nothing for a group that lacks none. Requests to the group wait meanwhile.
+func (s *Space) Rebuild(ctx context.Context, id disk.GroupID, source cluster.DiskID) error {
 	g := s.pin(id)
 	defer s.unpin(g)
 	if err := g.prepare(ctx, nil); err != nil {
@@ -32,6 +32,17 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	if err != nil {
 		return err
 	}
+	g.mu.RLock()
+	vdisk, needs := g.rec.VDisk, target != "" || g.in(group.Moving)
+	g.mu.RUnlock()
+	if !needs {
+		return nil
+	}
+	token, done, err := s.authority(ctx, vdisk) // before the group is locked, as who opens the vDisk does
+	if err != nil {
+		return err
+	}
+	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -40,18 +51,13 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	case target == "" || !g.lacks() || g.rec.Generation != generation:
 		return nil
 	}
-	token, done, err := s.authority(ctx, g.rec.VDisk)
-	if err != nil {
-		return err
-	}
-	defer done()
 	if err := g.finishOthers(ctx, token); err != nil {
 		return err
 	}
 	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(target) }); err != nil {
 		return err
 	}
-	if err := g.build(ctx, token); err != nil {
+	if err := g.build(ctx, source, token); err != nil {
 		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, target, errors.Join(err, g.giveUp(ctx)))
 	}
 	if err := g.change(ctx, group.Group.Built); err != nil {
@@ -61,10 +67,10 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID) error {
 	return nil
 }
 
-// build makes the replica that the record says is being built. The group is locked.
-func (g *liveGroup) build(ctx context.Context, token uint64) error {
+// build makes the replica that the record says is being built, from that on source if it can. The group is locked.
+func (g *liveGroup) build(ctx context.Context, source cluster.DiskID, token uint64) error {
 	g.raise(ctx) // who changed the list may have died before it did
-	if err := g.copyTo(ctx, g.rec.Building, token); err != nil || !g.marked {
+	if err := g.copyTo(ctx, g.from(source), g.rec.Building, token); err != nil || !g.marked {
 		return err
 	}
 	return g.space.remark(ctx, g, g.rec.Building)
@@ -157,8 +163,17 @@ func (s *Space) authority(ctx context.Context, id disk.VDiskID) (token uint64, d
 	}, nil
 }
 
-// copyTo makes a replica on a disk, of the generation that the list gets with it. The group is locked.
-func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uint64) error {
+// from gives the disks with good replicas, source first. The group is locked.
+func (g *liveGroup) from(source cluster.DiskID) []cluster.DiskID {
+	all := slices.Clone(g.rec.Good)
+	if i := slices.Index(all, source); i > 0 {
+		all[0], all[i] = all[i], all[0]
+	}
+	return all
+}
+
+// copyTo makes a replica on a disk, of the generation that the list gets with it, from the first of some disks that can give it. The group is locked.
+func (g *liveGroup) copyTo(ctx context.Context, from []cluster.DiskID, target cluster.DiskID, token uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, g.space.o.Patience) // those who use the group wait for this
 	defer cancel()
 	d, err := g.space.pool.Disk(target)
@@ -166,16 +181,20 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 		return err
 	}
 	next := g.rec.Generation + 1
-	if err := d.Remove(ctx, g.id, next); err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
-		return err
-	}
-	if err := d.Create(ctx, g.id, g.rec.VDisk, next); err != nil {
-		return err
-	}
-	err = g.eachRun(ctx, func(offset int64, data []byte) error {
-		soon, cancel := context.WithTimeout(ctx, g.space.o.Answer) // those who use the group wait
+	soon := func(do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, g.space.o.Answer)
 		defer cancel()
-		return d.Write(soon, g.id, next, token, offset, data, false)
+		return do(ctx)
+	}
+	err = soon(func(ctx context.Context) error { return d.Remove(ctx, g.id, next) })
+	if err != nil && !errors.Is(err, disk.ErrNotFound) { // a stale one, or what is left of a rebuild
+		return err
+	}
+	if err := soon(func(ctx context.Context) error { return d.Create(ctx, g.id, g.rec.VDisk, next) }); err != nil {
+		return err
+	}
+	err = g.eachRun(ctx, from, func(offset int64, data []byte) error {
+		return soon(func(ctx context.Context) error { return d.Write(ctx, g.id, next, token, offset, data, false) })
 	})
 	if err != nil {
 		return err
@@ -183,12 +202,12 @@ func (g *liveGroup) copyTo(ctx context.Context, target cluster.DiskID, token uin
 	return d.Sync(ctx)
 }
 
-// eachRun calls do with all slices that were written, a run of them at a time. The group is locked.
-func (g *liveGroup) eachRun(ctx context.Context, do func(offset int64, data []byte) error) error {
+// eachRun calls do with all slices that were written, a run of them at a time, as the first of some disks has them that can give them. The group is locked.
+func (g *liveGroup) eachRun(ctx context.Context, from []cluster.DiskID, do func(offset int64, data []byte) error) error {
 	var mask disk.Mask
 	var err error
-	for _, from := range g.rec.Good {
-		err = g.askOne(ctx, from, func(ctx context.Context, source Disk, generation uint64) (err error) {
+	for _, id := range from {
+		err = g.askOne(ctx, id, func(ctx context.Context, source Disk, generation uint64) (err error) {
 			mask, err = source.Written(ctx, g.id, generation)
 			return err
 		})
@@ -207,7 +226,7 @@ func (g *liveGroup) eachRun(ctx context.Context, do func(offset int64, data []by
 		}
 		buf := make([]byte, n*disk.SliceSize)
 		offset := int64(first) * disk.SliceSize
-		if err := g.readAny(ctx, offset, buf); err != nil {
+		if err := g.readAny(ctx, from, offset, buf); err != nil {
 			return err
 		}
 		if err := do(offset, buf); err != nil {
@@ -228,9 +247,9 @@ func run(mask *disk.Mask, first int) int {
 }
 
 // readAny fills buf, slice by slice from whichever replica has it where none has all. The group is locked.
-func (g *liveGroup) readAny(ctx context.Context, offset int64, buf []byte) error {
+func (g *liveGroup) readAny(ctx context.Context, from []cluster.DiskID, offset int64, buf []byte) error {
 	var errs []error
-	for _, id := range g.rec.Good {
+	for _, id := range from {
 		err := g.askOne(ctx, id, func(ctx context.Context, d Disk, generation uint64) error {
 			return d.Read(ctx, g.id, generation, offset, buf)
 		})
@@ -243,7 +262,7 @@ func (g *liveGroup) readAny(ctx context.Context, offset int64, buf []byte) error
 		return errors.Join(errs...)
 	}
 	for at := 0; at < len(buf); at += disk.SliceSize {
-		if err := g.readAny(ctx, offset+int64(at), buf[at:at+disk.SliceSize]); err != nil {
+		if err := g.readAny(ctx, from, offset+int64(at), buf[at:at+disk.SliceSize]); err != nil {
 			return err
 		}
 	}
@@ -260,24 +279,26 @@ func (s *Space) Reopened(ctx context.Context, id cluster.DiskID) error {
 	var errs []error
 	for _, v := range volumes {
 		v.mu.Lock()
-		marked, dirty := gomaps.Clone(v.marked), gomaps.Clone(v.dirty)
+		marked, token := gomaps.Clone(v.marked), v.token // all dirty ones are marked
 		v.mu.Unlock()
-		for _, u := range dirty {
-			errs = append(errs, u.group.reopened(ctx, id, v.token))
-		}
 		for _, g := range marked {
-			g.mu.Lock()
-			g.marked = g.marked && !slices.Contains(g.rec.Good, id)
-			g.mu.Unlock()
+			errs = append(errs, v.reopened(ctx, g, id, token))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // reopened drops a disk that may lack writes, if another replica can be reached. Else the replicas are compared before one is read.
-func (g *liveGroup) reopened(ctx context.Context, id cluster.DiskID, token uint64) error {
-	g.mu.Lock()
+func (v *Volume) reopened(ctx context.Context, g *liveGroup, id cluster.DiskID, token uint64) error {
+	g.mu.Lock() // a write that the disk has taken and lost since is noted by then
 	defer g.mu.Unlock()
+	v.mu.Lock()
+	_, dirty := v.dirty[g.id]
+	v.mu.Unlock()
+	g.marked = g.marked && !slices.Contains(g.rec.Good, id)
+	if !dirty {
+		return nil
+	}
 	if !g.unsure && g.space.reaches(g.rec.Good, id) {
 		return g.dropUnlessLast(ctx, id)
 	}
@@ -299,7 +320,63 @@ func (g *liveGroup) dropUnlessLast(ctx context.Context, id cluster.DiskID) error
 	return err
 }
 
-// Drop takes a replica off a group's list that its disk has lost or let rot, unless it is the last.
+// Discard takes a replica off a group's list that its disk has lost or let rot, unless it is the last. What only that replica can still give
+// is written to the others first: they may have rotten in other places.
+func (s *Space) Discard(ctx context.Context, id disk.GroupID, from cluster.DiskID) error {
+	g := s.pin(id)
+	defer s.unpin(g)
+	if err := g.prepare(ctx, nil); err != nil {
+		if errors.Is(err, maps.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	g.mu.RLock()
+	vdisk := g.rec.VDisk
+	g.mu.RUnlock()
+	token, done, err := s.authority(ctx, vdisk) // before the group is locked, as who opens the vDisk does
+	if err != nil {
+		return err
+	}
+	defer done()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.load(ctx); err != nil || !slices.Contains(g.rec.Good, from) || len(g.rec.Good) == 1 {
+		return err
+	}
+	if err := g.heal(ctx, from, token); err != nil {
+		return fmt.Errorf("fabric: group %s: disk %s may have what no other has: %w", id, from, err)
+	}
+	return g.dropUnlessLast(ctx, from)
+}
+
+// heal writes slices that no other replica can give from one to the others. The group is locked.
+func (g *liveGroup) heal(ctx context.Context, from cluster.DiskID, token uint64) error {
+	others := slices.DeleteFunc(slices.Clone(g.rec.Good), func(id cluster.DiskID) bool { return id == from })
+	healed := false
+	err := g.eachRun(ctx, append(slices.Clone(others), from), func(offset int64, data []byte) error {
+		for at := int64(0); at < int64(len(data)); at += disk.SliceSize {
+			slice := data[at : at+disk.SliceSize]
+			if g.readAny(ctx, others, offset+at, make([]byte, disk.SliceSize)) == nil {
+				continue
+			}
+			healed = true
+			errs := g.each(ctx, others, func(ctx context.Context, d Disk) error {
+				return d.Write(ctx, g.id, g.rec.Generation, token, offset+at, slice, false)
+			})
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || !healed {
+		return err
+	}
+	return errors.Join(g.each(ctx, others, func(ctx context.Context, d Disk) error { return d.Sync(ctx) })...)
+}
+
+// Drop takes a replica off a group's list, unless it is the last.
 func (s *Space) Drop(ctx context.Context, id disk.GroupID, from cluster.DiskID) error {
 	g := s.pin(id)
 	defer s.unpin(g)

@@ -38,6 +38,7 @@ type liveGroup struct {
 
 	written sync.Mutex
 	mask    *disk.Mask // slices that were ever written; nil if not known
+	changes uint64     // of what the mask says, or would say if it were known
 }
 
 // lockReady takes the group's lock for reading, with the record loaded and the replicas equal, and marked if a volume
@@ -423,6 +424,7 @@ func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
 		defer g.written.Unlock()
 		return *g.mask, nil
 	}
+	before := g.changes
 	g.written.Unlock()
 	var mask disk.Mask
 	err := g.ask(ctx, "ask about", func(ctx context.Context, d Disk, generation uint64, _ []cluster.DiskID) (err error) {
@@ -434,16 +436,17 @@ func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
 	}
 	g.written.Lock()
 	defer g.written.Unlock()
-	if g.mask == nil {
+	if g.mask == nil && g.changes == before { // else it may lack a slice that was written since; the caller has its own slices for itself
 		g.mask = &mask
 	}
-	return *g.mask, nil
+	return mask, nil
 }
 
 // note remembers that slices were written.
 func (g *liveGroup) note(offset int64, n int) {
 	g.written.Lock()
 	defer g.written.Unlock()
+	g.changes++
 	if g.mask == nil {
 		return
 	}
@@ -455,6 +458,7 @@ func (g *liveGroup) note(offset int64, n int) {
 func (g *liveGroup) forgetMask() {
 	g.written.Lock()
 	defer g.written.Unlock()
+	g.changes++
 	g.mask = nil
 }
 

@@ -97,7 +97,7 @@ func TestRebuildOnAStoppedDisk(t *testing.T) {
 	rebuilding, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- s.Rebuild(rebuilding, 1) }()
+	go func() { ended <- s.Rebuild(rebuilding, 1, "") }()
 	time.Sleep(50 * time.Millisecond)
 	if err := v.WriteAt(ctx, make([]byte, 4096), 0, false); err != nil {
 		t.Error(err)

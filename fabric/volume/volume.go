@@ -145,16 +145,20 @@ func (v *Volume) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	v.mu.Lock() // Reopened may look at it already
 	v.lease, v.token = lease, lease.Token
+	v.mu.Unlock()
 	v.space.hold(v.id, v.token)
 	groups, err := v.space.recover(ctx, v.id, v.token)
 	if err != nil {
 		return err
 	}
+	v.mu.Lock()
 	for _, g := range groups {
 		v.marked[g.id] = g
 		v.dirty[g.id] = &unsynced{g, 1} // the last writer may have answered what it had not synced
 	}
+	v.mu.Unlock()
 	keep, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	v.keeper.Go(func() { v.keep(keep) })
