@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Period is a stretch of ten seconds, numbered from 1970 on. All reads of a group in one period count as one: a scan
-// that passes through a group reads it once, however small its steps are.
+// A Period is a stretch of ten seconds, numbered from 1970 on. All reads of a block in one period count as one: a scan
+// that passes through it reads it once, however small its steps are.
 type Period uint32
 
 // PeriodLength is how long a period is.
@@ -30,10 +30,13 @@ const Remembered = 64
 type Access struct {
 	Read    Period // 0 if it was never read
 	Written Period // 0 if it was never written
-	Reads   uint64 // bit n is set if it was read n periods before Read
+	Reads   uint64 // bit n is set if a block of it was read again n periods before Read
 }
 
-// ReadIn is the access of a group that was read in one period.
+// ReadOnce is the access of a group of which a block was read in one period, for the first time as far as is known: a scan reads each once.
+func ReadOnce(p Period) Access { return Access{Read: p} }
+
+// ReadIn is the access of a group of which a block was read again in one period.
 func ReadIn(p Period) Access { return Access{Read: p, Reads: 1} }
 
 // WrittenIn is the access of a group that was written in one period.
@@ -48,11 +51,11 @@ func (a Access) And(b Access) Access {
 // seenFrom gives the periods with reads as seen from a period that is not before the last read.
 func (a Access) seenFrom(p Period) uint64 { return a.Reads << (p - a.Read) }
 
-// ReadOfLate is in how many of the last Remembered periods up to now the group was read.
+// ReadOfLate is in how many of the last Remembered periods up to now a block of the group was read again.
 func (a Access) ReadOfLate(now Period) int { return bits.OnesCount64(a.seenFrom(max(now, a.Read))) }
 
 // Hot reports whether the group was read again and again.
 func (a Access) Hot(now Period) bool { return a.ReadOfLate(now) >= hot }
 
-// hot is in how many periods of late a hot group was read.
+// hot is in how many periods of late a block of a hot group was read again.
 const hot = 3

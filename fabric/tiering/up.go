@@ -59,7 +59,7 @@ func Up(groups []Group, tiers []Tier, now Period) (moves []Move) {
 		}
 		for _, r := range g.On {
 			if to, ok := faster(tiers, r.Tier); ok {
-				moves = append(moves, Move{g.ID, r.Disk, to, fmt.Sprintf("read in %d of the last %d periods", g.Access.ReadOfLate(now), Remembered)})
+				moves = append(moves, Move{g.ID, r.Disk, to, fmt.Sprintf("read again in %d of the last %d periods", g.Access.ReadOfLate(now), Remembered)})
 			}
 		}
 	}

@@ -23,14 +23,19 @@ type accesses struct {
 // maxAccesses is how many groups are noted until they are kept, in about 5 MiB of memory. What is beyond is lost: requests do not wait for it.
 const maxAccesses = 64 << 10
 
-// used notes that a group is read or written now. All but the first request of a period look at last only, which is the group's own.
-func (g *liveGroup) used(last *atomic.Uint32, as func(tiering.Period) tiering.Access) {
+// used notes that a group is read or written now: as first if that is not known to have been done before, else as again. All but the first request
+// of a period look at last only, which is the group's own.
+func (g *liveGroup) used(last *atomic.Uint32, first, again func(tiering.Period) tiering.Access) {
 	now := tiering.PeriodOf(g.space.o.Now())
-	if last.Load() == uint32(now) {
+	before := last.Load()
+	if before == uint32(now) {
 		return
 	}
 	last.Store(uint32(now))
-	g.space.accesses.note(g.id, as(now))
+	if before == 0 {
+		again = first
+	}
+	g.space.accesses.note(g.id, again(now))
 }
 
 func (a *accesses) note(id disk.GroupID, use tiering.Access) {

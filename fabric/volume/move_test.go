@@ -311,8 +311,8 @@ func TestAccess(t *testing.T) {
 		keep()
 		now = now.Add(5 * time.Second)
 	}
-	expect(start.Add(20*time.Second), start, 3)
-	if kept, err := s.maps.Access(ctx, 1); err != nil || kept.ReadOfLate(kept.Read) != 3 {
+	expect(start.Add(20*time.Second), start, 2) // the first time is not again
+	if kept, err := s.maps.Access(ctx, 1); err != nil || kept.ReadOfLate(kept.Read) != 2 {
 		t.Errorf("%+v is kept, %v", kept, err)
 	}
 	if err := v.ReadAt(ctx, make([]byte, 4096), 0); err != nil {
@@ -327,12 +327,34 @@ func TestAccess(t *testing.T) {
 	expect(time.Time{}, time.Time{}, 0)
 }
 
+// A slow scan reads each block of a group in another period, and none again.
+func TestScanIsNoRepetition(t *testing.T) {
+	ctx := context.Background()
+	s, _, _ := faultySpace(t, 1)
+	now := time.Unix(1_000_000, 0).UTC()
+	s.o.Now = func() time.Time { return now }
+	v := faultyVolume(t, s, 1)
+	defer v.Close()
+	if err := v.WriteAt(ctx, make([]byte, disk.GroupSize), 0, false); err != nil {
+		t.Fatal(err)
+	}
+	for at := int64(0); at < disk.GroupSize; at += disk.BlockSize / 4 {
+		if err := v.ReadAt(ctx, make([]byte, disk.BlockSize/4), at); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(tiering.PeriodLength / 4)
+	}
+	if a, err := s.Access(ctx, 1); err != nil || a.Read.Time().IsZero() || a.ReadOfLate(a.Read) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // However many groups are used, only so many are noted until they are kept.
 func TestAccessIsBounded(t *testing.T) {
 	s, _, _ := faultySpace(t, 1)
 	for id := range disk.GroupID(2 * maxAccesses) {
 		g := liveGroup{id: id, space: s}
-		g.used(&g.readIn, tiering.ReadIn)
+		g.used(&g.readIn[0], tiering.ReadOnce, tiering.ReadIn)
 		s.accesses.forget(id + 1<<32)
 	}
 	if n, gone := len(s.accesses.used), len(s.accesses.gone); n != maxAccesses || gone != maxAccesses {

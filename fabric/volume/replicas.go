@@ -34,7 +34,8 @@ type liveGroup struct {
 	fresh  bool                      // made and never synced: a disk may lack it after a power cut
 	opened map[cluster.DiskID]uint64 // as the mark says
 
-	readIn, writtenIn atomic.Uint32 // the periods of the last read and write that were noted
+	readIn    [maps.ExtentsPerGroup]atomic.Uint32 // the period of the last read of each block that was noted
+	writtenIn atomic.Uint32                       // and of the last write
 
 	written sync.Mutex
 	mask    *disk.Mask // slices that were ever written; nil if not known
@@ -145,7 +146,7 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 			g.note(offset, len(data))
-			g.used(&g.writtenIn, tiering.WrittenIn)
+			g.used(&g.writtenIn, tiering.WrittenIn, tiering.WrittenIn)
 			writer.soil(g)
 			g.mu.RUnlock()
 			return nil
@@ -273,7 +274,7 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 // read fills buf from the first replica that can give it.
 func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
 	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64, order []cluster.DiskID) error {
-		g.used(&g.readIn, tiering.ReadIn)
+		g.used(&g.readIn[offset/disk.BlockSize], tiering.ReadOnce, tiering.ReadIn)
 		if len(order) == 1 {
 			return d.Read(ctx, g.id, generation, offset, buf)
 		}
