@@ -49,9 +49,9 @@ func TestOpenWhileUpkeep(t *testing.T) {
 					defer unlock()
 					g := s.pin(1) // then recover locks the marked groups
 					g.mu.Lock()
+					opened <- g.load(ctx)
 					g.mu.Unlock()
 					s.unpin(g)
-					opened <- nil
 				}()
 			}
 			for _, c := range []chan error{opened, done} {
