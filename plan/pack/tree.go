@@ -201,15 +201,27 @@ func (t *tree) offer(stocks []stock, taken []int) bool {
 	return true
 }
 
-// covers reports whether a solution hosts all loads of the options it takes: after
-// rounding, a relaxation may host loads of options that are not taken.
+// covers reports whether a solution hosts all loads of the options it takes, and is one without the loads of other
+// options: after rounding, a relaxation may host those, and others may be there only because of them.
 func (t *tree) covers(stocks []stock, taken []int) bool {
-	for i, w := range t.hosts(taken) {
+	wanted := t.hosts(taken)
+	for i, w := range wanted {
 		if w && t.rest(i, stocks) > exact/10*t.p.Loads[i].Amount {
 			return false
 		}
 	}
-	return len(taken) == len(t.p.Choices)
+	return len(taken) == len(t.p.Choices) && !slices.ContainsFunc(stocks, func(s stock) bool { return !t.holdsOnly(s, wanted) })
+}
+
+// holdsOnly reports whether a server holds its wanted loads without the others.
+func (t *tree) holdsOnly(s stock, wanted []bool) bool {
+	only := filling{y: slices.Clone(s.y), v: s.v}
+	for i, w := range wanted {
+		if !w {
+			only.y[i] = 0
+		}
+	}
+	return slices.Equal(only.y, s.y) || t.shapes[s.shape].holds(only)
 }
 
 // goal is the least cost that is no improvement.
