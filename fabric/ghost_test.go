@@ -3,46 +3,10 @@ package fabric_test
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"gleaner/fabric/dataserver"
-	"gleaner/fabric/disk"
-	"gleaner/fabric/registry"
 )
-
-// startAt is start at another address.
-func (r *rack) startAt(s *dataServer, socket string) {
-	r.t.Helper()
-	d, err := disk.Open(disk.OS{}, s.dir, disk.Options{Cluster: r.registry.ID})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	claim, err := r.registry.Claim(s.name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	l, err := dataserver.Listen(socket)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	entry := registry.Server{Name: s.name, Address: dataserver.Address(l), PID: os.Getpid(), Environment: s.name,
-		Disks: []registry.Disk{{ID: d.Identity().Disk, Tier: disk.SSD, Path: s.dir, Quota: d.Identity().Quota}}}
-	if err := claim.Announce(entry); err != nil {
-		r.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.ended = stop, make(chan error, 1)
-	go func() {
-		err := dataserver.Serve(ctx, l, dataserver.Cluster{ID: r.registry.ID, Key: r.registry.Key}, []*dataserver.LocalDisk{dataserver.Local(d)}, dataserver.Options{Busy: s.busy.Load})
-		d.Close()
-		claim.Release()
-		s.ended <- err
-	}()
-	r.t.Cleanup(func() { r.halt(s) })
-}
 
 // A server is started again at once, at another address and with another disk in another directory. The disk that it no longer has
 // must count as away: not as the replica that allows to drop the only one that there is, and not as good for ever.

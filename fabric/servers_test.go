@@ -67,6 +67,12 @@ func (r *rack) format(s *dataServer, life int) {
 
 func (r *rack) start(s *dataServer) {
 	r.t.Helper()
+	r.startAt(s, r.registry.Socket(s.name))
+}
+
+// startAt starts a server that listens at socket.
+func (r *rack) startAt(s *dataServer, socket string) {
+	r.t.Helper()
 	d, err := disk.Open(disk.OS{}, s.dir, disk.Options{Cluster: r.registry.ID})
 	if err != nil {
 		r.t.Fatal(err)
@@ -75,7 +81,7 @@ func (r *rack) start(s *dataServer) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	l, err := dataserver.Listen(r.registry.Socket(s.name))
+	l, err := dataserver.Listen(socket)
 	if err != nil {
 		r.t.Fatal(err)
 	}
