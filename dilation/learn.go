@@ -12,22 +12,29 @@ type ObservedRun struct {
 // Learn estimates the loading vector of a job from observed runs, each of the
 // same work. What the kernel reports of a run has the same weight as how long
 // it took: it counts as a run beside probes that measured just those shares.
+// The kernel may miss what a job waits for, but it does not make up what the job
+// used: times that mislead, because a stranger slowed some runs down, take away
+// half of a share at most.
 func (m Machine) Learn(runs []ObservedRun) Vector {
-	load := make(Vector, len(m))
+	told := make(Vector, len(m))
 	if len(runs) == 0 {
-		return load
+		return told
 	}
 	for _, r := range runs {
 		for i, share := range Limited(r.Used) {
-			load[i] += share / float64(len(runs))
+			told[i] += share / float64(len(runs))
 		}
 	}
+	load := told
 	const turns = 5 // the vector and the time alone each follow from the other
 	for range turns {
 		known, seen := m.sightings(runs, m.alone(runs, load))
 		load = Means(m.Fit(known, seen)[0])
 	}
-	return load
+	for i := range load {
+		load[i] = max(load[i], told[i]/2)
+	}
+	return Limited(load)
 }
 
 // alone estimates from runs how long a job of that load takes alone.

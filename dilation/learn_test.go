@@ -56,3 +56,19 @@ func seenRuns(t *rapid.T, m Machine, truth, told Vector) []ObservedRun {
 	}
 	return runs
 }
+
+// TestLearnWhenTimesMislead has runs whose times say the opposite of the kernel:
+// quick ones beside what was taken for much load, slow ones beside little, because
+// somebody else kept the machine busy. What computes is still known to compute.
+func TestLearnWhenTimesMislead(t *testing.T) {
+	m := Machine{2, 1}
+	var runs []ObservedRun
+	for range 3 {
+		runs = append(runs,
+			ObservedRun{Took: seconds(3.7), Used: Vector{0.95, 0}, Beside: Vector{5, 0}},
+			ObservedRun{Took: seconds(13), Used: Vector{0.95, 0}, Beside: Vector{1, 0}})
+	}
+	if got := m.Learn(runs); got[0] < 0.95/2 {
+		t.Errorf("learned %.3f", got)
+	}
+}
