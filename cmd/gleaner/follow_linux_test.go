@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,12 +30,18 @@ stages:
 	if !u.soon(time.Minute, func(s web.Status) bool { return s.Running == 1 }) {
 		t.Fatal("it does not run")
 	}
-	var out, log bytes.Buffer
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	var log bytes.Buffer
 	follow := exec.Command("gleaner", "logs", "count/count-0", "--follow", "--data", dir)
-	follow.Stdout, follow.Stderr = &out, &log
+	follow.Stdout, follow.Stderr = out, &log
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
 	}
+	awaitTrue(t, "the task is followed", func() bool { return readText(t, out.Name()) != "" })
 	for range 2 { // the task lives on
 		time.Sleep(500 * time.Millisecond)
 		u.kill()
@@ -54,8 +61,9 @@ stages:
 		t.Fatalf("%v: %s", err, log.String())
 	}
 	want := string(u.gleaner("logs", "count/count-0#1")) + string(u.gleaner("logs", "count/count-0#2"))
-	if out.String() != want || !strings.HasSuffix(want, "\nover\n") || strings.Count(want, "run 1 ") < 20 {
-		t.Errorf("followed\n%s\nwritten\n%s", out.String(), want)
+	followed, err := os.ReadFile(out.Name())
+	if err != nil || string(followed) != want || !strings.HasSuffix(want, "\nover\n") || strings.Count(want, "run 1 ") < 20 {
+		t.Errorf("followed\n%s\nwritten\n%s", followed, want)
 	}
 	if log.String() != "job-1/count-0 is run again; this is run 2\n" {
 		t.Errorf("%q", log.String())

@@ -18,7 +18,7 @@ type fileShare struct {
 func shareFiles(limit int) fileShare {
 	ninth := max(limit/9, 8)
 	return fileShare{strangers: min(ninth, 128), known: min(ninth, 1000), socket: min(ninth, 1000), store: min(ninth, 1000), tasks: 2 * ninth,
-		groups: min(ninth/2, 256), clients: min(ninth/2, 128)}
+		groups: min(ninth/2, 1024), clients: min(ninth/2, 128)}
 }
 
 // spareThreads is how many threads are made at the start: if the runtime needs

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Cluster    string // must be the disk's
 	Disk       string // must be the disk's, if not empty
-	OpenGroups int    // about as many groups are kept open; 256 if 0
+	OpenGroups int    // about as many groups are kept open; 1024 if 0
 }
 
 // A Disk is an open disk. Its methods may be called at the same time.
@@ -75,7 +75,7 @@ func openDisk(fsys FS, dir string, o Options) (_ *Disk, err error) {
 		index: index{groups: map[GroupID]map[int]version{}}, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.flushes.ended.L = &d.flushes.mu
 	if d.limit <= 0 {
-		d.limit = 256
+		d.limit = 1024
 	}
 	if d.lock, err = fsys.Lock(filepath.Join(dir, lockFile)); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Sync makes all durable that was answered before it was called. Those who come
@@ -23,11 +25,7 @@ func (d *Disk) Sync() error {
 func (d *Disk) flush() error {
 	upto := d.log.end()
 	dirty, made := d.takeDirty()
-	var errs []error
-	for _, g := range dirty {
-		errs = append(errs, g.sync())
-		d.unpin(g)
-	}
+	errs := []error{d.syncAll(dirty)}
 	if made > d.named.Load() {
 		errs = append(errs, d.fsys.SyncDir(filepath.Join(d.dir, groupsFolder)))
 	}
@@ -40,6 +38,19 @@ func (d *Disk) flush() error {
 	}
 	d.log.notePlaced(upto)
 	return nil
+}
+
+// syncAll syncs groups, several at a time: a disk is quickest with a queue to choose from.
+func (d *Disk) syncAll(groups []*group) error {
+	var all errgroup.Group
+	all.SetLimit(8)
+	for _, g := range groups {
+		all.Go(func() error {
+			defer d.unpin(g)
+			return g.sync()
+		})
+	}
+	return all.Wait()
 }
 
 // sync first waits for a write that is under way: its record may be before where

@@ -38,7 +38,7 @@ type Identity struct {
 
 // DefaultLog is the size of the log of a disk with that quota.
 func DefaultLog(quota int64) int64 {
-	return max(minLog, min(64<<20, quota/8/recordUnit*recordUnit))
+	return max(minLog, min(maxLog, quota/8/recordUnit*recordUnit))
 }
 
 // Check says what is wrong with an identity.
