@@ -100,9 +100,8 @@ func insideUp(b *testing.B) peer {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	awaitTrue(b, "gleaner is up", func() bool {
-		return exec.Command("gleaner", "disk", "create", "v", "1GiB", "--data", data).Run() == nil
-	})
+	awaitSocket(b, filepath.Join(data, "fabric", "nbd.sock")) // else the next command would serve the disks itself
+	nbdtest.RunTool(b, "gleaner", "disk", "create", "v", "1GiB", "--data", data)
 	return peer{"up", strings.TrimSpace(nbdtest.RunTool(b, "gleaner", "disk", "export", "v", "--data", data)), []*os.Process{cmd.Process}}
 }
 

@@ -69,7 +69,7 @@ func (g *group) sync() error {
 func (d *Disk) takeDirty() (dirty []*group, made int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for at := d.order.Front(); at != nil; at = at.Next() {
+	for at := d.order.Front(); at != nil && len(dirty) < d.dirty; at = at.Next() {
 		if g := at.Value.(*group); g.dirty {
 			g.dirty = false
 			g.pins++

@@ -17,8 +17,7 @@ const (
 	slotBytes  = 64
 	logMagic   = "gleanlog"
 	minLog     = 256 << 10 // two of the longest write, its records and what the ring's end wastes
-	maxLog     = 256 << 20 // a second or two of small writes, so that a drain has much to write to each group
-	mostZeros  = 64 << 20  // a disk is made in a moment
+	maxLog     = 128 << 20 // a second of small writes, so that a drain has much to write to each group, and is made in a moment
 )
 
 // mostVersions bounds how many versions of slices the log may hold, and with it
@@ -59,11 +58,10 @@ func formatLog(fsys FS, name string, id Identity) error {
 		return err
 	}
 	err = f.Allocate(logStart + id.Log)
-	// Zeros are written where the log begins, not only allocated: a sync of blocks that
-	// were never written has to wait for the file system's journal. The first lap writes the rest.
-	written := logStart + min(id.Log, mostZeros)
-	for at := int64(0); err == nil && at < written; at += recordUnit * 1024 {
-		_, err = f.WriteAt(make([]byte, min(recordUnit*1024, written-at)), at)
+	// Zeros are written, not only allocated: a sync of blocks that were never
+	// written has to wait for the file system's journal.
+	for at := int64(0); err == nil && at < logStart+id.Log; at += recordUnit * 1024 {
+		_, err = f.WriteAt(make([]byte, min(recordUnit*1024, logStart+id.Log-at)), at)
 	}
 	for _, at := range []int64{0, secondSlot} {
 		if err == nil {
