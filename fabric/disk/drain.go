@@ -40,10 +40,13 @@ func (d *Disk) flush() error {
 	return nil
 }
 
-// syncAll syncs groups, several at a time: a disk is quickest with a queue to choose from.
+// syncsAtOnce is how many group files are synced side by side: a disk is quickest with a queue to choose from.
+const syncsAtOnce = 8
+
+// syncAll syncs groups and unpins them.
 func (d *Disk) syncAll(groups []*group) error {
 	var all errgroup.Group
-	all.SetLimit(8)
+	all.SetLimit(syncsAtOnce)
 	for _, g := range groups {
 		all.Go(func() error {
 			defer d.unpin(g)
