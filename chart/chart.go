@@ -1,5 +1,6 @@
 // Package chart draws figures, as SVG for the page and PNG for everything
-// else: panels of lines, bands, steps and bars with titled axes.
+// else: panels of lines, bands, steps, bars, stacked areas and spans of time with
+// titled axes, and graphs. docs/design.md says how they look.
 //
 // It does not depend on what the numbers mean. A room that has something to show
 // returns a Figure as plain data; the caller saves it where the user asked.
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -31,6 +33,8 @@ type Figure struct {
 	Columns int
 	Width   float64 // of one panel in inches; 6 if unset
 	Height  float64 // of one panel in inches; 3 if unset
+
+	bare bool // without titles and legends
 }
 
 // A Panel is one set of axes and what is drawn on them, later over earlier.
@@ -39,6 +43,9 @@ type Panel struct {
 	Bands       []Band
 	Lines       []Line
 	Bars        Bars
+	Stack       Stack
+	Spans       Spans
+	Time        bool        // X is in Unix seconds
 	XTicks      []Tick      // none: chosen from the data
 	YRange      *[2]float64 // nil: chosen from the data
 	LogX, LogY  bool        // values that are not positive are left out of the line
@@ -67,6 +74,16 @@ type Bars struct {
 	Names   []string
 	Values  [][]float64
 	Stacked bool
+	Colours []int // of the series; nil for the palette's order
+
+	room vg.Length // for all bars together; 0 for as much as a saved picture has
+}
+
+func (b Bars) colour(i int) int {
+	if b.Colours != nil {
+		return b.Colours[i]
+	}
+	return i
 }
 
 // A Tick labels one place on an axis.
@@ -80,6 +97,21 @@ var palette = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff},
 }
+
+// Palette lists the colours of series as #rrggbb.
+func Palette() []string {
+	var all []string
+	for _, c := range palette {
+		all = append(all, fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B))
+	}
+	return all
+}
+
+// The colours of the grid and of what separates areas.
+var (
+	gridColour color.Color = color.Gray{0xe4}
+	ground     color.Color = color.Gray{0xff}
+)
 
 func shade(i int, alpha uint8) color.Color {
 	c := palette[i%len(palette)]
@@ -110,40 +142,71 @@ func (f Figure) Save(dir string) ([]string, error) {
 // WriteSVG writes the figure as an SVG document.
 func (f Figure) WriteSVG(w io.Writer) error { return f.write(w, "svg") }
 
-func (f Figure) write(w io.Writer, ending string) error {
-	columns := max(f.Columns, 1)
-	rows := (len(f.Panels) + columns - 1) / columns
-	width := vg.Length(columns) * inches(f.Width, 6)
-	height := vg.Length(rows) * inches(f.Height, 3)
+// layout is how many columns and rows of panels there are.
+func (f Figure) layout() (columns, rows int) {
+	columns = max(f.Columns, 1)
+	return columns, (len(f.Panels) + columns - 1) / columns
+}
 
+func (f Figure) size() (width, height vg.Length) {
+	columns, rows := f.layout()
+	return vg.Length(columns) * inches(f.Width, 6), vg.Length(rows) * inches(f.Height, 3)
+}
+
+func (f Figure) write(w io.Writer, ending string) error {
+	width, height := f.size()
 	var canvas vg.CanvasWriterTo
 	if ending == "svg" {
 		canvas = vgsvg.New(width, height)
 	} else {
 		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(120), vgimg.UseBackgroundColor(color.White))}
 	}
+	if err := f.drawOn(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+func (f Figure) drawOn(canvas draw.Canvas) error {
+	columns, rows := f.layout()
 	grid := make([][]*plot.Plot, rows)
 	for r := range grid {
 		grid[r] = make([]*plot.Plot, columns)
 	}
 	for i, panel := range f.Panels {
-		p, err := panel.plot()
+		if f.bare {
+			panel.Bars.room = inches(f.Width, 6) / 2
+		}
+		p, err := panel.plot(f.bare)
 		if err != nil {
 			return err
 		}
+		if panel.Time && panel.XTicks == nil {
+			p.X.Tick.Marker = clockTicks{most: max(2, int(inches(f.Width, 6)/clockWidth))}
+		}
 		grid[i/columns][i%columns] = p
 	}
+	right := vg.Points(14)
+	for _, panel := range f.Panels {
+		if panel.Time {
+			right = vg.Points(24) // half of a clock's label
+		}
+	}
 	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(12), PadY: vg.Points(10),
-		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(14)}
-	for r, line := range plot.Align(grid, tiles, draw.New(canvas)) {
+		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: right}
+	for r, line := range plot.Align(grid, tiles, canvas) {
 		for c, area := range line {
 			if grid[r][c] != nil {
 				grid[r][c].Draw(area)
+				if on, ok := canvas.Canvas.(*themed); ok {
+					data := grid[r][c].DataCanvas(area)
+					on.spans(data.Rectangle, grid[r][c].X.Min, grid[r][c].X.Max)
+				}
 			}
 		}
 	}
-	_, err := canvas.WriteTo(w)
-	return err
+	return nil
 }
 
 func inches(given, otherwise float64) vg.Length {
@@ -153,7 +216,8 @@ func inches(given, otherwise float64) vg.Length {
 	return vg.Length(given) * vg.Inch
 }
 
-func (panel Panel) plot() (*plot.Plot, error) {
+// plot draws the panel; a bare one has neither title nor legend.
+func (panel Panel) plot(bare bool) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
 	p.Title.Padding = vg.Points(4)
@@ -163,7 +227,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	}
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	grid.Vertical.Color, grid.Horizontal.Color = gridColour, gridColour
 	p.Add(grid)
 
 	colour := 0
@@ -184,15 +248,22 @@ func (panel Panel) plot() (*plot.Plot, error) {
 		}
 		colour++
 	}
-	if err := panel.Bars.add(p); err != nil {
-		return nil, err
+	for _, part := range []interface{ add(*plot.Plot) error }{panel.Bars, panel.Stack, panel.Spans} {
+		if err := part.add(p); err != nil {
+			return nil, err
+		}
 	}
-	panel.scale(p)
+	panel.scale(p, bare)
+	if bare {
+		p.Title.Text, p.Legend, p.BackgroundColor = "", plot.NewLegend(), nil
+	}
 	return p, nil
 }
 
-func (panel Panel) scale(p *plot.Plot) {
-	p.Y.Tick.Marker = roundTicks{}
+func (panel Panel) scale(p *plot.Plot, bare bool) {
+	if len(panel.Spans.Rows) == 0 {
+		p.Y.Tick.Marker = roundTicks{}
+	}
 	if len(panel.Bars.Groups) == 0 {
 		p.X.Tick.Marker = roundTicks{}
 	}
@@ -203,6 +274,9 @@ func (panel Panel) scale(p *plot.Plot) {
 	if panel.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.Y.Min, p.Y.Max = positiveRange(p.Y.Min, p.Y.Max)
+	}
+	if bare && panel.LogY {
+		p.Y.Tick.Marker = shortTicks{p.Y.Tick.Marker}
 	}
 	if panel.XTicks != nil {
 		ticks := make([]plot.Tick, len(panel.XTicks))
@@ -215,22 +289,13 @@ func (panel Panel) scale(p *plot.Plot) {
 	p.Y.Min, p.Y.Max = spread(p.Y.Min, p.Y.Max)
 	if panel.YRange != nil {
 		p.Y.Min, p.Y.Max = panel.YRange[0], panel.YRange[1]
-	} else if named := panel.names(); named > 0 && !panel.LogY {
+	} else if named := panel.names(); named > 0 && !panel.LogY && !bare {
 		p.Y.Max += (p.Y.Max - p.Y.Min) * min(0.07*float64(named), 0.4) // room for the legend
 	}
 }
 
 // names counts the entries of the panel's legend.
-func (panel Panel) names() int {
-	n := len(panel.Bars.Names)
-	for _, b := range panel.Bands {
-		n += min(len(b.Name), 1)
-	}
-	for _, l := range panel.Lines {
-		n += min(len(l.Name), 1)
-	}
-	return n
-}
+func (panel Panel) names() int { return len(panel.Keys()) }
 
 // spread makes an axis longer than nothing if its data are all equal.
 func spread(low, high float64) (float64, float64) {
@@ -343,11 +408,23 @@ func (panel Panel) addBand(p *plot.Plot, b Band, c color.Color) error {
 	return nil
 }
 
+// crowded reports whether the names of the groups would touch each other.
+func (b Bars) crowded() bool {
+	label := sans(vg.Points(10))
+	return wider*label.Width(strings.Join(b.Groups, "  ")) > b.room
+}
+
+// widestBar is as wide as bars of one group get on a page.
+const widestBar = vg.Length(90)
+
 func (b Bars) add(p *plot.Plot) error {
 	if len(b.Names) == 0 || len(b.Groups) == 0 {
 		return nil
 	}
 	width := vg.Points(max(4, 220/float64(len(b.Groups))))
+	if b.room > 0 {
+		width = min(b.room/vg.Length(len(b.Groups)), widestBar)
+	}
 	if !b.Stacked {
 		width /= vg.Length(len(b.Names))
 	}
@@ -357,7 +434,7 @@ func (b Bars) add(p *plot.Plot) error {
 		if err != nil {
 			return err
 		}
-		bar.Color, bar.LineStyle.Width = shade(i, 0xff), 0
+		bar.Color, bar.LineStyle.Width = shade(b.colour(i), 0xff), 0
 		if b.Stacked && below != nil {
 			bar.StackOn(below)
 		} else if !b.Stacked {
@@ -368,11 +445,40 @@ func (b Bars) add(p *plot.Plot) error {
 		p.Legend.Add(name, bar)
 	}
 	p.NominalX(b.Groups...)
-	if len(b.Groups) > 8 {
+	if b.room > 0 {
+		p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
+	}
+	if len(b.Groups) > 8 || b.room > 0 && b.crowded() {
 		p.X.Tick.Label.Rotation = math.Pi / 5
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
 	}
 	return nil
+}
+
+// shortTicks write thousands as k, millions as M and so on: a page has little room beside its
+// axis.
+type shortTicks struct{ plot.Ticker }
+
+// Ticks implements plot.Ticker.
+func (s shortTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := s.Ticker.Ticks(low, high)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = short(t.Value)
+		}
+	}
+	return ticks
+}
+
+func short(v float64) string {
+	unit := ""
+	for _, next := range []string{"k", "M", "G", "T"} {
+		if v < 1000 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64) + unit
 }
 
 // roundTicks labels an axis at about five round numbers.

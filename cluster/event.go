@@ -30,11 +30,16 @@ const (
 	DiskLeft                   // On, Disk, Reason
 	DataReported               // Data, of any number of data servers
 	ServerReimaged             // On, Reason: all data on its disks is lost
+	JobPaused                  // ID: none of its tasks is started; those that run go on
+	JobContinued               // ID: that is over
+	ServerDrained              // On: no task is started there; those that run go on
+	ServerOpened               // On: that is over
 )
 
 var eventNames = []string{"unknown", "server joined", "server left", "use reported", "classes published", "job submitted",
 	"job cancelled", "task started", "task finished", "task failed", "task killed", "resumed", "task not started",
-	"data server joined", "data server left", "disk joined", "disk left", "data reported", "server reimaged"}
+	"data server joined", "data server left", "disk joined", "disk left", "data reported", "server reimaged",
+	"job paused", "job continued", "server drained", "server opened"}
 
 func (k EventKind) String() string { return nameOf(eventNames, int(k)) }
 
@@ -113,12 +118,13 @@ type ActionKind uint8
 const (
 	UnknownAction ActionKind = iota
 	StartTask                // Task, On, Request
-	KillTask                 // Task, On, Reason
+	KillTask                 // Task, On, Reason, and Gently
 	FinishJob                // ID, Account, and Reason when it failed or was Cancelled
 	DelayTask                // Task: its next run; Pause; Reason: why the last run failed. There is nothing to carry out
+	GiveUpTask               // Task: its last run; Reason: why that failed. It is not run again, and its job goes on. There is nothing to carry out
 )
 
-var actionNames = []string{"unknown", "start task", "kill task", "finish job", "delay task"}
+var actionNames = []string{"unknown", "start task", "kill task", "finish job", "delay task", "give up task"}
 
 func (k ActionKind) String() string { return nameOf(actionNames, int(k)) }
 
@@ -144,14 +150,18 @@ type Action struct {
 	// Cancelled says that the user cancelled the job.
 	Cancelled bool    `json:"cancelled,omitempty"`
 	Account   Account `json:"account,omitzero"`
+	// Gently says that nobody needs what the task holds at once: it may have all of
+	// its grace time to end.
+	Gently bool `json:"gently,omitempty"`
 	// Pause is how long a task waits before it may start, in nanoseconds.
 	Pause time.Duration `json:"pause,omitempty"`
 }
 
 // Equal reports whether two actions decide the same. Accounts are reports, not
-// decisions: their times need the monotonic clock, which a recording lacks.
+// decisions: their times need the monotonic clock, which a recording lacks. Older
+// recordings do not have Gently.
 func (a Action) Equal(b Action) bool {
-	a.Account = b.Account
+	a.Account, a.Gently = b.Account, b.Gently
 	return a == b
 }
 
@@ -167,6 +177,8 @@ func (a Action) String() string {
 		s = fmt.Sprintf("finish %s", a.ID)
 	case DelayTask:
 		s = fmt.Sprintf("delay %s by %s", a.Task, a.Pause)
+	case GiveUpTask:
+		s = fmt.Sprintf("give up %s", a.Task)
 	default:
 		s = a.Kind.String()
 	}

@@ -63,3 +63,21 @@ func (x Indices) ordered() bool {
 	}
 	return true
 }
+
+// With is x and task n.
+func (x Indices) With(n int32) Indices {
+	if x.Has(n) {
+		return x
+	}
+	i, _ := slices.BinarySearchFunc(x, n, func(s Span, n int32) int { return cmp.Compare(s.First, n) })
+	x = slices.Insert(x, i, Span{n, n})
+	if i+1 < len(x) && x[i+1].First == n+1 {
+		x[i].Last = x[i+1].Last
+		x = slices.Delete(x, i+1, i+2)
+	}
+	if i > 0 && x[i-1].Last == n-1 {
+		x[i-1].Last = x[i].Last
+		x = slices.Delete(x, i, i+1)
+	}
+	return x
+}

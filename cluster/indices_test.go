@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,7 +17,14 @@ func TestIndices(t *testing.T) {
 		for _, n := range numbers {
 			set[n], end = true, max(end, n+1)
 		}
+		var one cluster.Indices
+		for _, n := range numbers {
+			one = one.With(n)
+		}
 		x := cluster.IndicesOf(numbers)
+		if !slices.Equal(one, x) {
+			t.Fatalf("one by one %v, together %v", one, x)
+		}
 		if x.Len() != len(set) || x.End() != end {
 			t.Fatalf("%v: %d up to %d, want %d up to %d", x, x.Len(), x.End(), len(set), end)
 		}

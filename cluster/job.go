@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // A JobID numbers one submission of a job.
@@ -19,7 +22,27 @@ type Job struct {
 	ID     JobID   `json:"id"`
 	Name   string  `json:"name"`
 	Stages []Stage `json:"stages"`
+	// After has the jobs that must have finished before this one starts. If one of
+	// them ends otherwise, this one fails.
+	After []JobID `json:"after,omitempty"`
+	// Time is how long it may take from the start of its first task, in nanoseconds.
+	// 0: any time.
+	Time time.Duration `json:"time,omitempty"`
+	// Priority orders the jobs that wait: higher ones first, by default 0.
+	Priority int `json:"priority,omitempty"`
+	// User submitted it. The zero User is the one whom gleaner runs as.
+	User User `json:"user,omitzero"`
 }
+
+// A User is a user of the machine on which a job was submitted.
+type User struct {
+	Name string `json:"name"`
+	UID  uint32 `json:"uid"`
+	GID  uint32 `json:"gid"`
+}
+
+// MaxPriority is the highest priority of a job; the lowest is its negative.
+const MaxPriority = 100
 
 // A Stage is a number of equal tasks, which may start once all tasks of the
 // stages it comes after have finished.
@@ -31,16 +54,102 @@ type Stage struct {
 	Command []string  `json:"command,omitempty"`
 	Env     []string  `json:"env,omitempty"` // NAME=value
 	Dir     string    `json:"dir,omitempty"` // to run in
+	// Each has an item for each task, or Array numbers them. At most one is set.
+	Each  []string `json:"each,omitempty"`
+	Array Array    `json:"array,omitzero"`
 	// Processes is how many processes and threads one task may have at once, and
 	// Output how much is kept of each of its streams. 0 leaves it to the world.
 	Processes int   `json:"processes,omitempty"`
 	Output    Bytes `json:"output,omitempty"`
+	// Time is how long one run of a task may take, 0 any time, and Grace how long a
+	// task that is told to end may take to do so, 0 DefaultGrace. In nanoseconds.
+	Time  time.Duration `json:"time,omitempty"`
+	Grace time.Duration `json:"grace,omitempty"`
 	// Failures is how often one task may fail by itself before its job fails:
 	// one more than its retries. 0 means DefaultFailures.
 	Failures int `json:"failures,omitempty"`
+	// KeepGoing says that the other tasks run on when one has failed too often. The
+	// job then fails when they have ended.
+	KeepGoing bool `json:"keep_going,omitempty"`
 	// Loading is the share of each hardware resource that one task keeps busy
 	// (its loading vector, PEVA'16 §3). Nil if not known.
 	Loading []float64 `json:"loading,omitempty"`
+}
+
+// An Array numbers the tasks of a stage. The zero Array numbers none.
+type Array struct {
+	First int `json:"first"`
+	Step  int `json:"step"`
+}
+
+// Item is what a task of the stage works on; false if its tasks have no items.
+func (s *Stage) Item(index int32) (string, bool) {
+	switch {
+	case int(index) < len(s.Each):
+		return s.Each[index], true
+	case s.Array != Array{}:
+		return strconv.Itoa(s.Array.First + int(index)*s.Array.Step), true
+	}
+	return "", false
+}
+
+// CommandOf is the command of a task: its item stands wherever the command of the
+// stage has {}. If that is longer than Linux takes, it is ErrLongCommand.
+func (s *Stage) CommandOf(index int32) ([]string, error) {
+	item, has := s.Item(index)
+	if err := s.checkLength(item, has); err != nil {
+		return nil, err
+	}
+	if !has {
+		return s.Command, nil
+	}
+	command := slices.Clone(s.Command)
+	for i := range command {
+		command[i] = strings.ReplaceAll(command[i], "{}", item)
+	}
+	return command, nil
+}
+
+// How long one argument of a command and all together may be, with a zero byte after
+// each: more is refused by Linux (MAX_ARG_STRLEN, and a quarter of the usual stack).
+const (
+	maxArgument  = 128 << 10
+	maxArguments = 2 << 20
+)
+
+// ErrLongCommand is the error of a command that Linux would refuse.
+var ErrLongCommand = errors.New("argument list too long")
+
+// CheckCommand returns ErrLongCommand if the command of the task with the longest
+// item is too long.
+func (s *Stage) CheckCommand() error {
+	item, has := s.Item(int32(s.Tasks - 1)) // the highest number of an array
+	for _, other := range s.Each {
+		if len(other) > len(item) {
+			item = other
+		}
+	}
+	return s.checkLength(item, has)
+}
+
+// checkLength computes the length of a command without expanding it: a job file of
+// 1 MiB can ask for 100 GiB.
+func (s *Stage) checkLength(item string, has bool) error {
+	all := 0
+	for i, argument := range s.Command {
+		length := len(argument) + 1
+		if has {
+			length += strings.Count(argument, "{}") * (len(item) - len("{}"))
+		}
+		if length > maxArgument {
+			return fmt.Errorf("%w: argument %d has %d bytes, more than %d", ErrLongCommand, i, length-1, maxArgument-1)
+		}
+		all += length
+	}
+	if all > maxArguments {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrLongCommand, all, maxArguments)
+	}
+	return nil
 }
 
 // DefaultFailures is how often a task may fail if its stage sets no limit: a task
@@ -49,6 +158,10 @@ const DefaultFailures = 4
 
 // MaxFailures is how often one task of the stage may fail.
 func (s *Stage) MaxFailures() int { return cmp.Or(s.Failures, DefaultFailures) }
+
+// DefaultGrace is how long a task may take to end if its stage does not say: enough
+// to write a checkpoint to a disk that others use too.
+const DefaultGrace = 10 * time.Second
 
 // A TaskID names one run of one task.
 type TaskID struct {
@@ -79,15 +192,21 @@ var (
 	ErrTooManyTasks = errors.New("makes the job larger than a million tasks")
 	ErrNoRequest    = errors.New("asks for no CPU, or for a negative amount")
 	ErrUnknownStage = errors.New("comes after a stage that does not exist")
+	ErrLater        = errors.New("comes after itself, or after a later job")
 	ErrCycle        = errors.New("comes after itself")
 	ErrTooLarge     = errors.New("asks for more than any server has")
 )
 
-// Errors of cancelling a job.
+// Errors of cancelling and removing a job.
 var (
-	ErrNoJob = errors.New("no such job")
-	ErrEnded = errors.New("the job has ended")
+	ErrNoJob  = errors.New("no such job")
+	ErrEnded  = errors.New("the job has ended")
+	ErrGoesOn = errors.New("the job, or one of its tasks, has not ended")
 )
+
+// ErrOtherUser is the error of a job whose user is another one than gleaner runs as,
+// and whom it cannot run tasks as.
+var ErrOtherUser = errors.New("only jobs of its own user are run by this gleaner")
 
 // A JobError is one mistake in a job: Err is one of the errors above.
 type JobError struct {
@@ -119,6 +238,9 @@ func (j *Job) Validate(sizes ...Resources) error {
 	}
 	if len(j.Stages) == 0 {
 		return wrong("", ErrNoStages, "")
+	}
+	if slices.ContainsFunc(j.After, func(id JobID) bool { return id >= j.ID }) {
+		return wrong("", ErrLater, "")
 	}
 	tasks := 0
 	for i, s := range j.Stages {

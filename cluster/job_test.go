@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func TestWhatIsWrongWithAJob(t *testing.T) {
 		says  string
 	}{
 		{func(j *cluster.Job) { j.Stages = nil }, cluster.ErrNoStages, `job "query19" has no stages`},
+		{func(j *cluster.Job) { j.After = []cluster.JobID{18, 19} }, cluster.ErrLater, `job "query19" comes after itself, or after a later job`},
 		{func(j *cluster.Job) { j.Stages[1].Name = "dates" }, cluster.ErrSameName, `job "query19": stage "dates" has the same name as another stage`},
 		{func(j *cluster.Job) { j.Stages[2].Tasks = 0 }, cluster.ErrNoTasks, `job "query19": stage "customers" has no tasks`},
 		{func(j *cluster.Job) { j.Stages[2].Tasks = 1_000_001 }, cluster.ErrTooManyTasks, `job "query19": stage "customers" makes the job larger than a million tasks`},
@@ -106,6 +108,7 @@ func TestEventsAndActionsSurviveJSON(t *testing.T) {
 		{Kind: cluster.StartTask, Task: task, On: "s1", Request: core},
 		{Kind: cluster.KillTask, Task: task, On: "s1", Reason: "its job has ended"},
 		{Kind: cluster.FinishJob, ID: 7},
+		{Kind: cluster.GiveUpTask, Task: task, Reason: "exit code 1"},
 	} {
 		var back cluster.Action
 		roundTrip(t, a, &back)
@@ -146,5 +149,62 @@ func TestAmountsAreWrittenForPeople(t *testing.T) {
 	}
 	if got := (cluster.Resources{CPU: 2001, Memory: cluster.MB + 1}).RoundUp(); got != (cluster.Resources{CPU: 3000, Memory: 2 * cluster.MB}) {
 		t.Errorf("rounded up to %v", got)
+	}
+}
+
+// The item of a task stands wherever its command has {}, and nothing else changes.
+func TestTheCommandOfATask(t *testing.T) {
+	each := cluster.Stage{Command: []string{"cp", "{}", "to/{}.{}", "$x '\" {", ""}, Each: []string{"a b", "", "{}"}}
+	tens := cluster.Stage{Command: []string{"draw", "{}"}, Array: cluster.Array{First: 5, Step: 10}}
+	plain := cluster.Stage{Command: []string{"find", "-exec", "{}"}}
+	for _, tc := range []struct {
+		of    cluster.Stage
+		index int32
+		want  []string
+	}{
+		{each, 0, []string{"cp", "a b", "to/a b.a b", "$x '\" {", ""}},
+		{each, 1, []string{"cp", "", "to/.", "$x '\" {", ""}},
+		{each, 2, []string{"cp", "{}", "to/{}.{}", "$x '\" {", ""}},
+		{tens, 2, []string{"draw", "25"}},
+		{plain, 7, plain.Command},
+	} {
+		if got, err := tc.of.CommandOf(tc.index); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("task %d: %q, %v, want %q", tc.index, got, err, tc.want)
+		}
+	}
+	if each.Command[1] != "{}" {
+		t.Errorf("the command of the stage has become %q", each.Command)
+	}
+}
+
+// A command that Linux would refuse is refused before it is expanded: the largest here
+// would take 16 GiB.
+func TestALongCommandIsNotExpanded(t *testing.T) {
+	item := func(n int) []string { return []string{"short", strings.Repeat("x", n)} }
+	braces := func(n int) []string { return []string{"echo", strings.Repeat("{}", n)} }
+	const most = 128<<10 - 1
+	for name, tc := range map[string]struct {
+		of      cluster.Stage
+		refused bool
+	}{
+		"plain, as long as may be":   {cluster.Stage{Tasks: 2, Command: []string{"echo", strings.Repeat("x", most)}}, false},
+		"plain, longer":              {cluster.Stage{Tasks: 2, Command: []string{"echo", strings.Repeat("x", most+1)}}, true},
+		"plain braces":               {cluster.Stage{Tasks: 2, Command: braces(40_000)}, false},
+		"an item, as long as may be": {cluster.Stage{Tasks: 2, Command: braces(1), Each: item(most)}, false},
+		"an item, longer":            {cluster.Stage{Tasks: 2, Command: braces(1), Each: item(most + 1)}, true},
+		"an item that often":         {cluster.Stage{Tasks: 2, Command: braces(160_000), Each: item(100_000)}, true},
+		"all arguments together":     {cluster.Stage{Tasks: 2, Command: slices.Repeat([]string{"{}"}, 21), Each: item(100_000)}, true},
+		"fewer arguments":            {cluster.Stage{Tasks: 2, Command: slices.Repeat([]string{"{}"}, 20), Each: item(100_000)}, false},
+		"the last number":            {cluster.Stage{Tasks: 2, Command: braces(30_000), Array: cluster.Array{First: 9999, Step: 1}}, true},
+		"the first number":           {cluster.Stage{Tasks: 1, Command: braces(30_000), Array: cluster.Array{First: 9999, Step: 1}}, false},
+	} {
+		last := int32(tc.of.Tasks - 1)
+		if _, err := tc.of.CommandOf(last); errors.Is(err, cluster.ErrLongCommand) != tc.refused {
+			t.Errorf("%s: task %d: %v", name, last, err)
+		}
+		slices.Reverse(tc.of.Each) // wherever the longest item is
+		if err := tc.of.CheckCommand(); errors.Is(err, cluster.ErrLongCommand) != tc.refused {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ type PastJob struct {
 	Ended     time.Time `json:"ended,omitzero"`      // zero if it has not
 	Reason    string    `json:"reason,omitempty"`    // why it ended, if it did not finish
 	Cancelled bool      `json:"cancelled,omitempty"` // by its user
+	Paused    bool      `json:"paused,omitempty"`    // by its user
 	// Stages has the stages that were ever started.
 	Stages []PastStage `json:"stages,omitempty"`
 	// Runs has the last run of every task that was started and has not
@@ -62,6 +63,16 @@ type Spent struct {
 	// Waited and Stalled are how long it waited for a core and for the disk;
 	// negative if the kernel does not report it.
 	Waited, Stalled time.Duration
+}
+
+// An Outcome is how a run of a task has ended.
+type Outcome struct {
+	Started, Ended time.Time
+	Finished       bool   // it has succeeded
+	Killed         bool   // and has not failed by itself
+	Late           bool   // it took longer than its time limit
+	Exit           *int   // its exit code, 128 and the number of a signal that ended it; nil if it has none
+	Reason         string // why it has not finished
 }
 
 // A RunState says whether a task still runs.

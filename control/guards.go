@@ -28,7 +28,11 @@ func (g *Guards) Step(ev cluster.Event) []cluster.Action {
 	g.actions = g.actions[:0]
 	switch ev.Kind {
 	case cluster.ServerJoined:
-		g.of[ev.Server.ID] = harvest.NewGuard(*ev.Server, g.reserve)
+		if known := g.of[ev.Server.ID]; known != nil {
+			known.Resize(*ev.Server)
+		} else {
+			g.of[ev.Server.ID] = harvest.NewGuard(*ev.Server, g.reserve)
+		}
 	case cluster.ServerLeft:
 		delete(g.of, ev.On)
 	case cluster.UseReported:

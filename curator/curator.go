@@ -43,6 +43,10 @@ type Options struct {
 	// Pace is called by each worker for every n records or pairs that it has read, and returns when
 	// it may read on; nil: at once.
 	Pace func(ctx context.Context, n int) error
+
+	// Rest is how many times as long as it has worked each worker rests after some hundred records or pairs, so that others get the
+	// processor in between; 0: it does not rest.
+	Rest int
 }
 
 // A Curator scans tables.
@@ -62,8 +66,8 @@ func Open(ctx context.Context, store kv.Store, writer *kv.Writer, o Options) (*C
 	switch {
 	case o.Name == "" || o.Space == nil:
 		return nil, errors.New("curator: a name and a space for runs are needed")
-	case min(o.Workers, o.Memory, o.Ranges, o.Partitions) < 0 || o.Partitions > shuffle.MaxPartitions || o.TTL < 3*o.Poll || o.Poll < 0:
-		return nil, fmt.Errorf("curator: workers, memory, ranges and partitions (at most %d) must be positive, and the TTL at least three polls", shuffle.MaxPartitions)
+	case min(o.Workers, o.Memory, o.Ranges, o.Partitions, o.Rest) < 0 || o.Partitions > shuffle.MaxPartitions || o.TTL < 3*o.Poll || o.Poll < 0:
+		return nil, fmt.Errorf("curator: workers, memory, ranges, partitions (at most %d) and rest must be positive, and the TTL at least three polls", shuffle.MaxPartitions)
 	}
 	if err := check(o.Jobs, o.Tables); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gleaner/curator/shuffle"
 	"gleaner/curator/task"
@@ -95,7 +96,7 @@ func (j Job) checkInputs(tables map[string]kv.Reader) error {
 func choose(jobs []Job, names []string) ([]Job, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(jobs, func(j Job) bool { return j.Name == name }) {
-			return nil, input.Fieldf("task", "there is no %q; there are %q", name, jobNames(jobs))
+			return nil, input.Fieldf("task", "there is no %q; there are %s", name, strings.Join(jobNames(jobs), ", "))
 		}
 	}
 	var out []Job

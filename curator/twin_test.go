@@ -170,7 +170,7 @@ func drawTables(t *testing.T, r *rand.Rand, store kv.Store) map[string]kv.Reader
 
 // drawOptions are those of one process.
 func drawOptions(r *rand.Rand, name string, space shuffle.Space, tables map[string]kv.Reader, jobs []Job) Options {
-	return Options{Name: name, Tables: tables, Jobs: jobs, Space: space, Workers: 1 + r.IntN(3), Memory: 1 << (8 + r.IntN(12)),
+	return Options{Name: name, Tables: tables, Jobs: jobs, Space: space, Workers: 1 + r.IntN(3), Rest: r.IntN(2), Memory: 1 << (8 + r.IntN(12)),
 		Ranges: 1 + r.IntN(20), Partitions: 1 + r.IntN(6), TTL: 10 * time.Second, Poll: time.Second}
 }
 

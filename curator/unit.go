@@ -141,6 +141,7 @@ type claim struct {
 	name    string       // begins the names of its runs: no two claims have the same
 	live    atomic.Int64 // records or pairs read and not recorded yet
 	waits   atomic.Bool  // the curator is paused
+	since   time.Time    // it works
 
 	mu   sync.Mutex
 	unit unit
@@ -153,7 +154,7 @@ func (c *Curator) claim(ctx context.Context, scan uint64, u unit, worker string)
 	if err := c.set(ctx, scan, &u); err != nil {
 		return nil, err
 	}
-	return &claim{curator: c, scan: scan, name: fmt.Sprintf("%d-%d-%d-", scan, u.number, u.Claims), unit: u}, nil
+	return &claim{curator: c, scan: scan, name: fmt.Sprintf("%d-%d-%d-", scan, u.number, u.Claims), unit: u, since: time.Now()}, nil
 }
 
 // change records what is new about the unit, and keeps the claim.
@@ -193,17 +194,24 @@ func (cl *claim) keep(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// yield counts n records or pairs as read. It waits while the curator is paused, and as
-// long as the pace wants.
+// yield counts n records or pairs as read. It waits while the curator is paused, as
+// long as the pace wants, and for a rest.
 func (cl *claim) yield(ctx context.Context, n int) error {
 	cl.live.Add(int64(n))
+	worked := time.Since(cl.since)
+	defer func() { cl.since = time.Now() }()
 	for cl.waits.Load() {
 		if err := sleep(ctx, cl.curator.o.Poll); err != nil {
 			return err
 		}
 	}
 	if cl.curator.o.Pace != nil {
-		return cl.curator.o.Pace(ctx, n)
+		if err := cl.curator.o.Pace(ctx, n); err != nil {
+			return err
+		}
+	}
+	if cl.curator.o.Rest > 0 {
+		return sleep(ctx, time.Duration(cl.curator.o.Rest)*worked)
 	}
 	return ctx.Err()
 }

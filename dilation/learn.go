@@ -28,7 +28,7 @@ func (m Machine) Learn(runs []ObservedRun) Vector {
 	load := told
 	const turns = 5 // the vector and the time alone each follow from the other
 	for range turns {
-		known, seen := m.sightings(runs, m.alone(runs, load))
+		known, seen := m.sightings(runs, m.Alone(runs, load))
 		load = Means(m.Fit(known, seen)[0])
 	}
 	for i := range load {
@@ -37,8 +37,8 @@ func (m Machine) Learn(runs []ObservedRun) Vector {
 	return Limited(load)
 }
 
-// alone estimates from runs how long a job of that load takes alone.
-func (m Machine) alone(runs []ObservedRun, load Vector) float64 {
+// Alone estimates, in seconds, from runs how long a job of that load takes alone.
+func (m Machine) Alone(runs []ObservedRun, load Vector) float64 {
 	sum := 0.0
 	for _, r := range runs {
 		sum += r.Took.Seconds() / (1 + m.dot(load, r.Beside)) / float64(len(runs))

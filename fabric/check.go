@@ -2,12 +2,16 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
+	"gleaner/fabric/upkeep"
 )
 
 // A Report is what Check found.
@@ -22,8 +26,8 @@ type Report struct {
 	Errors   []string `json:"errors"`   // what must never be: records that lead nowhere
 }
 
-// Check looks at every record and every checksum. What is damaged is made anew afterwards, from another replica. What changes meanwhile may be
-// reported wrongly. progress is told of the groups done, and of how many there are.
+// Check looks at every record and every checksum. What is damaged is made anew afterwards, from another replica. What seems to be missing is looked at again, since it may have been
+// removed meanwhile; orphans and replicas that groups lack are counted as they were at the beginning. progress is told of the groups done, and of how many there are.
 func (f *Front) Check(ctx context.Context, progress func(done, of int)) (Report, error) {
 	c := check{front: f, Report: Report{Damaged: []string{}, Errors: []string{}}, extents: map[maps.ExtentID]disk.GroupID{}, groups: map[disk.GroupID]group.Group{},
 		used: map[maps.ExtentID]bool{}, holds: map[disk.GroupID]bool{}}
@@ -40,7 +44,20 @@ func (f *Front) Check(ctx context.Context, progress func(done, of int)) (Report,
 		done++
 		progress(done, len(c.groups))
 	}
-	return c.Report, c.readDisks(ctx)
+	err := c.readDisks(ctx)
+	if err == nil {
+		f.curation.note(Checked{At: f.o.Now().UTC().Truncate(time.Second), Missing: c.Missing, Corrupt: c.Corrupt, Orphans: c.Orphans, Errors: len(c.Errors)})
+	}
+	return c.Report, err
+}
+
+// Checked is what the last Check found, in numbers.
+type Checked struct {
+	At      time.Time `json:"at,omitzero"` // zero if there was none
+	Missing int       `json:"missing"`
+	Corrupt int       `json:"corrupt"`
+	Orphans int       `json:"orphans"`
+	Errors  int       `json:"errors"`
 }
 
 type check struct {
@@ -65,6 +82,9 @@ func (c *check) readMaps(ctx context.Context) error {
 	}
 	return c.front.maps.EachExtent(ctx, func(e maps.ExtentID, at maps.Extent) error {
 		c.extents[e] = at.Group
+		if g, there := c.groups[at.Group]; there && at.Packed != nil && !slices.Contains(g.Tenants, e) {
+			c.wrong("extent %s is in group %s, which does not know of it", e, at.Group)
+		}
 		return nil
 	})
 }
@@ -90,14 +110,18 @@ func (c *check) readBlocks(ctx context.Context) error {
 		}
 		for _, e := range b.Pile {
 			at, ok := c.extents[e]
-			if !ok {
-				c.wrong("block %d of vDisk %d refers to extent %s, which is not there", block, id, e)
+			_, there := c.groups[at]
+			if ok && there {
+				c.used[e], c.holds[at] = true, true
 				continue
 			}
-			if _, ok := c.groups[at]; !ok {
-				c.wrong("extent %s is in group %s, which is not there", e, at)
+			why, err := upkeep.LeadsNowhere(ctx, c.front.maps, upkeep.Use{VDisk: id, Block: block, Extent: e}) // or was changed meanwhile
+			if err != nil {
+				return err
 			}
-			c.used[e], c.holds[at] = true, true
+			if why != "" {
+				c.wrong("%s", why)
+			}
 		}
 		return nil
 	})
@@ -130,6 +154,12 @@ func (c *check) readGroup(ctx context.Context, id disk.GroupID, g group.Group) e
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
+			if still, again := c.stillHas(ctx, id, on); again != nil || !still {
+				if again != nil {
+					return again
+				}
+				continue
+			}
 			c.Missing++
 			c.wrong("group %s on disk %s: %v", id, on, err)
 		case len(bad) > 0:
@@ -143,6 +173,15 @@ func (c *check) readGroup(ctx context.Context, id disk.GroupID, g group.Group) e
 		}
 	}
 	return nil
+}
+
+// stillHas says whether a group still has a replica on a disk, by its record.
+func (c *check) stillHas(ctx context.Context, id disk.GroupID, on cluster.DiskID) (bool, error) {
+	g, _, err := c.front.maps.Group(ctx, id)
+	if errors.Is(err, maps.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !g.Dead && slices.Contains(g.Good, on), err
 }
 
 func (f *Front) verify(ctx context.Context, on cluster.DiskID, id disk.GroupID) ([]*disk.SliceError, error) {

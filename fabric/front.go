@@ -15,6 +15,7 @@ import (
 	"gleaner/fabric/dataserver"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
+	"gleaner/fabric/upkeep"
 	"gleaner/fabric/volume"
 	"gleaner/input"
 	"gleaner/kv"
@@ -23,10 +24,12 @@ import (
 // Options say what a Front is made of.
 type Options struct {
 	Store      kv.Store         // where the maps are; stays the caller's to close
+	Holder     string           // who holds the leases of vDisks, one of its own for each front of a store; empty if there is one front
 	SyncAlways bool             // every write is on stable storage when it is answered
 	Grace      time.Duration    // how long a disk may be away before it counts as lost; 0 means Grace
 	Log        *slog.Logger     // nil says nothing
 	Now        func() time.Time // what upkeep goes by; nil means time.Now
+	Policy     upkeep.Policy    // when upkeep is due; the zero Policy means upkeep.Default
 }
 
 // A Front knows all vDisks of a cluster.
@@ -42,7 +45,9 @@ type Front struct {
 	servers map[cluster.ServerID]bool // that have joined or are registered
 	listed  map[cluster.DiskID]Lent   // disks of registered servers, as they are listed
 
-	tidying  sync.Mutex
+	served   served
+	tending  sync.Mutex // held while upkeep uses a vDisk: that is no use which others are told of
+	curation *curation
 	degraded chan disk.GroupID
 	damaged  chan damage
 	wipes    chan cluster.DiskID
@@ -70,20 +75,35 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Policy == (upkeep.Policy{}) {
+		o.Policy = upkeep.Default()
+	}
+	if err := o.Policy.Check(); err != nil {
+		return nil, err
+	}
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
 	}
-	m, err := maps.Open(ctx, o.Store, kv.NewWriter(binary.LittleEndian.Uint64(seed[:])))
+	writer := kv.NewWriter(binary.LittleEndian.Uint64(seed[:]))
+	m, err := maps.Open(ctx, o.Store, writer)
 	if err != nil {
 		return nil, err
 	}
 	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{},
 		degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10), wipes: make(chan cluster.DiskID, 1<<10)}
-	f.space = volume.NewSpace(m, f.pool, volume.Options{SyncAlways: o.SyncAlways, Now: o.Now, Usable: f.pool.usable, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
+	f.space = volume.NewSpace(m, f.pool, volume.Options{Holder: o.Holder, SyncAlways: o.SyncAlways, Now: o.Now, Usable: f.pool.usable, Reserve: f.pool.Reserve, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
+	if f.curation, err = newCuration(ctx, f, writer); err != nil {
+		return nil, err
+	}
+	if err := f.learnRetired(ctx); err != nil {
+		return nil, err
+	}
 	run, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.upkeep.Go(func() { f.keepUp(run) })
+	f.upkeep.Go(func() { f.curation.run(run) })
+	f.upkeep.Go(func() { f.scrub(run) })
 	return f, nil
 }
 
@@ -143,8 +163,6 @@ type damage struct {
 
 // Tidy removes the data of removed vDisks.
 func (f *Front) Tidy(ctx context.Context) error {
-	f.tidying.Lock()
-	defer f.tidying.Unlock()
 	return f.space.Reap(ctx)
 }
 
@@ -240,7 +258,13 @@ func named(err error, field, name string) error {
 
 // Remove takes a vDisk or a snapshot away, unless it is in use.
 func (f *Front) Remove(ctx context.Context, name string) error {
-	return named(f.space.Remove(ctx, name), "name", name)
+	f.tending.Lock()
+	err := f.space.Remove(ctx, name)
+	f.tending.Unlock()
+	if err == nil {
+		f.curation.want(upkeep.VDisks)
+	}
+	return named(err, "name", name)
 }
 
 // Clone makes a vDisk that begins as a snapshot is.
@@ -279,6 +303,8 @@ func (f *Front) Resize(ctx context.Context, name string, size int64) error {
 	if err != nil {
 		return named(err, "name", name)
 	}
+	f.tending.Lock()
+	defer f.tending.Unlock()
 	f.mu.Lock()
 	used := f.opened[name] != nil
 	f.mu.Unlock()
@@ -331,6 +357,11 @@ func (f *Front) open(ctx context.Context, name string, s *shared) (*volume.Volum
 	vdisk, err := f.maps.Find(ctx, name)
 	if err == nil {
 		s.volume, err = f.space.Open(ctx, vdisk.ID)
+	}
+	for errors.Is(err, maps.ErrChanged) && ctx.Err() == nil { // another front made a snapshot of it
+		if vdisk, err = f.maps.Find(ctx, name); err == nil {
+			s.volume, err = f.space.Open(ctx, vdisk.ID)
+		}
 	}
 	if err != nil {
 		s.err = err

@@ -17,6 +17,7 @@ import (
 	"gleaner/fabric/nbd/nbdtest"
 	"gleaner/fabric/volume"
 	"gleaner/input"
+	"gleaner/kv"
 	"gleaner/kv/mem"
 	"gleaner/kv/pebble"
 )
@@ -28,6 +29,12 @@ func newFront(t testing.TB, servers int) *fabric.Front {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newFrontOver(t, store, servers)
+}
+
+// newFrontOver is a front whose maps are in a store, which is closed with it.
+func newFrontOver(t testing.TB, store kv.Store, servers int) *fabric.Front {
+	t.Helper()
 	f, err := fabric.Open(context.Background(), fabric.Options{Store: store})
 	if err != nil {
 		t.Fatal(err)

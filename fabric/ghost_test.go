@@ -32,7 +32,11 @@ func TestServerMovesWithoutItsDisk(t *testing.T) {
 	moved.dir = spare.dir
 	r.startAt(moved, filepath.Join(filepath.Dir(moved.dir), "elsewhere"))
 	time.Sleep(2 * time.Second)
-	for _, l := range f.Lent() {
+	all, err := f.Lent(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
 		t.Log(l)
 		if l.Disk == "s0-1" && l.State == "up" {
 			t.Errorf("disk s0-1 is of no server and counts as up")

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	gomaps "maps"
+	"slices"
 	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/registry"
+	"gleaner/fabric/upkeep"
 	"gleaner/placement"
 )
 
@@ -16,6 +18,43 @@ import (
 type Habit struct {
 	Reimages float64 // per server and month
 	Peak     float64 // highest utilisation to expect, 0 to 1
+	// Hours is the mean utilisation in each hour of the day, in UTC; all 0 if it is not known.
+	Hours [24]float64
+}
+
+// HoursOf gives the mean utilisation in each hour of the day. Where samples are missing in all days, it is the mean of all.
+func HoursOf(w cluster.Window, cpu []float32) (hours [24]float64) {
+	var sums, counts [25]float64 // the last is for all
+	for i, use := range cpu {
+		if use != use { // there is no sample
+			continue
+		}
+		hour := w.From.Add(time.Duration(i) * w.Step).UTC().Hour()
+		for _, n := range []int{hour, 24} {
+			sums[n] += float64(use)
+			counts[n]++
+		}
+	}
+	for n := range hours {
+		of := n
+		if counts[n] == 0 {
+			of = 24
+		}
+		hours[n] = sums[of] / max(1, counts[of])
+	}
+	return hours
+}
+
+// even is how much the hours of a day may differ and still be alike.
+const even = 0.05
+
+// load is how much a tenant uses its servers in an hour of the day, between its least hour and its most. Where hours are alike, or not known, it is as usual.
+func (h Habit) load(hour int) float64 {
+	least, most := slices.Min(h.Hours[:]), slices.Max(h.Hours[:])
+	if most-least < even {
+		return upkeep.Usual
+	}
+	return (h.Hours[hour] - least) / (most - least)
 }
 
 // Learn has replicas placed by what a history says of tenants, in place of what it said before. Of the reimages that a history knows

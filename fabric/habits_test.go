@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 	"maps"
+	"math"
 	"testing"
 	"time"
 
@@ -10,6 +11,46 @@ import (
 	"gleaner/fabric/registry"
 	"gleaner/kv/mem"
 )
+
+// Upkeep takes more of the time in the hours in which servers are used less, and the least while an owner needs one.
+func TestLoadByHours(t *testing.T) {
+	w := cluster.Window{From: time.Date(2026, time.November, 2, 22, 0, 0, 0, time.UTC), Step: 30 * time.Minute, Len: 4 * 48}
+	var night, flat []float32
+	for i := range w.Len {
+		use := float32(0.8)
+		if h := w.From.Add(time.Duration(i) * w.Step).Hour(); h < 6 {
+			use = 0.2
+		}
+		if i%7 == 0 {
+			use = float32(math.NaN()) // no sample
+		}
+		night, flat = append(night, use), append(flat, 0.5)
+	}
+	p := newPool(1)
+	for name, d := range map[cluster.ServerID]pooled{"sleeps": {}, "steady": {}, "unknown": {}, "needed": {busy: true}} {
+		s := cluster.Server{ID: name, Environment: string(name)}
+		p.tell(cluster.Event{Kind: cluster.ServerJoined, On: name, Server: &s})
+		d.on, d.tier = name, tiers[0]
+		p.disks[cluster.DiskID(name)] = d
+	}
+	tenant := func(name string) cluster.TenantID { s := cluster.Server{Environment: name}; return s.Tenant() }
+	p.learn(func(h *habits) {
+		h.history = map[cluster.TenantID]Habit{tenant("sleeps"): {Hours: HoursOf(w, night)}, tenant("steady"): {Hours: HoursOf(w, flat)}}
+	})
+	for _, tc := range []struct {
+		hour  int
+		disks []cluster.DiskID
+		want  float64
+	}{
+		{3, []cluster.DiskID{"sleeps"}, 0}, {12, []cluster.DiskID{"sleeps"}, 1}, {3, []cluster.DiskID{"steady"}, 0.5}, {3, []cluster.DiskID{"unknown"}, 0.5},
+		{3, []cluster.DiskID{"sleeps", "steady"}, 0.5}, {12, []cluster.DiskID{"steady", "sleeps"}, 1}, {3, []cluster.DiskID{"sleeps", "needed"}, 1},
+		{3, []cluster.DiskID{"gone"}, 0.5}, {3, nil, 0.5},
+	} {
+		if got := p.load(tc.disks, tc.hour); math.Abs(got-tc.want) > 1e-6 {
+			t.Errorf("at %d o'clock the load of %v is %v, want %v", tc.hour, tc.disks, got, tc.want)
+		}
+	}
+}
 
 // A server was reimaged if another disk is where one was that is nowhere any more, also while no front was up; each time counts once, however many disks were
 // wiped.

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -10,19 +11,28 @@ type Lent struct {
 	Server string `json:"server"`
 	Disk   string `json:"disk"`
 	Tier   string `json:"tier"`
-	State  string `json:"state"` // up, busy (its owner needs the server) or away
+	State  string `json:"state"` // up, busy (its owner needs the server), away, retiring (it is being emptied) or retired (it is empty)
 	Quota  int64  `json:"quota"` // bytes that may be used
 	Free   int64  `json:"free"`  // of them; 0 if it is away
 }
 
 // Lent lists all disks, those that are away too, by server.
-func (f *Front) Lent() []Lent {
+func (f *Front) Lent(ctx context.Context) ([]Lent, error) {
 	f.pool.refresh()
+	emptied, err := f.emptied(ctx)
+	if err != nil {
+		return nil, err
+	}
 	disks := f.pool.all()
 	all := make([]Lent, 0, len(disks))
 	for id, d := range disks {
 		l := Lent{Server: string(d.on), Disk: string(id), Tier: string(d.tier), State: "up", Quota: int64(d.quota), Free: int64(d.free)}
-		if d.busy {
+		switch {
+		case emptied[id]:
+			l.State = "retired"
+		case f.pool.isRetired(id):
+			l.State = "retiring"
+		case d.busy:
 			l.State = "busy"
 		}
 		all = append(all, l)
@@ -35,5 +45,5 @@ func (f *Front) Lent() []Lent {
 		}
 	}
 	slices.SortFunc(all, func(a, b Lent) int { return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Disk, b.Disk)) })
-	return all
+	return all, nil
 }

@@ -10,6 +10,7 @@ import (
 	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
 	"gleaner/fabric/volume"
+	"gleaner/kv"
 )
 
 // accessEvery is how often it is kept which groups were used.
@@ -60,7 +61,7 @@ func (f *Front) planUp(ctx context.Context, now time.Time) ([]tiering.Move, erro
 		}
 		hot = append(hot, tiering.Group{ID: id, Access: access, Whole: g.State() == group.Whole, On: f.pool.replicas(g.Good)})
 	}
-	return tiering.Up(hot, usage, period), nil
+	return tiering.Up(hot, usage, period, f.o.Policy.F), nil
 }
 
 // moveUp does what was decided, unless something has changed since, or the owner of a server needs it.
@@ -72,7 +73,7 @@ func (f *Front) moveUp(ctx context.Context, m tiering.Move) {
 	switch {
 	case err == nil:
 		f.log.Debug("replica came up", "group", m.Group.String(), "from", string(m.From), "tier", string(m.To), "why", m.Why)
-	case errors.Is(err, volume.ErrMoot), errors.Is(err, volume.ErrNoTarget), ctx.Err() != nil:
+	case errors.Is(err, volume.ErrMoot), errors.Is(err, volume.ErrNoTarget), errors.Is(err, kv.ErrTaken), ctx.Err() != nil:
 	default:
 		f.log.Warn("replica did not come up", "group", m.Group.String(), "error", err)
 	}

@@ -20,8 +20,9 @@ type Info struct {
 	Name     string    `json:"name"`
 	Size     int64     `json:"size"`
 	Used     int64     `json:"used"`     // bytes of the blocks it has itself, on one replica
-	Replicas int       `json:"replicas"` // wanted
-	Parent   string    `json:"parent"`   // what it reads through; empty if nothing
+	Replicas int       `json:"replicas"` // wanted, each on another server
+	Servers  int       `json:"servers"`  // that can hold some, now
+	Parent   string    `json:"parent"`   // what it reads through, with "(removed)" behind the name if it was; empty if nothing
 	Snapshot bool      `json:"snapshot"`
 	Exported bool      `json:"exported"` // somebody uses it now
 	Created  time.Time `json:"created"`
@@ -54,7 +55,7 @@ func (f *Front) List(ctx context.Context) ([]Info, error) {
 }
 
 func (f *Front) info(ctx context.Context, v maps.VDisk) (Info, error) {
-	info := Info{Name: v.Name, Size: v.Size, Replicas: v.Replicas, Snapshot: v.Snapshot, Created: v.Created}
+	info := Info{Name: v.Name, Size: v.Size, Replicas: v.Replicas, Servers: f.Servers(), Snapshot: v.Snapshot, Created: v.Created}
 	f.mu.Lock()
 	info.Exported = f.opened[v.Name] != nil
 	f.mu.Unlock()
@@ -63,9 +64,17 @@ func (f *Front) info(ctx context.Context, v maps.VDisk) (Info, error) {
 	}
 	parent, _, err := f.maps.VDisk(ctx, v.Parent)
 	if err == nil {
-		info.Parent = parent.Name
+		info.Parent = called(parent)
 	}
 	return info, err
+}
+
+// called is the name of a vDisk that others are read through. Of one that was removed it may be another's by now.
+func called(v maps.VDisk) string {
+	if v.Removed {
+		return v.Name + " (removed)"
+	}
+	return v.Name
 }
 
 // A Stat is all there is to say of a vDisk or a snapshot.
@@ -80,7 +89,7 @@ type Stat struct {
 	Tiers     map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
 	Placement Placement      `json:"placement"`
 
-	Bytes       map[string]int64 `json:"bytes_by_tier"`         // of its blocks, on all replicas
+	Bytes       map[string]int64 `json:"bytes_by_tier"`         // of its blocks, as they are kept, on all replicas
 	LastRead    time.Time        `json:"last_read,omitzero"`    // to ten seconds
 	LastWritten time.Time        `json:"last_written,omitzero"` // the same
 }
@@ -100,7 +109,7 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 		if err != nil {
 			return Stat{}, err
 		}
-		s.Chain, up = append(s.Chain, parent.Name), parent.Parent
+		s.Chain, up = append(s.Chain, called(parent)), parent.Parent
 	}
 	groups := map[disk.GroupID]int64{} // bytes of the vDisk's that they hold
 	count := func(_ int64, b maps.Block, _ kv.Version) error {
@@ -110,7 +119,16 @@ func (f *Front) Stat(ctx context.Context, name string) (Stat, error) {
 			s.Piled++
 		}
 		for _, e := range b.Pile {
-			groups[e.Group] += disk.BlockSize
+			at, _, err := f.maps.Extent(ctx, e)
+			switch {
+			case errors.Is(err, maps.ErrNotFound): // removed meanwhile
+			case err != nil:
+				return err
+			case at.Packed != nil:
+				groups[at.Group] += at.Packed.Index.Length()
+			default:
+				groups[at.Group] += disk.BlockSize
+			}
 		}
 		return nil
 	}
@@ -142,7 +160,7 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, bytes int64, s 
 	for _, d := range g.Good {
 		tier := f.pool.tierOf(d)
 		s.Tiers[tier]++
-		s.Bytes[tier] += bytes
+		s.Bytes[tier] += bytes / int64(g.Needs()) // of a coded group each disk has a part
 		if tier != away {
 			state = g.State().String()
 		}

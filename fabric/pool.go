@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/dataserver"
 	"gleaner/fabric/disk"
+	"gleaner/fabric/upkeep"
 	"gleaner/fabric/volume"
 	"gleaner/placement"
 )
@@ -23,6 +25,9 @@ type pool struct {
 	fleets map[cluster.Tier]*fleet             // of those
 	homes  map[cluster.DiskID]cluster.ServerID // where disks were last heard of, also those that are away
 	habits habits
+	owners map[cluster.ServerID]cluster.TenantID
+
+	retired map[cluster.DiskID]time.Time // disks that are being emptied, and get no replicas, and since when that is known here
 }
 
 // A pooled disk is one with its place in the cluster.
@@ -104,7 +109,7 @@ var tiers = []cluster.Tier{cluster.Tier(disk.SSD), cluster.Tier(disk.HDD), clust
 const keepApart = placement.Racks | placement.Functions | placement.Environments
 
 func newPool(seed uint64) *pool {
-	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}}
+	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}, owners: map[cluster.ServerID]cluster.TenantID{}}
 	for _, tier := range tiers {
 		f := placement.NewFleet(disk.GroupSize, tier, p.known)
 		p.fleets[tier] = &fleet{Fleet: f, grid: placement.NewGrid(f.Inventory, placement.Rules{Soft: keepApart})}
@@ -142,6 +147,9 @@ func (p *pool) settle(id cluster.DiskID, on cluster.ServerID) {
 func (p *pool) tell(ev cluster.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s := ev.Server; s != nil {
+		p.owners[s.ID] = s.Tenant()
+	}
 	for _, f := range p.fleets {
 		f.step(ev)
 	}
@@ -154,9 +162,27 @@ func (f *fleet) step(ev cluster.Event) {
 	}
 }
 
+// kept is how much of a disk is for upkeep alone: to collect garbage on a full disk, a group is made there before others are removed.
+const kept = disk.GroupSize * 3 / 2
+
+// placeable is what is free of a disk for new replicas.
+func (p *pool) placeable(id cluster.DiskID, free cluster.Bytes) cluster.Bytes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, retired := p.retired[id]; retired {
+		return 0
+	}
+	return max(0, free-kept)
+}
+
 // report takes in what is free on a server's disks.
 func (p *pool) report(use cluster.DataUse) {
-	p.tell(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{use}})
+	told := use
+	told.Disks = slices.Clone(use.Disks)
+	for i := range told.Disks {
+		told.Disks[i].Free = p.placeable(told.Disks[i].ID, told.Disks[i].Free)
+	}
+	p.tell(cluster.Event{Kind: cluster.DataReported, Data: []cluster.DataUse{told}})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range use.Disks {
@@ -169,7 +195,9 @@ func (p *pool) report(use cluster.DataUse) {
 
 // add takes in a disk of a server that has joined.
 func (p *pool) add(id cluster.Disk, d pooled) {
-	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &id})
+	told := id
+	told.Free = p.placeable(id.ID, id.Free)
+	p.tell(cluster.Event{Kind: cluster.DiskJoined, On: d.on, Disk: &told})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.quota, d.free = id.Quota, id.Free
@@ -215,6 +243,30 @@ func (p *pool) Place(have []cluster.DiskID, n int) []cluster.DiskID {
 	}
 	p.refresh() // what was booked may not have been used
 	return p.place(tiers, have, n)
+}
+
+// Reserve chooses disks as Place does. Where those have no room left for writes, it takes the ones with most room of what is kept.
+func (p *pool) Reserve(have []cluster.DiskID, n int) []cluster.DiskID {
+	chosen := p.Place(have, n)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := map[cluster.ServerID]bool{}
+	for _, id := range slices.Concat(have, chosen) {
+		taken[p.homes[id]] = true
+	}
+	free := maps.Clone(p.disks)
+	maps.DeleteFunc(free, func(id cluster.DiskID, d pooled) bool {
+		_, retired := p.retired[id]
+		return retired || d.busy || d.free < disk.GroupSize
+	})
+	for _, id := range slices.SortedFunc(maps.Keys(free), func(a, b cluster.DiskID) int {
+		return cmp.Or(cmp.Compare(free[b].free, free[a].free), cmp.Compare(a, b))
+	}) {
+		if on := free[id].on; len(chosen) < n && !taken[on] {
+			chosen, taken[on] = append(chosen, id), true
+		}
+	}
+	return chosen
 }
 
 // place chooses disks on the first of some tiers that has room for any.
@@ -270,6 +322,27 @@ func (p *pool) busy(s placement.ServerIndex) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fleets[tiers[0]].Busy(s)
+}
+
+// load is the highest of the servers of some disks in an hour of the day: 1 if the owner of one needs it now.
+func (p *pool) load(disks []cluster.DiskID, hour int) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	highest, known := 0.0, false
+	for _, id := range disks {
+		d, here := p.disks[id]
+		if !here {
+			continue
+		}
+		if d.busy {
+			return 1
+		}
+		highest, known = max(highest, p.habits.of(p.owners[d.on]).load(hour)), true
+	}
+	if !known {
+		return upkeep.Usual
+	}
+	return highest
 }
 
 // all gives the disks that can be had now.

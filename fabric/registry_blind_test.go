@@ -1,6 +1,7 @@
 package fabric_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,7 +11,11 @@ import (
 )
 
 func stateOf(f *fabric.Front, disk string) string {
-	for _, l := range f.Lent() {
+	all, err := f.Lent(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	for _, l := range all {
 		if l.Disk == disk {
 			return l.State
 		}

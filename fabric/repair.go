@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/curator/task"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
+	"gleaner/fabric/upkeep"
 	"gleaner/fabric/volume"
+	"gleaner/kv"
 	"gleaner/placement"
 	"gleaner/placement/repair"
 )
@@ -22,18 +26,19 @@ const (
 	slowTurn = 4 // times what the last one took
 )
 
-// tidyEvery is how often all groups are looked at, in case a loss was not noticed when it happened.
+// tidyEvery is how often it is looked whether something can be done that could not be done before.
 const tidyEvery = 10 * time.Second
 
-// A repairer rebuilds replicas and removes what is not needed any more.
+// A repairer does what upkeep has found to be done, one thing at a time.
 type repairer struct {
 	front  *Front
 	queue  *repair.Queue[disk.GroupID]
 	queued map[disk.GroupID]bool
 	failed []disk.GroupID               // whose rebuild failed just now
 	took   time.Duration                // by the last rebuild
+	rest   time.Time                    // until when no other task is begun
 	absent map[cluster.DiskID]time.Time // since when a disk of some group is away
-	lost   map[cluster.DiskID]bool      // of those, which were said to be lost
+	lost   map[cluster.DiskID]time.Time // when a disk was last said to be lost
 	swept  map[cluster.DiskID]swept
 	lift   lift
 }
@@ -55,7 +60,7 @@ const again = 2 * beatEvery
 
 // keepUp runs until ctx ends.
 func (f *Front) keepUp(ctx context.Context) {
-	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}, lost: map[cluster.DiskID]bool{}, swept: map[cluster.DiskID]swept{}}
+	r := &repairer{front: f, queued: map[disk.GroupID]bool{}, absent: map[cluster.DiskID]time.Time{}, lost: map[cluster.DiskID]time.Time{}, swept: map[cluster.DiskID]swept{}}
 	r.queue = repair.New(func(id disk.GroupID) []placement.ServerIndex { return r.holders(ctx, id) })
 	tick := time.NewTicker(idleTurn)
 	defer tick.Stop()
@@ -68,7 +73,7 @@ func (f *Front) keepUp(ctx context.Context) {
 			continue
 		case d := <-f.damaged:
 			f.log.Warn("replica is damaged; another is made", "group", d.group.String(), "disk", string(d.on))
-			if err := f.space.Discard(ctx, d.group, d.on); err != nil && ctx.Err() == nil {
+			if err := f.space.Discard(ctx, d.group, d.on); err != nil && !errors.Is(err, kv.ErrTaken) && ctx.Err() == nil {
 				f.log.Warn("replica not dropped", "group", d.group.String(), "error", err)
 			}
 			continue
@@ -85,10 +90,11 @@ func (f *Front) keepUp(ctx context.Context) {
 		now := f.o.Now()
 		if !now.Before(next) {
 			next = now.Add(tidyEvery)
-			if err := r.tidy(ctx, now); err != nil && ctx.Err() == nil {
+			if err := errors.Join(f.learnRetired(ctx), r.sweep(ctx, now)); err != nil && ctx.Err() == nil {
 				f.log.Warn("upkeep failed", "error", err)
 			}
 		}
+		r.next(ctx, now)
 		r.queue.Start(now, r.turn, func(id disk.GroupID, source placement.ServerIndex) repair.Answer { return r.rebuild(ctx, id, source) })
 		if len(r.failed) > 0 {
 			r.queue.AddAt(now.Add(again), r.failed)
@@ -98,10 +104,93 @@ func (f *Front) keepUp(ctx context.Context) {
 	}
 }
 
+// next begins the tasks whose turn it is, unless the last took long: upkeep may take a quarter of the time.
+func (r *repairer) next(ctx context.Context, now time.Time) {
+	maps.DeleteFunc(r.absent, func(d cluster.DiskID, _ time.Time) bool { // what is back
+		_, here := r.front.pool.server(d)
+		return here
+	})
+	if r.front.curation.paused.Load() || now.Before(r.rest) {
+		return
+	}
+	for _, t := range r.front.curation.begin(now) {
+		if id, ok := upkeep.Rebuilds(t); ok {
+			r.add(id)
+			continue
+		}
+		begun := time.Now()
+		r.front.curation.end(r.front.o.Now(), t, r.do(ctx, now, t))
+		took := time.Since(begun)
+		r.rest = now.Add(took + upkeep.Rest(took, r.front.o.Policy.Share(r.load(ctx, t, now))))
+	}
+}
+
+// load is that of the server which a task works on that has the highest. Of a task of a vDisk it may be any of them.
+func (r *repairer) load(ctx context.Context, t task.Task, now time.Time) float64 {
+	disks := slices.Collect(maps.Keys(r.front.pool.all()))
+	if id, ok := upkeep.GroupOf(t); ok {
+		g, _, err := r.front.maps.Group(ctx, id)
+		if err != nil {
+			return upkeep.Usual
+		}
+		disks = g.Good
+	}
+	return r.front.pool.load(disks, now.UTC().Hour())
+}
+
+// do carries out a task, unless it is not welcome now.
+func (r *repairer) do(ctx context.Context, now time.Time, t task.Task) error {
+	if t.Kind == upkeep.LoseDisk {
+		return r.lose(ctx, now, cluster.DiskID(t.What))
+	}
+	return upkeep.Do(ctx, volumes{r.front.space, r.front}, r.front.choose, t)
+}
+
+// lose gives up a disk that is away too long.
+func (r *repairer) lose(ctx context.Context, now time.Time, d cluster.DiskID) error {
+	if _, here := r.front.pool.server(d); here {
+		return volume.ErrMoot
+	}
+	since, known := r.absent[d]
+	if !known {
+		r.absent[d], since = now, now
+	}
+	if gone := now.Sub(since); gone < r.front.o.Grace && (gone < wipedGrace || !r.front.wiped(d)) {
+		return errNotYet
+	}
+	kept, err := r.front.space.Lost(ctx, d)
+	if err != nil {
+		return err
+	}
+	if r.lost[d].Before(since) {
+		r.lost[d] = now
+		r.front.log.Warn("disk counts as lost", "disk", string(d), "away_since", since, "groups_with_no_other_replica_here", len(kept))
+	}
+	if len(kept) > 0 {
+		return errNotYet
+	}
+	return nil
+}
+
 func (r *repairer) add(id disk.GroupID) {
 	if !r.queued[id] {
 		r.queued[id] = true
 		r.queue.Add(id)
+		r.front.curation.repaired(func(n *Repairs) { n.Waiting++ })
+	}
+}
+
+// done takes a group out of the queue, and ends the task to rebuild it if a scan has proposed that too.
+func (r *repairer) done(id disk.GroupID, err error) {
+	if r.queued[id] {
+		delete(r.queued, id)
+		r.front.curation.repaired(func(n *Repairs) {
+			n.Waiting--
+			if err == nil {
+				n.Done++
+			}
+		})
+		r.front.curation.end(r.front.o.Now(), upkeep.RebuildOf(id), err)
 	}
 }
 
@@ -109,7 +198,7 @@ func (r *repairer) add(id disk.GroupID) {
 func (r *repairer) holders(ctx context.Context, id disk.GroupID) (all []placement.ServerIndex) {
 	g, _, err := r.front.maps.Group(ctx, id)
 	if err != nil {
-		delete(r.queued, id)
+		r.done(id, volume.ErrMoot)
 		return nil
 	}
 	for _, d := range g.Good {
@@ -118,7 +207,7 @@ func (r *repairer) holders(ctx context.Context, id disk.GroupID) (all []placemen
 		}
 	}
 	if len(all) == 0 {
-		delete(r.queued, id) // the next look at all groups finds it again
+		r.done(id, errNotYet) // the next scan finds it again
 	}
 	return all
 }
@@ -160,67 +249,23 @@ func (r *repairer) rebuild(ctx context.Context, id disk.GroupID, source placemen
 	begun := time.Now()
 	err := r.front.space.Rebuild(ctx, id, r.sends(ctx, id, source))
 	switch {
-	case errors.Is(err, volume.ErrNoTarget):
-		delete(r.queued, id)
-		return repair.NoNeed // looked at again with all others
+	case errors.Is(err, volume.ErrNoTarget), errors.Is(err, kv.ErrTaken): // who has the vDisk open rebuilds it
+		r.done(id, err)
+		return repair.NoNeed // the next scan finds it again
 	case err != nil:
 		if ctx.Err() == nil {
 			r.front.log.Warn("replica not rebuilt", "group", id.String(), "error", err)
 		}
 		r.failed = append(r.failed, id)
+		r.front.curation.repaired(func(n *Repairs) { n.Failed++ })
 		return repair.NoNeed // now
 	}
 	r.took = time.Since(begun)
-	delete(r.queued, id)
+	r.done(id, nil)
 	if g, _, err := r.front.maps.Group(ctx, id); err == nil && g.State() == group.Degraded {
 		r.front.note(id) // it lacks another
 	}
 	return repair.Started
-}
-
-// tidy removes the data of removed vDisks, gives up disks that are away too long, and finds groups that lack replicas.
-func (r *repairer) tidy(ctx context.Context, now time.Time) error {
-	if err := r.front.Tidy(ctx); err != nil {
-		return err
-	}
-	if err := r.sweep(ctx, now); err != nil {
-		return err
-	}
-	away := map[cluster.DiskID]time.Time{}
-	for g, err := range r.front.maps.Groups(ctx) {
-		if err != nil {
-			return err
-		}
-		if s := g.State(); s == group.Degraded || s == group.Repairing || s == group.Moving {
-			r.add(g.ID)
-		}
-		for _, d := range g.Good {
-			if _, here := r.front.pool.server(d); !here {
-				away[d] = now
-			}
-		}
-	}
-	for d := range away {
-		if since, known := r.absent[d]; known {
-			away[d] = since
-		}
-	}
-	r.absent = away
-	maps.DeleteFunc(r.lost, func(d cluster.DiskID, _ bool) bool { return away[d].IsZero() })
-	for d, since := range away {
-		if gone := now.Sub(since); gone < r.front.o.Grace && (gone < wipedGrace || !r.front.wiped(d)) {
-			continue
-		}
-		kept, err := r.front.space.Lost(ctx, d)
-		if err != nil {
-			return err
-		}
-		if !r.lost[d] {
-			r.lost[d] = true
-			r.front.log.Warn("disk counts as lost", "disk", string(d), "away_since", since, "groups_with_no_other_replica_here", len(kept))
-		}
-	}
-	return nil
 }
 
 // sweep looks through the disks that were opened since, or whose turn it is.

@@ -12,6 +12,7 @@ import (
 	"gleaner/fabric/dataserver"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/registry"
+	"gleaner/fabric/upkeep"
 )
 
 // beatEvery is how often a data server is asked how it is, and beatTime how long it may take to answer: one that is
@@ -92,7 +93,7 @@ func (w *watch) run(ctx context.Context) {
 // look reads the registry, and gives the servers to ask. A server whose entry has changed is another. While the registry cannot be read, those
 // that were known before are asked.
 func (w *watch) look(ctx context.Context) (all []*server, err error) {
-	entries, err := w.registry.Servers()
+	entries, err := w.registry.Servers(ctx)
 	if err != nil {
 		return slices.Collect(maps.Values(w.servers)), err
 	}
@@ -206,7 +207,11 @@ func (f *Front) away(s *server, why error) {
 	}
 	f.log.Warn("data server is away", "server", s.entry.Name, "why", why)
 	f.pool.leave(cluster.ServerID(s.entry.Name), s.disks)
+	for id := range s.disks {
+		f.space.Missed(id, time.Now())
+	}
 	clear(s.disks)
+	f.curation.want(upkeep.Disks)
 }
 
 // heard takes in what a server says of itself.
@@ -231,6 +236,7 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 		if s.disks[id].Opened != d.Identity.Opened {
 			tier := cluster.Tier(d.Identity.Tier)
 			f.pool.add(cluster.Disk{ID: id, Tier: tier, Quota: cluster.Bytes(d.Identity.Quota), Free: free}, pooled{Disk: s.client.Opened(d.Identity), on: on, tier: tier, opened: d.Identity.Opened, busy: b.Busy})
+			f.space.Missed(id, time.Time{})
 			f.log.Info("disk", "disk", d.Identity.Disk, "server", s.entry.Name, "free", free)
 		}
 		now[id] = d.Identity
@@ -243,6 +249,9 @@ func (f *Front) heard(ctx context.Context, s *server, b dataserver.Beat) {
 		}
 	}
 	f.pool.remove(gone)
+	if len(gone) > 0 {
+		f.curation.want(upkeep.Disks)
+	}
 	s.disks = now
 	f.pool.report(use)
 }

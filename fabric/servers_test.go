@@ -77,7 +77,7 @@ func (r *rack) startAt(s *dataServer, socket string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	claim, err := r.registry.Claim(s.name)
+	claim, err := r.registry.Claim(context.Background(), s.name)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (r *rack) startAt(s *dataServer, socket string) {
 	}
 	entry := registry.Server{Name: s.name, Address: dataserver.Address(l), PID: os.Getpid(), Environment: s.name,
 		Disks: []registry.Disk{{ID: d.Identity().Disk, Tier: disk.SSD, Path: s.dir, Quota: d.Identity().Quota}}}
-	if err := claim.Announce(entry); err != nil {
+	if err := claim.Announce(context.Background(), entry); err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

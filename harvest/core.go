@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gleaner/cluster"
@@ -49,6 +50,11 @@ type Core struct {
 	lined     int       // jobs that wait for a server
 	lineSince time.Time // when the first of them began to wait
 	number    int       // of the last job
+	awaiting  int       // jobs that wait for other jobs to end
+	timed     int       // jobs that have a time limit
+	urgent    int       // jobs whose priority is not 0
+	users     users
+	broken    map[cluster.JobID]bool // jobs that ended and had not finished
 
 	paused      []paused // tasks that have failed, ordered by the end of their pause
 	shutServers int
@@ -64,7 +70,7 @@ type Core struct {
 // New returns a Core of an empty cluster.
 func New(o Options) *Core {
 	c := &Core{policy: o.Policy, reserve: o.Reserve, rand: o.Rand, choice: o.Choice, machine: o.Machine, steady: cmp.Or(o.Steady, steadyFor),
-		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, thresholds: PaperThresholds}
+		byID: map[cluster.ServerID]int{}, byTenant: map[cluster.TenantID]int{}, jobs: map[cluster.JobID]*job{}, broken: map[cluster.JobID]bool{}, users: users{all: map[cluster.User]*user{}}, thresholds: PaperThresholds}
 	c.picker, _ = o.Policy.(ClassPicker)
 	c.publish(nil)
 	return c
@@ -84,6 +90,7 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 		for _, use := range ev.Use {
 			c.report(ev.At, use)
 		}
+		c.endLate()
 	case cluster.ClassesPublished:
 		c.publish(ev.Classes)
 	case cluster.JobSubmitted:
@@ -93,6 +100,10 @@ func (c *Core) Step(ev cluster.Event) []cluster.Action {
 			j.cancelled = true
 			c.end(j, "cancelled")
 		}
+	case cluster.JobPaused, cluster.JobContinued:
+		c.keepBack(ev.ID, ev.Kind == cluster.JobPaused)
+	case cluster.ServerDrained, cluster.ServerOpened:
+		c.drain(ev.On, ev.Kind == cluster.ServerDrained)
 	case cluster.TaskFinished, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskNotStarted:
 		c.stopped(ev)
 	case cluster.Resumed:
@@ -171,16 +182,68 @@ func (c *Core) submit(spec *cluster.Job) {
 		return
 	}
 	if err := spec.Validate(); err != nil {
+		c.broken[spec.ID] = true
 		c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: spec.ID, Reason: err.Error()})
 		return
 	}
-	c.number++
-	j := newJob(spec, c.at)
-	j.number = c.number
-	c.jobs[spec.ID] = j
-	c.active = append(c.active, j)
+	c.begin(c.add(spec, c.at))
+}
+
+// begin lets a job run, unless it comes after others.
+func (c *Core) begin(j *job) {
+	if c.lost(j) || j.awaits {
+		return
+	}
 	c.ask(j)
 	c.place(j)
+}
+
+// add adds a job.
+func (c *Core) add(spec *cluster.Job, at time.Time) *job {
+	c.number++
+	j := newJob(spec, at, c.awaits(spec))
+	j.number = c.number
+	if j.awaits {
+		c.awaiting++
+	}
+	if spec.Time > 0 {
+		c.timed++
+	}
+	if spec.Priority != 0 {
+		c.urgent++
+	}
+	j.user = c.users.enter(spec.User, c.at)
+	c.jobs[spec.ID] = j
+	c.active = append(c.active, j)
+	return j
+}
+
+// awaits reports whether a job comes after one that has not ended.
+func (c *Core) awaits(spec *cluster.Job) bool {
+	return slices.ContainsFunc(spec.After, func(id cluster.JobID) bool { return c.jobs[id] != nil && !c.jobs[id].ended })
+}
+
+// lost ends a job that comes after one that did not finish.
+func (c *Core) lost(j *job) bool {
+	i := slices.IndexFunc(j.spec.After, func(id cluster.JobID) bool { return c.broken[id] })
+	if i >= 0 && !j.ended {
+		c.end(j, fmt.Sprintf("%s, which it comes after, did not finish", j.spec.After[i]))
+	}
+	return j.ended
+}
+
+// follow lets the jobs run, or ends them, that came after one that has ended.
+func (c *Core) follow(id cluster.JobID) {
+	if c.awaiting == 0 {
+		return
+	}
+	for _, j := range slices.Clone(c.active) {
+		if j.awaits && slices.Contains(j.spec.After, id) && !c.lost(j) && !c.awaits(j.spec) {
+			c.awaiting--
+			j.awaited()
+			c.begin(j)
+		}
+	}
 }
 
 // stopped notes that a task no longer runs.
@@ -212,8 +275,13 @@ func (c *Core) stopped(ev cluster.Event) {
 		j.Work += ev.At.Sub(t.since).Seconds() * float64(st.spec.Request.CPU) / float64(cluster.Core)
 		st.tasks.drop(index)
 		c.finished(j, i)
+	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.spec.MaxFailures() && st.spec.KeepGoing:
+		st.tasks.drop(index)
+		j.giveUp(i, failedTooOften(j, st, index, ev.Reason))
+		c.actions = append(c.actions, cluster.Action{Kind: cluster.GiveUpTask, Task: ev.Task, Reason: ev.Reason})
+		c.finished(j, i)
 	case ev.Kind == cluster.TaskFailed && int(t.failures)+1 >= st.spec.MaxFailures():
-		c.endFailed(j, st, index, ev.Reason)
+		c.end(j, failedTooOften(j, st, index, ev.Reason))
 	case ev.Kind == cluster.TaskFailed:
 		c.pause(j, i, index, ev.Reason)
 	case ev.Kind == cluster.TaskKilled:
@@ -224,13 +292,23 @@ func (c *Core) stopped(ev cluster.Event) {
 	}
 }
 
-// endFailed ends a job because one of its tasks has failed too often.
-func (c *Core) endFailed(j *job, st *stage, index int32, reason string) {
+// failedTooOften says that a task has failed as often as it may.
+func failedTooOften(j *job, st *stage, index int32, reason string) string {
 	times := "times"
 	if st.spec.MaxFailures() == 1 {
 		times = "time"
 	}
-	c.end(j, fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.spec.MaxFailures(), times, reason))
+	return fmt.Sprintf("%s/%s-%d failed %d %s: %s", j.spec.ID, st.spec.Name, index, st.spec.MaxFailures(), times, reason)
+}
+
+// endIncomplete ends a job if all tasks of one of its stages have ended, and some
+// were given up.
+func (c *Core) endIncomplete(j *job) bool {
+	st := j.incomplete()
+	if st != nil {
+		c.end(j, fmt.Sprintf("%d of %d tasks of %s failed; the first: %s", st.gaveUp, st.spec.Tasks, st.spec.Name, j.firstLost))
+	}
+	return st != nil
 }
 
 func (c *Core) stop(j *job, st *stage, t *task) {
@@ -256,6 +334,9 @@ func (c *Core) finished(j *job, i int) {
 	waiting := j.unstarted
 	j.finished(i)
 	c.promise(j)
+	if c.endIncomplete(j) {
+		return
+	}
 	if j.done() {
 		c.memory.remember(j.spec.Name, JobRun{Took: c.at.Sub(j.Started), Work: j.Work})
 		if c.memory.finished%enoughRuns == 0 {
@@ -291,11 +372,31 @@ func (c *Core) end(j *job, reason string) {
 		st := &j.stages[i]
 		for index, t := range st.tasks.running() {
 			id := cluster.TaskID{Job: j.spec.ID, Stage: st.spec.Name, Index: index, Attempt: t.attempt}
-			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended"})
+			c.actions = append(c.actions, cluster.Action{Kind: cluster.KillTask, Task: id, On: c.servers[t.server].id, Reason: "its job has ended", Gently: true})
 		}
 	}
 	c.actions = append(c.actions, cluster.Action{Kind: cluster.FinishJob, ID: j.spec.ID, Reason: reason, Cancelled: j.cancelled, Account: j.Account})
 	c.dropIfOver(j)
+	if j.awaits {
+		c.awaiting--
+		j.awaits = false
+	}
+	if reason != "" {
+		c.broken[j.spec.ID] = true
+	}
+	c.follow(j.spec.ID)
+}
+
+// endLate ends the jobs that have run longer than they may.
+func (c *Core) endLate() {
+	if c.timed == 0 {
+		return
+	}
+	for _, j := range slices.Clone(c.active) {
+		if limit := j.spec.Time; limit > 0 && !j.ended && !j.Started.IsZero() && c.at.Sub(j.Started) >= limit {
+			c.end(j, fmt.Sprintf("took longer than its time limit of %s", limit))
+		}
+	}
 }
 
 // dropIfOver forgets a job that has ended once none of its tasks runs.
@@ -303,5 +404,12 @@ func (c *Core) dropIfOver(j *job) {
 	if j.running == 0 {
 		delete(c.jobs, j.spec.ID)
 		c.active.remove(j)
+		if j.spec.Time > 0 {
+			c.timed--
+		}
+		if j.spec.Priority != 0 {
+			c.urgent--
+		}
+		c.users.leave(j.spec.User, c.at)
 	}
 }

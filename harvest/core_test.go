@@ -22,7 +22,8 @@ func TestTheBooksBalance(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := player{t: t, core: New(Options{Policy: policy, Reserve: PaperReserve, Rand: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}),
-			at: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), running: map[cluster.TaskID]cluster.ServerID{}}
+			at: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), running: map[cluster.TaskID]cluster.ServerID{},
+			after: map[cluster.JobID][]cluster.JobID{}, finished: map[cluster.JobID]bool{}}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			p.at = p.at.Add(time.Duration(rapid.IntRange(0, 1200).Draw(t, "seconds")) * time.Second)
 			p.step(p.event())
@@ -39,6 +40,9 @@ type player struct {
 	jobs    int
 	order   []cluster.TaskID // running, in the order they started
 	running map[cluster.TaskID]cluster.ServerID
+
+	after    map[cluster.JobID][]cluster.JobID
+	finished map[cluster.JobID]bool
 }
 
 const most = 6 // servers
@@ -75,9 +79,14 @@ func (p *player) event() cluster.Event {
 	case 4, 5:
 		p.jobs++
 		job := &cluster.Job{ID: cluster.JobID(p.jobs), Name: fmt.Sprint("job", p.jobs%3)}
+		for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "jobs before") {
+			job.After = append(job.After, cluster.JobID(rapid.IntRange(1, p.jobs).Draw(t, "job before")))
+		}
+		p.after[job.ID] = job.After
 		for i := range rapid.IntRange(1, 4).Draw(t, "stages") {
 			s := cluster.Stage{Name: fmt.Sprint(i), Tasks: rapid.IntRange(1, 12).Draw(t, "tasks"), Request: cluster.Resources{
 				CPU: cluster.MilliCPU(rapid.IntRange(1, 3).Draw(t, "cpu")) * cluster.Core, Memory: cluster.Bytes(rapid.IntRange(0, 3).Draw(t, "gb")) * cluster.GB}}
+			s.KeepGoing, s.Failures = rapid.Bool().Draw(t, "keeps going"), rapid.IntRange(0, 2).Draw(t, "failures")
 			if i > 0 {
 				s.After = []string{fmt.Sprint(rapid.IntRange(0, i-1).Draw(t, "after"))}
 			}
@@ -107,8 +116,15 @@ func (p *player) step(ev cluster.Event) {
 			if on, twice := p.running[a.Task]; twice {
 				p.t.Fatalf("%s starts on %s and runs on %s", a.Task, a.On, on)
 			}
+			for _, before := range p.after[a.Task.Job] {
+				if !p.finished[before] {
+					p.t.Fatalf("%s starts before %s has finished", a.Task, before)
+				}
+			}
 			p.running[a.Task] = a.On
 			p.order = append(p.order, a.Task)
+		case cluster.FinishJob:
+			p.finished[a.ID] = a.Reason == ""
 		case cluster.KillTask:
 			if _, on := p.running[a.Task]; !on {
 				p.t.Fatalf("%s, which does not run", a)
@@ -145,7 +161,7 @@ func (p *player) drain() {
 func recount(t *rapid.T, c *Core) {
 	states := make([]ClassState, len(c.states))
 	held := make([]cluster.Resources, len(c.servers))
-	listed := 0
+	listed, awaiting := 0, 0
 	for _, j := range c.active {
 		var mine cluster.Resources
 		running, unstarted := 0, 0
@@ -172,6 +188,9 @@ func recount(t *rapid.T, c *Core) {
 		if j.listed {
 			listed++
 		}
+		if j.awaits {
+			awaiting++
+		}
 	}
 	for i := range c.servers {
 		s := &c.servers[i]
@@ -194,6 +213,9 @@ func recount(t *rapid.T, c *Core) {
 		if states[k] != want {
 			t.Fatalf("class %d is %+v, counted %+v", k, want, states[k])
 		}
+	}
+	if awaiting != c.awaiting {
+		t.Fatalf("%d jobs await others, counted %d", c.awaiting, awaiting)
 	}
 	if listed != c.lined {
 		t.Fatalf("%d jobs in line, counted %d", c.lined, listed)

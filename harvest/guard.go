@@ -32,6 +32,14 @@ func NewGuard(server cluster.Server, reserve Reserve) *Guard {
 	return &Guard{server: server.ID, size: server.Size(), kept: reserve.Of(server.Size()), reserve: reserve}
 }
 
+// Resize takes in a new size of the server. A size of nothing says that no task may be
+// started there now, not that the primary needs those that run: the guard goes on as it was.
+func (g *Guard) Resize(server cluster.Server) {
+	if size := server.Size(); size != (cluster.Resources{}) {
+		g.size, g.kept = size, g.reserve.Of(size)
+	}
+}
+
 // Step takes an event on the server and returns which tasks to kill. The
 // actions are valid until the next Step.
 func (g *Guard) Step(ev cluster.Event) []cluster.Action {

@@ -100,3 +100,23 @@ func BenchmarkGuardUse(b *testing.B) {
 		}
 	})
 }
+
+// A server that joins again keeps its tasks: one that offers nothing kills none of them, one
+// that became smaller kills those that no longer fit.
+func TestGuardOfAServerThatJoinsAgain(t *testing.T) {
+	server := cluster.Server{ID: "s1", CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}
+	g := NewGuard(server, PaperReserve)
+	for i := range int32(2) {
+		g.Step(cluster.Event{Kind: cluster.TaskStarted, On: "s1", Task: cluster.TaskID{Job: 1, Stage: "map", Index: i}, Request: cluster.Resources{CPU: 3 * cluster.Core}})
+	}
+	idle := cluster.Event{Kind: cluster.UseReported, Use: []cluster.Use{{On: "s1"}}}
+	g.Resize(cluster.Server{ID: "s1"})
+	if kills := g.Step(idle); len(kills) > 0 {
+		t.Errorf("nothing offered: %v", kills)
+	}
+	server.CPU = 6 * cluster.Core
+	g.Resize(server)
+	if kills := g.Step(idle); len(kills) != 1 || kills[0].Task.Index != 1 {
+		t.Errorf("half as large: %v", kills)
+	}
+}

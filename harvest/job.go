@@ -15,9 +15,13 @@ type job struct {
 	cluster.Account
 	stages    []stage
 	waves     []cluster.Resources // what unfinished tasks of each wave ask for
+	user      *user
+	awaits    bool // it comes after a job that has not ended
+	keptBack  bool // its user has paused it
 	running   int
 	unstarted int // tasks that may start now
 	cancelled bool
+	firstLost string // why the first task was given up
 	ended     bool
 
 	// Where its tasks may run: anywhere, or on servers of classes.
@@ -36,14 +40,16 @@ type stage struct {
 	wave     int
 	waitsFor int   // stages before it that are not finished
 	then     []int // stages that wait for it
-	left     int   // tasks not finished
+	left     int   // tasks neither finished nor given up
+	gaveUp   int   // tasks that have failed too often
 	next     int32 // first task that never started
 	again    []int32
 	tasks    pages
 }
 
-func newJob(spec *cluster.Job, at time.Time) *job {
-	j := &job{spec: spec, submitted: at, stages: make([]stage, len(spec.Stages)), waves: make([]cluster.Resources, len(spec.Stages))}
+// newJob returns a job that may start, or awaits other jobs.
+func newJob(spec *cluster.Job, at time.Time, awaits bool) *job {
+	j := &job{spec: spec, submitted: at, awaits: awaits, stages: make([]stage, len(spec.Stages)), waves: make([]cluster.Resources, len(spec.Stages))}
 	place := make(map[string]int, len(spec.Stages))
 	for i := range spec.Stages {
 		place[spec.Stages[i].Name] = i
@@ -52,7 +58,11 @@ func newJob(spec *cluster.Job, at time.Time) *job {
 		s := &spec.Stages[i]
 		j.stages[i] = stage{spec: s, wave: wave, waitsFor: len(s.After), left: s.Tasks}
 		j.waves[wave] = j.waves[wave].Add(s.Request.Times(s.Tasks))
-		if len(s.After) == 0 {
+		switch {
+		case len(s.After) > 0:
+		case awaits:
+			j.stages[i].waitsFor = 1 // the other jobs count as one stage
+		default:
 			j.open(i)
 		}
 	}
@@ -134,6 +144,24 @@ func (j *job) stage(name string) (int, *stage) {
 	return -1, nil
 }
 
+// giveUp counts a task of a stage as lost, for a reason.
+func (j *job) giveUp(i int, reason string) {
+	if j.stages[i].gaveUp++; j.firstLost == "" {
+		j.firstLost = reason
+	}
+}
+
+// incomplete is a stage whose tasks have all ended, but not all finished; nil if
+// there is none.
+func (j *job) incomplete() *stage {
+	for i := range j.stages {
+		if st := &j.stages[i]; st.left == 0 && st.gaveUp > 0 {
+			return st
+		}
+	}
+	return nil
+}
+
 // finished counts a task as done, and opens the stages that waited only for it.
 func (j *job) finished(i int) {
 	st := &j.stages[i]
@@ -142,10 +170,28 @@ func (j *job) finished(i int) {
 		return
 	}
 	st.tasks = nil
+	if st.gaveUp > 0 {
+		return // the job fails
+	}
 	for _, k := range st.then {
-		if j.stages[k].waitsFor--; j.stages[k].waitsFor == 0 {
-			j.open(k)
+		j.letGo(k)
+	}
+}
+
+// awaited lets a job start once the jobs it comes after have finished.
+func (j *job) awaited() {
+	j.awaits = false
+	for i := range j.stages {
+		if len(j.stages[i].spec.After) == 0 {
+			j.letGo(i)
 		}
+	}
+}
+
+// letGo opens a stage if it waits for nothing else.
+func (j *job) letGo(i int) {
+	if j.stages[i].waitsFor--; j.stages[i].waitsFor == 0 {
+		j.open(i)
 	}
 }
 

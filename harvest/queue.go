@@ -62,7 +62,7 @@ func (c *Core) promise(j *job) {
 		return
 	}
 	var more cluster.Resources
-	if !j.ended && !j.anywhere {
+	if !j.ended && !j.keptBack && !j.anywhere {
 		more = j.width().Sub(j.held).Max(cluster.Resources{})
 	}
 	for i, k := range j.classes {
@@ -74,35 +74,55 @@ func (c *Core) promise(j *job) {
 	}
 }
 
-// place starts the tasks of j that may start, asks for more classes if those it
-// has are too small, and puts j in line for the rest.
+// place starts the tasks of j that may start and puts j in line for the rest. If
+// other jobs may go before it, it is put in line for all of them.
 func (c *Core) place(j *job) {
-	c.startReady(j)
-	if j.unstarted > 0 && !j.anywhere {
+	switch {
+	case j.keptBack:
+		c.unlist(j)
+	case c.ranked():
+		if j.unstarted > 0 && !j.anywhere && c.roomless(j) {
+			c.ask(j)
+		}
+		c.list(j)
+		c.openFor(j)
+	default:
+		c.placeSome(j, j.unstarted)
+	}
+}
+
+// placeSome starts tasks of j, at most as many as given, asks for more classes if
+// those it has are too small, and puts j in line for the rest.
+func (c *Core) placeSome(j *job, most int) (started int) {
+	started = c.startReady(j, most)
+	if started < most && !j.anywhere {
 		c.ask(j)
-		c.startReady(j)
+		started += c.startReady(j, most-started)
 	}
 	if j.unstarted > 0 {
 		c.list(j)
 	} else {
 		c.unlist(j)
 	}
+	return started
 }
 
-func (c *Core) startReady(j *job) {
+func (c *Core) startReady(j *job, most int) (started int) {
 	if j.unstarted == 0 {
-		return
+		return 0
 	}
 	for i := range j.stages {
 		st := &j.stages[i]
-		for st.ready() {
+		for started < most && st.ready() {
 			to := c.choose(j, st.spec)
 			if to < 0 {
 				break
 			}
 			c.start(j, st, to)
+			started++
 		}
 	}
+	return started
 }
 
 func (c *Core) start(j *job, st *stage, to int) {
@@ -157,7 +177,11 @@ func (c *Core) unlist(j *job) {
 func (c *Core) serve() {
 	for _, k := range c.opened {
 		c.classes[k].opened = false
-		c.serveClass(k)
+		if c.ranked() {
+			c.serveByRank(k)
+		} else {
+			c.serveClass(k)
+		}
 	}
 	c.opened = c.opened[:0]
 }

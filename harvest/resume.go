@@ -21,31 +21,33 @@ func (c *Core) resume(past []cluster.PastJob) {
 		case c.jobs[p.Job.ID] != nil || p.Job.Validate() != nil:
 		case p.Ended.IsZero():
 			back = append(back, restored{c.restore(p), p.Runs})
-		case p.Reason == "" && !p.Started.IsZero():
+		case p.Reason != "":
+			c.broken[p.Job.ID] = true
+		case !p.Started.IsZero():
 			c.memory.remember(p.Job.Name, JobRun{Took: p.Ended.Sub(p.Started), Work: p.Work})
+			c.users.recall(p.Job.User, p.Work, p.Ended, c.at)
 		}
 	}
 	c.rethink()
 	for _, j := range back {
-		if j.done() {
+		if j.ended || c.endIncomplete(j.job) {
+			continue
+		} else if j.done() {
 			c.end(j.job, "")
 		} else if r := j.exhausted(j.runs); r != nil {
 			_, st := j.stage(r.Task.Stage)
-			c.endFailed(j.job, st, r.Task.Index, r.Reason)
+			c.end(j.job, failedTooOften(j.job, st, r.Task.Index, r.Reason))
 		} else {
-			c.ask(j.job)
-			c.place(j.job)
+			c.begin(j.job)
 		}
 	}
 }
 
 // restore rebuilds a job as it was left.
 func (c *Core) restore(p *cluster.PastJob) *job {
-	c.number++
-	j := newJob(p.Job, p.Submitted)
-	j.number, j.Account = c.number, p.Account
-	c.jobs[p.Job.ID] = j
-	c.active = append(c.active, j)
+	j := c.add(p.Job, p.Submitted)
+	j.Account, j.keptBack = p.Account, p.Paused
+	j.user.use += p.Work
 	runs := make([][]cluster.PastRun, len(j.stages))
 	for _, r := range p.Runs {
 		if i, st := j.stage(r.Task.Stage); st != nil && int(r.Task.Index) < st.spec.Tasks {
@@ -83,6 +85,11 @@ func (c *Core) restoreStage(j *job, i int, finished cluster.Indices, runs []clus
 		case finished.Has(index):
 			done++
 			j.unstarted--
+		case r != nil && st.spec.KeepGoing && r.Failures >= st.spec.MaxFailures():
+			j.firstLost = "" // the first comes last
+			j.giveUp(i, failedTooOften(j, st, index, r.Reason))
+			done++
+			j.unstarted--
 		case r != nil:
 			c.restoreTask(j, st, r)
 		default:
@@ -112,7 +119,7 @@ func (c *Core) restoreTask(j *job, st *stage, r *cluster.PastRun) {
 // the job.
 func (j *job) exhausted(runs []cluster.PastRun) *cluster.PastRun {
 	for i := range runs {
-		if _, st := j.stage(runs[i].Task.Stage); st != nil && runs[i].Failures >= st.spec.MaxFailures() {
+		if _, st := j.stage(runs[i].Task.Stage); st != nil && !st.spec.KeepGoing && runs[i].Failures >= st.spec.MaxFailures() {
 			return &runs[i]
 		}
 	}

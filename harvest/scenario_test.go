@@ -20,9 +20,10 @@ import (
 //	server s1 cores=12 gb=32 tenant=a     it joins (also: left s1)
 //	classes                               one a line: ID pattern mean peak tenant…
 //	use s1=2.3 s2=0                       cores that primaries use; s1=2.3/4 also GB
-//	job 7 name=q19                        a stage a line: name tasks cores gb [after…]
+//	job 7 name=q19 after=6 time=1h priority=5 user=ann   a stage a line: name tasks cores gb [after…] [keep-going]
 //	resume                                what was left: job, stage, running, finished, stopped, ended lines
-//	cancel 7
+//	cancel 7, pause 7, continue 7
+//	drain s1, open s1
 //	done|failed|killed|unstarted job-7/map-3   with #2 behind it: its second run
 //	started job-7/map-3 cores=1 gb=2      an event for the guard
 //	wait 10m
@@ -126,16 +127,40 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 		id, _ := strconv.Atoi(d.CmdArgs[0].Key)
 		job := &cluster.Job{ID: cluster.JobID(id), Name: d.CmdArgs[0].Key}
 		d.MaybeScanArgs(t, "name", &job.Name)
+		for _, a := range d.CmdArgs[1:] {
+			switch a.Key {
+			case "after":
+				job.After = append(job.After, cluster.JobID(number(t, a.Vals[0])))
+			case "priority":
+				job.Priority = int(number(t, a.Vals[0]))
+			case "user":
+				job.User.Name = a.Vals[0]
+			case "time":
+				limit, err := time.ParseDuration(a.Vals[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				job.Time = limit
+			}
+		}
 		for line := range strings.Lines(d.Input) {
 			f := strings.Fields(line)
-			job.Stages = append(job.Stages, cluster.Stage{Name: f[0], Tasks: int(number(t, f[1])), Request: amount(t, f[2], f[3]), After: f[4:]})
+			keep := f[len(f)-1] == "keep-going"
+			if keep {
+				f = f[:len(f)-1]
+			}
+			job.Stages = append(job.Stages, cluster.Stage{Name: f[0], Tasks: int(number(t, f[1])), Request: amount(t, f[2], f[3]), After: f[4:], KeepGoing: keep})
 		}
 		return cluster.Event{Kind: cluster.JobSubmitted, Job: job}
 	case "resume":
 		return cluster.Event{Kind: cluster.Resumed, Past: s.past(t, d.Input)}
-	case "cancel":
+	case "cancel", "pause", "continue":
 		id, _ := strconv.Atoi(d.CmdArgs[0].Key)
-		return cluster.Event{Kind: cluster.JobCancelled, ID: cluster.JobID(id)}
+		kind := map[string]cluster.EventKind{"cancel": cluster.JobCancelled, "pause": cluster.JobPaused, "continue": cluster.JobContinued}[d.Cmd]
+		return cluster.Event{Kind: kind, ID: cluster.JobID(id)}
+	case "drain", "open":
+		kind := map[string]cluster.EventKind{"drain": cluster.ServerDrained, "open": cluster.ServerOpened}[d.Cmd]
+		return cluster.Event{Kind: kind, On: cluster.ServerID(d.CmdArgs[0].Key)}
 	case "started":
 		ev := cluster.Event{Kind: cluster.TaskStarted, Task: taskID(t, d.CmdArgs[0].Key), On: "s1"}
 		for _, a := range d.CmdArgs[1:] {
@@ -159,6 +184,7 @@ func (s *scenario) event(t *testing.T, d *datadriven.TestData) cluster.Event {
 //	finished map-0
 //	running map-1#2 s1
 //	stopped map-2 failures=1
+//	paused                       by its user
 //	ended 20m                    how long it took; with a reason behind it when it did not run to its end
 func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 	var past []cluster.PastJob
@@ -166,13 +192,22 @@ func (s *scenario) past(t *testing.T, text string) []cluster.PastJob {
 		f := strings.Fields(line)
 		if f[0] == "job" {
 			job := &cluster.Job{ID: cluster.JobID(number(t, f[1])), Name: strings.TrimPrefix(f[2], "name=")}
+			for _, a := range f[3:] {
+				job.After = append(job.After, cluster.JobID(number(t, strings.TrimPrefix(a, "after="))))
+			}
 			past = append(past, cluster.PastJob{Job: job, Submitted: s.at, Account: cluster.Account{Started: s.at.Add(-time.Hour)}})
 			continue
 		}
 		p := &past[len(past)-1]
 		switch f[0] {
 		case "stage":
-			p.Job.Stages = append(p.Job.Stages, cluster.Stage{Name: f[1], Tasks: int(number(t, f[2])), Request: amount(t, f[3], f[4]), After: f[5:]})
+			keep := f[len(f)-1] == "keep-going"
+			if keep {
+				f = f[:len(f)-1]
+			}
+			p.Job.Stages = append(p.Job.Stages, cluster.Stage{Name: f[1], Tasks: int(number(t, f[2])), Request: amount(t, f[3], f[4]), After: f[5:], KeepGoing: keep})
+		case "paused":
+			p.Paused = true
 		case "ended":
 			took, err := time.ParseDuration(f[1])
 			if err != nil {

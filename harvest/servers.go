@@ -23,6 +23,7 @@ type server struct {
 	load    dilation.Vector  // of its harvested tasks together
 	gone    bool
 
+	drained   bool // it is to get no tasks
 	shut      bool // it lacks what a process needs
 	shutUntil time.Time
 	pause     time.Duration // how long it was shut last time; 0 once a task has ended
@@ -35,7 +36,7 @@ func (s *server) free() cluster.Resources { return s.room.Sub(s.held) }
 // weight is the server's chance to be chosen: 0 if it has no room.
 func (c *Core) weight(s *server) int64 {
 	left := s.free()
-	if s.gone || s.shut || left.CPU <= 0 || left.Memory < 0 {
+	if s.gone || s.shut || s.drained || left.CPU <= 0 || left.Memory < 0 {
 		return 0
 	}
 	return c.policy.Weight(left, s.surely.Sub(s.held))
@@ -130,7 +131,9 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	}
 	s := &c.servers[i]
 	now := c.reserve.Counted(use.Primary)
-	s.past.note(at, float64(now.CPU)/float64(max(s.size.CPU, 1)))
+	if s.size.CPU > 0 { // else it offers nothing now
+		s.past.note(at, float64(now.CPU)/float64(s.size.CPU))
+	}
 	s.primary = now
 	s.recent.note(at, now, c.steady)
 	state := &c.states[s.class]
@@ -147,6 +150,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 // hold reserves a task's request on s for j.
 func (c *Core) hold(j *job, s *server, st *cluster.Stage) {
 	s.held, j.held = s.held.Add(st.Request), j.held.Add(st.Request)
+	j.user.hold(st.Request.CPU, c.at)
 	c.states[s.class].Held = c.states[s.class].Held.Add(st.Request)
 	if s.machine != nil && len(st.Loading) == len(s.machine) {
 		s.load.Add(st.Loading)
@@ -158,6 +162,7 @@ func (c *Core) hold(j *job, s *server, st *cluster.Stage) {
 // release takes it back.
 func (c *Core) release(j *job, s *server, st *cluster.Stage) {
 	s.held, j.held = s.held.Sub(st.Request), j.held.Sub(st.Request)
+	j.user.hold(-st.Request.CPU, c.at)
 	c.states[s.class].Held = c.states[s.class].Held.Sub(st.Request)
 	if s.machine != nil && len(st.Loading) == len(s.machine) {
 		s.load.Remove(st.Loading)

@@ -19,6 +19,7 @@ import (
 type Experiment struct {
 	Name  string // as typed
 	Short string // what it shows, in a line
+	Paper string // whose table or figure it is, and which; "" if it is our own
 	// Engine says that it measures a real engine, which is built or fetched first.
 	// It is run only if it is named.
 	Engine bool

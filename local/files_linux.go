@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"gleaner/cluster"
@@ -21,7 +22,9 @@ const (
 	jobsDir       = "jobs"
 	jobFile       = "job.json"       // submitted
 	cancelledFile = "cancelled.json" // the user has cancelled it
+	pausedFile    = "paused.json"    // the user has paused it
 	endedFile     = "ended.json"     // when and how it ended
+	drainedFile   = "drained.json"   // of the data directory: no tasks are started
 
 	runFile     = "run.json"     // written before anything is started
 	lockFile    = "lock"         // held while there is a supervisor
@@ -64,15 +67,17 @@ type kill struct {
 
 // An exit is what exitFile holds.
 type exit struct {
-	At     time.Time `json:"at"`
-	Code   int       `json:"code"`
-	Signal string    `json:"signal,omitempty"` // that ended it
-	Failed string    `json:"failed,omitempty"` // why it could not be run at all
-	Memory bool      `json:"memory,omitempty"` // the task used more memory than it requested
-	Lost   bool      `json:"lost,omitempty"`   // it is not known how it ended
-	Lacks  string    `json:"lacks,omitempty"`  // what the machine lacked, so that it never started
-	Cut    int64     `json:"cut,omitempty"`    // bytes of output that were not kept
-	CPU    float64   `json:"cpu,omitempty"`    // seconds used
+	At     time.Time     `json:"at"`
+	Code   int           `json:"code"`
+	Signal string        `json:"signal,omitempty"` // that ended it
+	Failed string        `json:"failed,omitempty"` // why it could not be run at all
+	Memory bool          `json:"memory,omitempty"` // the task used more memory than it requested
+	Lost   bool          `json:"lost,omitempty"`   // it is not known how it ended
+	Lacks  string        `json:"lacks,omitempty"`  // what the machine lacked, so that it never started
+	Told   bool          `json:"told,omitempty"`   // it was told to end before it did
+	Late   time.Duration `json:"late,omitempty"`   // the time that it might take, and took longer
+	Cut    int64         `json:"cut,omitempty"`    // bytes of output that were not kept
+	CPU    float64       `json:"cpu,omitempty"`    // seconds used
 	// Seconds in which some of it waited for a core and for the disk. Nil if the
 	// kernel does not report it.
 	Waited  *float64 `json:"waited,omitempty"`
@@ -81,13 +86,21 @@ type exit struct {
 
 // ok reports whether the command has succeeded.
 func (e *exit) ok() bool {
-	return e.Code == 0 && e.Signal == "" && e.Failed == "" && e.Lacks == "" && !e.Lost
+	return e.Code == 0 && e.Signal == "" && e.Failed == "" && e.Lacks == "" && !e.Lost && !e.Told
 }
+
+// cutShort reports whether the run was ended from outside, and so has not failed by
+// itself, even if no order to kill it is known.
+func (e *exit) cutShort() bool { return e.Lost || e.Told && e.Late == 0 }
 
 func (e *exit) reason() string {
 	switch {
 	case e.Lost:
 		return "its supervisor is gone"
+	case e.Late > 0:
+		return fmt.Sprintf("took longer than its time limit of %s", e.Late)
+	case e.Told:
+		return "was told to end"
 	case e.Failed != "":
 		return e.Failed
 	case e.Memory && e.Signal == "":
@@ -106,6 +119,19 @@ func jobPath(dir string, id cluster.JobID) string {
 
 func runPath(dir string, id cluster.TaskID) string {
 	return filepath.Join(jobPath(dir, id.Job), fmt.Sprintf("%s-%d.%d", id.Stage, id.Index, id.Attempt+1))
+}
+
+// parseRun reads the name of a run's directory.
+func parseRun(job cluster.JobID, name string) (id cluster.TaskID, ok bool) {
+	dot := strings.LastIndexByte(name, '.')
+	dash := strings.LastIndexByte(name[:max(dot, 0)], '-')
+	if dash < 0 {
+		return id, false
+	}
+	index, err := strconv.ParseInt(name[dash+1:dot], 10, 32)
+	run, err2 := strconv.ParseInt(name[dot+1:], 10, 32)
+	id = cluster.TaskID{Job: job, Stage: name[:dash], Index: int32(index), Attempt: int32(run) - 1}
+	return id, err == nil && err2 == nil && filepath.Base(runPath("", id)) == name
 }
 
 // spoilt reports whether a file cannot be read or written because a task has

@@ -85,3 +85,12 @@ func forkWithoutEnd(t *testing.T, dir string) {
 	}
 	s.until(1, "task killed")
 }
+
+// A task, and what it starts, can get no rights that its user does not have.
+func TestTasksGetNoNewRights(t *testing.T) {
+	bothWays(t, func(t *testing.T, plain bool) {
+		s := act(t, t.TempDir(), plain)
+		s.submit(shell("asks", 1, `sh -c 'grep NoNewPrivs: /proc/self/status'`))
+		s.written(cluster.TaskID{Job: 1, Stage: "asks"}, "NoNewPrivs:\t1\n")
+	})
+}

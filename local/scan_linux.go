@@ -64,6 +64,8 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 		if _, err := os.Stat(filepath.Join(dir, cancelledFile)); err == nil {
 			toCancel = append(toCancel, id)
 		}
+		_, err = os.Stat(filepath.Join(dir, pausedFile))
+		p.Paused = err == nil
 		w.jobs[id] = s.Job
 		past, adopted = append(past, p), append(adopted, tasks...)
 	}
@@ -256,7 +258,7 @@ func (w *World) scanRun(r *runSpec, seen *runsSeen) (*task, error) {
 	switch {
 	case how.Lacks != "":
 		return nil, nil
-	case killed != nil || how.Lost:
+	case killed != nil || how.cutShort():
 		p.Kills++
 		return nil, nil
 	}

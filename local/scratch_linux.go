@@ -24,7 +24,8 @@ const (
 
 // tidy removes what a run whose processes are gone has left behind.
 func (w *World) tidy(dir string, r *runSpec) {
-	err := removeTree(filepath.Join(dir, scratchDir))
+	scratch, _ := r.private(dir)
+	err := removeTree(scratch)
 	if r.Group != nil {
 		err = errors.Join(err, r.Group.Remove())
 	}
@@ -47,7 +48,11 @@ func (w *World) dropShared(id cluster.JobID) {
 		}
 	}
 	w.removing.Go(func() {
-		if err := removeTree(filepath.Join(jobPath(w.Dir, id), sharedDir)); err != nil {
+		err := removeTree(filepath.Join(jobPath(w.Dir, id), sharedDir))
+		if w.Users != "" {
+			err = errors.Join(err, removeTree(usersJob(w.Users, id)))
+		}
+		if err != nil {
 			w.Log.Warn("what a job left cannot be removed", "job", id.String(), "error", err)
 		}
 	})
@@ -70,8 +75,8 @@ func removeTree(dir string) error {
 	if err != nil {
 		return err
 	}
-	if os.RemoveAll(dir) == nil {
-		return nil
+	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 {
+		return err // root needs no mode, and must not follow what others put there meanwhile
 	}
 	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {

@@ -1,11 +1,13 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -30,12 +32,13 @@ type runSpec struct {
 	Tasks     int               `json:"tasks"`               // of its stage
 	Processes int               `json:"processes,omitempty"` // and threads, at most; 0: mostProcesses
 	Output    cluster.Bytes     `json:"output,omitempty"`    // kept of each stream; 0: keptOutput
+	Time      time.Duration     `json:"time,omitempty"`      // that it may take; 0: any
+	Grace     time.Duration     `json:"grace,omitempty"`     // to end in; 0: cluster.DefaultGrace
 	Equal     bool              `json:"equal,omitempty"`     // not at the lowest priority
+	User      cluster.User      `json:"user,omitzero"`       // it runs as; none: as gleaner does
+	Users     string            `json:"users,omitempty"`     // see Options
 	Group     *cgroup.Group     `json:"group,omitempty"`     // nil if there are no control groups
 }
-
-// lockFD is the descriptor of the lock in a supervisor.
-const lockFD = 3
 
 // lowest is the nice value of the lowest priority.
 const lowest = 19
@@ -51,10 +54,20 @@ const (
 // Supervise runs the command of the run in dir and writes how it ended. It is the
 // main function of a supervisor process.
 func Supervise(dir string) error {
-	unix.CloseOnExec(lockFD) // the lock is the supervisor's, not the command's
-	runtime.LockOSThread()   // the command dies with the thread that started it
+	if err := KeepFiles(); err != nil { // the lock among them
+		return fmt.Errorf("local: keep files from the task: %w", err)
+	}
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGTERM)
+	runtime.LockOSThread() // the command dies with the thread that started it
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("local: adopt orphans: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil { // of this thread, and so of the command
+		return fmt.Errorf("local: give up new rights: %w", err)
+	}
+	if err := refuseCalls(); err != nil { // likewise
+		return err
 	}
 	var r runSpec
 	if found, err := readFile(filepath.Join(dir, runFile), &r); err != nil || !found {
@@ -64,7 +77,7 @@ func Supervise(dir string) error {
 	if err := noteFile(filepath.Join(dir, startedFile), started{os.Getpid(), self.ticks}); err != nil {
 		return fmt.Errorf("local: supervise: %w", err)
 	}
-	how := r.supervise(dir)
+	how := r.supervise(dir, told)
 	how.At = time.Now()
 	for {
 		err := writeFile(filepath.Join(dir, exitFile), how)
@@ -78,8 +91,9 @@ func Supervise(dir string) error {
 	}
 }
 
-// supervise starts the command, waits for it, and kills what it has left behind.
-func (r *runSpec) supervise(dir string) exit {
+// supervise starts the command, waits for it, and kills what it has left behind. A
+// signal from told tells it to end.
+func (r *runSpec) supervise(dir string, told <-chan os.Signal) exit {
 	if !r.Equal {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
 		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, 0, onlyIdleDisk)
@@ -99,7 +113,10 @@ func (r *runSpec) supervise(dir string) exit {
 	if _, err := os.Stat(filepath.Join(dir, killFile)); err == nil {
 		_ = r.killAll(os.Getpid(), dir) // it was killed before it was started
 	}
+	end := ending{run: r, dir: dir, pid: pid}
+	go end.watch(told)
 	how := waitFor(pid)
+	end.note(&how)
 	if r.Group != nil {
 		how.Waited, how.Stalled = r.Group.Pressure("cpu"), r.Group.Pressure("io")
 	}
@@ -128,7 +145,8 @@ func (r *runSpec) unstarted(dir string, err error) exit {
 // tidy removes what the run leaves behind. What cannot be removed is left to
 // gleaner, which logs it.
 func (r *runSpec) tidy(dir string) {
-	_ = removeTree(filepath.Join(dir, scratchDir))
+	scratch, _ := r.private(dir)
+	_ = removeTree(scratch)
 	if r.Group == nil {
 		return
 	}
@@ -142,22 +160,33 @@ func (r *runSpec) tidy(dir string) {
 }
 
 func (r *runSpec) start(dir string, out *output) (pid int, err error) {
-	scratch, shared := filepath.Join(dir, scratchDir), filepath.Join(filepath.Dir(dir), sharedDir)
-	for _, private := range []string{scratch, shared} {
-		if err := os.Mkdir(private, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return 0, err
-		}
+	as, err := r.become()
+	if err != nil {
+		return 0, err
+	}
+	scratch, shared := r.private(dir)
+	if err := r.makePrivate(scratch, shared); err != nil {
+		return 0, err
 	}
 	cmd := exec.Command(r.Command[0], r.Command[1:]...)
-	cmd.Dir = r.Dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
+	if other(r.User) {
+		cmd.Path, cmd.Err = r.found()
+		for _, s := range out.streams { // else it cannot open /dev/stdout
+			if err := s.write.Chown(int(r.User.UID), int(r.User.GID)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	env, home := r.environment()
+	cmd.Dir = cmp.Or(r.Dir, home)
+	cmd.Env = append(env, "TMPDIR="+scratch)
 	cmd.Env = append(cmd.Env, r.Env...)
 	cmd.Env = append(cmd.Env, "GLEANER_JOB="+r.Job, "GLEANER_JOB_ID="+strconv.FormatInt(int64(r.Task.Job), 10),
 		"GLEANER_STAGE="+r.Task.Stage, "GLEANER_TASK_INDEX="+strconv.Itoa(int(r.Task.Index)), "GLEANER_TASKS="+strconv.Itoa(r.Tasks),
 		"GLEANER_ATTEMPT="+strconv.Itoa(int(r.Task.Attempt)+1), "GLEANER_SCRATCH="+scratch, "GLEANER_SHARED="+shared, markVariable+"="+dir)
 	cmd.Stdout, cmd.Stderr = out.streams[0].write, out.streams[1].write
 	start := func(fd int) error {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, UseCgroupFD: fd >= 0, CgroupFD: fd}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, Credential: as, UseCgroupFD: fd >= 0, CgroupFD: fd}
 		return sparingProcesses(cmd)
 	}
 	if r.Group != nil {

@@ -31,8 +31,9 @@ type task struct {
 	how  exit          // valid then
 
 	mu     sync.Mutex
-	pid    int    // of its supervisor, our child; 0 before it is started, and if it was adopted
-	reason string // why it must be killed; empty if not
+	pid    int       // of its supervisor, our child; 0 before it is started, and if it was adopted
+	reason string    // why it must be killed; empty if not
+	until  time.Time // when its grace time is over, if so
 }
 
 func newTask(dir string, r runSpec) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
@@ -150,13 +151,21 @@ func (w *World) startSupervisor(t *task) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// kill kills a task. It writes killFile first: a supervisor that has not started
-// the command yet reads it.
-func (w *World) kill(t *task, reason string) {
+// kill kills a task, gently if it may have its own grace time. It writes killFile
+// first: a supervisor that has not started the command yet reads it.
+func (w *World) kill(t *task, reason string, gently bool) {
+	grace := w.guardGrace
+	if gently {
+		grace = t.run.grace()
+	}
+	until := time.Now().Add(grace)
 	t.mu.Lock()
 	first := t.reason == ""
 	if first {
 		t.reason = reason
+	}
+	if first || until.Before(t.until) {
+		t.until = until
 	}
 	t.mu.Unlock()
 	if !first {
@@ -173,8 +182,10 @@ const (
 	stubborn = 10 * time.Second       // after which the supervisor is killed as well
 )
 
-// terminate kills a task's processes until its supervisor has ended too.
+// terminate tells a task to end and then kills its processes until its supervisor
+// has ended too.
 func (w *World) terminate(t *task) {
+	w.ask(t)
 	for since := time.Now(); ; {
 		supervisor := t.supervisor()
 		if supervisor != 0 {
@@ -241,7 +252,7 @@ func (w *World) over(t *task, failed error) {
 		ev.Kind, ev.Reason = cluster.TaskKilled, killed.Reason
 	case how.Lacks != "":
 		ev.Kind, ev.Reason = cluster.TaskNotStarted, how.Lacks
-	case how.Lost && w.forgives(t.run.Task):
+	case how.cutShort() && w.forgives(t.run.Task):
 		ev.Kind, ev.Reason = cluster.TaskKilled, how.reason()
 	default:
 		ev.Kind, ev.Reason = cluster.TaskFailed, how.reason()

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +32,9 @@ type Options struct {
 	Plain  bool          // use no control groups
 	Equal  bool          // tasks run at the usual priority, not at the lowest
 	Most   int           // how many tasks may run at once, each of which holds a file; 0: any number
+	// Users is a directory in which tasks of other users than this process's have their
+	// scratch directories. Empty: their jobs are refused.
+	Users string
 	// Sample returns what is used. Nil: this machine is read.
 	Sample func() (Sample, error)
 	// Short is called with the part that has to wait because the machine is short
@@ -51,14 +53,15 @@ type World struct {
 	server cluster.Server
 	groups *cgroup.Parent // nil if there are none
 	// isolated says that the kernel gives tasks only idle cores.
-	isolated bool
-	lock     *os.File
-	meter    *meter // nil if Sample was given
-	ticks    *time.Ticker
-	wake     chan struct{} // something is in the queue
-	joined   bool          // Next has returned that event
-	closed   chan struct{}
-	turns    chan struct{} // taken by tasks that are being started
+	isolated   bool
+	guardGrace time.Duration // see the constant
+	lock       *os.File
+	meter      *meter // nil if Sample was given
+	ticks      *time.Ticker
+	wake       chan struct{} // something is in the queue
+	joined     bool          // Next has returned that event
+	closed     chan struct{}
+	turns      chan struct{} // taken by tasks that are being started
 
 	// Used only by Next:
 	left  int // ticks until the next report
@@ -86,7 +89,7 @@ var ErrHeld = errors.New("another process uses the directory")
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}, lost: map[cluster.TaskID]int{}}
+	w := &World{Options: o, guardGrace: guardGrace, wake: make(chan struct{}, 1), closed: make(chan struct{}), turns: make(chan struct{}, atOnce), jobs: map[cluster.JobID]*cluster.Job{}, tasks: map[cluster.TaskID]*task{}, lost: map[cluster.TaskID]int{}}
 	if err := w.measure(); err != nil {
 		return nil, err
 	}
@@ -156,6 +159,9 @@ func (w *World) begin() error {
 	}
 	w.watch.told = use.Use[0].Primary.CPU
 	w.tell(cluster.Event{Kind: cluster.ServerJoined, Server: &w.server})
+	if _, err := os.Stat(filepath.Join(w.Dir, drainedFile)); err == nil {
+		w.tell(cluster.Event{Kind: cluster.ServerDrained, On: w.Server})
+	}
 	w.tell(use)
 	w.tell(cluster.Event{Kind: cluster.Resumed, Past: past})
 	slices.SortFunc(adopted, func(a, b *task) int { return a.run.At.Compare(b.run.At) })
@@ -164,7 +170,7 @@ func (w *World) begin() error {
 		w.tell(cluster.Event{Kind: cluster.TaskStarted, Task: t.run.Task, On: w.Server, Request: t.run.Request})
 		go w.adopt(t)
 		if w.jobs[t.run.Task.Job] == nil {
-			w.kill(t, "its job has ended")
+			w.kill(t, "its job has ended", true)
 		}
 	}
 	for _, id := range toCancel {
@@ -394,7 +400,7 @@ func (w *World) Do(a cluster.Action) error {
 		t := w.tasks[a.Task]
 		w.mu.Unlock()
 		if t != nil {
-			w.kill(t, a.Reason)
+			w.kill(t, a.Reason, a.Gently)
 		}
 	case cluster.FinishJob:
 		return w.finish(a)
@@ -412,11 +418,20 @@ func (w *World) start(a cluster.Action) {
 	}
 	st := &j.Stages[slices.IndexFunc(j.Stages, func(s cluster.Stage) bool { return s.Name == a.Task.Stage })]
 	now := time.Now()
-	t := newTask(runPath(w.Dir, a.Task), runSpec{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: st.Command, Env: st.Env, Dir: st.Dir,
-		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Equal: w.Equal})
+	env := st.Env
+	if item, has := st.Item(a.Task.Index); has {
+		env = append(slices.Clone(env), "GLEANER_ITEM="+item)
+	}
+	command, tooLong := st.CommandOf(a.Task.Index)
+	t := newTask(runPath(w.Dir, a.Task), runSpec{Task: a.Task, Job: j.Name, At: now, Request: a.Request, Command: command, Env: env, Dir: st.Dir,
+		Tasks: st.Tasks, Processes: st.Processes, Output: st.Output, Time: st.Time, Grace: st.Grace, Equal: w.Equal, User: j.User, Users: w.Users})
 	w.tasks[a.Task] = t
 	w.mu.Unlock()
 	w.tell(cluster.Event{At: now, Kind: cluster.TaskStarted, Task: a.Task, On: a.On, Request: a.Request})
+	if tooLong != nil {
+		go w.over(t, fmt.Errorf("could not be started: %w", tooLong))
+		return
+	}
 	go w.live(t)
 }
 
@@ -452,6 +467,9 @@ func (w *World) finish(a cluster.Action) error {
 // Submit accepts a job and gives it a number. When it returns, the job will be run,
 // whatever happens to this process.
 func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
+	if err := w.accepts(spec); err != nil {
+		return 0, err
+	}
 	w.submitting.Lock()
 	defer w.submitting.Unlock()
 	w.mu.Lock()
@@ -479,14 +497,8 @@ func (w *World) Submit(spec *cluster.Job) (cluster.JobID, error) {
 // Cancel ends a job. When it returns, no task of it will be started any more,
 // whatever happens to this process.
 func (w *World) Cancel(id cluster.JobID) error {
-	w.mu.Lock()
-	known, last := w.jobs[id] != nil, w.last
-	w.mu.Unlock()
-	switch {
-	case id < 1 || id > last:
-		return cluster.ErrNoJob
-	case !known:
-		return cluster.ErrEnded
+	if err := w.goesOn(id); err != nil {
+		return err
 	}
 	keep := func() error { return writeFile(filepath.Join(jobPath(w.Dir, id), cancelledFile), kill{"cancelled"}) }
 	err := keep()
@@ -503,8 +515,72 @@ func (w *World) Cancel(id cluster.JobID) error {
 	return nil
 }
 
+// goesOn returns an error if a job has ended, or never was.
+func (w *World) goesOn(id cluster.JobID) error {
+	w.mu.Lock()
+	known, last := w.jobs[id] != nil, w.last
+	w.mu.Unlock()
+	switch {
+	case id < 1 || id > last:
+		return cluster.ErrNoJob
+	case !known:
+		return cluster.ErrEnded
+	}
+	return nil
+}
+
 // cancelRoom is how long a cancel waits for room on the disk.
 const cancelRoom = 20 * time.Second
+
+// Pause makes a job start no more tasks; those that run go on. It stays so, whatever
+// happens to this process.
+func (w *World) Pause(id cluster.JobID) error {
+	return w.note(id, cluster.JobPaused, func(name string) error { return writeFile(name, kill{"paused"}) })
+}
+
+// Continue ends a pause.
+func (w *World) Continue(id cluster.JobID) error {
+	return w.note(id, cluster.JobContinued, forget)
+}
+
+// note changes whether a job is paused, on disk first.
+func (w *World) note(id cluster.JobID, kind cluster.EventKind, keep func(name string) error) error {
+	if err := w.goesOn(id); err != nil {
+		return err
+	}
+	if err := keep(filepath.Join(jobPath(w.Dir, id), pausedFile)); err != nil {
+		return fmt.Errorf("local: %s: %s: %w", kind, id, err)
+	}
+	w.tell(cluster.Event{Kind: kind, ID: id})
+	return nil
+}
+
+// forget removes a file, if it is there, for good.
+func forget(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// Drain makes this machine start no more tasks; those that run go on. It stays so,
+// whatever happens to this process, until Refill is called.
+func (w *World) Drain() error {
+	if err := writeFile(filepath.Join(w.Dir, drainedFile), kill{"drained"}); err != nil {
+		return fmt.Errorf("local: drain: %w", err)
+	}
+	w.tell(cluster.Event{Kind: cluster.ServerDrained, On: w.Server})
+	return nil
+}
+
+// Refill ends a drain.
+func (w *World) Refill() error {
+	if err := forget(filepath.Join(w.Dir, drainedFile)); err != nil {
+		return fmt.Errorf("local: end a drain: %w", err)
+	}
+	w.tell(cluster.Event{Kind: cluster.ServerOpened, On: w.Server})
+	return nil
+}
 
 // Publish sends the class of this machine to the core.
 func (w *World) Publish(classes []cluster.Class) {
@@ -523,30 +599,7 @@ func (w *World) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 	return os.Open(filepath.Join(runPath(w.Dir, id), name))
 }
 
-// LastRun is the last run of a task that was started; false if none was.
-func (w *World) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
-	id.Attempt = 0
-	ran := false
-	prefix := fmt.Sprintf("%s-%d.", id.Stage, id.Index)
-	_ = eachName(jobPath(w.Dir, id.Job), func(name string) error { // a missing directory: nothing has run
-		if number, ok := strings.CutPrefix(name, prefix); ok {
-			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
-				id.Attempt, ran = max(id.Attempt, int32(n)-1), true
-			}
-		}
-		return nil
-	})
-	return id, ran
-}
-
-// Finished reports whether a run has succeeded.
-func (w *World) Finished(id cluster.TaskID) bool {
-	var how exit
-	found, err := readFile(filepath.Join(runPath(w.Dir, id), exitFile), &how)
-	return found && err == nil && how.ok()
-}
-
-// Stop kills all tasks, waits until they are gone, and returns them. They are run
+// Stop ends all tasks, gently, waits until they are gone, and returns them. They are run
 // again when the directory is next opened. Do must not be called any more.
 func (w *World) Stop(reason string) []cluster.TaskID {
 	w.mu.Lock()
@@ -557,7 +610,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 	w.mu.Unlock()
 	var ids []cluster.TaskID
 	for _, t := range all {
-		w.kill(t, reason)
+		w.kill(t, reason, true)
 	}
 	for _, t := range all {
 		<-t.done

@@ -36,6 +36,9 @@ func Attributes(in Input) []Attribute {
 	for i, r := range in.SLA.Rates {
 		l.add("sla "+in.App.Tasks[r.Task].Name, "rate", "1/s", func(in *Input) *float64 { return &in.SLA.Rates[i].PerSecond })
 	}
+	l.add("budget", "power", "W", func(in *Input) *float64 { return &in.SLA.Budget.Power })
+	l.add("budget", "rack_units", "", func(in *Input) *float64 { return &in.SLA.Budget.RackUnits })
+	l.given("least", "servers", func(in *Input) *int { return &in.SLA.Least })
 	if in.SLA.Job != nil {
 		l.add("sla", "time", "s", func(in *Input) *float64 { return &in.SLA.Job.Time })
 		l.add("sla", "job", "B", func(in *Input) *float64 { return &in.SLA.Job.Bytes })
@@ -63,6 +66,13 @@ func (l *attributeList) whole(of, name string, at func(*Input) *int) {
 	l.out = append(l.out, Attribute{Of: of, Name: name, Value: float64(*at(&l.in)), whole: true, least: 1, most: 1e6, count: at})
 }
 
+// given adds a whole number that is 0 if it is not given.
+func (l *attributeList) given(of, name string, at func(*Input) *int) {
+	if *at(&l.in) > 0 {
+		l.whole(of, name, at)
+	}
+}
+
 func (l *attributeList) hardware() {
 	for i, u := range l.in.HW.Units {
 		of := "storage_unit " + u.Name
@@ -76,6 +86,7 @@ func (l *attributeList) hardware() {
 		l.add(of, "gapR", "s", unit(func(u *spec.Unit) *float64 { return &u.GapR }))
 		l.add(of, "rateW", "B/s", unit(func(u *spec.Unit) *float64 { return &u.RateW }))
 		l.add(of, "gapW", "s", unit(func(u *spec.Unit) *float64 { return &u.GapW }))
+		l.given(of, "stock", func(in *Input) *int { return &in.HW.Units[i].Stock })
 	}
 	l.add("cpu", "price", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.CPU.Price })
 	l.add("cpu", "energy", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.CPU.Energy })
@@ -85,6 +96,7 @@ func (l *attributeList) hardware() {
 		l.add(of, "energy", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.Servers[i].Energy })
 		l.whole(of, "cpus", func(in *Input) *int { return &in.HW.Servers[i].CPUs })
 		l.add(of, "BW", "B/s", func(in *Input) *float64 { return &in.HW.Servers[i].BW })
+		l.given(of, "stock", func(in *Input) *int { return &in.HW.Servers[i].Stock })
 		for j, b := range s.Buses {
 			l.whole(of+" bus "+b.Name, "slots", func(in *Input) *int { return &in.HW.Servers[i].Buses[j].Slots })
 			l.add(of+" bus "+b.Name, "BW", "B/s", func(in *Input) *float64 { return &in.HW.Servers[i].Buses[j].BW })

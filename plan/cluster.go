@@ -29,6 +29,7 @@ type Server struct {
 type Load struct {
 	What       string
 	Used, Have float64
+	Most       float64 // of it that may be used, as a share
 }
 
 // Share is the load as a share of what there is.
@@ -78,14 +79,27 @@ func copyWord(in Input, c Copy) string {
 }
 
 // noise is an amount of a load that counts as none: a server holds about 1, and
-// less than noise is an error of the linear program.
-const noise = 1e-6
+// less than noise is an error of the linear program. So is less than small of what
+// another server holds of it.
+const (
+	noise = 1e-6
+	small = 1e-5
+)
+
+// noiseOf is an amount of a load that counts as none.
+func (p Plan) noiseOf(load int) float64 {
+	most := 0.0
+	for _, f := range p.Packing.Fillings {
+		most = max(most, f.Loads[load])
+	}
+	return max(noise, small*most)
+}
 
 // hosted is how much of a load is on servers that hold more than noise.
 func (p Plan) hosted(load int) float64 {
-	sum := 0.0
+	sum, none := 0.0, p.noiseOf(load)
 	for _, f := range p.Packing.Fillings {
-		if y := f.Loads[load]; y > noise {
+		if y := f.Loads[load]; y > none {
 			sum += y * float64(f.Count)
 		}
 	}
@@ -101,7 +115,7 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 	}
 	hosted := map[string]float64{} // share of each load
 	for i, y := range f.Loads {
-		if y > noise {
+		if y > p.noiseOf(i) {
 			hosted[p.Problem.Loads[i].Name] = y / p.hosted(i)
 		}
 	}
@@ -161,9 +175,10 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 // not bought.
 func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 	var out []Load
-	note := func(what string, used, have float64) {
+	targets := p.Needs.Targets
+	note := func(what string, used, have, target float64) { // used is what must be there for the target
 		if used > 0 && have > 0 {
-			out = append(out, Load{what, used, have})
+			out = append(out, Load{what, used * target, have, target})
 		}
 	}
 	at := map[string]int{}
@@ -179,12 +194,12 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 		}
 		return used
 	}
-	note("CPU cores", most(cores), float64(s.CPUs))
 	for _, server := range in.HW.Servers {
 		if server.Name != s.Type {
 			continue
 		}
-		note("network", most(network), server.BW/mega)
+		note("CPU cores", most(cores)+server.BootCPUs/targets.CPU, float64(s.CPUs), targets.CPU)
+		note("network", most(network), server.BW/mega, targets.Network)
 		for _, bus := range server.Buses {
 			units := 0
 			for _, u := range in.HW.Units {
@@ -192,13 +207,13 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 					units += s.Units[u.Name]
 				}
 			}
-			note(slotsOf(bus.Name), float64(units), float64(bus.Slots))
-			note(bus.Name+" bandwidth", most(busMBps(bus.Name)), bus.BW/mega)
+			note(slotsOf(bus.Name), float64(units), float64(bus.Slots), 1)
+			note(bus.Name+" bandwidth", most(busMBps(bus.Name)), bus.BW/mega, targets.Bus)
 		}
 	}
 	of := func(c Copy, busy []float64, share float64) {
 		name, kind := copyWord(in, c), in.HW.Units[c.Unit].Name
-		note(fmt.Sprintf("%s I/O of %s", kind, name), share*slices.Max(busy), float64(s.Datasets[in.data(c).Name][kind]))
+		note(fmt.Sprintf("%s I/O of %s", kind, name), share*slices.Max(busy), float64(s.Datasets[in.data(c).Name][kind]), targets.IO)
 	}
 	for _, t := range p.Needs.Tiers {
 		of(t.Copy, t.IO, s.Shares[copyWord(in, t.Copy)])
@@ -210,15 +225,15 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 	}
 	slices.SortStableFunc(out, func(a, b Load) int {
 		switch {
-		case a.Share() > b.Share()+1e-9:
+		case a.Share()/a.Most > b.Share()/b.Most+1e-9:
 			return -1
-		case b.Share() > a.Share()+1e-9:
+		case b.Share()/b.Most > a.Share()/a.Most+1e-9:
 			return 1
 		}
 		return 0
 	})
 	if len(out) == 0 {
-		out = append(out, Load{What: "presence", Used: 1, Have: 1})
+		out = append(out, Load{What: "presence", Used: 1, Have: 1, Most: 1})
 	}
 	return out
 }

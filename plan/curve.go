@@ -137,7 +137,7 @@ func (t Tier) cause() string {
 // full names the bottleneck of the servers before.
 func full(in Input, p Plan) string {
 	for _, s := range p.Servers(in) {
-		if len(s.Tasks) > 0 && s.Loads[0].Share() > 0.95 {
+		if len(s.Tasks) > 0 && s.Loads[0].Share() > 0.95*s.Loads[0].Most {
 			return ", as " + s.Bottleneck + " are used up"
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // undominated leaves out choices that no cheapest plan of a region needs: those for
 // which another one is as good in every way, and remote ones whose units alone cost
-// more than another one does with servers of its own.
+// more than another one does with servers of its own, if there are servers enough.
 func (s *search) undominated(r region) [][]Choice {
 	needs := needsOf(s.in, r.open, r.most)
 	d := dominance{s: s, copies: map[Copy]sized{}, timed: slices.ContainsFunc(needs.Roles, Role.counts)}
@@ -33,16 +33,21 @@ func (s *search) undominated(r region) [][]Choice {
 	}
 	out := make([][]Choice, len(r.open))
 	for i, all := range r.open {
+		asGood := d.compared(i)
 		for k, c := range all {
+			if s.stopped() {
+				out[i] = append(out[i], all[k:]...)
+				break
+			}
 			worse := false
-			for j, other := range all {
-				worse = worse || j != k && d.asGood(i, other, c) && (j < k || !d.asGood(i, c, other))
+			for j := 0; j < len(all) && !worse; j++ {
+				worse = j != k && asGood(all[j], c) && (j < k || !asGood(c, all[j]))
 			}
 			if !worse {
 				out[i] = append(out[i], c)
 			}
 		}
-		if s.in.App.Datasets[i].Remote && s.in.SLA.Job == nil && !d.timed {
+		if s.in.App.Datasets[i].Remote && s.in.SLA.Job == nil && !d.timed && !s.in.limited() {
 			out[i] = d.affordable(needs, i, out[i])
 		}
 	}
@@ -63,28 +68,46 @@ type sized struct {
 	least float64
 }
 
-// asGood reports whether choice a does for a dataset all that b does.
-func (d dominance) asGood(dataset int, a, b Choice) bool {
-	ca, cb := a.copies(dataset), b.copies(dataset)
-	if len(ca) != len(cb) {
-		return false
-	}
-	for k := range ca {
-		if !d.copyAsGood(ca[k], cb[k]) {
-			return false
+// compared tells whether choice a does for a dataset all that b does. There are many choices, of
+// few units: those are compared first.
+func (d dominance) compared(dataset int) func(a, b Choice) bool {
+	n := len(d.s.in.HW.Units)
+	table := func(c Copy) []bool {
+		out := make([]bool, n*n)
+		for i := range out {
+			a, b := c, c
+			a.Unit, b.Unit = i/n, i%n
+			out[i] = d.copyAsGood(a, b)
 		}
+		return out
 	}
-	return true
+	alone := table(Copy{Dataset: dataset})
+	behind := table(Copy{Dataset: dataset, Behind: true})
+	cache := table(Copy{Dataset: dataset, Cache: true})
+	return func(a, b Choice) bool {
+		switch {
+		case (a.Cache == NoCache) != (b.Cache == NoCache):
+			return false
+		case a.Cache == NoCache:
+			return alone[a.Store*n+b.Store]
+		}
+		return behind[a.Store*n+b.Store] && cache[a.Cache*n+b.Cache]
+	}
 }
 
+// copyAsGood reports whether copy a does all that b does.
 func (d dominance) copyAsGood(a, b Copy) bool {
 	in := d.s.in
 	u, v := in.HW.Units[a.Unit], in.HW.Units[b.Unit]
-	if u.Bus != v.Bus || u.Cost() > v.Cost() {
+	if u.Bus != v.Bus || u.Cost() > v.Cost() || !in.asPlenty(u, v) {
 		return false
 	}
-	for k, x := range d.copies[a].asks {
-		if x > d.copies[b].asks[k] {
+	asks, asks2 := d.copies[a].asks, d.copies[b].asks
+	if len(asks) != len(asks2) {
+		return false // one of them is not open
+	}
+	for k, x := range asks {
+		if x > asks2[k] {
 			return false
 		}
 	}
@@ -110,6 +133,9 @@ func (d dominance) affordable(needs Needs, dataset int, all []Choice) []Choice {
 	slices.SortStableFunc(order, func(a, b Choice) int { return cmp.Compare(units(a), units(b)) })
 	best := math.Inf(1)
 	for _, c := range order {
+		if d.s.stopped() {
+			break
+		}
 		if units(c) < best {
 			best = min(best, d.alone(needs, dataset, c))
 		}

@@ -10,11 +10,12 @@ import (
 // Homogeneous is what scaling out costs: every dataset is on one kind of unit, there
 // are no caches, and every server that holds data is a building block with all slots
 // of the unit's bus filled (Section 5.2). Tasks without local data run on servers
-// without units. It serves only for comparison, so that a gap of 1% suffices.
+// without units. It knows no stock and no budgets. It serves only for comparison, so that a gap of 1% suffices.
 func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
+	in = in.unlimited()
 	arch := make(Architecture, len(in.App.Datasets))
 	for d := range arch {
 		arch[d] = Choice{unit, NoCache}

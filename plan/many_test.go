@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -86,5 +87,15 @@ func BenchmarkMany(b *testing.B) {
 				b.ReportMetric(100*p.Gap(), "%gap")
 			})
 		}
+	}
+}
+
+// However many choices there are, a search that is to stop ends soon.
+func TestManyChoicesStop(t *testing.T) {
+	in := many(t, 1, 95, 65, 3, 300)
+	polls := 0
+	_, err := plan.Solve(in, plan.Options{Stop: func() bool { polls++; return true }})
+	if !errors.Is(err, plan.ErrStopped) || polls > 1000 {
+		t.Errorf("after %d polls: %v", polls, err)
 	}
 }

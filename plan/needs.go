@@ -7,11 +7,14 @@ import (
 	"gleaner/plan/spec"
 )
 
-// Input is the three specifications of a plan.
+// Input is the three specifications of a plan, and what can be harvested.
 type Input struct {
 	App spec.Application
 	HW  spec.Hardware
 	SLA spec.SLA
+
+	Harvested *spec.Harvested // nil if there is nothing
+	use       *use            // of it; nil: all
 }
 
 // Needs are what servers must host to meet the SLA, before servers are chosen.
@@ -24,7 +27,11 @@ type Needs struct {
 	Tasks        []TaskNeed
 	Tiers        []Tier
 	Roles        []Role
+	Harvest      []Harvest
 	Idle         []int // tasks that neither the SLA nor another task invokes
+	// Targets are the most of each resource that may be used. All needs are of what
+	// must be bought: divided by the target of their resource.
+	Targets spec.Targets
 }
 
 // A TaskNeed is a task that has instances of its own.
@@ -52,8 +59,10 @@ type Tier struct {
 	Capacity float64   // units needed for capacity
 	IO       []float64 // units needed for I/O
 	Net      []float64 // bytes a second to and from the hosts
+	Traffic  []float64 // bytes a second on the bus
 	CPU      []float64 // cores of the hosts for its records
 	Least    float64   // units over all servers, before rounding up
+	Servers  int       // that share it at least
 }
 
 // A Role is tasks that use the same local data and so run side by side; an instance
@@ -66,6 +75,7 @@ type Role struct {
 	Memory    []float64 // bytes in proportion to the load
 	Held      []float64 // bytes of each instance
 	Locals    []Local
+	Servers   int // that share it at least
 }
 
 // A Local is a copy of a dataset local to a role.
@@ -122,7 +132,7 @@ func NeedsOf(in Input, arch Architecture, seconds []float64) Needs {
 // least over the choices.
 func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
 	n := &needing{in: in, clock: clock{in, open, make([]*profile, len(in.App.Tasks))}}
-	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds}
+	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds, Targets: in.SLA.Targets.Full()}
 	n.frequencies()
 	n.tiers()
 	n.roles()
@@ -164,6 +174,8 @@ type needing struct {
 	freq  []float64   // of executions on own instances, by task
 	inNet []float64   // bytes a second of messages received, by task
 	load  [][]traffic // by dataset and phase
+	share []float64   // of executions on harvested cores, by task
+	again []float64   // how often an execution is done on average, by task
 	out   Needs
 }
 
@@ -189,6 +201,7 @@ func (n *needing) frequencies() {
 	for _, r := range n.in.SLA.Rates {
 		n.freq[r.Task] += r.PerSecond
 	}
+	n.harvest()
 	n.load = make([][]traffic, len(app.Datasets))
 	for d := range n.load {
 		n.load[d] = make([]traffic, len(n.out.Phases))
@@ -197,13 +210,13 @@ func (n *needing) frequencies() {
 		if n.freq[t] == 0 {
 			continue
 		}
-		p := n.clock.profile(t)
+		p, times := n.clock.profile(t), n.freq[t]*n.again[t]
 		for _, c := range p.calls {
-			n.freq[c.task] += n.freq[t] * c.n
-			n.inNet[c.task] += n.freq[t] * c.n * c.message
+			n.freq[c.task] += times * c.n
+			n.inNet[c.task] += times * c.n * c.message
 		}
 		for _, a := range p.accesses {
-			a.records *= n.freq[t]
+			a.records *= times
 			n.load[a.dataset][n.phase(t)] = append(n.load[a.dataset][n.phase(t)], a)
 		}
 	}
@@ -243,7 +256,7 @@ type demand struct {
 // demand is the work of a copy for accesses. The store does all writes and the reads
 // that its cache misses; the cache does all writes too, and the reads it answers.
 // The CPU of a write is spent at the store.
-func (n *needing) demand(c Copy, accesses []access) demand {
+func (n *needing) demand(c Copy, k kept, accesses []access) demand {
 	d := n.in.App.Datasets[c.Dataset]
 	reads := 1.0
 	switch {
@@ -254,9 +267,9 @@ func (n *needing) demand(c Copy, accesses []access) demand {
 	}
 	var out demand
 	for _, a := range accesses {
-		share := reads
+		share := reads * k.reads
 		if a.write {
-			share = 1
+			share = k.writes
 		}
 		out.busy += share * a.records * n.in.device(d, c.Unit, a.write, a.size, 0)
 		out.bytes += share * a.records * a.size
@@ -296,17 +309,20 @@ func (n *needing) tiers() {
 			continue
 		}
 		for _, c := range n.copies(i) {
-			unit := n.in.HW.Units[c.Unit]
-			t := Tier{Copy: c, Capacity: n.in.size(c) / unit.Capacity}
+			unit, most := n.in.HW.Units[c.Unit], n.out.Targets
+			k := n.in.kept(c)
+			t := Tier{Copy: c, Servers: k.servers, Capacity: k.space * n.in.size(c) / unit.Capacity / most.Space}
 			t.Least = t.Capacity
 			for p := range n.out.Phases {
-				dem := n.demand(c, n.load[i][p])
-				t.IO = append(t.IO, dem.busy)
-				t.Net = append(t.Net, dem.bytes)
-				t.CPU = append(t.CPU, dem.records*d.CPUPerOp)
-				t.Least = max(t.Least, dem.busy)
+				dem := n.demand(c, k, n.load[i][p])
+				busy := dem.records * d.CPUPerOp
+				t.IO = append(t.IO, dem.busy/most.IO)
+				t.Net = append(t.Net, dem.bytes/most.Network)
+				t.Traffic = append(t.Traffic, dem.bytes/most.Bus)
+				t.CPU = append(t.CPU, busy/most.CPU)
+				t.Least = max(t.Least, t.IO[p])
 				if unit.Volatile {
-					t.Least = max(t.Least, t.CPU[p])
+					t.Least = max(t.Least, busy)
 				}
 			}
 			t.Units = max(1, ceil(t.Least))

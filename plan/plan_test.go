@@ -152,7 +152,7 @@ func checkPlan(t interface{ Fatalf(string, ...any) }, in plan.Input, p plan.Plan
 func TestStop(t *testing.T) {
 	in := load(t, "photoshare", "server1", "photoshare")
 	polls := 0
-	p, err := plan.Solve(in, plan.Options{Stop: func() bool { polls++; return polls > 30 }})
+	p, err := plan.Solve(in, plan.Options{Stop: func() bool { polls++; return polls > 300 }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,11 @@ const (
 // forgive is the tolerance of rounding up: decimal fractions do not add up exactly.
 const forgive = 1 - 1e-9
 
-// Problem states the needs as a packing problem.
-func (n Needs) Problem(in Input) pack.Problem {
-	b := &builder{in: in, needs: n, of: map[Copy]int{}, systems: map[string][]string{}}
+// Problem states the needs as a packing problem, without stock and budgets.
+func (n Needs) Problem(in Input) pack.Problem { return n.builder(in, false).build() }
+
+func (n Needs) builder(in Input, apart bool) *builder {
+	b := &builder{in: in, needs: n, apart: apart, of: map[Copy]int{}, systems: map[string][]string{}, parts: vector{}}
 	for _, t := range n.Tiers {
 		b.tier(t)
 	}
@@ -28,7 +30,7 @@ func (n Needs) Problem(in Input) pack.Problem {
 		b.role(r)
 	}
 	b.choices()
-	return b.build()
+	return b
 }
 
 // parts are needs that share no server.
@@ -59,6 +61,23 @@ type builder struct {
 	changes   []vector
 	options   []pack.Choice
 	systems   map[string][]string // resources that a storage system gives
+	parts     vector              // the most that a server may have of a load
+	pieces    []piece             // of each purchase
+	kinds     []int               // the type of each server of the problem
+	apart     bool                // a server is for data or for tasks
+}
+
+// A piece is what is bought with one of a purchase: so many units of a kind, or a CPU.
+type piece struct {
+	unit  int // noUnit for a CPU, or nothing
+	count float64
+	watts float64
+}
+
+const noUnit = -1
+
+func (in Input) pieces(unit int, count float64) piece {
+	return piece{unit, count, count * in.HW.Units[unit].Power}
 }
 
 type vector map[string]float64
@@ -124,12 +143,17 @@ func (v vector) add(name string, x float64) {
 	}
 }
 
-// load adds a load, given what all of it demands. Its amount is about the
-// number of servers it takes, so that one holds about 1 of it.
-func (b *builder) load(name string, amount float64, whole vector) int {
+// load adds a load, given what all of it demands and how many servers share it at
+// least. Its amount is about the number of servers it takes, so that one holds about 1
+// of it.
+func (b *builder) load(servers int, name string, amount float64, whole vector) int {
 	v := vector{}
 	for r, x := range whole {
 		v[r] = x / amount
+	}
+	if servers > 1 {
+		part := "part of " + name
+		v[part], b.parts[part] = 1, amount/float64(servers)
 	}
 	b.loads = append(b.loads, pack.Load{Name: name, Amount: amount})
 	b.demands = append(b.demands, v)
@@ -149,8 +173,9 @@ func (b *builder) servers(cpu, net []float64) float64 {
 	return max(slices.Max(cpu)/cpus, slices.Max(net)/bw)
 }
 
-func (b *builder) purchase(name string, cost float64, gives vector) {
+func (b *builder) purchase(name string, cost float64, gives vector, what piece) {
 	b.purchases = append(b.purchases, pack.Purchase{Name: name, Cost: cost})
+	b.pieces = append(b.pieces, what)
 	b.changes = append(b.changes, gives)
 }
 
@@ -160,18 +185,21 @@ func (b *builder) tier(t Tier) {
 	unit := b.in.HW.Units[t.Unit]
 	for p := range t.Net {
 		v.add(byPhase(network, p), t.Net[p]/mega)
-		v.add(byPhase(busMBps(unit.Bus), p), t.Net[p]/mega)
+		v.add(byPhase(busMBps(unit.Bus), p), t.Traffic[p]/mega)
 		v.add(byPhase(cores, p), t.CPU[p])
 	}
 	b.units(t.Copy, t.Least, v, 0)
 	b.present(t.Copy, v)
-	b.of[t.Copy] = b.load(b.in.copyName(t.Copy), max(1, t.Least, b.servers(t.CPU, t.Net)), v)
+	if b.apart {
+		v[forData] = 1
+	}
+	b.of[t.Copy] = b.load(t.Servers, b.in.copyName(t.Copy), max(1, t.Least, b.servers(t.CPU, t.Net)), v)
 }
 
 // units adds the purchase of units for a copy: least for all of a load, or each for
 // every instance.
 func (b *builder) units(c Copy, least float64, v vector, each int) {
-	unit, per := b.in.HW.Units[c.Unit], b.in.data(c).CPUPerUnit
+	unit, per := b.in.HW.Units[c.Unit], b.in.data(c).CPUPerUnit/b.needs.Targets.CPU
 	n := float64(max(1, each))
 	gives := vector{slotsOf(unit.Bus): -n}
 	for p := range b.needs.Phases {
@@ -182,7 +210,7 @@ func (b *builder) units(c Copy, least float64, v vector, each int) {
 	room := "room for " + b.in.copyName(c)
 	gives[room] = 1
 	v[room] = max(1, least) * forgive // a server with some of it has a whole unit
-	b.purchase(b.in.unitsName(c), n*unit.Cost(), gives)
+	b.purchase(b.in.unitsName(c), n*unit.Cost(), gives, b.in.pieces(c.Unit, n))
 }
 
 // present adds the need for the storage system of a copy on every server that has
@@ -211,7 +239,7 @@ func (b *builder) role(r Role) {
 			gives[byPhase(memory, p)] = -x / giga
 		}
 		v[instances(b.in, r)] = max(1, r.Instances) * forgive
-		b.purchase(instances(b.in, r), 0, gives)
+		b.purchase(instances(b.in, r), 0, gives, piece{unit: noUnit})
 	}
 	amount := max(1, b.servers(r.CPU, r.Net))
 	for _, l := range r.Locals {
@@ -231,9 +259,12 @@ func (b *builder) role(r Role) {
 			z[beside] = -1
 		}
 		v[beside] = 1
-		b.of[l.Copy] = b.load(b.in.copyName(l.Copy), amount, z)
+		b.of[l.Copy] = b.load(1, b.in.copyName(l.Copy), amount, z)
 	}
-	b.load(roleName(b.in, r), amount, v)
+	if b.apart {
+		v[forTasks] = 1
+	}
+	b.load(r.Servers, roleName(b.in, r), amount, v)
 }
 
 // local adds a copy of local data to a load: the role's, or one of its own if there
@@ -256,7 +287,7 @@ func (b *builder) local(r Role, l Local, v vector) {
 		whole := "instances with " + b.in.copyName(l.Copy)
 		b.changes[len(b.changes)-1][whole+" units"] = 1
 		v[whole] = max(1, r.Instances) * forgive
-		b.purchase(whole, 0, vector{whole: 1, whole + " units": -float64(l.Each)})
+		b.purchase(whole, 0, vector{whole: 1, whole + " units": -float64(l.Each)}, piece{unit: noUnit})
 	}
 }
 
@@ -296,10 +327,33 @@ func (b *builder) build() pack.Problem {
 	for i := range out.Purchases {
 		out.Purchases[i].Change = lay(b.changes[i])
 	}
-	for _, s := range b.in.HW.Servers {
-		out.Servers = append(out.Servers, pack.Server{Name: s.Name, Cost: s.Cost(), Capacity: lay(serverVector(s, len(b.needs.Phases)))})
+	for i, s := range b.in.HW.Servers {
+		if s.BootCPUs >= b.needs.Targets.CPU*float64(s.CPUs)*(1-dust) && s.BootCPUs > 0 {
+			continue // nothing may be used of what is left
+		}
+		v := serverVector(s, len(b.needs.Phases))
+		b.boot(s, v)
+		maps.Copy(v, b.parts)
+		for _, side := range b.sides() {
+			maps.Copy(v, side)
+			out.Servers = append(out.Servers, pack.Server{Name: s.Name, Cost: s.Cost(), Capacity: lay(v)})
+			b.kinds = append(b.kinds, i)
+		}
 	}
 	return out
+}
+
+// boot takes from a server what it needs for itself.
+func (b *builder) boot(s spec.Server, v vector) {
+	for p := range b.needs.Phases {
+		v[byPhase(cores, p)] -= s.BootCPUs / b.needs.Targets.CPU
+		v[byPhase(memory, p)] -= s.BootMemory / b.needs.Targets.Memory / giga
+	}
+}
+
+// boots reports whether any server needs some of what a function returns.
+func (b *builder) boots(need func(spec.Server) float64) bool {
+	return slices.ContainsFunc(b.in.HW.Servers, func(s spec.Server) bool { return need(s) > 0 })
 }
 
 // common adds storage systems, memory and CPUs to what can be bought.
@@ -314,25 +368,26 @@ func (b *builder) common() {
 			gives[name] = 1
 		}
 		for p := range phases {
-			gives[byPhase(memory, p)] = -s.MemoryPerServer / giga
+			gives[byPhase(memory, p)] = -s.MemoryPerServer / b.needs.Targets.Memory / giga
 		}
-		b.purchase(presence(s.Name), 0, gives)
+		b.purchase(presence(s.Name), 0, gives, piece{unit: noUnit})
 	}
-	if b.demanded(memory) {
-		for _, u := range b.in.dimms() {
+	if b.demanded(memory) || b.boots(func(s spec.Server) float64 { return s.BootMemory }) {
+		for _, unit := range b.in.dimms() {
+			u := b.in.HW.Units[unit]
 			gives := vector{slotsOf(u.Bus): -1}
 			for p := range phases {
 				gives[byPhase(memory, p)] = u.Capacity / giga
 			}
-			b.purchase(memoryPurchase(u), u.Cost(), gives)
+			b.purchase(memoryPurchase(u), u.Cost(), gives, b.in.pieces(unit, 1))
 		}
 	}
-	if b.demanded(cores) {
+	if b.demanded(cores) || b.boots(func(s spec.Server) float64 { return s.BootCPUs }) {
 		gives := vector{cpuSockets: -1}
 		for p := range phases {
 			gives[byPhase(cores, p)] = 1
 		}
-		b.purchase(cpuPurchase, b.in.HW.CPU.Cost(), gives)
+		b.purchase(cpuPurchase, b.in.HW.CPU.Cost(), gives, piece{noUnit, 1, b.in.HW.CPU.Power})
 	}
 }
 
@@ -352,23 +407,23 @@ func (b *builder) demanded(what string) bool {
 
 // dimms lists the units that memory is bought in: the volatile ones, except those for
 // which another on the same bus is as large and no dearer.
-func (in Input) dimms() []spec.Unit {
-	var out []spec.Unit
+func (in Input) dimms() []int {
+	var out []int
 	for i, u := range in.HW.Units {
-		worse := slices.ContainsFunc(in.HW.Units[:i], func(w spec.Unit) bool { return asMemory(w, u) && asMemory(u, w) })
+		worse := slices.ContainsFunc(in.HW.Units[:i], func(w spec.Unit) bool { return in.asMemory(w, u) && in.asMemory(u, w) })
 		for _, w := range in.HW.Units {
-			worse = worse || asMemory(w, u) && !asMemory(u, w)
+			worse = worse || in.asMemory(w, u) && !in.asMemory(u, w)
 		}
 		if u.Volatile && !worse {
-			out = append(out, u)
+			out = append(out, i)
 		}
 	}
 	return out
 }
 
 // asMemory reports whether w is memory that does all that u does, at no higher price.
-func asMemory(w, u spec.Unit) bool {
-	return w.Volatile && w.Bus == u.Bus && w.Capacity >= u.Capacity && w.Cost() <= u.Cost()
+func (in Input) asMemory(w, u spec.Unit) bool {
+	return w.Volatile && w.Bus == u.Bus && w.Capacity >= u.Capacity && w.Cost() <= u.Cost() && in.asPlenty(w, u)
 }
 
 // order lists the resources that matter: those of servers in their order, then the
@@ -380,6 +435,11 @@ func (b *builder) order() []string {
 			if x != 0 {
 				used[name] = 1
 			}
+		}
+	}
+	if b.boots(func(s spec.Server) float64 { return s.BootMemory }) { // though no memory may be on sale
+		for p := range b.needs.Phases {
+			used[byPhase(memory, p)] = 1
 		}
 	}
 	var out []string

@@ -5,12 +5,12 @@ func (n *needing) roles() {
 	app := n.in.App
 	batch := n.in.SLA.Job != nil
 	for t := range app.Tasks {
-		if n.freq[t] == 0 {
+		bought := n.freq[t] * (1 - n.share[t])
+		if bought <= dust*n.freq[t] {
 			continue
 		}
 		p := n.clock.profile(t)
-		need := TaskNeed{Task: t, Rate: n.freq[t], Runtime: p.runtime(batch), CPU: p.cpu}
-		need.Instances = max(1, ceil(need.Rate*need.Runtime))
+		need := TaskNeed{Task: t, Rate: bought, Runtime: p.runtime(batch), CPU: p.cpu}
 		n.out.Tasks = append(n.out.Tasks, need)
 	}
 	for _, members := range n.sideBySide() {
@@ -60,25 +60,32 @@ func (n *needing) sideBySide() [][]int {
 // role adds up what tasks that run side by side need.
 func (n *needing) role(members []int) Role {
 	phases := len(n.out.Phases)
+	most := n.out.Targets
 	r := Role{CPU: make([]float64, phases), Net: make([]float64, phases), Memory: make([]float64, phases), Held: make([]float64, phases), Instances: 1}
 	local := map[int][][]access{} // dataset -> phase -> accesses a second
 	var datasets []int
+	r.Servers = n.in.servers(0)
+	for _, i := range members {
+		r.Servers = max(r.Servers, n.in.App.Tasks[n.out.Tasks[i].Task].Spread)
+	}
+	spare := n.in.spare(r.Servers)
 	for _, i := range members {
 		need := n.out.Tasks[i]
+		need.Rate *= spare
 		p, phase := n.clock.profile(need.Task), n.phase(need.Task)
 		r.Tasks = append(r.Tasks, need.Task)
-		r.Instances = max(r.Instances, need.Rate*need.Runtime)
-		r.CPU[phase] += need.Rate * p.cpu
-		r.Memory[phase] += need.Rate * p.cpu * p.memory
-		r.Held[phase] += p.held
-		r.Net[phase] += n.inNet[need.Task]
+		r.Instances = max(r.Instances, need.Rate*need.Runtime/most.IO)
+		r.CPU[phase] += need.Rate * p.cpu / most.CPU
+		r.Memory[phase] += need.Rate * p.cpu * p.memory / most.Memory
+		r.Held[phase] += p.held / most.Memory
+		r.Net[phase] += spare * n.inNet[need.Task] / most.Network
 		for _, c := range p.calls {
-			r.Net[phase] += need.Rate * c.n * c.message
+			r.Net[phase] += need.Rate * c.n * c.message / most.Network
 		}
 		for _, a := range p.accesses {
 			a.records *= need.Rate
 			if n.in.App.Datasets[a.dataset].Remote {
-				r.Net[phase] += a.records * a.size
+				r.Net[phase] += a.records * a.size * n.in.sends(a) / most.Network
 				continue
 			}
 			if local[a.dataset] == nil {
@@ -101,17 +108,18 @@ func (n *needing) role(members []int) Role {
 // on units of its own.
 func (n *needing) local(c Copy, accesses [][]access) Local {
 	d := n.in.App.Datasets[c.Dataset]
+	most := n.out.Targets
 	l := Local{Copy: c}
-	if capacity := n.in.size(c) / n.in.HW.Units[c.Unit].Capacity; d.Partitioned {
+	if capacity := n.in.size(c) / n.in.HW.Units[c.Unit].Capacity / most.Space; d.Partitioned {
 		l.Capacity = capacity
 	} else {
 		l.Each = max(1, ceil(capacity))
 	}
 	for _, phase := range accesses {
-		dem := n.demand(c, phase)
-		l.IO = append(l.IO, dem.busy)
-		l.Traffic = append(l.Traffic, dem.bytes)
-		l.CPU = append(l.CPU, dem.records*d.CPUPerOp)
+		dem := n.demand(c, kept{1, 1, 1, 1}, phase)
+		l.IO = append(l.IO, dem.busy/most.IO)
+		l.Traffic = append(l.Traffic, dem.bytes/most.Bus)
+		l.CPU = append(l.CPU, dem.records*d.CPUPerOp/most.CPU)
 	}
 	return l
 }

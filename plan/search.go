@@ -26,6 +26,7 @@ type search struct {
 	lower  float64 // least bound of the regions that were closed
 	packed int     // problems
 	unfit  *pack.UnfitError
+	over   string // what breaks the limits of the plan, if they leave none
 	open   regions
 	seq    int
 }
@@ -78,6 +79,9 @@ func (s *search) run(open [][]Choice) error {
 		return err
 	}
 	first.open = s.undominated(first)
+	if s.stopped() {
+		return ErrStopped
+	}
 	s.push(first)
 	for s.open.Len() > 0 {
 		r := heap.Pop(&s.open).(region)
@@ -258,11 +262,15 @@ func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
 	for d, open := range needs.Open {
 		out.arch[d] = open[0]
 	}
-	for _, part := range needs.parts(s.o.Colocate) {
-		got := s.remember(part.Problem(s.in))
+	for _, problem := range s.problems(needs) {
+		got := s.remember(problem)
 		var unfit *pack.UnfitError
 		if errors.As(got.err, &unfit) {
-			s.keep(unfit)
+			if s.in.limited() {
+				s.explain(needs)
+			} else {
+				s.keep(unfit)
+			}
 			return hosted{}, false, nil
 		}
 		if got.err != nil {
@@ -277,6 +285,18 @@ func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
 		}
 	}
 	return out, true, nil
+}
+
+// problems are the needs to pack, each by itself.
+func (s *search) problems(needs Needs) []pack.Problem {
+	if s.in.limited() {
+		return []pack.Problem{needs.Limited(s.in, s.o.Colocate)}
+	}
+	var out []pack.Problem
+	for _, part := range needs.parts(s.o.Colocate) {
+		out = append(out, part.Problem(s.in))
+	}
+	return out
 }
 
 // remember packs a problem, or returns how it was packed before.
@@ -329,7 +349,10 @@ func signature(p pack.Problem) string {
 		}
 		word(c.Name)
 	}
-	return string(b) // the servers are the same throughout a search
+	for _, s := range p.Servers { // their hardware is the same throughout a search, the parts they may have are not
+		row(s.Capacity)
+	}
+	return string(b)
 }
 
 // plan makes a plan of what was packed: it restates the parts in terms of one problem

@@ -15,6 +15,7 @@ type Options struct {
 	Nodes    int     // limit of the search for a packing; 0 is that of pack
 	// Pack fills the servers; nil is pack.Solve.
 	Pack   func(pack.Problem, pack.Options) (pack.Solution, error)
+	Limits []Limit     // where datasets must and must not lie
 	Second bool        // find the next best architecture too
 	Stop   func() bool // polled; once it returns true, the best plan so far is returned
 }
@@ -59,6 +60,10 @@ func Solve(in Input, o Options) (Plan, error) {
 		if len(open[d]) == 0 {
 			return Plan{}, input.Linef(in.App.File, data.Line, "dataset %q: must be persistent, and %s has only volatile storage", data.Name, in.HW.File)
 		}
+		var err error
+		if open[d], err = limited(in, d, open[d], o.Limits); err != nil {
+			return Plan{}, err
+		}
 		space *= float64(len(open[d]))
 	}
 	p, err := solve(in, o, open)
@@ -83,6 +88,13 @@ func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
+	if in.Harvested != nil && in.SLA.Job != nil {
+		return harvesting(in, o, open)
+	}
+	return searched(in, o, open)
+}
+
+func searched(in Input, o Options, open [][]Choice) (Plan, error) {
 	s := newSearch(in, o)
 	if err := s.run(open); err != nil {
 		return Plan{}, err
@@ -98,6 +110,11 @@ func (in Input) needsMemory() bool {
 	}
 	for _, s := range in.App.Systems {
 		if s.MemoryPerServer > 0 {
+			return true
+		}
+	}
+	for _, s := range in.HW.Servers {
+		if s.BootMemory > 0 {
 			return true
 		}
 	}
@@ -122,7 +139,10 @@ func (s *search) finish() (Plan, error) {
 func (s *search) impossible() error {
 	u := s.unfit
 	if s.in.needsMemory() && s.in.HW.Memory() < 0 {
-		return input.Errorf(s.in.HW.File, "tasks or storage systems need memory, and no storage_unit is volatile to serve as it")
+		return input.Errorf(s.in.HW.File, "tasks, storage systems or servers need memory, and no storage_unit is volatile to serve as it")
+	}
+	if u == nil {
+		return s.exhausted()
 	}
 	if u.Resource == "" {
 		return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: no server holds %s with all that must be beside it", s.in.HW.File, u.Load)

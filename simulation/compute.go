@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -30,6 +31,7 @@ type Compute struct {
 	Policy  string
 	Classes []cluster.Class // nil: learned from the datacenter's past
 	Queries []compute.Query // nil: the 52 of the paper, scaled to the datacenter
+	Load    float64         // the share of its cores that they keep busy; 0: the constant of that name
 	Seed    uint64
 	Record  control.Recorder // nil: nothing is recorded
 
@@ -84,7 +86,7 @@ func Classes(d *datacenter.Datacenter, seed uint64) []cluster.Class {
 func (run Compute) arrivals(d *datacenter.Datacenter, window cluster.Window) []compute.Arrival {
 	load := compute.Workload{Queries: run.Queries}
 	if run.Queries == nil {
-		load = compute.Workload{Queries: compute.Queries(), Stretch: Stretch, Load: Load, Cores: cores(d)}
+		load = compute.Workload{Queries: compute.Queries(), Stretch: Stretch, Load: cmp.Or(run.Load, Load), Cores: Cores(d)}
 	}
 	for i := range load.Queries {
 		for k := range load.Queries[i].Stages {
@@ -96,7 +98,8 @@ func (run Compute) arrivals(d *datacenter.Datacenter, window cluster.Window) []c
 	return load.Arrivals(window.To().Sub(window.From), rand.New(rand.NewPCG(run.Seed, 1)))
 }
 
-func cores(d *datacenter.Datacenter) float64 {
+// Cores counts the cores of a datacenter.
+func Cores(d *datacenter.Datacenter) float64 {
 	sum := 0.0
 	for _, s := range d.Servers {
 		sum += float64(s.CPU) / float64(cluster.Core)

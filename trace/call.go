@@ -85,3 +85,9 @@ func cloneLeaves(in []Leaf) []Leaf {
 	}
 	return out
 }
+
+// Refused reports whether a status is that of a refusal, by its gRPC code or its HTTP
+// status (which recordings of Hadoop have too).
+func Refused(status string) bool {
+	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
+}

@@ -10,9 +10,11 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"net/http/pprof"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/control/board"
 	"gleaner/control/jobfile"
+	"gleaner/fabric"
 	"gleaner/input"
 )
 
@@ -27,13 +30,25 @@ import (
 type Machine interface {
 	Submit(*cluster.Job) (cluster.JobID, error)
 	Cancel(cluster.JobID) error
+	// Pause makes a job start no more tasks, and Continue ends that.
+	Pause(cluster.JobID) error
+	Continue(cluster.JobID) error
+	// Drain makes the machine start no more tasks, and Refill ends that.
+	Drain() error
+	Refill() error
 	// Output opens what a run of a task has written, to stdout or stderr; the
 	// error is fs.ErrNotExist if there is no such run.
 	Output(id cluster.TaskID, stderr bool) (*os.File, error)
 	// LastRun is the last run of a task that was started; false if none was.
 	LastRun(cluster.TaskID) (cluster.TaskID, bool)
-	// Finished reports whether a run has succeeded.
-	Finished(cluster.TaskID) bool
+	// LastRuns has the number of the last run of every task of a job, from 1, by stage
+	// and index; 0, or nothing, if none was started.
+	LastRuns(cluster.JobID) map[string][]int32
+	// Outcome is how a run has ended; false if it has not, or it is not known.
+	Outcome(cluster.TaskID) (cluster.Outcome, bool)
+	// Remove forgets a job that has ended; the error is cluster.ErrGoesOn if it has
+	// not.
+	Remove(cluster.JobID) error
 }
 
 // An API answers the requests under /api/v1/.
@@ -44,6 +59,16 @@ type API struct {
 	Most cluster.Resources
 	// Harvested is what harvested tasks use now.
 	Harvested func() cluster.Resources
+	// Version is that of this program.
+	Version string
+	// Storage gives the disks while they are open, and nil while they are not. It may be nil itself.
+	Storage func() Storage
+}
+
+// Storage is what metrics tell of the disks and their upkeep.
+type Storage interface {
+	Lent(context.Context) ([]fabric.Lent, error)
+	Curation(context.Context) (fabric.Curation, error)
 }
 
 // Status is the answer to GET /api/v1/status.
@@ -58,13 +83,6 @@ type Accepted struct {
 	Name string        `json:"name"`
 }
 
-// A Task is the answer to GET /api/v1/jobs/{id}/tasks/{task}.
-type Task struct {
-	Task    string      `json:"task"`
-	State   board.State `json:"state"`
-	Attempt int32       `json:"attempt,omitempty"` // its last run, from 1; 0 before the first
-}
-
 // A Problem is the answer to a request that failed. Line is that of the job
 // file that is wrong, or 0; Field is what is wrong of a request for a vDisk, or empty.
 type Problem struct {
@@ -73,6 +91,9 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 }
 
+// profilePath is where profiles of this process are.
+const profilePath = "/debug/pprof/"
+
 // Handler serves the API, unguarded.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -80,9 +101,19 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/jobs", a.jobs)
 	mux.HandleFunc("POST /api/v1/jobs", a.submit)
 	mux.HandleFunc("GET /api/v1/jobs/{id}", a.job)
-	mux.HandleFunc("POST /api/v1/jobs/{id}/cancel", a.cancel)
+	mux.HandleFunc("POST /api/v1/jobs/{id}/cancel", a.change(a.Machine.Cancel))
+	mux.HandleFunc("POST /api/v1/jobs/{id}/pause", a.change(a.Machine.Pause))
+	mux.HandleFunc("POST /api/v1/jobs/{id}/resume", a.change(a.Machine.Continue))
+	mux.HandleFunc("POST /api/v1/drain", a.drain(a.Machine.Drain))
+	mux.HandleFunc("POST /api/v1/resume", a.drain(a.Machine.Refill))
+	mux.HandleFunc("DELETE /api/v1/jobs/{id}", a.remove)
+	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks", a.tasks)
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}", a.task)
-	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}/output", a.output)
+	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}/output", a.Output)
+	mux.Handle("GET "+metricsPath, a.metrics())
+	mux.HandleFunc("GET "+profilePath, pprof.Index)
+	mux.HandleFunc("GET "+profilePath+"profile", pprof.Profile)
+	mux.HandleFunc("GET "+profilePath+"trace", pprof.Trace)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -104,16 +135,8 @@ func (a *API) status(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *API) jobs(w http.ResponseWriter, r *http.Request) {
-	all := a.Board.Jobs()
-	if name := r.URL.Query().Get("name"); name != "" {
-		some := []board.Job{}
-		for _, j := range all {
-			if j.Name == name {
-				some = append(some, j)
-			}
-		}
-		all = some
-	}
+	name := r.URL.Query().Get("name")
+	all := slices.DeleteFunc(a.Board.Jobs(), func(j board.Job) bool { return name != "" && j.Name != name || !mayUse(r, &j) })
 	answer(w, http.StatusOK, all)
 }
 
@@ -146,34 +169,93 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "dir: %s", why)
 		return
 	}
-	job, err := jobfile.Read(name, r.Body, a.Most)
-	if err == nil {
-		resolveDirs(dir, job)
+	after, why := a.after(r, r.URL.Query()["after"])
+	if why != "" {
+		problem(w, http.StatusBadRequest, "after: %s", why)
+		return
 	}
+	priority, why := priority(r.URL.Query().Get("priority"))
+	if why != "" {
+		problem(w, http.StatusBadRequest, "priority: %s", why)
+		return
+	}
+	user, _ := userOf(r)
+	accepted, err := a.Submit(r.Context(), Submission{File: name, Dir: dir, After: after, Priority: priority, User: user}, r.Body)
 	var large *http.MaxBytesError
+	var at *input.Error
 	switch {
+	case err == nil:
+		answer(w, http.StatusCreated, accepted)
 	case errors.As(err, &large):
 		problem(w, http.StatusRequestEntityTooLarge, "larger than a job file may be: %d bytes", large.Limit)
-		return
+	case errors.As(err, &at):
+		answer(w, http.StatusUnprocessableEntity, Problem{Error: err.Error(), Line: at.Line})
 	case input.Is(err):
-		wrong := Problem{Error: err.Error()}
+		answer(w, http.StatusUnprocessableEntity, Problem{Error: err.Error()})
+	case errors.Is(err, cluster.ErrOtherUser):
+		problem(w, http.StatusForbidden, "%v", err)
+	case errors.Is(err, errUnread):
+		problem(w, http.StatusBadRequest, "%v", err)
+	default:
+		problem(w, http.StatusInternalServerError, "%v", err)
+	}
+}
+
+// errUnread is in the error of a job file that could not be read to its end.
+var errUnread = errors.New("the job could not be read")
+
+// A Submission is what is asked for beside a job file.
+type Submission struct {
+	File  string          // its name in errors
+	Dir   string          // of stages that name none
+	After []cluster.JobID // that must have finished before
+	// Priority is that of the job; nil: as the file says.
+	Priority *int
+	User     cluster.User
+}
+
+// Submit accepts a job file.
+func (a *API) Submit(ctx context.Context, s Submission, body io.Reader) (Accepted, error) {
+	job, err := jobfile.Read(s.File, body, a.Most)
+	if err != nil {
 		var at *input.Error
 		if errors.As(err, &at) {
-			wrong = Problem{Error: a.explained(*at).Error(), Line: at.Line}
+			return Accepted{}, a.explained(*at)
 		}
-		answer(w, http.StatusUnprocessableEntity, wrong)
-		return
-	case err != nil:
-		problem(w, http.StatusBadRequest, "%v", err)
-		return
+		if input.Is(err) {
+			return Accepted{}, err
+		}
+		return Accepted{}, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	if err := resolveDirs(s, job); err != nil {
+		return Accepted{}, err
+	}
+	job.After, job.User = s.After, s.User
+	if s.Priority != nil {
+		job.Priority = *s.Priority
+	}
+	if err := a.allows(job); err != nil {
+		return Accepted{}, err
 	}
 	id, err := a.Machine.Submit(job)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, "%v", err)
-		return
+		return Accepted{}, err
 	}
-	a.awaitShown(r.Context(), id)
-	answer(w, http.StatusCreated, Accepted{id, job.Name})
+	a.awaitShown(ctx, id)
+	return Accepted{id, job.Name}, nil
+}
+
+// priority reads the priority that a request asks for, nil if none, or says what is
+// wrong with it.
+func priority(text string) (*int, string) {
+	if text == "" {
+		return nil, ""
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < -cluster.MaxPriority || n > cluster.MaxPriority {
+		return nil, fmt.Sprintf("%q is not a whole number between %d and %d", text, -cluster.MaxPriority, cluster.MaxPriority)
+	}
+	return &n, ""
 }
 
 // toAppear is how long the board may take to show a job. The loop updates it,
@@ -236,30 +318,88 @@ func badDir(dir string) string {
 }
 
 // resolveDirs makes the directory of every stage absolute: relative ones, and
-// the empty one, start at dir.
-func resolveDirs(dir string, job *cluster.Job) {
+// the empty one, start at that of the submission. Where that has none, a relative one
+// would start wherever this process does.
+func resolveDirs(s Submission, job *cluster.Job) error {
 	for i := range job.Stages {
-		if st := &job.Stages[i]; dir != "" && !filepath.IsAbs(st.Dir) {
-			st.Dir = filepath.Join(dir, st.Dir)
+		st := &job.Stages[i]
+		switch {
+		case filepath.IsAbs(st.Dir):
+		case s.Dir != "":
+			st.Dir = filepath.Join(s.Dir, st.Dir)
+		case st.Dir != "":
+			return input.Errorf(s.File, "stage %q: dir: %q is relative, and the request does not say to what (?dir=)", st.Name, st.Dir)
 		}
 	}
+	return nil
 }
 
-func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
+// after are the jobs that one comes after, or why it cannot.
+func (a *API) after(r *http.Request, numbers []string) (jobs []cluster.JobID, why string) {
+	for _, text := range numbers {
+		id, err := strconv.ParseInt(text, 10, 64)
+		j, known := a.Board.Job(cluster.JobID(id))
+		switch {
+		case err != nil:
+			return nil, fmt.Sprintf("%q is not the number of a job", text)
+		case !known || !mayUse(r, &j):
+			return nil, fmt.Sprintf("there is no %s", cluster.JobID(id))
+		case j.State == board.Failed, j.State == board.Cancelled:
+			return nil, fmt.Sprintf("%s did not finish: it has %s", j.ID, map[board.State]string{board.Failed: "failed", board.Cancelled: "been cancelled"}[j.State])
+		}
+		jobs = append(jobs, j.ID)
+	}
+	return jobs, ""
+}
+
+func (a *API) remove(w http.ResponseWriter, r *http.Request) {
 	id, ok := jobID(w, r)
 	if !ok {
 		return
 	}
-	switch err := a.Machine.Cancel(id); {
+	j, _ := a.Board.Job(id)
+	switch err := a.Machine.Remove(id); {
 	case err == nil:
-		j, _ := a.Board.Job(id)
-		answer(w, http.StatusAccepted, Accepted{id, j.Name})
+		a.Board.Remove(id)
+		answer(w, http.StatusOK, Accepted{id, j.Name})
 	case errors.Is(err, cluster.ErrNoJob):
 		problem(w, http.StatusNotFound, "there is no %s", id)
-	case errors.Is(err, cluster.ErrEnded):
-		problem(w, http.StatusConflict, "%s has ended", id)
+	case errors.Is(err, cluster.ErrGoesOn):
+		problem(w, http.StatusConflict, "%s, or one of its tasks, has not ended; see 'gleaner cancel'", id)
 	default:
 		problem(w, http.StatusInternalServerError, "%v", err)
+	}
+}
+
+// change cancels, pauses or continues the job that a request names.
+func (a *API) change(do func(cluster.JobID) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, ok := jobID(w, r)
+		if !ok {
+			return
+		}
+		switch err := do(id); {
+		case err == nil:
+			j, _ := a.Board.Job(id)
+			answer(w, http.StatusAccepted, Accepted{id, j.Name})
+		case errors.Is(err, cluster.ErrNoJob):
+			problem(w, http.StatusNotFound, "there is no %s", id)
+		case errors.Is(err, cluster.ErrEnded):
+			problem(w, http.StatusConflict, "%s has ended", id)
+		default:
+			problem(w, http.StatusInternalServerError, "%v", err)
+		}
+	}
+}
+
+// drain drains the machine, or ends that.
+func (a *API) drain(do func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := do(); err != nil {
+			problem(w, http.StatusInternalServerError, "%v", err)
+			return
+		}
+		answer(w, http.StatusAccepted, Status{a.Board.Status(), a.Harvested()})
 	}
 }
 
@@ -269,6 +409,7 @@ type wanted struct {
 	stderr  bool
 	follow  bool
 	offset  int64 // bytes that are not sent again
+	tail    int64 // bytes at the end to send; 0 for all
 }
 
 func wantedOutput(query url.Values) (out wanted, err error) {
@@ -296,15 +437,20 @@ func wantedOutput(query url.Values) (out wanted, err error) {
 			return out, fmt.Errorf("offset: %q is not a number of bytes", text)
 		}
 	}
+	if text := query.Get("tail"); text != "" {
+		if out.tail, err = strconv.ParseInt(text, 10, 64); err != nil || out.tail < 1 {
+			return out, fmt.Errorf("tail: %q is not a number of bytes", text)
+		}
+	}
 	return out, nil
 }
 
 // AttemptHeader has the number of the run whose output is sent, from 1.
 const AttemptHeader = "Gleaner-Attempt"
 
-// output sends the output of a task's last run, or of the one that ?attempt= names,
-// from ?offset= on. With ?follow=true it goes on until the run has ended.
-func (a *API) output(w http.ResponseWriter, r *http.Request) {
+// Output sends the output of a task's last run, or of the one that ?attempt= names,
+// from ?offset= on, or its last ?tail= bytes. With ?follow=true it goes on until the run has ended.
+func (a *API) Output(w http.ResponseWriter, r *http.Request) {
 	task, ok := a.taskID(w, r)
 	if !ok {
 		return
@@ -328,38 +474,6 @@ func (a *API) output(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(AttemptHeader, strconv.Itoa(int(task.Attempt)+1))
 	a.send(w, r, f, task, want.follow)
-}
-
-// task sends the state of a task.
-func (a *API) task(w http.ResponseWriter, r *http.Request) {
-	id, ok := a.taskID(w, r)
-	if !ok {
-		return
-	}
-	last, ran := a.lastRun(id)
-	t := Task{Task: id.String(), State: a.state(last)}
-	if ran {
-		t.Attempt = last.Attempt + 1
-	}
-	answer(w, http.StatusOK, t)
-}
-
-// state is the state of a task, given its last run. A task that neither runs nor
-// has finished is in the state of its stage; if that is running, the task waits.
-func (a *API) state(last cluster.TaskID) board.State {
-	switch {
-	case a.runs(last):
-		return board.Running
-	case a.Machine.Finished(last):
-		return board.Finished
-	}
-	j, _ := a.Board.Job(last.Job)
-	for _, st := range j.Stages {
-		if st.Name == last.Stage && st.State != board.Running {
-			return st.State
-		}
-	}
-	return board.Waiting
 }
 
 // taskID is the task that a request names, if it exists.
@@ -417,6 +531,9 @@ func (a *API) open(ctx context.Context, task *cluster.TaskID, want wanted) (*os.
 	}
 	if err != nil {
 		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && want.tail > 0 {
+		want.offset = max(want.offset, info.Size()-want.tail)
 	}
 	if _, err := f.Seek(want.offset, io.SeekStart); err != nil {
 		f.Close()
@@ -479,8 +596,14 @@ func problem(w http.ResponseWriter, code int, format string, args ...any) {
 	answer(w, code, Problem{Error: fmt.Sprintf(format, args...)})
 }
 
+// toTake is how long who asks may take to read the answer.
+const toTake = 30 * time.Second
+
 func answer(w http.ResponseWriter, code int, v any) {
+	c := http.NewResponseController(w)
+	_ = c.SetWriteDeadline(time.Now().Add(toTake)) // not every connection has one
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v)
+	_ = c.SetWriteDeadline(time.Time{}) // the next answer may be one that is followed
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,6 +30,10 @@ type machine struct {
 
 func (m *machine) Submit(job *cluster.Job) (cluster.JobID, error) { m.submitted = job; return 1, nil }
 func (m *machine) Cancel(cluster.JobID) error                     { return nil }
+func (m *machine) Pause(cluster.JobID) error                      { return nil }
+func (m *machine) Continue(cluster.JobID) error                   { return nil }
+func (m *machine) Drain() error                                   { return nil }
+func (m *machine) Refill() error                                  { return nil }
 
 func (m *machine) Output(id cluster.TaskID, stderr bool) (*os.File, error) {
 	if stderr {
@@ -49,7 +55,34 @@ func (m *machine) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
 	return id, true
 }
 
-func (m *machine) Finished(id cluster.TaskID) bool { return id.Index == 0 && id.Attempt == 1 }
+func (m *machine) LastRuns(id cluster.JobID) map[string][]int32 {
+	runs := make([]int32, 2)
+	for index := range runs {
+		if run, ran := m.LastRun(cluster.TaskID{Job: id, Stage: "map", Index: int32(index)}); ran {
+			runs[index] = run.Attempt + 1
+		}
+	}
+	return map[string][]int32{"map": runs}
+}
+
+var (
+	noon          = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	success, fail = 0, 3
+)
+
+func (m *machine) Outcome(id cluster.TaskID) (cluster.Outcome, bool) {
+	if id.Index == 0 && id.Attempt == 1 {
+		return cluster.Outcome{Started: noon, Ended: noon.Add(time.Minute), Finished: true, Exit: &success}, true
+	}
+	return cluster.Outcome{Started: noon, Ended: noon.Add(time.Second), Exit: &fail, Reason: "exit code 3"}, id.Stage == "map" && id.Index < 2
+}
+
+func (m *machine) Remove(id cluster.JobID) error {
+	if id == 1 {
+		return cluster.ErrGoesOn
+	}
+	return cluster.ErrNoJob
+}
 
 func (m *machine) name(id cluster.TaskID) string {
 	return filepath.Join(m.dir, strings.ReplaceAll(id.String(), "/", "."))
@@ -60,6 +93,17 @@ func (m *machine) name(id cluster.TaskID) string {
 func newAPI(t *testing.T) (*machine, http.Handler) {
 	t.Helper()
 	m := &machine{dir: t.TempDir()}
+	_, h := m.api(t)
+	return m, h
+}
+
+func newBoard(t *testing.T) (*board.Board, http.Handler) {
+	t.Helper()
+	return (&machine{dir: t.TempDir()}).api(t)
+}
+
+func (m *machine) api(t *testing.T) (*board.Board, http.Handler) {
+	t.Helper()
 	task := func(index, attempt int32) cluster.TaskID {
 		return cluster.TaskID{Job: 1, Stage: "map", Index: index, Attempt: attempt}
 	}
@@ -77,14 +121,15 @@ func newAPI(t *testing.T) (*machine, http.Handler) {
 		{Kind: cluster.JobSubmitted, Job: job},
 		{Kind: cluster.TaskStarted, Task: task(0, 1), Request: request},
 		{Kind: cluster.TaskFinished, Task: task(0, 1)},
-		{Kind: cluster.TaskStarted, Task: task(1, 0), Request: request},
+		{Kind: cluster.TaskStarted, Task: task(1, 0), On: "s", Request: request},
 	} {
+		ev.At = noon
 		if err := b.Event(ev); err != nil {
 			t.Fatal(err)
 		}
 	}
 	api := &web.API{Board: b, Machine: m, Most: size.Size().Sub(cluster.Resources{CPU: 1500, Memory: cluster.GB})}
-	return m, api.Handler()
+	return b, api.Handler()
 }
 
 func ask(h http.Handler, method, path, body string) *httptest.ResponseRecorder {
@@ -106,6 +151,9 @@ func TestOutput(t *testing.T) {
 		{"map-0/output", 200, "2", "second"},
 		{"map-0/output?attempt=1&stream=stdout", 200, "1", "first"},
 		{"map-0/output?offset=3&follow=true", 200, "2", "ond"},
+		{"map-0/output?tail=2", 200, "2", "nd"},
+		{"map-0/output?tail=100", 200, "2", "second"},
+		{"map-0/output?tail=0", 400, "", `{"error":"tail: \"0\" is not a number of bytes"}`},
 		{"map-0/output?offset=100", 200, "2", ""},
 		{"map-2/output", 404, "", `{"error":"job-1/map-2 has not run"}`},
 		{"map-0/output?stream=stdin", 400, "", `{"error":"stream: \"stdin\" is neither stdout nor stderr"}`},
@@ -123,16 +171,69 @@ func TestOutput(t *testing.T) {
 
 func TestTasksAreToldApart(t *testing.T) {
 	_, h := newAPI(t)
-	for task, want := range map[string]web.Task{
-		"map-0":   {Task: "job-1/map-0", State: board.Finished, Attempt: 2},
-		"map-1":   {Task: "job-1/map-1", State: board.Running, Attempt: 1},
-		"map-2":   {Task: "job-1/map-2", State: board.Waiting},
-		"merge-0": {Task: "job-1/merge-0", State: board.Blocked},
-	} {
+	all := []web.Task{
+		{Task: "job-1/map-0", State: board.Finished, Attempt: 2, Since: noon.Add(time.Minute), Took: time.Minute, Exit: &success},
+		{Task: "job-1/map-1", State: board.Running, Attempt: 1, Since: noon, On: "s"},
+		{Task: "job-1/map-2", State: board.Waiting, Since: noon},
+		{Task: "job-1/merge-0", State: board.Blocked, Since: noon, Reason: "comes after map"},
+	}
+	for _, want := range all {
 		var got web.Task
-		w := ask(h, "GET", "/api/v1/jobs/1/tasks/"+task, "")
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", task, got, err, want)
+		w := ask(h, "GET", "/api/v1/jobs/1/tasks/"+strings.TrimPrefix(want.Task, "job-1/"), "")
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", want.Task, got, err, want)
+		}
+	}
+	for query, want := range map[string][]web.Task{"": all, "?limit=2": all[:2], "?state=running": all[1:2], "?state=failed": {}} {
+		var got []web.Task
+		w := ask(h, "GET", "/api/v1/jobs/1/tasks"+query, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", query, got, err, want)
+		}
+	}
+}
+
+// Once a job has failed, the task that did is told apart from those that were not
+// needed any more.
+func TestTheTaskThatFailed(t *testing.T) {
+	b, h := newBoard(t)
+	if err := b.Event(cluster.Event{At: noon, Kind: cluster.TaskFailed, Task: cluster.TaskID{Job: 1, Stage: "map", Index: 1}, Reason: "exit code 3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 1, Reason: "job-1/map-1 failed 1 time: exit code 3"}); err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]board.State{}
+	var all []web.Task
+	if err := json.Unmarshal(ask(h, "GET", "/api/v1/jobs/1/tasks", "").Body.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range all {
+		states[task.Task] = task.State
+	}
+	want := map[string]board.State{"job-1/map-0": board.Finished, "job-1/map-1": board.Failed, "job-1/map-2": board.Cancelled, "job-1/merge-0": board.Cancelled}
+	if !maps.Equal(states, want) {
+		t.Errorf("%v, want %v", states, want)
+	}
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	_, h := newAPI(t)
+	for _, tc := range []struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		{"GET", "jobs/1/tasks?limit=0", 400, `limit: \"0\" is not a positive number`},
+		{"GET", "jobs/7/tasks", 404, "there is no job-7"},
+		{"DELETE", "jobs/1", 409, "job-1, or one of its tasks, has not ended; see 'gleaner cancel'"},
+		{"DELETE", "jobs/7", 404, "there is no job-7"},
+		{"POST", "jobs?after=7", 400, "after: there is no job-7"},
+		{"POST", "jobs?after=job-7", 400, `after: \"job-7\" is not the number of a job`},
+	} {
+		w := ask(h, tc.method, "/api/v1/"+tc.path, "")
+		if got := strings.TrimSpace(w.Body.String()); w.Code != tc.code || got != `{"error":"`+tc.want+`"}` {
+			t.Errorf("%s %s: %d %s, want %d %s", tc.method, tc.path, w.Code, got, tc.code, tc.want)
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"gleaner/cluster"
 	"gleaner/fabric"
+	"gleaner/fabric/volume"
 	"gleaner/input"
 )
 
@@ -31,18 +33,24 @@ type DiskOrder struct {
 	Name     string
 	As       string // the name of the snapshot or the clone
 	Size     int64
-	Replicas int // 0 for as many as is usual
+	Replicas int    // 0 for as many as is usual
+	Level    string // of compression
+	Shards   int
+
+	Jobs []string // of a scan for upkeep; none for all
+	Why  string   // upkeep is paused
 }
 
 // Query writes an order as a query.
 func (o DiskOrder) Query() string {
-	return url.Values{"name": {o.Name}, "as": {o.As}, "size": {strconv.FormatInt(o.Size, 10)}, "replicas": {strconv.Itoa(o.Replicas)}}.Encode()
+	return url.Values{"name": {o.Name}, "as": {o.As}, "size": {strconv.FormatInt(o.Size, 10)}, "replicas": {strconv.Itoa(o.Replicas)},
+		"level": {o.Level}, "shards": {strconv.Itoa(o.Shards)}, "job": o.Jobs, "why": {o.Why}}.Encode()
 }
 
 func diskOrder(query url.Values) (DiskOrder, error) {
-	o := DiskOrder{Name: query.Get("name"), As: query.Get("as")}
-	replicas := int64(0)
-	for field, n := range map[string]*int64{"size": &o.Size, "replicas": &replicas} {
+	o := DiskOrder{Name: query.Get("name"), As: query.Get("as"), Level: query.Get("level"), Jobs: query["job"], Why: query.Get("why")}
+	var replicas, shards int64
+	for field, n := range map[string]*int64{"size": &o.Size, "replicas": &replicas, "shards": &shards} {
 		if text := query.Get(field); text != "" {
 			var err error
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -50,7 +58,7 @@ func diskOrder(query url.Values) (DiskOrder, error) {
 			}
 		}
 	}
-	o.Replicas = int(replicas)
+	o.Replicas, o.Shards = int(replicas), int(shards)
 	return o, nil
 }
 
@@ -69,7 +77,8 @@ type DiskExport struct {
 func (d *Disks) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for name, do := range map[string]func(context.Context, DiskOrder) (any, error){
-		"list": d.list, "lent": d.lent, "create": d.create, "remove": d.remove, "snapshot": d.snapshot, "clone": d.clone, "resize": d.resize, "stat": d.stat, "export": d.export,
+		"list": d.list, "lent": d.lent, "retire": d.retire, "reinstate": d.reinstate, "create": d.create, "remove": d.remove, "snapshot": d.snapshot, "clone": d.clone, "resize": d.resize, "stat": d.stat, "export": d.export,
+		"curation": d.curation, "scan": d.scan, "plan": d.plan, "pause": d.pause, "resume": d.resume,
 	} {
 		mux.HandleFunc("POST /api/v1/disks/"+name, func(w http.ResponseWriter, r *http.Request) {
 			var result any
@@ -81,6 +90,7 @@ func (d *Disks) Handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("POST /api/v1/disks/check", d.check)
+	mux.HandleFunc("POST /api/v1/disks/shrink", d.shrink)
 	mux.HandleFunc("POST /api/v1/disks/import", d.fill)
 	mux.HandleFunc("POST /api/v1/disks/dump", d.dump)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +129,15 @@ func ProblemOf(err error) Problem {
 
 func (d *Disks) list(ctx context.Context, _ DiskOrder) (any, error) { return d.Front.List(ctx) }
 
-func (d *Disks) lent(context.Context, DiskOrder) (any, error) { return d.Front.Lent(), nil }
+func (d *Disks) lent(ctx context.Context, _ DiskOrder) (any, error) { return d.Front.Lent(ctx) }
+
+func (d *Disks) retire(ctx context.Context, o DiskOrder) (any, error) {
+	return d.Front.Retire(ctx, cluster.DiskID(o.Name))
+}
+
+func (d *Disks) reinstate(ctx context.Context, o DiskOrder) (any, error) {
+	return d.Front.Reinstate(ctx, cluster.DiskID(o.Name))
+}
 
 func (d *Disks) stat(ctx context.Context, o DiskOrder) (any, error) { return d.Front.Stat(ctx, o.Name) }
 
@@ -170,23 +188,30 @@ func (d *Disks) export(ctx context.Context, o DiskOrder) (any, error) {
 	return DiskExport{o.Name, d.URI(o.Name)}, nil
 }
 
-// A CheckStep is a line of the answer to POST /api/v1/disks/check: how far it has come, or in the last line
-// what was found or what went wrong.
-type CheckStep struct {
-	Done    int            `json:"done"`
-	Of      int            `json:"of"`
-	Report  *fabric.Report `json:"report,omitempty"`
-	Problem *Problem       `json:"problem,omitempty"`
+// A Step is a line of the answer to a request that takes long: how far it has come, or in the last line what it
+// gives or what went wrong.
+type Step[R any] struct {
+	Done    int      `json:"done"`
+	Of      int      `json:"of"`
+	Report  *R       `json:"report,omitempty"`
+	Problem *Problem `json:"problem,omitempty"`
 }
+
+// A CheckStep is a line of the answer to POST /api/v1/disks/check.
+type CheckStep = Step[fabric.Report]
+
+// A ShrinkStep is a line of the answer to POST /api/v1/disks/shrink.
+type ShrinkStep = Step[fabric.Shrunk]
 
 const tellEvery = 100 * time.Millisecond
 
-func (d *Disks) check(w http.ResponseWriter, r *http.Request) {
+// steps answers with what do tells.
+func steps[R any](w http.ResponseWriter, do func(progress func(done, of int)) (R, error)) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	lines := json.NewEncoder(w)
-	var step CheckStep
+	var step Step[R]
 	var told time.Time
-	report, err := d.Front.Check(r.Context(), func(done, of int) {
+	report, err := do(func(done, of int) {
 		step.Done, step.Of = done, of
 		if time.Since(told) > tellEvery {
 			told = time.Now()
@@ -203,6 +228,28 @@ func (d *Disks) check(w http.ResponseWriter, r *http.Request) {
 	_ = lines.Encode(step)
 }
 
+func (d *Disks) check(w http.ResponseWriter, r *http.Request) {
+	steps(w, func(progress func(done, of int)) (fabric.Report, error) { return d.Front.Check(r.Context(), progress) })
+}
+
+func (d *Disks) shrink(w http.ResponseWriter, r *http.Request) {
+	o, err := diskOrder(r.URL.Query())
+	var form volume.Form
+	if err == nil {
+		form, err = fabric.CheckForm(o.Level, o.Shards)
+	}
+	if err == nil {
+		_, err = d.Front.Stat(r.Context(), o.Name) // it is there
+	}
+	if err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	steps(w, func(progress func(done, of int)) (fabric.Shrunk, error) {
+		return d.Front.Shrink(r.Context(), o.Name, form, progress)
+	})
+}
+
 const sector = 512
 
 // fill makes a vDisk of what the request sends: all of it, or none.
@@ -212,9 +259,10 @@ func (d *Disks) fill(w http.ResponseWriter, r *http.Request) {
 		conclude(w, nil, err)
 		return
 	}
+	_ = http.NewResponseController(w).EnableFullDuplex() // a refusal need not wait for all that is sent
 	ctx := r.Context()
 	if _, err := d.Front.Create(ctx, o.Name, (r.ContentLength+sector-1)/sector*sector, o.Replicas); err != nil {
-		conclude(w, nil, err)
+		refuse(w, r, err)
 		return
 	}
 	body := counting{Reader: r.Body}
@@ -224,12 +272,24 @@ func (d *Disks) fill(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		ctx := context.WithoutCancel(ctx)
-		conclude(w, nil, errors.Join(err, d.Front.Remove(ctx, o.Name), d.Front.Tidy(ctx)))
+		refuse(w, r, errors.Join(err, d.Front.Remove(ctx, o.Name), d.Front.Tidy(ctx)))
 		return
 	}
 	info, err := d.after(ctx, o.Name, nil)
 	conclude(w, info, err)
 }
+
+// refuse answers a request that is still being sent, and reads on for a while: who only sees the connection end would not know why.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	conclude(w, nil, err)
+	c := http.NewResponseController(w)
+	if c.Flush() == nil && c.SetReadDeadline(time.Now().Add(toBeHeard)) == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}
+
+// toBeHeard is how long it takes at most until a client has read an answer.
+const toBeHeard = 30 * time.Second
 
 type counting struct {
 	io.Reader

@@ -38,7 +38,8 @@ func newDisks(t *testing.T, quota int64, stays bool) *httptest.Server {
 	front.Add("s", d)
 	api := &web.Disks{Front: front, Stays: stays, URI: func(name string) string { return "nbd:" + name }}
 	server := httptest.NewUnstartedServer(api.Handler())
-	server.Config.ReadTimeout = 200 * time.Millisecond // as a Serving has one
+	server.Config.ReadTimeout = time.Second // as a Serving has one
+	server.Config.IdleTimeout = time.Minute // a test may take its time between two requests
 	server.Start()
 	t.Cleanup(func() {
 		server.Close()
@@ -132,7 +133,7 @@ func TestImportTakesItsTime(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
 		for range 8 {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			_, _ = w.Write(make([]byte, 512))
 		}
 		w.Close()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gleaner/web/page"
 )
 
 // A Guard protects an API that listens on a network address. It accepts requests
@@ -19,9 +21,16 @@ import (
 //   - come from no other site's page;
 //   - send no more than MaxBody, and no more often than a person or a script needs.
 //
-// A connection through a Door is a stranger until the guard has seen the token.
+// Pages are protected alike, but by a cookie in place of the token (see Browsers); and a request
+// that changes something must show that it comes from one of our pages.
+//
+// A connection through a Door is a stranger until the guard has seen the token or
+// the cookie.
 type Guard struct {
 	Token string
+	// Browsers may see the pages, which are all that is not the API; nil if there
+	// are none.
+	Browsers *Browsers
 	// Host reports whether a host name without its port is ours.
 	Host func(name string) bool
 
@@ -32,7 +41,8 @@ type Guard struct {
 const MaxBody = 1 << 20
 
 // How often requests may come. Requests without the token have a separate
-// allowance, whatever they ask for, so that they cannot use up that of others.
+// allowance, whatever they ask for, so that they cannot use up that of others. Whoever
+// shows a link that is valid counts as known, so that strangers cannot stop logins.
 const (
 	perSecond          = 100
 	strangersPerSecond = 10
@@ -47,14 +57,19 @@ func Loopback(name string) bool {
 // Wrap guards h.
 func (g *Guard) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		known := g.authorized(r)
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		ofPages := g.Browsers != nil && !ofAPI(r.URL.Path)
+		known := g.authorized(r) || ofPages && g.Browsers.known(r)
 		allowance, rate := &g.known, float64(perSecond)
 		if !known {
-			allowance, rate = &g.strangers, strangersPerSecond
 			w.Header().Set("Connection", "close") // a stranger does not keep its place
 		}
-		code, why := g.judge(r, known)
+		if !known && !(ofPages && g.Browsers.invited(r)) {
+			allowance, rate = &g.strangers, strangersPerSecond
+		}
+		code, refuse := g.verdict(r, known, ofPages)
 		switch {
 		case !allowance.take(time.Now(), rate):
 			w.Header().Set("Retry-After", "1")
@@ -63,15 +78,39 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 			problem(w, http.StatusServiceUnavailable, "too many connections")
 		case code != 0:
-			if code == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
-			problem(w, code, "%s", why)
+			refuse(w)
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 			h.ServeHTTP(w, r)
 		}
 	})
+}
+
+// headers are those of every answer. The policy allows nothing but files of ours, and none inline;
+// nobody may frame a page, and its address is told to nobody.
+var headers = map[string]string{
+	"Cache-Control":                "no-store",
+	"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"X-Frame-Options":              "DENY",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+}
+
+// verdict is 0, or the code of a refusal and what writes it.
+func (g *Guard) verdict(r *http.Request, known, ofPages bool) (code int, refuse func(http.ResponseWriter)) {
+	if ofPages {
+		code, why := g.judgePage(r, known)
+		return code, func(w http.ResponseWriter) { page.Refuse(w, code, why) }
+	}
+	code, why := g.judge(r, known)
+	return code, func(w http.ResponseWriter) {
+		if code == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		problem(w, code, "%s", why)
+	}
 }
 
 // judge returns the reason to refuse r, which has the token if known; 0 if there

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gleaner/cluster"
+	"gleaner/control/board"
+	"gleaner/harvest"
 )
 
 func TestGuardRefuses(t *testing.T) {
@@ -65,6 +69,32 @@ func TestGuardWithoutATokenLetsNobodyIn(t *testing.T) {
 		t.Errorf("%d", code)
 	}
 }
+
+// Profiles need the token, as the API does.
+func TestProfilesNeedTheToken(t *testing.T) {
+	g := &Guard{Token: "secret", Host: Loopback, Browsers: &Browsers{}}
+	api := (&API{Board: board.New(harvest.Reserve{}), Harvested: func() cluster.Resources { return cluster.Resources{} }, Machine: noMachine{}}).Handler()
+	h := g.Wrap(g.Browsers.Handler(api, http.NotFoundHandler()))
+	for token, want := range map[string]int{"secret": http.StatusOK, "guess": http.StatusUnauthorized} {
+		for _, path := range []string{"", "heap", "goroutine?debug=1"} {
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/debug/pprof/"+path, nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%q with %q: %d", path, token, w.Code)
+			}
+		}
+	}
+}
+
+// noMachine is one that nobody asks.
+type noMachine struct{ Machine }
+
+func (noMachine) Cancel(cluster.JobID) error   { return nil }
+func (noMachine) Pause(cluster.JobID) error    { return nil }
+func (noMachine) Continue(cluster.JobID) error { return nil }
+func (noMachine) Drain() error                 { return nil }
+func (noMachine) Refill() error                { return nil }
 
 // Strangers are slowed down, and cannot slow down clients with the token, whatever
 // they ask for.

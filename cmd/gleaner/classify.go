@@ -82,14 +82,14 @@ func runClassify(cmd *cobra.Command, f classifyFlags, args []string) error {
 	if len(f.source.files) == 0 && len(f.source.servers) > 0 {
 		return input.Errorf("--servers", "goes with --history; 'gleaner history import --servers' puts servers into the data directory")
 	}
-	if _, data := given(cmd, "data"); data && len(f.source.files) > 0 {
-		return input.Errorf("--data", "is not read when history files are named; leave one of them out")
+	if flag, stored := given(cmd, "data", "store"); stored && len(f.source.files) > 0 {
+		return input.Errorf(flag, "is not read when history files are named; leave one of them out")
 	}
 	return f.source.with(cmd, func(store *history.Store) error { return classifyStore(cmd, f, store) })
 }
 
 func classifyStore(cmd *cobra.Command, f classifyFlags, store *history.Store) error {
-	now, err := classifyLast(cmd, f, f.source.where(), store)
+	now, err := classifyLast(cmd, f, f.source.where(cmd), store)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func carry(cmd *cobra.Command, f classifyFlags, now classified) (*classify.Carri
 	earlier := historyFlags{files: f.against, servers: f.source.servers, skipBad: f.source.skipBad}
 	var carried classify.Carried
 	err := earlier.with(cmd, func(store *history.Store) error {
-		before, err := classifyLast(cmd, f, earlier.where(), store)
+		before, err := classifyLast(cmd, f, earlier.where(cmd), store)
 		carried = classify.Carry(before.result, now.result, now.series)
 		return err
 	})

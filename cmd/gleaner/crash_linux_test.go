@@ -127,6 +127,12 @@ func startUpIn(t *testing.T, dir, limits string, flags ...string) *up {
 	args := append([]string{"-c", limits + ` && exec gleaner "$@"`, "sh", "up", "--data", dir, "--listen", "none", "--policy", "stock"}, flags...)
 	u := &up{t: t, dir: dir, cmd: exec.Command("sh", args...)}
 	u.cmd.Stderr = log
+	out, err := os.OpenFile(filepath.Join(dir, "out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	u.cmd.Stdout = out
 	if err := u.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"gleaner/history"
 	"gleaner/input"
 	"gleaner/kv"
-	"gleaner/kv/pebble"
 )
 
 func addDataFlag(cmd *cobra.Command) {
@@ -25,7 +23,7 @@ func addDataFlag(cmd *cobra.Command) {
 func dataDir(cmd *cobra.Command) (string, error) {
 	if dir, _ := cmd.Flags().GetString("data"); dir != "" {
 		if strings.Contains(dir, "://") {
-			return "", input.Errorf("--data", "%s is an address, and not a directory; only 'gleaner store' takes one", dir)
+			return "", input.Errorf("--data", "%s is an address, and not a directory; see --store", dir)
 		}
 		return dir, nil
 	}
@@ -42,44 +40,14 @@ func dataDir(cmd *cobra.Command) (string, error) {
 // kvDir is the directory of the metadata within a data directory.
 func kvDir(dir string) string { return filepath.Join(dir, "kv") }
 
-// openData opens the metadata in the data directory, which is made if it is missing.
+// openData opens the metadata that --store names, or that of the data directory.
+// What is missing is made.
 func openData(cmd *cobra.Command) (kv.Store, error) {
-	dir, err := dataDir(cmd)
+	at, err := metadata(cmd)
 	if err != nil {
 		return nil, err
 	}
-	return openDataIn(cmd, dir)
-}
-
-// openDataIn opens the metadata in a data directory.
-func openDataIn(cmd *cobra.Command, dir string) (_ kv.Store, err error) {
-	real := dir
-	if os.Geteuid() == 0 { // anyone who can change it could make root write anywhere
-		if real, err = trustData(dir); err != nil {
-			return nil, err
-		}
-	}
-	return openStore(dir, real, pebble.Options{Short: func(lack error) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "gleaner: the store in %s has no room: %v\n", dir, lack)
-		os.Exit(exitFailure) // the store waits for room; a command does not
-	}})
-}
-
-// openStore opens the metadata in the data directory real, which the user calls dir.
-func openStore(dir, real string, o pebble.Options) (kv.Store, error) {
-	if err := trustStore(real); err != nil {
-		return nil, err
-	}
-	store, err := pebble.Open(kvDir(real), o)
-	switch {
-	case errors.Is(err, kv.ErrHeld):
-		return nil, heldError{input.Errorf("--data", "another process holds %s; stop it first, or name another directory", dir)}
-	case input.Is(err):
-		return nil, input.Errorf("--data", "%v", err)
-	case err != nil:
-		return nil, err
-	}
-	return store, nil
+	return at.open(cmd, false)
 }
 
 // A heldError is an input error, and kv.ErrHeld for callers that wait.
@@ -87,9 +55,17 @@ type heldError struct{ error }
 
 func (e heldError) Unwrap() []error { return []error{e.error, kv.ErrHeld} }
 
-// withHistory opens the history in the data directory while do runs.
-func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) {
-	store, err := openData(cmd)
+// withHistory opens the history while do runs.
+func withHistory(cmd *cobra.Command, do func(*history.Store) error) error {
+	at, err := metadataAlone(cmd)
+	if err != nil {
+		return err
+	}
+	return at.withHistory(cmd, false, do)
+}
+
+func (at place) withHistory(cmd *cobra.Command, existing bool, do func(*history.Store) error) (err error) {
+	store, err := at.open(cmd, existing)
 	if err != nil {
 		return err
 	}
@@ -101,18 +77,18 @@ func withHistory(cmd *cobra.Command, do func(*history.Store) error) (err error) 
 	return do(s)
 }
 
-// withOldHistory is withHistory for commands that need a history: a data directory
+// withOldHistory is withHistory for commands that need a history: a store
 // that is missing, or empty as after a failed import, is a mistake, and is not made.
 func withOldHistory(cmd *cobra.Command, do func(*history.Store) error) error {
-	dir, err := dataDir(cmd)
+	at, err := metadataAlone(cmd)
 	if err != nil {
 		return err
 	}
-	none := input.Errorf("--data", "no history in %s yet; see 'gleaner history import --help'", dir)
-	if _, err := os.Stat(kvDir(dir)); errors.Is(err, fs.ErrNotExist) {
+	none := input.Errorf(at.flag, "no history in %s yet; see 'gleaner history import --help'", at.name)
+	if _, err := os.Stat(kvDir(at.name)); !at.remote() && errors.Is(err, fs.ErrNotExist) {
 		return none
 	}
-	return withHistory(cmd, func(s *history.Store) error {
+	return at.withHistory(cmd, true, func(s *history.Store) error {
 		servers, err := s.Servers(cmd.Context())
 		if err != nil {
 			return err

@@ -27,6 +27,7 @@ import (
 type diskClient struct {
 	cmd  *cobra.Command
 	dir  string
+	at   place // of the metadata
 	http http.Client
 }
 
@@ -35,7 +36,11 @@ func newDiskClient(cmd *cobra.Command) (*diskClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskClient{cmd, dir, http.Client{Transport: throughSocket(frontSocket(dir))}}, nil
+	at, err := metadata(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &diskClient{cmd, dir, at, http.Client{Transport: throughSocket(frontSocket(dir))}}, nil
 }
 
 // errNobody says that nobody has the front open, or somebody who did not read the order.
@@ -93,8 +98,9 @@ func diskProblem(code int, p web.Problem) error {
 
 // badArgument says which flag or argument is wrong. Names and sizes are arguments, and the problem names them.
 func badArgument(p web.Problem) error {
-	if p.Field == "replicas" {
-		return input.Errorf("--replicas", "%s", p.Error)
+	switch p.Field {
+	case "replicas", "level", "shards":
+		return input.Errorf("--"+p.Field, "%s", p.Error)
 	}
 	return input.Errorf("", "%s", p.Error)
 }
@@ -121,6 +127,12 @@ func (c *diskClient) order(what string, o web.DiskOrder, v any) error {
 
 // expectDisks refuses a data directory that has no disks, so that nothing is made there by who only looks.
 func (c *diskClient) expectDisks() error {
+	if c.at.remote() {
+		return nil // the store knows
+	}
+	if conn, err := throughSocket(frontSocket(c.dir)).DialContext(c.cmd.Context(), "", ""); err == nil {
+		return conn.Close() // who serves them knows
+	}
 	if _, err := os.Stat(filepath.Join(fabricDir(c.dir), "cluster.json")); errors.Is(err, fs.ErrNotExist) {
 		return input.Errorf("--data", "there are no disks in %s yet; see 'gleaner disk create --help'", c.dir)
 	}
@@ -160,7 +172,7 @@ func (c *diskClient) either(ask func() error, host func(kv.Store) error) error {
 }
 
 func (c *diskClient) withStore(do func(kv.Store) error) (err error) {
-	store, err := openData(c.cmd)
+	store, err := c.at.open(c.cmd, false)
 	if err != nil {
 		return err
 	}
@@ -178,5 +190,5 @@ func (c *diskClient) host(store kv.Store, stays bool, log *slog.Logger) (*frontH
 	if err != nil {
 		return nil, err
 	}
-	return openFront(c.cmd.Context(), hostOptions{dir: dir, server: name, store: store, stays: stays, log: log})
+	return openFront(c.cmd.Context(), hostOptions{dir: dir, server: name, store: store, shared: c.at.remote(), stays: stays, log: log})
 }

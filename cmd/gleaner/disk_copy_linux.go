@@ -63,7 +63,7 @@ func runDiskImport(cmd *cobra.Command, file, name string, replicas int) error {
 	if err != nil {
 		return err
 	}
-	return tellDisk(cmd, made, "made")
+	return tellNew(cmd, made)
 }
 
 // openSized opens a file or a block device whose size is known.
@@ -246,7 +246,7 @@ func runDiskCheck(cmd *cobra.Command, _ []string) error {
 	bar := newProgress(cmd, "checking", 0)
 	var report *fabric.Report
 	err = c.do(func() error {
-		report, err = c.check(bar)
+		report, err = follow[fabric.Report](c, "check", web.DiskOrder{}, bar)
 		return err
 	})
 	bar.finish()
@@ -264,16 +264,17 @@ func runDiskCheck(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-func (c *diskClient) check(bar *progress) (*fabric.Report, error) {
-	response, err := c.send("check", web.DiskOrder{}, nil, 0)
+// follow sends an order that takes long, shows how far it has come, and gives what came of it.
+func follow[R any](c *diskClient, what string, o web.DiskOrder, bar *progress) (*R, error) {
+	response, err := c.send(what, o, nil, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	for lines := json.NewDecoder(response.Body); ; {
-		var step web.CheckStep
+		var step web.Step[R]
 		if err := lines.Decode(&step); err != nil {
-			return nil, fmt.Errorf("read the answer to disk check: %w", err)
+			return nil, fmt.Errorf("read the answer to disk %s: %w", what, err)
 		}
 		bar.set(step.Done, step.Of)
 		switch {

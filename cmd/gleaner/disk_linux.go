@@ -34,7 +34,8 @@ prints its address. A disk takes space only for what was written to it.
 
 The disks belong to a data directory. Where 'gleaner up' is up with it, that process
 serves them; where none is, each command opens them for as long as it takes. The first
-disk that is made sets a tenth of the free space aside for all of them.`,
+disk that is made sets a tenth of the free space aside for all of them. With --store they
+belong to the store, and every machine that shares it can use them, one at a time.`,
 		Example: `  gleaner disk create db 10GiB
   qemu-img convert -n ubuntu.qcow2 "$(gleaner disk export db)"     # with 'gleaner up' in another terminal
   gleaner disk snapshot db db-monday
@@ -42,10 +43,10 @@ disk that is made sets a tenth of the free space aside for all of them.`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newDiskCreate(), newDiskLs(), newDiskDf(), newDiskStat(), newDiskRm(), newDiskSnapshot(), newDiskClone(), newDiskResize(),
-		newDiskExport(), newDiskImport(), newDiskDump(), newDiskCheck())
+	cmd.AddCommand(newDiskCreate(), newDiskLs(), newDiskDf(), newDiskRetire(), newDiskStat(), newDiskRm(), newDiskSnapshot(), newDiskClone(), newDiskResize(),
+		newDiskExport(), newDiskImport(), newDiskDump(), newDiskCheck(), newDiskShrink())
 	for _, below := range cmd.Commands() {
-		addDataFlag(below)
+		addStoreFlag(below)
 	}
 	return cmd
 }
@@ -86,7 +87,7 @@ that much on each of its replicas, which are on different servers.`,
 			if err := c.do(func() error { return c.order("create", o, &made) }); err != nil {
 				return err
 			}
-			return tellDisk(cmd, made, "made")
+			return tellNew(cmd, made)
 		},
 	}
 	addReplicas(cmd, &replicas)
@@ -106,6 +107,14 @@ func checkNew(cmd *cobra.Command, o web.DiskOrder, size int64) error {
 		return badArgument(web.ProblemOf(err))
 	}
 	return nil
+}
+
+// tellNew says which disk was made, and that replicas wait for servers, if they do.
+func tellNew(cmd *cobra.Command, i fabric.Info) error {
+	if i.Replicas > i.Servers {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d replicas need as many servers, and there are %d; the others are made when more join\n", i.Replicas, i.Servers)
+	}
+	return tellDisk(cmd, i, "made")
 }
 
 // tellDisk says what was done to a disk.

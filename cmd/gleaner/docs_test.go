@@ -21,9 +21,13 @@ func TestPagesMentionCommandsThatExist(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	command := regexp.MustCompile("(?m)(?:^|`)gleaner ([a-z]+)([^|`'\n]*)")
+	views, err := filepath.Glob("../../web/page/templates/*.html")
+	if err != nil || len(views) == 0 {
+		t.Fatalf("no views: %v", err)
+	}
+	command := regexp.MustCompile("(?m)(?:^|`|<code>)gleaner ([a-z]+)([^|`'<\n]*)")
 	var named []string
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range append(append(pages, views...), "../../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func newTown(t *testing.T, seed uint64, size int64) *town {
 	w.front, err = fabric.Open(t.Context(), fabric.Options{Store: w.store, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	must(t, err)
 	watching, stop := context.WithCancel(context.Background())
-	w.await("all servers are known", func() bool { all, err := w.where.Servers(); return err == nil && len(all) == townServers })
+	w.await("all servers are known", func() bool { all, err := w.where.Servers(w.t.Context()); return err == nil && len(all) == townServers })
 	must(t, w.front.Watch(watching, w.where))
 	t.Cleanup(func() {
 		stop()
@@ -157,11 +157,11 @@ func (w *town) startHere(s *townServer) {
 	must(w.t, disk.Format(memory, dir, id))
 	d, err := disk.Open(memory, dir, disk.Options{Cluster: w.where.ID})
 	must(w.t, err)
-	claim, err := w.where.Claim(string(s.ID))
+	claim, err := w.where.Claim(w.t.Context(), string(s.ID))
 	must(w.t, err)
 	l, err := dataserver.Listen(w.where.Socket(string(s.ID)))
 	must(w.t, err)
-	must(w.t, claim.Announce(registry.Server{Address: dataserver.Address(l), PID: os.Getpid(), Environment: s.Environment, Function: s.Function, Rack: s.Rack,
+	must(w.t, claim.Announce(w.t.Context(), registry.Server{Address: dataserver.Address(l), PID: os.Getpid(), Environment: s.Environment, Function: s.Function, Rack: s.Rack,
 		Disks: []registry.Disk{{ID: id.Disk, Tier: disk.SSD, Path: dir, Quota: townQuota}}}))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -221,7 +221,7 @@ func (w *town) read() {
 // replicas gives the servers of each group, by the maps and the registry alone. A disk that is at none of them any more gives nil.
 func (w *town) replicas() (groups [][]*townServer) {
 	w.t.Helper()
-	entries, err := w.where.Servers()
+	entries, err := w.where.Servers(w.t.Context())
 	must(w.t, err)
 	home := map[cluster.DiskID]*townServer{}
 	for _, e := range entries {

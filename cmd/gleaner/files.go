@@ -35,12 +35,16 @@ func (f *historyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "history", nil, "history file (time,server,cpu[,mem][,tenant]), plain, gzip or zstd, - for standard input; may be given again, and more may follow as arguments")
 	cmd.Flags().StringArrayVar(&f.servers, "servers", nil, "servers file (server,environment,function,rack,cores,memory_mb,disk_gb); may be given again")
 	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "skip bad rows, and count them")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 }
 
 // where is the file or the flag that the history came from.
-func (f *historyFlags) where() string {
-	return cmp.Or(strings.Join(f.files, ", "), "--data")
+func (f *historyFlags) where(cmd *cobra.Command) string {
+	flag, named := given(cmd, "store")
+	if !named {
+		flag = "--data"
+	}
+	return cmp.Or(strings.Join(f.files, ", "), flag)
 }
 
 // with opens the history while do runs. Files are read into memory and nothing is
@@ -61,6 +65,28 @@ func (f *historyFlags) with(cmd *cobra.Command, do func(*history.Store) error) e
 		return err
 	}
 	return do(store)
+}
+
+// listed are the servers of the history, as the servers files describe them.
+func (f *historyFlags) listed(ctx context.Context, store *history.Store) ([]cluster.Server, error) {
+	all, err := serversIn(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	files, err := readServers(f.servers)
+	if err != nil || len(f.files) > 0 { // the history was read together with them
+		return all, err
+	}
+	sizes := map[cluster.ServerID]cluster.Server{}
+	for _, s := range files {
+		sizes[s.ID] = s
+	}
+	for i, s := range all {
+		if size, ok := sizes[s.ID]; ok {
+			all[i].CPU, all[i].Memory, all[i].Disk = cmp.Or(size.CPU, s.CPU), cmp.Or(size.Memory, s.Memory), cmp.Or(size.Disk, s.Disk)
+		}
+	}
+	return all, nil
 }
 
 // importFiles adds history files and servers to a store, all or nothing.
@@ -119,6 +145,28 @@ func readInput(name string) ([]byte, error) {
 		return nil, input.Errorf(name, "%v", errors.Unwrap(err))
 	}
 	return text, nil
+}
+
+// readOrStop reads a file that the user has named, - for standard input. An interrupt
+// ends it at once, also while it waits for somebody to write.
+func readOrStop(cmd *cobra.Command, name string) ([]byte, error) {
+	var text []byte
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if name == "-" {
+			text, err = io.ReadAll(cmd.InOrStdin())
+		} else {
+			text, err = readInput(name)
+		}
+	}()
+	select {
+	case <-done:
+		return text, err
+	case <-cmd.Context().Done(): // the process ends, and the reader with it
+		return nil, cmd.Context().Err()
+	}
 }
 
 // readServers reads servers files that together describe one cluster.

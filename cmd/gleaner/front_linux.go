@@ -22,6 +22,7 @@ import (
 	"gleaner/fabric/disk"
 	"gleaner/fabric/nbd"
 	"gleaner/fabric/registry"
+	"gleaner/fabric/upkeep"
 	"gleaner/input"
 	"gleaner/kv"
 	"gleaner/web"
@@ -52,11 +53,13 @@ type hostOptions struct {
 	dir     string   // the data directory, which trustData gave
 	server  string   // the name of this machine, which has a disk in the data directory; empty for none
 	store   kv.Store // the caller closes it
+	shared  bool     // with fronts of other data directories
 	stays   bool     // vDisks are served; else it is open for one command, and for those who come meanwhile
 	groups  int      // files of groups that may be open; 0 for the usual number
 	clients int      // NBD connections that may be open; 0 for the usual number
 	always  syncFlag // every write is on stable storage before it is answered
 	log     *slog.Logger
+	show    func(*fabric.Front) // is told of the front while it is open aside, and of nil before it is closed; nil if nobody looks
 }
 
 // A syncFlag says when what is written to disks is on stable storage: when the client flushes, or always.
@@ -90,20 +93,27 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 			err = errors.Join(err, h.close())
 		}
 	}()
-	where, err := registryIn(o.dir)
+	where, err := registryFor(ctx, o.dir, o.store, o.shared)
 	if err != nil {
 		return nil, err
 	}
+	if err := h.alone(o.dir); err != nil {
+		return nil, err
+	}
 	var own *disk.Disk
-	if o.server != "" {
-		if own, err = openOwnDisk(o.dir, where, o.groups); err != nil {
+	if o.server != "" && !o.shared { // other fronts could not reach it
+		if own, err = openOwnDisk(ctx, o.dir, where, o.groups); err != nil {
 			return nil, err
 		}
 	}
 	if own != nil {
 		h.opened = append(h.opened, own.Close)
 	}
-	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, SyncAlways: bool(o.always), Log: o.log}); err != nil {
+	policy, err := readPolicy(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	if h.front, err = fabric.Open(ctx, fabric.Options{Store: o.store, Holder: holder(o.dir), SyncAlways: bool(o.always), Policy: policy, Log: o.log}); err != nil {
 		return nil, err
 	}
 	h.opened = append(h.opened, h.front.Close)
@@ -124,7 +134,39 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 	return h, h.listen(o)
 }
 
-// listen opens the sockets. Whoever has the store open is the only one to do so.
+// alone makes sure that no other process has the front of the data directory open: it would take the sockets and the leases.
+func (h *frontHost) alone(dir string) error {
+	lock, err := disk.OS{}.Lock(filepath.Join(fabricDir(dir), "front.lock"))
+	if errors.Is(err, disk.ErrInUse) {
+		return heldError{input.Errorf("--data", "another process serves the disks of %s; stop it first, or name another directory", dir)}
+	}
+	if err != nil {
+		return err
+	}
+	h.opened = append(h.opened, lock.Close)
+	return nil
+}
+
+// holder is who holds leases: the one process that uses a data directory, also after a restart.
+func holder(dir string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return host + ":" + dir
+}
+
+// readPolicy reads when upkeep is due; the default where the data directory does not say.
+func readPolicy(dir string) (upkeep.Policy, error) {
+	path := filepath.Join(fabricDir(dir), "policy.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return upkeep.Policy{}, input.Errorf(path, "%v", errors.Unwrap(err))
+	}
+	return upkeep.ReadPolicy(path, text)
+}
+
+// listen opens the sockets.
 func (h *frontHost) listen(o hostOptions) error {
 	ready := make(chan struct{})
 	close(ready)
@@ -230,14 +272,14 @@ func (h *frontHost) close() error {
 
 // openOwnDisk opens the disk in the data directory. At first it is made, with a tenth of the free space;
 // there is none where data servers lend disks.
-func openOwnDisk(dir string, where *registry.Registry, groups int) (*disk.Disk, error) {
+func openOwnDisk(ctx context.Context, dir string, where *registry.Registry, groups int) (*disk.Disk, error) {
 	path := filepath.Join(fabricDir(dir), "disk")
 	d, err := disk.Open(disk.OS{}, path, disk.Options{Cluster: where.ID, OpenGroups: groups})
 	if err == nil {
 		return d, nil
 	}
 	if errors.Is(err, disk.ErrWiped) || errors.Is(err, fs.ErrNotExist) {
-		if servers, err := where.Servers(); err != nil || len(servers) > 0 {
+		if servers, err := where.Servers(ctx); err != nil || len(servers) > 0 {
 			return nil, err
 		}
 		if err = formatOwnDisk(dir, path, where.ID); err == nil {

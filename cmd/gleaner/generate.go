@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"gleaner/cluster"
 	"gleaner/input"
 	"gleaner/sim/datacenter"
 )
@@ -88,7 +89,7 @@ func generate(cmd *cobra.Command, p datacenter.Profile, o datacenter.Options, di
 		name  string
 		write func(io.Writer) error
 	}{
-		{"servers.csv", func(w io.Writer) error { return writeServers(w, d) }},
+		{"servers.csv", func(w io.Writer) error { return writeServers(w, d.Servers) }},
 		{"reimages.csv", func(w io.Writer) error { return writeReimages(w, d) }},
 		{"history.csv.gz", func(w io.Writer) error { return writeHistory(cmd.Context(), w, d, bar) }},
 	} {
@@ -109,15 +110,23 @@ func generate(cmd *cobra.Command, p datacenter.Profile, o datacenter.Options, di
 	return nil
 }
 
-func writeServers(w io.Writer, d *datacenter.Datacenter) error {
+func writeServers(w io.Writer, servers []cluster.Server) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"server", "environment", "function", "rack", "cores", "memory_mb", "disk_gb"})
-	for _, s := range d.Servers {
+	for _, s := range servers {
 		_ = out.Write([]string{string(s.ID), s.Environment, s.Function, s.Rack,
-			fmt.Sprint(s.CPU / 1000), fmt.Sprint(s.Memory >> 20), fmt.Sprint(s.Disk / 1e9)})
+			someOf(float64(s.CPU) / float64(cluster.Core)), someOf(float64(s.Memory >> 20)), someOf(float64(s.Disk / 1e9))})
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// someOf writes an amount, and nothing if it is not known.
+func someOf(amount float64) string {
+	if amount == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(amount, 'f', -1, 64)
 }
 
 func writeReimages(w io.Writer, d *datacenter.Datacenter) error {

@@ -51,12 +51,8 @@ func habits(ctx context.Context, store kv.Store) (map[cluster.TenantID]fabric.Ha
 	for _, t := range report.Tenants {
 		known[t.ID] = fabric.Habit{Reimages: t.PerMonth}
 	}
-	tenants, err := peaks(ctx, past)
-	if err != nil {
+	if err := addUse(ctx, past, known); err != nil {
 		return nil, err
-	}
-	for _, t := range tenants {
-		known[t.ID] = fabric.Habit{Reimages: known[t.ID].Reimages, Peak: t.Peak}
 	}
 	for _, s := range report.Servers {
 		known[cluster.TenantID(s.ID)] = known[s.Tenant]
@@ -64,18 +60,26 @@ func habits(ctx context.Context, store kv.Store) (map[cluster.TenantID]fabric.Ha
 	return known, nil
 }
 
-// peaks gives the tenants with their peak utilisation in the last month of the history; none if it has too little.
-func peaks(ctx context.Context, past *history.Store) ([]classify.Tenant, error) {
+// addUse adds how much tenants used their servers in the last month of the history: nothing if it has too little.
+func addUse(ctx context.Context, past *history.Store, known map[cluster.TenantID]fabric.Habit) error {
 	w, _, err := past.LastWindow(ctx, history.Choice{Length: history.Month})
 	if errors.Is(err, history.ErrEmpty) || errors.Is(err, history.ErrTooFew) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	series, err := past.Window(ctx, w)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return classify.Run(w, series, classify.Options{Seed: 1}).Tenants, nil
+	for _, t := range classify.Run(w, series, classify.Options{Seed: 1}).Tenants {
+		known[t.ID] = fabric.Habit{Reimages: known[t.ID].Reimages, Peak: t.Peak}
+	}
+	for _, s := range series {
+		h := known[s.Tenant]
+		h.Hours = fabric.HoursOf(w, s.CPU)
+		known[s.Tenant] = h
+	}
+	return nil
 }

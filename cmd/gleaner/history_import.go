@@ -15,11 +15,7 @@ import (
 type importFlags struct {
 	servers, reimages []string
 	skipBad           bool
-	prometheus        string
-	query, memQuery   string
-	label, unit       string
-	from, to          string
-	step              time.Duration
+	promFlags
 }
 
 func newHistoryImport() *cobra.Command {
@@ -51,15 +47,9 @@ server.`,
 	flags.StringArrayVar(&f.servers, "servers", nil, "CSV file of servers: server,environment,function,rack,cores,memory_mb,disk_gb; may be given again")
 	flags.StringArrayVar(&f.reimages, "reimages", nil, "CSV file of reimages: time,server,cause; may be given again")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip bad rows of samples and reimages, and count them")
-	flags.StringVar(&f.prometheus, "prometheus", "", "address of a Prometheus server to import from")
-	flags.StringVar(&f.query, "query", "", "PromQL for the share of a server's CPU in use, one series a server")
+	f.register(cmd, "", 2*time.Minute)
 	flags.StringVar(&f.memQuery, "memory-query", "", "PromQL for the share of a server's memory in use")
-	flags.StringVar(&f.label, "label", "instance", "label whose value names the server")
-	flags.StringVar(&f.unit, "unit", "ratio", "what the queries give: ratio (0 to 1) or percent")
-	flags.StringVar(&f.from, "from", "", "start of the time to ask for (default 30 days before --to)")
-	flags.StringVar(&f.to, "to", "", "end of the time to ask for (default now)")
-	flags.DurationVar(&f.step, "step", 2*time.Minute, "time between samples to ask for")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	return cmd
 }
 
@@ -87,7 +77,8 @@ func (r *imported) add(name string, stats history.ReadStats) {
 
 // importHistory reads the small files first, so that a mistake in them is found at once.
 func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
-	query, err := f.promQuery(cmd, time.Now())
+	o := history.ReadOptions{SkipBad: f.skipBad}
+	query, err := f.ask(cmd, time.Now(), o)
 	if err != nil {
 		return err
 	}
@@ -98,7 +89,6 @@ func importHistory(cmd *cobra.Command, files []string, f importFlags) error {
 	if err != nil {
 		return err
 	}
-	o := history.ReadOptions{SkipBad: f.skipBad}
 	reimages, err := readReimages(cmd, f.reimages, o)
 	if err != nil {
 		return err
@@ -140,37 +130,6 @@ func importPrometheus(cmd *cobra.Command, im *history.Import, query prometheus.Q
 	}
 	result.add(query.URL, stats)
 	return err
-}
-
-// promQuery makes the query of the flags; it is empty if --prometheus is not given.
-func (f *importFlags) promQuery(cmd *cobra.Command, now time.Time) (prometheus.Query, error) {
-	var q prometheus.Query
-	flag, some := given(cmd, "query", "memory-query", "from", "to", "label", "unit", "step")
-	switch {
-	case f.prometheus == "" && some:
-		return q, input.Errorf("--prometheus", "is needed with %s", flag)
-	case f.prometheus == "":
-		return q, nil
-	case f.query == "":
-		return q, input.Errorf("--query", "is needed with --prometheus")
-	case f.unit != "ratio" && f.unit != "percent":
-		return q, input.Errorf("--unit", "%q is neither ratio nor percent", f.unit)
-	case f.step < time.Second:
-		return q, input.Errorf("--step", "%v is less than a second", f.step)
-	}
-	to, err := timeFlag("--to", f.to, now.Truncate(f.step))
-	if err != nil {
-		return q, err
-	}
-	from, err := timeFlag("--from", f.from, to.Add(-30*24*time.Hour))
-	if err != nil {
-		return q, err
-	}
-	if from.After(to) {
-		return q, input.Errorf("--from", "%s is after --to, %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
-	}
-	return prometheus.Query{URL: f.prometheus, CPU: f.query, Mem: f.memQuery, Label: f.label, Percent: f.unit == "percent",
-		From: from, To: to, Step: f.step, ReadOptions: history.ReadOptions{SkipBad: f.skipBad}}, nil
 }
 
 // timeFlag reads a time in the format of the CSV files.

@@ -46,7 +46,7 @@ reimages from before a time, or everything.`,
 	}
 	cmd.Flags().StringVar(&before, "before", "", "remove what is older than this: Unix seconds or RFC 3339")
 	cmd.Flags().BoolVar(&all, "all", false, "remove everything")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	return cmd
 }
 

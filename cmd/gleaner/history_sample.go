@@ -55,7 +55,7 @@ moment, the sample is kept and written with a later one.`,
 	cmd.Flags().DurationVar(&every, "every", 2*time.Minute, "time between samples")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many samples (0: go on)")
 	cmd.Flags().StringVar(&server, "server", "", "name of this machine in the history (default its host name)")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	return cmd
 }
 

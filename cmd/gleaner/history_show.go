@@ -31,7 +31,7 @@ with its utilisation over time and its gaps.`,
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list every server")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	return cmd
 }
 

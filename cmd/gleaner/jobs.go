@@ -6,23 +6,36 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gleaner/control/board"
 	"gleaner/input"
+	"gleaner/web"
 )
 
+// jobsFlags say which jobs are listed, and in which order.
+type jobsFlags struct {
+	states []string
+	name   string
+	sort   string
+	last   int
+}
+
 func newJobs() *cobra.Command {
+	var f jobsFlags
 	cmd := &cobra.Command{
 		Use:   "jobs [NAME]",
 		Short: "List jobs, or show one in detail",
 		Long: `Jobs lists the jobs of the gleaner that is up, the newest last. With a name or a
 number it shows the progress of each stage of that job and its running tasks.`,
 		Example: `  gleaner jobs
+  gleaner jobs --state running,waiting --sort took
   gleaner jobs wordcount
   gleaner jobs job-7 --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -31,13 +44,77 @@ number it shows the progress of each stage of that job and its running tasks.`,
 			}
 			return nil
 		},
-		RunE: runJobs,
+		RunE: func(cmd *cobra.Command, args []string) error { return runJobs(cmd, args, f) },
 	}
 	addDataFlag(cmd)
+	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only those in one of these states: "+stateNames)
+	cmd.Flags().StringVar(&f.name, "name", "", "only those of this name; * stands for any letters")
+	cmd.Flags().StringVar(&f.sort, "sort", "submitted", "by submitted, name, state, tasks or took; the largest last")
+	cmd.Flags().IntVar(&f.last, "last", 0, "only the last so many of the list; 0: all")
 	return cmd
 }
 
-func runJobs(cmd *cobra.Command, args []string) error {
+// stateNames are the states of jobs and tasks.
+const stateNames = "blocked, waiting, running, finished, failed, cancelled"
+
+// checkStates checks the values of --state.
+func checkStates(states ...string) error {
+	for _, state := range states {
+		if state != "" && !slices.Contains(strings.Split(stateNames, ", "), state) {
+			return input.Errorf("--state", "%q is none of %s", state, stateNames)
+		}
+	}
+	return nil
+}
+
+// order compares jobs by what --sort names; nil if there is no such order.
+func (f *jobsFlags) order() func(a, b board.Job) int {
+	return map[string]func(a, b board.Job) int{
+		"submitted": func(a, b board.Job) int { return cmp.Compare(a.ID, b.ID) },
+		"name":      func(a, b board.Job) int { return cmp.Compare(a.Name, b.Name) },
+		"state":     func(a, b board.Job) int { return cmp.Compare(a.State, b.State) },
+		"tasks":     func(a, b board.Job) int { return cmp.Compare(sum(&a).Tasks, sum(&b).Tasks) },
+		"took":      func(a, b board.Job) int { return cmp.Compare(ran(a), ran(b)) },
+	}[f.sort]
+}
+
+// check finds mistakes in the flags.
+func (f *jobsFlags) check() error {
+	if err := checkStates(f.states...); err != nil {
+		return err
+	}
+	if f.order() == nil {
+		return input.Errorf("--sort", "%q is none of submitted, name, state, tasks and took", f.sort)
+	}
+	if _, err := path.Match(f.name, ""); err != nil {
+		return input.Errorf("--name", "%q is not a pattern: %v", f.name, err)
+	}
+	if f.last < 0 {
+		return input.Errorf("--last", "%d is less than 0", f.last)
+	}
+	return nil
+}
+
+// choose returns the jobs to be listed, in order.
+func (f *jobsFlags) choose(all []board.Job) []board.Job {
+	all = slices.DeleteFunc(all, func(j board.Job) bool {
+		named, _ := path.Match(f.name, j.Name)
+		return f.name != "" && !named || len(f.states) > 0 && !slices.Contains(f.states, string(j.State))
+	})
+	slices.SortStableFunc(all, f.order())
+	if f.last > 0 {
+		all = all[max(len(all)-f.last, 0):]
+	}
+	return all
+}
+
+func runJobs(cmd *cobra.Command, args []string, f jobsFlags) error {
+	if flag, yes := given(cmd, "state", "name", "sort", "last"); yes && len(args) > 0 {
+		return input.Errorf(flag, "goes with a list of jobs, not with one job")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	c, err := newClient(cmd)
 	if err != nil {
 		return err
@@ -56,27 +133,40 @@ func runJobs(cmd *cobra.Command, args []string) error {
 	if err := c.ask(cmd.Context(), http.MethodGet, "jobs", nil, &all); err != nil {
 		return err
 	}
+	all = f.choose(all)
 	if wantJSON(cmd) {
 		return printJSON(cmd, all)
 	}
-	return printJobs(cmd.OutOrStdout(), all)
+	var s web.Status
+	if slices.ContainsFunc(all, func(j board.Job) bool { return j.Waits() }) {
+		if err := c.ask(cmd.Context(), http.MethodGet, "status", nil, &s); err != nil {
+			return err
+		}
+	}
+	return printJobs(cmd.OutOrStdout(), all, s)
 }
 
-func printJobs(out io.Writer, all []board.Job) error {
+// printJobs prints jobs; by s waiting ones say what they wait for.
+func printJobs(out io.Writer, all []board.Job, s web.Status) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
 		return err
 	}
-	t := newTable("job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took")
+	t := newTable("job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took", "why")
 	for _, j := range all {
-		var sum board.Stage
-		for _, s := range j.Stages {
-			sum.Tasks, sum.Running, sum.Waiting, sum.Finished = sum.Tasks+s.Tasks, sum.Running+s.Running, sum.Waiting+s.Waiting, sum.Finished+s.Finished
-		}
-		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(sum.Tasks), strconv.Itoa(sum.Running), strconv.Itoa(sum.Waiting), strconv.Itoa(sum.Finished), strconv.Itoa(j.Kills),
-			j.Submitted.Local().Format(time.DateTime), took(j))
+		n := sum(&j)
+		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(n.Tasks), strconv.Itoa(n.Running), strconv.Itoa(n.Waiting), strconv.Itoa(n.Finished), strconv.Itoa(j.Kills),
+			j.Submitted.Local().Format(time.DateTime), took(j), s.Why(&j, time.Local))
 	}
 	return t.print(out)
+}
+
+// sum adds up the tasks of a job's stages.
+func sum(j *board.Job) (all board.Stage) {
+	for _, s := range j.Stages {
+		all.Tasks, all.Running, all.Waiting, all.Finished = all.Tasks+s.Tasks, all.Running+s.Running, all.Waiting+s.Waiting, all.Finished+s.Finished
+	}
+	return all
 }
 
 // printJob prints one job; why is what it waits for, if it does.
@@ -84,6 +174,9 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	fmt.Fprintf(out, "%s (%s): %s", j.ID, j.Name, j.State)
 	if why = cmp.Or(j.Reason, why); why != "" && why != string(j.State) {
 		fmt.Fprintf(out, ": %s", why)
+	}
+	if j.Paused && j.State == board.Running {
+		fmt.Fprint(out, ", paused: no more tasks are started")
 	}
 	ran := "took " + took(j)
 	if j.Started.IsZero() {

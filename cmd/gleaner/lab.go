@@ -34,7 +34,7 @@ cluster for a store, on one machine.`,
 		Args: noArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch(), newLabFabric(), newLabCassandra())
+	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch(), newLabFabric(), newLabCassandra(), newLabKubernetes())
 	return cmd
 }
 

@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +19,10 @@ import (
 	"gleaner/kv/pebble"
 )
 
-// TestLabCassandra moves a store to a real Cassandra and back: the copy there is
-// killed with SIGKILL and resumed, and the cluster is stopped and started again between.
+// TestLabCassandra moves a store of GLEANER_RECORDS records (200,000) to a real Cassandra and back. Each copy is killed with SIGKILL
+// again and again, and resumed; the cluster is stopped and started again between.
+//
+//	GLEANER_LONG=1 GLEANER_RECORDS=10000000 go test -v -timeout 3h -run LabCassandra ./cmd/gleaner
 func TestLabCassandra(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to fetch Cassandra's jars and start it; it takes minutes")
@@ -26,73 +30,102 @@ func TestLabCassandra(t *testing.T) {
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skip(err)
 	}
+	records := 200_000
+	if text := os.Getenv("GLEANER_RECORDS"); text != "" {
+		var err error
+		if records, err = strconv.Atoi(text); err != nil || records < 1 {
+			t.Fatalf("GLEANER_RECORDS=%s is not a number of records", text)
+		}
+	}
 	dir := t.TempDir()
 	here, back := filepath.Join(dir, "here"), filepath.Join(dir, "back")
-	records := fillStore(t, here)
+	fillStore(t, here, records)
+	want := gleanerSays(t, "store", "stat", here)
 
 	address, stop := startCassandra(t, filepath.Join(dir, "cassandra"))
-	began := time.Now()
-	const kills = 2
-	for range kills {
-		if _, err := killedAfter(1500*time.Millisecond, "store", "copy", here, address, "--json"); err == nil {
-			break
-		}
-	}
-	// One that was complete when it was killed is refused now. What is there decides.
-	if out, err := killedAfter(5*time.Minute, "store", "copy", here, address, "--json"); err == nil {
-		var result struct {
-			Copied  int
-			Resumed bool
-		}
-		if err := json.Unmarshal(out, &result); err != nil || !result.Resumed && result.Copied < records || result.Copied > records {
-			t.Errorf("after %d kills: %s", kills, out)
-		}
-		t.Logf("%d records copied to Cassandra in %.1fs, killed %d times", records, time.Since(began).Seconds(), kills)
-	}
-	want := gleanerSays(t, "store", "stat", here)
+	copyKilled(t, here, address)
 	if got := gleanerSays(t, "store", "stat", address); got != want {
 		t.Errorf("Cassandra has\n%s, not\n%s", got, want)
 	}
 	stop()
 	address, stop = startCassandra(t, filepath.Join(dir, "cassandra"))
 	defer stop()
-	began = time.Now()
-	gleanerSays(t, "store", "copy", address, back)
-	t.Logf("copied back in %.1fs", time.Since(began).Seconds())
+	copyKilled(t, address, back)
 	if got := gleanerSays(t, "store", "stat", back); got != want {
 		t.Errorf("back came\n%s, not\n%s", got, want)
 	}
-	gleanerSays(t, "store", "check", address)
+	t.Logf("\n%s", want)
 }
 
-// fillStore makes a data directory whose store has two tables, and tells how many records.
-func fillStore(t *testing.T, dir string) int {
-	const n = 200_000
+// copyKilled copies a store. The copy is killed after a second and begun again, each time with twice as long to live; after a minute it is let run.
+func copyKilled(t *testing.T, from, to string) {
+	t.Helper()
+	began, kills := time.Now(), 0
+	for limit := time.Second; ; limit *= 2 {
+		if limit > time.Minute {
+			limit = time.Hour
+		}
+		last := time.Now()
+		out, err := killedAfter(limit, "store", "copy", from, to, "--json")
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+			var result struct {
+				Copied  int
+				Resumed bool
+			}
+			if err := json.Unmarshal(out, &result); err != nil || result.Resumed != (kills > 0) {
+				t.Errorf("killed %d times, then: %s", kills, out)
+			}
+			t.Logf("copied in %.0f s, killed %d times; the last copied %d records and compared all in %.0f s",
+				time.Since(began).Seconds(), kills, result.Copied, time.Since(last).Seconds())
+			return
+		case errors.As(err, &exit) && exit.ExitCode() == exitBadInput && kills > 0: // it was complete when it was killed: the target is not empty
+			return
+		case !errors.As(err, &exit) || exit.ExitCode() != -1:
+			t.Fatalf("killed %d times, then: %v", kills, err)
+		}
+		kills++
+	}
+}
+
+// fillStore makes a data directory whose store has that many records in three tables: parts of fifty rows, of two kinds, and parts of one.
+func fillStore(t *testing.T, dir string, records int) {
 	s, err := pebble.Open(kvDir(dir), pebble.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	strict, err := s.Table(t.Context(), "blocks")
+	blocks, err := s.Table(t.Context(), "blocks")
 	if err != nil {
 		t.Fatal(err)
 	}
-	loose, err := s.LooseTable(t.Context(), "samples")
+	samples, err := s.LooseTable(t.Context(), "samples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var some []kv.Record
-	for i := range n {
-		some = append(some, kv.Record{Key: kv.Key{Part: fmt.Append(nil, "part", i/50), Row: fmt.Appendf(nil, "%07d", i)},
-			Version: kv.Version{Writer: 1 << 63, Seq: uint64(i + 1)}, Value: fmt.Appendf(nil, "%0100d", i)})
-	}
-	if err := strict.Load(t.Context(), some[:n/2]...); err != nil {
+	extents, err := s.Table(t.Context(), "extents")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := loose.Put(t.Context(), some[n/2:]...); err != nil {
-		t.Fatal(err)
+	const rows, share = 50, 10_000 // a tenth of each share is extents
+	for first := 0; first < records; first += share {
+		some := make([]kv.Record, min(share, records-first))
+		for i := range some {
+			n := first + i
+			some[i] = kv.Record{Key: kv.Key{Part: fmt.Append(nil, "part", n/rows), Row: fmt.Appendf(nil, "%08d", n)},
+				Version: kv.Version{Writer: 1 << 63, Seq: uint64(n + 1)}, Value: fmt.Appendf(nil, "%0100d", n)}
+		}
+		alone := some[:len(some)/10]
+		for i := range alone {
+			alone[i].Key.Part = fmt.Append(nil, "extent", first+i)
+		}
+		half := len(alone) + (len(some)-len(alone))/2
+		err := errors.Join(extents.Load(t.Context(), alone...), blocks.Load(t.Context(), some[len(alone):half]...), samples.Put(t.Context(), some[half:]...))
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return n
 }
 
 // startCassandra starts one node, and gives the address of a store on it.

@@ -96,7 +96,7 @@ func (f *labFabric) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if f.where, err = openRegistry(f.cmd); err != nil {
+	if f.where, err = registryFor(f.cmd.Context(), f.dir, store, false); err != nil {
 		return err
 	}
 	runtime.LockOSThread() // data servers end with the thread that started them
@@ -304,7 +304,7 @@ func (f *labFabric) refusal(n *labNode) error {
 
 // entries are those of the registry, by name.
 func (f *labFabric) entries() map[string]registry.Server {
-	all, _ := f.where.Servers() // one that is being written is read again
+	all, _ := f.where.Servers(f.cmd.Context()) // one that is being written is read again
 	byName := map[string]registry.Server{}
 	for _, s := range all {
 		byName[s.Name] = s

@@ -47,7 +47,10 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 		Example: fmt.Sprintf("  gleaner lab %s --data /tmp/%s --port 0", name, name),
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := freePorts(s.Port, ports); err != nil {
+			if err := freePorts("--port", s.Port, ports); err != nil {
+				return err
+			}
+			if err := freePorts("--web-port", s.Web, 1); err != nil {
 				return err
 			}
 			if !heapSize.MatchString(s.Heap) {
@@ -58,24 +61,25 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 	}
 	cmd.Flags().StringVar(&s.Data, "data", "lab-"+name, "the folder for all it writes")
 	cmd.Flags().IntVar(&s.Port, "port", port, "its first port; 0 for a free one")
+	cmd.Flags().IntVar(&s.Web, "web-port", 0, "the port of its web page and metrics; 0 for a free one")
 	cmd.Flags().StringVar(&s.Heap, "heap", "512m", "memory of its Java machine")
 	return cmd
 }
 
 // freePorts reports ports that cannot be listened on.
-func freePorts(first, n int) error {
+func freePorts(flag string, first, n int) error {
 	switch {
 	case first == 0:
 		return nil // any
 	case first < 0 || first > 65535:
-		return input.Errorf("--port", "%d is not a port", first)
+		return input.Errorf(flag, "%d is not a port", first)
 	case first+n-1 > 65535:
-		return input.Errorf("--port", "it takes %d ports in a row, and from %d on there are only %d", n, first, 65536-first)
+		return input.Errorf(flag, "it takes %d ports in a row, and from %d on there are only %d", n, first, 65536-first)
 	}
 	for port := first; port < first+n; port++ {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			return input.Errorf("--port", "%v", err)
+			return input.Errorf(flag, "%v", err)
 		}
 		l.Close()
 	}
@@ -121,14 +125,19 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error
 	return errors.Join(err, fmt.Errorf("the %s ended by itself: %w; see %s", master.Name, ended, master.Log))
 }
 
-// hadoopJars finds the jars, or fetches them and prints so.
+// hadoopJars finds the jars, or fetches them and shows how far it is.
 func hadoopJars(cmd *cobra.Command) (hadoop.Jars, error) {
 	cache, err := maven.Cache()
 	if err != nil {
 		return hadoop.Jars{}, err
 	}
-	return hadoop.Fetch(cmd.Context(), cache, func() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "fetching Hadoop %s into %s (once, about a minute)\n", hadoop.Version, cache)
+	bar := newProgress(cmd, "fetching jars", hadoop.Fetched)
+	defer bar.finish()
+	return hadoop.Fetch(cmd.Context(), cache, func(jars int) {
+		if jars == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "fetching Hadoop %s into %s (once, a few minutes)\n", hadoop.Version, cache)
+		}
+		bar.set(jars, max(jars, hadoop.Fetched))
 	})
 }
 

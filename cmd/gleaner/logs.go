@@ -25,7 +25,8 @@ func newLogs() *cobra.Command {
 		Short: "Print what a task has written",
 		Long: `Logs prints what the last run of a task has written to its standard output, or with
 --stderr to its standard error. A task is named as 'gleaner jobs JOB' names it:
-job-7/map-3, and job-7/map-3#2 is its second run.
+job-7/map-3, and job-7/map-3#2 is its second run. If a job has one task, the name of the
+job is enough.
 
 With --follow it waits for a task that has not run yet and goes on until the task has
 ended, also while gleaner is restarted. When the task is run again it goes on with that
@@ -42,17 +43,20 @@ run, and says so on stderr.`,
 }
 
 func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
-	job, task, ok := strings.Cut(name, "/")
-	if !ok {
-		return input.Errorf("", "%q is not a task; its name is job, stage and number, as job-7/map-3", name)
-	}
 	c, err := newClient(cmd)
 	if err != nil {
 		return err
 	}
+	job, task, named := strings.Cut(name, "/")
 	j, err := c.job(cmd.Context(), job)
+	if !named && (input.Is(err) || err == nil && !single(&j)) {
+		return input.Errorf("", "%q is not a task, nor a job of one task; the name of a task is job, stage and number, as job-7/map-3", name)
+	}
 	if err != nil {
 		return err
+	}
+	if !named {
+		task = j.Stages[0].Name + "-0"
 	}
 	task, attempt, _ := strings.Cut(task, "#")
 	r := reader{client: c, job: j.ID, task: task, attempt: attempt, query: url.Values{"follow": {strconv.FormatBool(follow)}}, out: cmd.OutOrStdout(), log: cmd.ErrOrStderr()}
@@ -74,6 +78,9 @@ func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
 	return printJSON(cmd, map[string]string{"task": fmt.Sprintf("%s/%s", j.ID, task), "output": text.String()})
 }
 
+// single reports whether a job has one task.
+func single(j *board.Job) bool { return len(j.Stages) == 1 && j.Stages[0].Tasks == 1 }
+
 // A reader reads the output of a task.
 type reader struct {
 	client *client
@@ -86,6 +93,7 @@ type reader struct {
 	attempt string // the run that is read; "" for the last
 	offset  int64  // bytes of it that were read
 	told    string // the last message
+	patient bool   // it does not say that it waits for the first run
 }
 
 func (r *reader) path() string {
@@ -140,7 +148,9 @@ func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
 	over = t.State != board.Running && t.State != board.Waiting && t.State != board.Blocked
 	switch {
 	case t.Attempt == 0 && !over:
-		r.tell("%s has not run yet; waiting for it", t.Task)
+		if !r.patient {
+			r.tell("%s has not run yet; waiting for it", t.Task)
+		}
 		return false, nil
 	case r.attempt != "" && r.attempt != last:
 		if err := r.read(ctx); err != nil { // what it wrote last
@@ -151,7 +161,11 @@ func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
 	case t.Attempt > 0:
 		r.attempt = last
 	}
-	return over, r.read(ctx)
+	err = r.read(ctx)
+	if !over && input.Is(err) { // the run has only just been started
+		err = nil
+	}
+	return over, err
 }
 
 // tell prints a message to stderr, once.

@@ -44,7 +44,15 @@ func inFlags(err error) string {
 
 // run runs one command line; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot
+	if len(args) > 0 && args[0] == "task" {
+		root, args = newTask, args[1:] // it is started for every task, and needs none of the other commands
+	}
+	return execute(ctx, root(), args, stdin, stdout, stderr)
+}
+
+// execute runs a command; it returns the exit code.
+func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -57,13 +65,24 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "gleaner: stopped")
 		return exitFailure
 	}
+	code := exitFailure
+	var of commandFailure
+	if errors.As(err, &of) {
+		code = of.code
+	}
 	for line := range strings.SplitSeq(inFlags(err), "\n") {
 		fmt.Fprintln(stderr, "gleaner: "+line)
 	}
 	if input.Is(err) {
 		return exitBadInput
 	}
-	return exitFailure
+	return code
+}
+
+// A commandFailure is the failure of a user's command, whose exit code becomes ours.
+type commandFailure struct {
+	code int
+	error
 }
 
 func newRoot() *cobra.Command {
@@ -90,6 +109,7 @@ the servers noticing.`,
 	root.PersistentFlags().Bool("json", false, "print the result as JSON")
 	root.AddCommand(
 		newHistory(),
+		newAssess(),
 		newClassify(),
 		newReimages(),
 		newGenerate(),
@@ -97,10 +117,18 @@ the servers noticing.`,
 		newUp(),
 		newRun(),
 		newJobs(),
+		newTasks(),
 		newLogs(),
 		newCancel(),
+		newPause(),
+		newResume(),
+		newDrain(),
+		newRm(),
 		newStatus(),
+		newTop(),
+		newDoctor(),
 		newDisk(),
+		newCurate(),
 		newNode(),
 		newStore(),
 		newPlan(),
@@ -109,8 +137,10 @@ the servers noticing.`,
 		newLab(),
 		newReproduce(),
 		newTask(),
+		newMan(),
 		newVersion(),
 	)
+	watchable(root)
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.RunE = help

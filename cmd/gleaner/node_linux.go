@@ -22,6 +22,7 @@ import (
 	"gleaner/fabric/disk"
 	"gleaner/fabric/registry"
 	"gleaner/input"
+	"gleaner/kv"
 	"gleaner/local/cgroup"
 )
 
@@ -31,6 +32,7 @@ type nodeFlags struct {
 	listen                      string
 	environment, function, rack string
 	busyAbove                   float64
+	sync                        syncFlag
 	primary                     string
 }
 
@@ -46,7 +48,8 @@ the cluster goes on with what it has, also with another quota; any other is refu
 
 The cluster is the one of the data directory. Who comes first makes it, with the key by which
 its servers know each other. For a server on another machine, copy fabric/cluster.json and
-fabric/key to the data directory there.
+fabric/key to the data directory there; or give all of them one --store, by which they find each
+other. Each then serves the disks of the fabric to its machine as well, as 'gleaner up' does.
 
 With --busy-above it denies reads and writes while others use more than that much of the
 machine's CPU; fronts then turn to other replicas. With --primary, what counts is the use of
@@ -58,11 +61,14 @@ disks.`,
   gleaner node --server s1 --disk ssd:/mnt/ssd1/gleaner:100GiB
 
   # Two disks, for fronts on other machines too (the connection is encrypted):
-  gleaner node --server s2 --disk ssd:/mnt/ssd1/gleaner:100GiB --disk hdd:/mnt/hdd1/gleaner:2000GiB --listen tls:10.0.0.7:7071`,
+  gleaner node --server s2 --disk ssd:/mnt/ssd1/gleaner:100GiB --disk hdd:/mnt/hdd1/gleaner:2000GiB --listen tls:10.0.0.7:7071
+
+  # One of several machines that share a store:
+  gleaner node --store 'cassandra://h1,h2,h3/gleaner?dc=dc1' --server s3 --disk ssd:/mnt/ssd1/gleaner:100GiB --listen tls:10.0.0.8:7071`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNode(cmd, f) },
 	}
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "a disk to lend, as TIER:PATH:QUOTA; may be given again")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this data server, one of its own in the cluster (default the host name)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "a path with a slash (a Unix socket), host:port of loopback, or tls:host:port (default a socket in the data directory)")
@@ -71,6 +77,7 @@ disks.`,
 	cmd.Flags().StringVar(&f.environment, "environment", "", "what this server belongs to, as a servers file has it; replicas are kept apart by it (default it is apart from all others)")
 	cmd.Flags().StringVar(&f.function, "function", "", "what it does there; likewise")
 	cmd.Flags().StringVar(&f.rack, "rack", "", "where it stands; likewise")
+	addSyncFlag(cmd, &f.sync)
 	return cmd
 }
 
@@ -88,11 +95,13 @@ func runNode(cmd *cobra.Command, f nodeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	where, err := openRegistry(cmd)
+	n, err := openNode(cmd)
 	if err != nil {
 		return err
 	}
-	claim, err := where.Claim(f.server)
+	defer func() { err = errors.Join(err, n.close()) }()
+	where := n.where
+	claim, err := where.Claim(cmd.Context(), f.server)
 	if errors.Is(err, registry.ErrRuns) {
 		return input.Errorf("--server", "a data server called %s is running; stop it first, or take another name", f.server)
 	}
@@ -108,10 +117,81 @@ func runNode(cmd *cobra.Command, f nodeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := claim.Announce(f.entry(dataserver.Address(l), disks)); err != nil {
+	if err := claim.Announce(cmd.Context(), f.entry(dataserver.Address(l), disks)); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return f.serve(cmd, l, where, disks)
+	n.log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	defer n.serveDisks(f.sync)()
+	return f.serve(unlessLost(cmd.Context(), claim), n, l, disks)
+}
+
+var errNameTaken = errors.New("another data server has taken this one's name, which stood still for too long")
+
+// unlessLost is a context that ends when another takes the server's name.
+func unlessLost(ctx context.Context, claim *registry.Claim) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-claim.Lost():
+			cancel(errNameTaken)
+		case <-ctx.Done():
+			cancel(nil)
+		}
+	}()
+	return ctx
+}
+
+// A node is what a data server has beside its disks.
+type node struct {
+	dir   string   // the data directory
+	store kv.Store // which it shares with others; nil if it needs none
+	where *registry.Registry
+	log   *slog.Logger
+}
+
+func openNode(cmd *cobra.Command) (_ *node, err error) {
+	n := &node{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	named, err := dataDir(cmd)
+	if err != nil {
+		return nil, err
+	}
+	at, err := metadata(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if at.flag == "--store" && !at.remote() {
+		return nil, input.Errorf("--store", "%s is a directory, which one process has at a time; a data server takes cassandra://…, or no store", at.name)
+	}
+	if n.dir, err = trustData(named); err != nil {
+		return nil, err
+	}
+	if at.remote() {
+		if n.store, err = at.dial(cmd, false); err != nil {
+			return nil, err
+		}
+	}
+	n.where, err = registryFor(cmd.Context(), n.dir, n.store, at.remote())
+	return n, err
+}
+
+func (n *node) close() error {
+	if n.store == nil {
+		return nil
+	}
+	return n.store.Close()
+}
+
+// serveDisks has a node with a store be a front, until it is told to stop, unless another process of its data directory is one.
+func (n *node) serveDisks(always syncFlag) (stop func()) {
+	if n.store == nil {
+		return func() {}
+	}
+	return hostOptions{dir: n.dir, store: n.store, shared: true, stays: true, always: always, log: n.log}.serveAside()
 }
 
 // parse reads the flags and looks at nothing else.
@@ -190,23 +270,14 @@ func (d *lent) identity(cluster string) disk.Identity {
 		Salt: binary.LittleEndian.Uint64(drawn[8:]) | 1}
 }
 
-// openRegistry opens the registry of the data directory, which is nobody else's to change.
-func openRegistry(cmd *cobra.Command) (*registry.Registry, error) {
-	named, err := dataDir(cmd)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := trustData(named)
-	if err != nil {
-		return nil, err
-	}
-	return registryIn(dir)
-}
-
-// registryIn opens the registry of a data directory that was looked at.
-func registryIn(dir string) (*registry.Registry, error) {
+// registryFor opens the registry of a fabric, for a data directory that was looked at: in the store if many share that, else in the
+// directory.
+func registryFor(ctx context.Context, dir string, store kv.Store, shared bool) (*registry.Registry, error) {
 	if err := trustBelow(dir, false, "fabric", "fabric/*", "fabric/servers/*"); err != nil {
 		return nil, err
+	}
+	if shared {
+		return registry.OpenStore(ctx, dir, store, holder(dir))
 	}
 	return registry.Open(dir)
 }
@@ -261,7 +332,7 @@ func diskRefusal(flag, name string, err error) error {
 		cause error
 		why   string
 	}{
-		{disk.ErrOtherDisk, "it is a disk of another cluster than that of --data"},
+		{disk.ErrOtherDisk, "it is a disk of another cluster than that of --data or --store"},
 		{disk.ErrInUse, "another process has it open"},
 		{disk.ErrNotEmpty, "it has files and is not a disk; name an empty directory"},
 		{disk.ErrSpace, "there is less space than the quota asks for"},
@@ -318,8 +389,8 @@ func (f nodeFlags) entry(address string, disks []*lent) registry.Server {
 	return s
 }
 
-func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Registry, disks []*lent) error {
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+func (f nodeFlags) serve(ctx context.Context, n *node, l net.Listener, disks []*lent) error {
+	log, where := n.log, n.where
 	var open []*dataserver.LocalDisk
 	for _, d := range disks {
 		usage := d.disk.Usage()
@@ -328,16 +399,19 @@ func (f nodeFlags) serve(cmd *cobra.Command, l net.Listener, where *registry.Reg
 	}
 	log.Info("node is up", "server", f.server, "cluster", where.ID, "listening", dataserver.Address(l))
 	primary := &primaryWatch{limit: f.busyAbove / 100, group: f.primary}
-	watching, stop := context.WithCancel(cmd.Context())
+	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	if primary.limit < 1 {
 		watcher.Go(func() { primary.watch(watching, log) })
 	}
-	err := dataserver.Serve(cmd.Context(), l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Busy: primary.busy.Load, Log: log})
+	err := dataserver.Serve(ctx, l, dataserver.Cluster{ID: where.ID, Key: where.Key}, open, dataserver.Options{Busy: primary.busy.Load, Log: log})
 	stop()
 	watcher.Wait()
+	if errors.Is(context.Cause(ctx), errNameTaken) {
+		return errors.Join(errNameTaken, err)
+	}
 	if err == nil {
-		log.Info("node has stopped", "server", f.server, "because", context.Cause(cmd.Context()))
+		log.Info("node has stopped", "server", f.server, "because", context.Cause(ctx))
 	}
 	return err
 }

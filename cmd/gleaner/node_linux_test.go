@@ -122,7 +122,7 @@ func tryNodes(t *testing.T, data string) ([]dataserver.Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := where.Servers()
+	servers, err := where.Servers(t.Context())
 	if err != nil || len(servers) != 2 {
 		return nil, errors.Join(err, errors.New("some are missing"))
 	}

@@ -143,7 +143,7 @@ func serverProcesses(t testing.TB, data string) map[string]*os.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := where.Servers()
+	servers, err := where.Servers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"io"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
@@ -55,7 +57,29 @@ type table struct {
 
 func newTable(header ...string) *table { return &table{header: header} }
 
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+// row adds a row. Cells may have what other users wrote: what steers a terminal is shown, and not sent.
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = shownControls(cell)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// shownControls has control characters as they are written in Go.
+func shownControls(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
 
 func (t *table) print(w io.Writer) error {
 	header := make([]string, len(t.header))

@@ -28,15 +28,20 @@ cheapest cluster: where each dataset lies, how many units, instances, cores and
 servers, and what goes into each server.
 
 The documents are XML as in the paper (FAST'12, Figure 2) or the same in YAML;
-'gleaner plan examples DIR' writes some to start from.
+'gleaner plan new DIR' writes some to start from.
 
 When --time-limit has passed, or on Ctrl-C, the best plan so far is shown, and
 how far above the cheapest it may be.`,
-		Example: `  gleaner plan examples scc
+		Example: `  gleaner plan new mine
+  gleaner plan examples scc
   gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml
 
   # What would sharing servers between tasks and data save?
-  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --colocate`,
+  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --colocate
+
+  # What if SSDs were a fifth cheaper, and tags had to stay off disks of 7.2K?
+  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml \
+    --set storage_unit/SSD/price=x0.8 --forbid tags=7.2KDisk`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, o, err := f.load(cmd.Context())
@@ -68,8 +73,9 @@ how far above the cheapest it may be.`,
 		},
 	}
 	f.register(cmd)
+	f.registerLimits(cmd)
 	cmd.Flags().DurationVar(&limit, "time-limit", 30*time.Second, "how long to search at most")
-	cmd.AddCommand(newPlanCurve(), newPlanRobust(), newPlanCheck(), newPlanExamples())
+	cmd.AddCommand(newPlanCurve(), newPlanRobust(), newPlanCheck(), newPlanExamples(), newPlanNew(), newPlanCompare(), newPlanWhy(), newPlanSupply(), newPlanDraft(), newPlanCatalogue())
 	return cmd
 }
 
@@ -78,6 +84,7 @@ type planFlags struct {
 	app, hw, sla, solver string
 	colocate             bool
 	gap                  float64
+	whatIf
 }
 
 func (f *planFlags) register(cmd *cobra.Command) {
@@ -87,10 +94,11 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.colocate, "colocate", false, "let tasks and remote datasets share servers")
 	cmd.Flags().StringVar(&f.solver, "solver", "built-in", "solver that packs the servers: built-in, highs or cbc")
 	cmd.Flags().Float64Var(&f.gap, "gap", 0, "stop when the possible saving is at most this share of the cost")
+	f.registerSet(cmd)
 }
 
 // load reads the three documents; all mistakes in them are reported at once.
-func (f *planFlags) load(ctx context.Context) (plan.Input, plan.Options, error) {
+func (f *planFlags) load(ctx context.Context, edits ...spec.Edit) (plan.Input, plan.Options, error) {
 	var in plan.Input
 	o := plan.Options{Colocate: f.colocate, Gap: f.gap, Stop: func() bool { return ctx.Err() != nil }}
 	var mistakes input.Errors
@@ -114,13 +122,18 @@ func (f *planFlags) load(ctx context.Context) (plan.Input, plan.Options, error) 
 	if o.Pack, err = packer(ctx, f.solver); err != nil {
 		return in, o, err
 	}
+	edit, err := f.settings()
+	if err != nil {
+		return in, o, err
+	}
+	edits = append(edits, edit)
 	for _, doc := range []struct {
 		flag, file string
 		read       func(data []byte) error
 	}{
-		{"--app", f.app, func(data []byte) (err error) { in.App, err = spec.ReadApplication(f.app, data); return err }},
-		{"--hw", f.hw, func(data []byte) (err error) { in.HW, err = spec.ReadHardware(f.hw, data); return err }},
-		{"--sla", f.sla, func(data []byte) (err error) { in.SLA, err = spec.ReadSLA(f.sla, data, in.App); return err }},
+		{"--app", f.app, func(data []byte) (err error) { in.App, err = spec.ReadApplication(f.app, data, edits...); return err }},
+		{"--hw", f.hw, func(data []byte) (err error) { in.HW, err = spec.ReadHardware(f.hw, data, edits...); return err }},
+		{"--sla", f.sla, func(data []byte) (err error) { in.SLA, err = spec.ReadSLA(f.sla, data, in.App, edits...); return err }},
 	} {
 		data, err := readSpec(doc.flag, doc.file)
 		if err == nil {
@@ -131,15 +144,19 @@ func (f *planFlags) load(ctx context.Context) (plan.Input, plan.Options, error) 
 		}
 	}
 	if len(mistakes) > 0 {
-		return in, o, mistakes
+		return in, o, fieldsAsFlags(mistakes)
 	}
-	return in, o, nil
+	if in.Harvested, err = f.harvested(edits); err != nil {
+		return in, o, err
+	}
+	o.Limits, err = f.limits(in)
+	return in, o, err
 }
 
 // readSpec reads a document, up to a little more than the largest one allowed.
 func readSpec(flag, file string) ([]byte, error) {
 	if file == "" {
-		return nil, input.Errorf(flag, "name a file; 'gleaner plan examples DIR' writes some")
+		return nil, input.Errorf(flag, "name a file; 'gleaner plan new DIR' writes some")
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -172,6 +189,10 @@ type planResult struct {
 	Phases     map[string]float64        `json:"phase_seconds,omitempty"`
 	SecondBest *planSecond               `json:"second_best,omitempty"`
 	Idle       []string                  `json:"idle_tasks"`
+	Energy     float64                   `json:"energy,omitempty"`
+	Power      float64                   `json:"power_watts,omitempty"`
+	RackUnits  float64                   `json:"rack_units,omitempty"`
+	Harvested  []planHarvest             `json:"harvested,omitempty"`
 	Space      float64                   `json:"architectures"`
 	Packed     int                       `json:"problems_packed"`
 	Stopped    bool                      `json:"stopped"`
@@ -207,13 +228,14 @@ type planSecond struct {
 func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 	out := planResult{Cost: cents(p.Cost), LowerBound: cents(p.LowerBound), Gap: p.Gap(), Currency: in.HW.Currency,
 		Assignment: assignmentJSON(in, p.Needs.Architecture), Servers: []planServer{}, Tasks: map[string]planTask{},
-		Idle: idleTasks(in, p), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
+		Idle: idleTasks(in, p), Energy: cents(p.Energy(in)), Power: p.Power(in), RackUnits: p.RackUnits(in), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
 	for _, s := range p.Servers(in) {
 		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares, s.Bottleneck})
 	}
 	for _, t := range p.Needs.Tasks {
 		out.Tasks[in.App.Tasks[t.Task].Name] = planTask{t.Runtime, t.Instances}
 	}
+	out.Harvested = harvestJSON(in, p)
 	if len(p.Needs.Seconds) > 0 {
 		out.Phases = map[string]float64{}
 		for i, name := range p.Needs.Phases {

@@ -41,6 +41,9 @@ cheapest, every one of them misses.`,
 			if err != nil {
 				return err
 			}
+			if err := refuseHarvested(args[0], data); err != nil {
+				return err
+			}
 			c, err := check.Read(args[0], data, in)
 			if err != nil {
 				return err
@@ -69,6 +72,8 @@ type checkResult struct {
 	Tasks      []checkTask      `json:"tasks"`
 	Busiest    []checkBusy      `json:"busiest"`
 	Shortages  []string         `json:"shortages"`
+	Over       []string         `json:"over_target"`
+	Lost       []string         `json:"lost_servers"`
 	Neighbours []checkNeighbour `json:"neighbours"`
 }
 
@@ -89,13 +94,16 @@ type checkNeighbour struct {
 	Share     float64  `json:"share"`
 	Meets     bool     `json:"meets"`
 	Shortages []string `json:"shortages"`
+	Over      []string `json:"over_target"`
+	Lost      []string `json:"lost_servers"`
 }
 
 func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, neighbours bool) (checkResult, error) {
 	run := func(c check.Config) check.Result { return check.Run(in, c, rand.New(rand.NewPCG(seed, 0))) }
 	r := run(c)
 	out := checkResult{Cost: cents(c.Cost(in.HW)), Share: r.Share, Meets: r.Meets(), Seconds: r.Seconds,
-		Tasks: []checkTask{}, Busiest: []checkBusy{}, Shortages: append([]string{}, r.Shortages...), Neighbours: []checkNeighbour{}}
+		Tasks: []checkTask{}, Busiest: []checkBusy{}, Shortages: append([]string{}, r.Shortages...),
+		Over: append([]string{}, r.Over...), Lost: append([]string{}, r.Lost...), Neighbours: []checkNeighbour{}}
 	for _, t := range r.Tasks {
 		out.Tasks = append(out.Tasks, checkTask{t.Task, t.Required, t.Sustained})
 	}
@@ -113,7 +121,7 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 			return out, err
 		}
 		r := run(n.Config)
-		out.Neighbours = append(out.Neighbours, checkNeighbour{n.Change, n.Saves, r.Share, r.Meets(), append([]string{}, r.Shortages...)})
+		out.Neighbours = append(out.Neighbours, checkNeighbour{n.Change, n.Saves, r.Share, r.Meets(), append([]string{}, r.Shortages...), append([]string{}, r.Over...), append([]string{}, r.Lost...)})
 		bar.add(1)
 	}
 	return out, nil
@@ -121,7 +129,7 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 
 func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s: %s\n", money(in.HW.Currency, r.Cost), verdict(r.Share, r.Meets, r.Shortages))
+	fmt.Fprintf(w, "%s: %s\n", money(in.HW.Currency, r.Cost), verdict(r.Share, r.Meets, r.Shortages, append(r.Over, r.Lost...)))
 	for _, t := range r.Tasks {
 		fmt.Fprintf(w, "  %s: %.4g a second of %.4g\n", t.Task, min(t.Sustained, t.Required), t.Required)
 	}
@@ -137,17 +145,27 @@ func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 	fmt.Fprintln(w)
 	t := newTable("With one piece less", ">saves", "and then")
 	for _, n := range r.Neighbours {
-		t.row(n.Change, money(in.HW.Currency, n.Saves), verdict(n.Share, n.Meets, n.Shortages))
+		t.row(n.Change, money(in.HW.Currency, n.Saves), verdict(n.Share, n.Meets, n.Shortages, append(n.Over, n.Lost...)))
 	}
 	return t.print(w)
 }
 
-func verdict(share float64, meets bool, shortages []string) string {
+func verdict(share float64, meets bool, shortages, broken []string) string {
 	switch {
 	case len(shortages) > 0:
 		return "cannot run: " + strings.Join(shortages, "; ")
 	case meets:
 		return "meets the SLA"
+	case share >= check.Enough && len(broken) > 0:
+		return "misses the SLA: " + shortened(broken)
 	}
 	return fmt.Sprintf("misses the SLA: %.1f%% of it", 100*share)
+}
+
+// shortened is the first of some reasons, and how many more there are.
+func shortened(reasons []string) string {
+	if more := len(reasons) - 1; more > 0 {
+		return fmt.Sprintf("%s, and %d more", reasons[0], more)
+	}
+	return reasons[0]
 }

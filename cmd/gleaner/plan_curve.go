@@ -57,6 +57,7 @@ the cost with that of scaling out a homogeneous cluster.`,
 		},
 	}
 	f.register(cmd)
+	f.registerLimits(cmd)
 	cmd.Flags().StringVar(&scale, "scale", "0.05:100", "multiples of the SLA to plan for, as `FROM:TO`")
 	cmd.Flags().IntVar(&points, "points", 100, "how many multiples")
 	cmd.Flags().StringVar(&plotDir, "plot", "", "save the curve as a picture to `DIR`")

@@ -34,6 +34,17 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 		fmt.Fprintf(w, "Second best: %s, for %s more (%.1f%%).\n", differences(in, p.Needs.Architecture, p.Second.Architecture),
 			money(in.HW.Currency, more), 100*more/p.Cost)
 	}
+	if energy := p.Energy(in); energy > 0 {
+		fmt.Fprintf(w, "Of the cost, %s is purchase and %s energy.\n", money(in.HW.Currency, p.Cost-energy), money(in.HW.Currency, energy))
+	}
+	if most := in.SLA.Budget.Power; most > 0 {
+		fmt.Fprintf(w, "Power: %.4g W of %.4g W.\n", p.Power(in), most)
+	} else if watts := p.Power(in); watts > 0 {
+		fmt.Fprintf(w, "Power: %.4g W.\n", watts)
+	}
+	if most := in.SLA.Budget.RackUnits; most > 0 {
+		fmt.Fprintf(w, "Height: %.4g of %.4g rack units.\n", p.RackUnits(in), most)
+	}
 	for _, name := range idleTasks(in, p) {
 		fmt.Fprintf(w, "Task %s is left out: no SLA asks for it, and no task that runs invokes it.\n", name)
 	}
@@ -113,6 +124,7 @@ func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
 	for i, s := range p.Needs.Seconds {
 		fmt.Fprintf(w, "Phase %s takes %.0f s.\n", p.Needs.Phases[i], s)
 	}
+	printHarvest(w, in, p)
 	_, err := fmt.Fprintln(w)
 	return err
 }
@@ -160,6 +172,9 @@ func drawServer(w io.Writer, in plan.Input, s plan.Server) {
 	}
 	first := s.Loads[0]
 	line := fmt.Sprintf("bottleneck: %s, %.4g of %.4g", first.What, first.Used, first.Have)
+	if first.Most < 1 {
+		line += fmt.Sprintf(" (at most %.4g%%)", 100*first.Most)
+	}
 	if len(loads) > 0 {
 		line += "; then " + strings.Join(loads, ", ")
 	}

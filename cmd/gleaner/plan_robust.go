@@ -11,16 +11,29 @@ import (
 
 func newPlanRobust() *cobra.Command {
 	var f planFlags
+	var c certainFlags
 	cmd := &cobra.Command{
 		Use:   "robust",
 		Short: "Show how far each number may move before the architecture changes",
 		Long: `Robust varies every attribute of the three documents and shows the range in which
 the cheapest cluster keeps its architecture, each border to 1% of the value. Then
 it lowers the price of every storage unit, percent by percent, and shows what
-each dataset is most sensitive to.`,
-		Example: `  gleaner plan robust --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml`,
-		Args:    noArgs,
+each dataset is most sensitive to.
+
+With --certainty, numbers of the documents may be uncertain: 200GB..300GB (every value as
+likely), 200GB..220GB..300GB (a triangle) or 250GB~10% (normal, with its standard
+deviation). All are drawn many times, and robust shows the cheapest plan found that meets the SLA in
+that share of the draws, and what more or less certainty costs.`,
+		Example: `  gleaner plan robust --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml
+
+  # What does it cost to be 95% sure, if uploads are between 80 and 150 a second?
+  gleaner plan robust --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml \
+    --set sla/photoupload/rate=80..150 --certainty 0.95`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("certainty") {
+				return c.run(cmd, &f)
+			}
 			in, o, err := f.load(cmd.Context())
 			if err != nil {
 				return err
@@ -44,6 +57,8 @@ each dataset is most sensitive to.`,
 		},
 	}
 	f.register(cmd)
+	f.registerLimits(cmd)
+	c.register(cmd)
 	return cmd
 }
 

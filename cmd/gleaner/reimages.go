@@ -56,12 +56,12 @@ Without files it reads the data directory that 'gleaner history import
 	cmd.Flags().StringArrayVar(&servers, "servers", nil, "the servers file; may be given again")
 	cmd.Flags().StringVar(&plot, "plot", "", "write pictures (SVG and PNG) into this directory")
 	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "count bad rows of the log and go on")
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	return cmd
 }
 
 func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad bool) (reimages.Report, error) {
-	_, data := given(cmd, "data")
+	flag, stored := given(cmd, "data", "store")
 	switch {
 	case len(logs)+len(serverFiles) == 0:
 		return recordedReimages(cmd)
@@ -69,8 +69,8 @@ func analyseReimages(cmd *cobra.Command, logs, serverFiles []string, skipBad boo
 		return reimages.Report{}, input.Errorf("--log", "name the reimage log (time,server,cause)")
 	case len(serverFiles) == 0:
 		return reimages.Report{}, input.Errorf("--servers", "name the servers file (server,environment,function,…)")
-	case data:
-		return reimages.Report{}, input.Errorf("--data", "is not read when files are named; leave one of them out")
+	case stored:
+		return reimages.Report{}, input.Errorf(flag, "is not read when files are named; leave one of them out")
 	}
 	servers, err := readServers(serverFiles)
 	if err != nil {
@@ -98,10 +98,23 @@ func recordedReimages(cmd *cobra.Command) (r reimages.Report, err error) {
 
 // reimagesIn reports on what a history holds.
 func reimagesIn(ctx context.Context, s *history.Store) (reimages.Report, error) {
-	known, err := s.Servers(ctx)
+	_, report, err := reimagedServers(ctx, s)
+	return report, err
+}
+
+// reimagedServers are the servers of a history, and how often they were reimaged.
+func reimagedServers(ctx context.Context, s *history.Store) ([]cluster.Server, reimages.Report, error) {
+	servers, err := serversIn(ctx, s)
 	if err != nil {
-		return reimages.Report{}, err
+		return nil, reimages.Report{}, err
 	}
+	log, err := s.Reimages(ctx)
+	return servers, reimages.Analyse(servers, log), err
+}
+
+// serversIn are the servers of a history, each with its tenant.
+func serversIn(ctx context.Context, s *history.Store) ([]cluster.Server, error) {
+	known, err := s.Servers(ctx)
 	var servers []cluster.Server
 	for _, server := range known {
 		if tenant := server.Tenant(); tenant != server.Server.Tenant() {
@@ -109,8 +122,7 @@ func reimagesIn(ctx context.Context, s *history.Store) (reimages.Report, error) 
 		}
 		servers = append(servers, server.Server)
 	}
-	log, err := s.Reimages(ctx)
-	return reimages.Analyse(servers, log), err
+	return servers, err
 }
 
 // shownTenants is how many of the most often reimaged tenants a person is shown.

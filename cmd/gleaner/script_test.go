@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"gleaner/fabric/nbd/nbdtest"
 	"gleaner/kv/pebble"
+	"gleaner/kv/transfer"
 )
 
 // TestMain lets scripts run gleaner, the real command line, as a process of its own.
@@ -43,19 +46,27 @@ func TestMain(m *testing.M) {
 //	compress FILE           write FILE.gz and FILE.zst beside FILE
 //	cut FILE N              cut FILE to its first N bytes
 //	hold DIR                keep a data directory open, as another process would
+//	half FROM TO            begin to copy the store of a data directory to another, and stop in the midst of it
 //	reaches JOB STATE       wait until a job of the gleaner that is up is in that state
 //	waves FILE              write three weeks of a daily, a constant and a drifting server, hour by hour
+//	same FILE               run the commands that an assessment names, and compare what they print
 //
 // and the condition [long], which GLEANER_LONG=1 sets.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { playScripts(t, "testdata/script") }
+
+func playScripts(t *testing.T, dir string) {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/data-home")
-			return nil
+			return os.CopyFS(env.WorkDir+"/examples", os.DirFS(examples))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "reaches": reaches, "waves": waves,
+			"exits": exits, "until": until, "compress": compress, "cut": cut, "hold": hold, "half": half, "reaches": reaches, "waves": waves, "same": same,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "long" {
@@ -119,6 +130,21 @@ func hold(ts *testscript.TestScript, _ bool, args []string) {
 	store, err := pebble.Open(kvDir(ts.MkAbs(args[0])), pebble.Options{})
 	ts.Check(err)
 	ts.Defer(func() { store.Close() })
+}
+
+func half(ts *testscript.TestScript, _ bool, args []string) {
+	from, err := pebble.Open(kvDir(ts.MkAbs(args[0])), pebble.Options{})
+	ts.Check(err)
+	defer from.Close()
+	to, err := pebble.Open(kvDir(ts.MkAbs(args[1])), pebble.Options{})
+	ts.Check(err)
+	defer to.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	_, err = transfer.Copy{From: from, To: to, Source: ts.MkAbs(args[0]), Target: args[1], Progress: func(string, int64) { stop() }}.Do(ctx)
+	if !errors.Is(err, context.Canceled) {
+		ts.Fatalf("a copy was not stopped: %v", err)
+	}
 }
 
 func waves(ts *testscript.TestScript, _ bool, args []string) {

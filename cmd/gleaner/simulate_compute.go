@@ -31,6 +31,7 @@ type computeFlags struct {
 	teach   []string
 	jobs    string
 	record  string
+	skipBad bool
 	days    int
 	run     simulation.Compute
 }
@@ -38,7 +39,7 @@ type computeFlags struct {
 func newSimulateCompute() *cobra.Command {
 	var f computeFlags
 	cmd := &cobra.Command{
-		Use:   "compute [--datacenter NAME | --history FILE --servers FILE]",
+		Use:   "compute [--datacenter NAME | --history FILE --servers FILE | --data DIR]",
 		Short: "Simulate batch jobs on the spare cycles of a datacenter",
 		Long: `Compute simulates batch jobs that arrive for some days in a datacenter whose servers
 belong to primary tenants, and run on what these leave free. The policy decides on
@@ -50,7 +51,8 @@ primaries use now, stock ignores them; koordinator, borg, nsigma and max predict
 server's use from its recent past. See docs/compute-simulation.md.
 
 Classes are learned from --teach or, without it, from the days before the simulated
-ones, never from the simulated ones.`,
+ones, never from the simulated ones. With --data or --store the history that
+'gleaner history import' stored is simulated.`,
 		Example: `  gleaner simulate compute --datacenter DC-9 --utilisation 0.45
   gleaner simulate compute --datacenter DC-9 --utilisation 0.45 --policy primary
   gleaner simulate compute --history august.csv.gz --servers servers.csv --teach july.csv.gz`,
@@ -63,8 +65,11 @@ ones, never from the simulated ones.`,
 	cmd.Flags().StringVar(&f.run.Policy, "policy", "history", strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().IntVar(&f.days, "days", 30, "days to simulate")
 	cmd.Flags().Uint64Var(&f.run.Seed, "seed", 1, "seed of all random numbers")
+	cmd.Flags().Float64Var(&f.run.Load, "load", simulation.Load, "the share of all cores that the scaled queries keep busy, between 0 and 1")
 	cmd.Flags().StringVar(&f.jobs, "jobs", "", "a YAML file of jobs that arrive instead of the 52 scaled queries")
 	cmd.Flags().StringVar(&f.record, "record", "", "write every event and action to this file as JSON lines")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "skip bad rows of histories, and count them")
+	addStoreFlag(cmd)
 	return cmd
 }
 
@@ -73,14 +78,32 @@ type computeOut struct {
 	Policy           string  `json:"policy"`
 	Utilisation      float64 `json:"utilisation"`
 	Servers          int     `json:"servers"`
+	Cores            float64 `json:"cores"`
 	Jobs             int     `json:"jobs"`
+	Unfinished       int     `json:"jobs_unfinished"`
 	MeanJobSeconds   float64 `json:"mean_job_seconds"`
 	P95JobSeconds    float64 `json:"p95_job_seconds"`
 	TasksStarted     int     `json:"tasks_started"`
 	TasksKilled      int     `json:"tasks_killed"`
 	TotalUtilisation float64 `json:"mean_total_utilisation"`
+	HarvestedWeekly  float64 `json:"harvested_core_hours_per_week"`
+	WastedWeekly     float64 `json:"wasted_core_hours_per_week"`
 	OverloadSeconds  float64 `json:"primary_overload_seconds"`
 	WallSeconds      float64 `json:"wall_seconds"`
+}
+
+// computeOf sums up one simulation. Harvested is what was not spent on tasks that
+// were killed later.
+func computeOf(policy string, d *datacenter.Datacenter, res compute.Result, took time.Duration) computeOut {
+	cores := simulation.Cores(d)
+	weekly := cores * week.Hours()
+	return computeOut{
+		Policy: policy, Utilisation: res.Primary, Servers: len(d.Servers), Cores: cores, Jobs: res.Jobs, Unfinished: res.Unfinished,
+		MeanJobSeconds: res.MeanJob.Seconds(), P95JobSeconds: res.P95Job.Seconds(),
+		TasksStarted: res.TasksStarted, TasksKilled: res.TasksKilled, TotalUtilisation: res.Primary + res.Harvested,
+		HarvestedWeekly: weekly * (res.Harvested - res.Wasted), WastedWeekly: weekly * res.Wasted,
+		OverloadSeconds: res.Overload.Seconds(), WallSeconds: took.Seconds(),
+	}
 }
 
 func (f *computeFlags) simulate(cmd *cobra.Command) error {
@@ -88,14 +111,8 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 		return err
 	}
 	begun := time.Now()
-	d, err := f.open(cmd)
+	d, err := f.prepare(cmd)
 	if err != nil {
-		return err
-	}
-	if d, err = f.scaled(d); err != nil {
-		return err
-	}
-	if err := f.readJobs(d.Servers); err != nil {
 		return err
 	}
 	bar := newProgress(cmd, "days", int64(f.days))
@@ -112,29 +129,50 @@ func (f *computeFlags) simulate(cmd *cobra.Command) error {
 		return err
 	}
 	bar.finish()
-	return printCompute(cmd, res, computeOut{
-		Policy: f.run.Policy, Utilisation: cmp.Or(f.utilisation, res.Primary), Servers: len(d.Servers), Jobs: res.Jobs,
-		MeanJobSeconds: res.MeanJob.Seconds(), P95JobSeconds: res.P95Job.Seconds(),
-		TasksStarted: res.TasksStarted, TasksKilled: res.TasksKilled, TotalUtilisation: res.Primary + res.Harvested,
-		OverloadSeconds: res.Overload.Seconds(), WallSeconds: time.Since(begun).Seconds(),
-	})
+	out := computeOf(f.run.Policy, d, res, time.Since(begun))
+	out.Utilisation = cmp.Or(f.utilisation, out.Utilisation)
+	return printCompute(cmd, res, out)
+}
+
+// prepare gives the datacenter to simulate, and reads the jobs.
+func (f *computeFlags) prepare(cmd *cobra.Command) (*datacenter.Datacenter, error) {
+	d, err := f.open(cmd)
+	if err == nil {
+		d, err = f.scaled(d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, f.readJobs(d.Servers)
 }
 
 func (f *computeFlags) check(cmd *cobra.Command) error {
 	if _, err := harvest.PolicyNamed(f.run.Policy); err != nil {
 		return input.Errorf("--policy", "%v", err)
 	}
+	flag, stored := given(cmd, "data", "store")
 	switch {
-	case len(f.history) == 0 && len(f.teach) > 0:
+	case stored && len(f.history) > 0:
+		return input.Errorf(flag, "is not read when history files are named; leave one of them out")
+	case stored && f.name != "":
+		return input.Errorf("--datacenter", "give either a datacenter or %s", flag)
+	case len(f.history) == 0 && !stored && len(f.teach) > 0:
 		return input.Errorf("--teach", "is for --history; a generated datacenter has its own past")
+	case !(f.run.Load > 0 && f.run.Load < 1):
+		return input.Errorf("--load", "%v is not between 0 and 1", f.run.Load)
+	case f.jobs != "" && cmd.Flags().Changed("load"):
+		return input.Errorf("--load", "scales the 52 queries; jobs of --jobs arrive unchanged")
 	case f.days < 1 || f.days > 366:
 		return input.Errorf("--days", "%d is not between 1 and 366", f.days)
+	}
+	if stored {
+		return f.datacenterFlags.check(cmd, flag, len(f.servers))
 	}
 	return f.datacenterFlags.check(cmd, "--history", len(f.history))
 }
 
 func (f *computeFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) {
-	if len(f.history) > 0 {
+	if _, stored := given(cmd, "data", "store"); stored || len(f.history) > 0 {
 		return f.openHistory(cmd)
 	}
 	return f.generate(datacenter.Options{Past: 30, Days: f.days, Seed: f.run.Seed})
@@ -142,19 +180,23 @@ func (f *computeFlags) open(cmd *cobra.Command) (*datacenter.Datacenter, error) 
 
 // openHistory makes a datacenter of recorded histories. The last days of
 // --history are simulated; what lies before them teaches, unless --teach does.
-func (f *computeFlags) openHistory(cmd *cobra.Command) (*datacenter.Datacenter, error) {
-	servers, err := readServers(f.servers)
+func (f *computeFlags) openHistory(cmd *cobra.Command) (d *datacenter.Datacenter, err error) {
+	source := historyFlags{files: f.history, servers: f.servers, skipBad: f.skipBad}
+	err = source.with(cmd, func(store *history.Store) error {
+		d, err = f.openStore(cmd, source, store)
+		return err
+	})
+	return d, err
+}
+
+func (f *computeFlags) openStore(cmd *cobra.Command, source historyFlags, store *history.Store) (*datacenter.Datacenter, error) {
+	servers, err := source.listed(cmd.Context(), store)
 	if err != nil {
 		return nil, err
 	}
-	ctx := cmd.Context()
-	window, series, err := f.read(ctx, cmd, f.history, servers, "--history")
+	d, err := lastDays(cmd.Context(), store, source.where(cmd), servers, f.days)
 	if err != nil {
 		return nil, err
-	}
-	now := window.To().AddDate(0, 0, -f.days)
-	if now.Before(window.From) {
-		now = window.From
 	}
 	policy, err := harvest.PolicyNamed(f.run.Policy)
 	if err != nil {
@@ -163,18 +205,38 @@ func (f *computeFlags) openHistory(cmd *cobra.Command) (*datacenter.Datacenter, 
 	_, learns := policy.(harvest.ClassPicker)
 	switch {
 	case len(f.teach) > 0:
-		if err := f.learn(ctx, cmd, servers, now); err != nil {
-			return nil, err
-		}
-	case learns && now.Equal(window.From):
+		return d, f.learn(cmd, servers, d.Now)
+	case learns && d.Now.Equal(d.Window.From):
 		fmt.Fprintf(cmd.ErrOrStderr(), "the history is no longer than the %s to simulate: there is nothing to learn from (see --days and --teach)\n", counted(f.days, "day"))
 	}
-	return datacenter.New(f.history[0], known(servers, series), window, series, nil, now)
+	return d, nil
+}
+
+// lastDays makes a datacenter of all that a history holds, whose last days are
+// still to come.
+func lastDays(ctx context.Context, store *history.Store, where string, servers []cluster.Server, days int) (*datacenter.Datacenter, error) {
+	window, series, err := whole(ctx, store, where)
+	if err != nil {
+		return nil, err
+	}
+	now := window.To().AddDate(0, 0, -days)
+	if now.Before(window.From) {
+		now = window.From
+	}
+	return datacenter.New(where, known(servers, series), window, series, nil, now)
 }
 
 // learn takes the classes from --teach, as far as it lies before now.
-func (f *computeFlags) learn(ctx context.Context, cmd *cobra.Command, servers []cluster.Server, now time.Time) error {
-	past, lessons, err := f.read(ctx, cmd, f.teach, servers, "--teach")
+func (f *computeFlags) learn(cmd *cobra.Command, servers []cluster.Server, now time.Time) error {
+	ctx := cmd.Context()
+	store, err := history.Open(ctx, mem.New(), time.Now)
+	if err != nil {
+		return err
+	}
+	if err := importFiles(ctx, cmd, store, f.teach, servers, history.ReadOptions{SkipBad: f.skipBad}); err != nil {
+		return err
+	}
+	past, lessons, err := whole(ctx, store, "--teach")
 	if err != nil {
 		return err
 	}
@@ -188,21 +250,14 @@ func (f *computeFlags) learn(ctx context.Context, cmd *cobra.Command, servers []
 	return nil
 }
 
-// read reads history files and gives all of what they hold.
-func (f *computeFlags) read(ctx context.Context, cmd *cobra.Command, files []string, servers []cluster.Server, flag string) (cluster.Window, []cluster.Series, error) {
-	store, err := history.Open(ctx, mem.New(), time.Now)
-	if err != nil {
-		return cluster.Window{}, nil, err
-	}
-	if err := importFiles(ctx, cmd, store, files, servers, history.ReadOptions{}); err != nil {
-		return cluster.Window{}, nil, err
-	}
+// whole gives all that a history holds.
+func whole(ctx context.Context, store *history.Store, where string) (cluster.Window, []cluster.Series, error) {
 	window, _, err := store.LastWindow(ctx, history.Choice{})
 	switch {
 	case errors.Is(err, history.ErrEmpty):
-		return cluster.Window{}, nil, input.Errorf(flag, "%s holds no samples", files[0])
+		return cluster.Window{}, nil, input.Errorf(where, "holds no samples")
 	case errors.Is(err, history.ErrTooFew):
-		return cluster.Window{}, nil, input.Errorf(flag, "no server in %s has two samples", files[0])
+		return cluster.Window{}, nil, input.Errorf(where, "no server has two samples")
 	case err != nil:
 		return cluster.Window{}, nil, err
 	}

@@ -113,12 +113,16 @@ func (f *storageFlags) simulate(cmd *cobra.Command) error {
 	if result.Refused > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s found no server that keeps the rules; retried an hour later\n", counted(result.Refused, "rebuild"))
 	}
-	return printStorage(cmd, storageOut{
-		Placement: f.run.Placement, Servers: len(d.Servers), Blocks: f.run.Blocks, Replicas: f.run.Replicas,
+	return printStorage(cmd, storageOf(f.run, d, result, time.Since(begun)))
+}
+
+func storageOf(run simulation.Storage, d *datacenter.Datacenter, result simulation.StorageResult, took time.Duration) storageOut {
+	return storageOut{
+		Placement: run.Placement, Servers: len(d.Servers), Blocks: run.Blocks, Replicas: run.Replicas,
 		Reimages: result.Reimages, Rebuilt: result.Rebuilt, RebuiltBytes: result.RebuiltBytes(), Lost: result.Lost,
 		Placed: result.Placed, Ended: result.Ended,
-		Accesses: f.run.Accesses, FailedAccesses: result.FailedAccesses, WallSeconds: time.Since(begun).Seconds(),
-	})
+		Accesses: run.Accesses, FailedAccesses: result.FailedAccesses, WallSeconds: took.Seconds(),
+	}
 }
 
 func (f *storageFlags) check(cmd *cobra.Command) error {

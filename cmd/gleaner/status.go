@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"gleaner/cluster"
 	"gleaner/control/board"
@@ -18,22 +16,48 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	var once bool
+	var once, link bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is harvested, what the primary uses, and which tasks were killed",
 		Long: `Status shows the gleaner that is up: how the machine is divided between its primary,
 the reserve and harvested tasks, which jobs there are and which tasks were killed
 and why. On a terminal it is updated every second until Ctrl-C; otherwise it is
-printed once.`,
+printed once.
+
+With --link it prints a link to the page instead, which lets one browser in.`,
 		Example: `  gleaner status
-  gleaner status --json | jq .primary.cpu`,
+  gleaner status --json | jq .primary.cpu
+  gleaner status --link`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd, once) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if link {
+				return printLink(cmd)
+			}
+			return runStatus(cmd, once)
+		},
 	}
 	addDataFlag(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print it once, also on a terminal")
+	cmd.Flags().BoolVar(&link, "link", false, "print a link to the page instead, for one login within an hour")
 	return cmd
+}
+
+// printLink prints a link to the page.
+func printLink(cmd *cobra.Command) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var link web.Link
+	if err := c.ask(cmd.Context(), http.MethodPost, "link", nil, &link); err != nil {
+		return err
+	}
+	if wantJSON(cmd) {
+		return printJSON(cmd, link)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), link.URL)
+	return err
 }
 
 func runStatus(cmd *cobra.Command, once bool) error {
@@ -48,38 +72,17 @@ func runStatus(cmd *cobra.Command, once bool) error {
 		}
 		return printJSON(cmd, s)
 	}
-	if f, ok := cmd.OutOrStdout().(*os.File); once || !ok || !term.IsTerminal(int(f.Fd())) {
+	print := func(out io.Writer) error {
 		text, err := statusText(cmd.Context(), c)
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = io.WriteString(out, text)
 		}
-		_, err = io.WriteString(cmd.OutOrStdout(), text)
 		return err
 	}
-	return watchStatus(cmd, c)
-}
-
-// watchStatus updates the status every second, in place.
-func watchStatus(cmd *cobra.Command, c *client) error {
-	const home, toEnd, lineEnd = "\x1b[H", "\x1b[J", "\x1b[K\n"
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	fmt.Fprint(cmd.OutOrStdout(), home+toEnd)
-	for {
-		text, err := statusText(cmd.Context(), c)
-		if cmd.Context().Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(cmd.OutOrStdout(), home+strings.ReplaceAll(text, "\n", lineEnd)+toEnd)
-		select {
-		case <-cmd.Context().Done():
-			return nil
-		case <-ticks.C:
-		}
+	if once || !isTerminal(cmd.OutOrStdout()) {
+		return print(cmd.OutOrStdout())
 	}
+	return again(cmd, print)
 }
 
 // shownJobs is how many ended jobs are shown in addition to the others.
@@ -97,7 +100,7 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	var out strings.Builder
 	blocked := ""
 	if s.Blocked > 0 {
-		blocked = fmt.Sprintf("%d behind other stages, ", s.Blocked)
+		blocked = fmt.Sprintf("%d behind others, ", s.Blocked)
 	}
 	fmt.Fprintf(&out, "%s at %s: %s not ended; tasks: %d running, %d waiting, %s%d killed\n\n",
 		s.Server, s.At.Local().Format(time.TimeOnly), counted(s.Jobs, "job"), s.Running, s.Waiting, blocked, s.Kills)
@@ -105,7 +108,7 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	for _, row := range []struct {
 		name string
 		r    cluster.Resources
-	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", freeToHarvest(s)}, {"machine", s.Size}} {
+	}{{"primary uses", s.Primary}, {"reserve", s.Reserve}, {"harvested tasks were given", s.Held}, {"harvested tasks use", s.Harvested}, {"free to harvest", s.Free()}, {"machine", s.Size}} {
 		t.row(row.name, cores(row.r), row.r.Memory.Text())
 	}
 	if err := t.print(&out); err != nil {
@@ -118,16 +121,11 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	for _, short := range s.Short {
 		fmt.Fprintf(&out, "no room since %s: %s waits: %s\n", short.Since.Local().Format(time.TimeOnly), short.Of, short.Because)
 	}
-	return out.String() + jobsText(jobs) + killsText(s.Last), nil
-}
-
-// freeToHarvest is what the primary, the reserve and the running tasks leave.
-func freeToHarvest(s web.Status) cluster.Resources {
-	return s.Size.Sub(s.Counted).Sub(s.Reserve).Sub(s.Held).Max(cluster.Resources{})
+	return out.String() + jobsText(jobs, s) + killsText(s.Last), nil
 }
 
 // jobsText shows the jobs that have not ended and the last that have.
-func jobsText(jobs []board.Job) string {
+func jobsText(jobs []board.Job, s web.Status) string {
 	var shown []board.Job
 	over := 0
 	for i := len(jobs) - 1; i >= 0; i-- {
@@ -139,7 +137,7 @@ func jobsText(jobs []board.Job) string {
 		}
 	}
 	var out strings.Builder
-	_ = printJobs(&out, shown)
+	_ = printJobs(&out, shown, s)
 	return out.String()
 }
 

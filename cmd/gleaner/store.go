@@ -4,17 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gleaner/cluster"
 	"gleaner/input"
-	"gleaner/kv"
-	"gleaner/kv/cassandra"
 	"gleaner/kv/transfer"
 )
 
@@ -28,8 +24,12 @@ this machine, or a keyspace of Apache Cassandra:
   cassandra://HOST[:PORT],…/KEYSPACE[?dc=NAME&replicas=N&login=FILE&tls=on&ca=FILE&cert=FILE&key=FILE]
 
 The user and the password are the two lines of the file that login names, or in the
-environment, as GLEANER_CASSANDRA_USER and GLEANER_CASSANDRA_PASSWORD.`,
+environment, as GLEANER_CASSANDRA_USER and GLEANER_CASSANDRA_PASSWORD.
+
+Commands that take --data take such a store as --store: 'gleaner up', 'node', 'history',
+'disk', 'classify' and 'reimages'. Any number of them may use one keyspace at once.`,
 		Example: `  gleaner store stat ~/.local/share/gleaner
+  gleaner history import --store 'cassandra://h1,h2,h3/gleaner?dc=dc1' cpu.csv.gz
   gleaner store copy ~/.local/share/gleaner 'cassandra://h1,h2,h3/gleaner?dc=dc1'`,
 		Args: noArgs,
 		RunE: help,
@@ -44,7 +44,8 @@ func newStoreCopy() *cobra.Command {
 		Short: "Copy a store to another, which is empty",
 		Long: `Copy copies all records of a store, with their versions, to another that is empty or does not exist,
 and compares them in the end. Nobody may use either meanwhile. A copy that was interrupted goes on
-where it was when the same command is given again; until it is complete TO cannot be copied from.`,
+where it was when the same command is given again; until it is complete
+only 'check' and 'stat' take TO as well.`,
 		Example: `  gleaner store copy ~/.local/share/gleaner 'cassandra://h1,h2,h3/gleaner?dc=dc1'
   gleaner store copy cassandra://h1/gleaner /srv/gleaner`,
 		Args: twoArgs("store to copy from", "store to copy to"),
@@ -56,12 +57,12 @@ func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 	if from == to || filepath.Clean(from) == filepath.Clean(to) {
 		return input.Errorf("", "%s cannot be copied to itself", from)
 	}
-	source, err := openNamed(cmd, from, true)
+	source, err := place{name: from, partial: true}.open(cmd, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := openNamed(cmd, to, false)
+	target, err := place{name: to, partial: true}.open(cmd, false)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 			b.finish()
 		}
 	}()
-	result, err := transfer.Copy{From: source, To: target, Source: storeName(from), Target: storeName(to), Progress: func(doing string, records int64) {
+	result, err := transfer.Copy{From: source, To: target, Source: place{name: from}.id(), Target: place{name: to}.id(), Progress: func(doing string, records int64) {
 		if bars[doing] == nil {
 			bars[doing] = newProgress(cmd, doing, 0)
 		}
@@ -151,7 +152,7 @@ func oneStore(cmd *cobra.Command, args []string) error {
 
 // measureStore reads a store that is there.
 func measureStore(cmd *cobra.Command, doing, name string) (sums []transfer.Sum, err error) {
-	store, err := openNamed(cmd, name, true)
+	store, err := place{name: name, partial: true}.open(cmd, true)
 	if err != nil {
 		return nil, err
 	}
@@ -183,39 +184,4 @@ func printSums(out io.Writer, sums []transfer.Sum) error {
 		t.row(s.Table, kind, strconv.FormatInt(s.Parts, 10), strconv.FormatInt(s.Records, 10), cluster.Bytes(s.Bytes).Text(), s.Digest[:16])
 	}
 	return t.print(out)
-}
-
-// openNamed opens a store by its name: a data directory or an address. If it must
-// be there, none is made.
-func openNamed(cmd *cobra.Command, name string, existing bool) (kv.Store, error) {
-	if strings.HasPrefix(name, cassandra.Scheme) {
-		a, err := cassandra.Parse(name)
-		if err != nil {
-			return nil, err
-		}
-		return cassandra.Open(cmd.Context(), a, cassandra.Options{Existing: existing})
-	}
-	if scheme, _, found := strings.Cut(name, "://"); found {
-		return nil, input.Errorf(name, "there are no stores at %s://; use a directory or %s", scheme, cassandra.Scheme)
-	}
-	if _, err := os.Stat(kvDir(name)); existing && err != nil {
-		return nil, input.Errorf(name, "is not a data directory: there is no store in %s", kvDir(name))
-	}
-	s, err := openDataIn(cmd, name)
-	var mistake *input.Error
-	if errors.As(err, &mistake) && mistake.Where == "--data" { // here it is an argument
-		return nil, input.Errorf(name, "%s", mistake.Msg)
-	}
-	return s, err
-}
-
-// storeName is the name of a store by which a copy that goes on knows its source.
-func storeName(name string) string {
-	if strings.HasPrefix(name, cassandra.Scheme) {
-		return name
-	}
-	if dir, err := filepath.Abs(name); err == nil {
-		return dir
-	}
-	return name
 }

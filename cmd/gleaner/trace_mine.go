@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
+	"gleaner/lab/hadoop"
 	"gleaner/trace"
 	"gleaner/trace/mine"
 	"gleaner/trace/mine/argument"
@@ -34,7 +35,7 @@ comes from. With --check a larger recorded run is held against what was learned.
 	m.files.flags(cmd)
 	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
 	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
-	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments")
+	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments; @wordcount: the one for Hadoop's WordCount that comes with gleaner")
 	cmd.Flags().StringVar(&m.plot, "plot", "", "draw counts, intervals and the program into this directory")
 	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
 	return cmd
@@ -130,6 +131,12 @@ func (m *traceMine) drawIntervals(cmd *cobra.Command, model *mine.Model, run *co
 func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 	if m.override == "" {
 		return &mine.Overrides{}, nil
+	}
+	if own, ok := strings.CutPrefix(m.override, "@"); ok {
+		if own != "wordcount" {
+			return nil, input.Errorf("--override", "%q does not come with gleaner; @wordcount does", m.override)
+		}
+		return mine.ReadOverrides(m.override, hadoop.WordCount)
 	}
 	text, err := readInput(m.override)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
+	"gleaner/local/proc"
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
@@ -23,6 +26,7 @@ import (
 	"gleaner/trace/replay/carrier"
 	"gleaner/trace/replay/grpccall"
 	"gleaner/trace/replay/httpcall"
+	"gleaner/trace/replay/judge"
 	"gleaner/trace/replay/lean"
 	"gleaner/trace/value"
 )
@@ -52,7 +56,7 @@ type replayFlags struct {
 	processes                 int
 	warmup                    time.Duration
 	part                      string
-	limits                    replay.Limits
+	limits                    judge.Limits
 }
 
 func newTraceReplay() *cobra.Command {
@@ -67,9 +71,9 @@ calls when they are due, whether or not the target keeps up.
 A target is an address with the protocol it speaks, or one for each role that
 the program calls (ROLE=TARGET). Calls to roles without a target are not sent.
 
-With --sweep it plays several scales and finds the knee by bisection. A result is
-about the target only if calls are sent in time: the report says from which scale on
-they were not.`,
+With --sweep it plays several scales and finds the knee by bisection. The verdict on
+each says what it is about: a program that does not fit the target, players that are
+late, a machine that is full, or the target. It exits with 1 if the program is broken.`,
 		Example: `  gleaner trace replay heartbeat.yaml --target lean://127.0.0.1:7000 --nodes worker=1000
   gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10`,
 		Args: oneProgram,
@@ -79,7 +83,7 @@ they were not.`,
 	cmd.Flags().StringArrayVar(&f.nodes, "nodes", nil, "how many nodes of a type, as TYPE=N")
 	cmd.Flags().IntVar(&f.scale, "scale", 0, "the scale n (default: what --nodes implies)")
 	cmd.Flags().Float64Var(&f.compress, "compress", 1, "divide all waits by this, except those of beats")
-	cmd.Flags().DurationVar(&f.runFor, "for", 0, "end after this time (default: when all steps are done)")
+	cmd.Flags().DurationVar(&f.runFor, "for", 0, "end after this time, if not all steps are done before")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a reply")
 	cmd.Flags().DurationVar(&f.patience, "patience", 30*time.Second, "how long to wait for a value from other nodes, or to retry a call")
 	cmd.Flags().DurationVar(&f.ramp, "ramp", 0, "spread the starts of a type's nodes over this time (default: its longest beat)")
@@ -90,8 +94,8 @@ they were not.`,
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of generated values")
 	cmd.Flags().StringSliceVar(&f.sweeps, "sweep", nil, "play these scales, as `N,N...`, and look for the one at which the target gives in")
 	cmd.Flags().DurationVar(&f.limits.Latency, "limit-latency", time.Second, "the target has given in when a hundredth of its replies take longer")
-	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls fails than at the smallest scale, or of beats is missed")
-	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are the limit when a hundredth of calls are sent later than this")
+	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls has no reply, or of beats is missed")
+	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are late when a hundredth of calls are sent later than this")
 	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
 	cmd.Flags().StringVar(&f.part, "part", "", "play every N-th node from the K-th on, as K/N, for a process that plays all")
 	_ = cmd.Flags().MarkHidden("part") // it exists
@@ -194,6 +198,18 @@ func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 	if n < 0 {
 		n = st.processes(o)
 	}
+	// On a machine whose CPU cannot be measured, the verdict does not know of it.
+	watch, unknown := proc.Watch(st.targetProcesses())
+	result, err := st.playIn(ctx, o, n)
+	if err == nil && unknown == nil {
+		u, _ := watch.Usage()
+		result.CPU = judge.CPU{Cores: u.Cores, Players: u.Self, Target: u.Chosen, Others: u.Others, PlayersWaited: 1e3 * u.SelfWaited.Seconds(), TargetWaited: 1e3 * u.ChosenWaited.Seconds()}
+	}
+	return result, err
+}
+
+// playIn plays with n other processes.
+func (st *stage) playIn(ctx context.Context, o replay.Options, n int) (*replay.Result, error) {
 	switch {
 	case n == 0:
 		result, err := replay.Play(ctx, o)
@@ -202,9 +218,35 @@ func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 		}
 		return result, err
 	case o.Record == nil && replay.Apart(st.program, o.Setting):
-		return st.playParts(ctx, scale, n)
+		return st.playParts(ctx, o.Setting.Scale, n)
 	}
 	return st.playCarried(ctx, o, n)
+}
+
+// targetProcesses are the processes of the targets on this machine.
+func (st *stage) targetProcesses() (pids []int) {
+	here, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // then nothing is known of them
+	}
+	for _, address := range st.addresses {
+		at, err := url.Parse(address)
+		if err != nil {
+			continue // it was opened, so this does not happen
+		}
+		for host := range strings.SplitSeq(at.Host, ",") {
+			to, err := net.ResolveTCPAddr("tcp", host)
+			if err != nil || !to.IP.IsLoopback() && !slices.ContainsFunc(here, func(a net.Addr) bool { return a.(*net.IPNet).IP.Equal(to.IP) }) {
+				continue // it is elsewhere
+			}
+			for _, pid := range proc.Listeners(to.AddrPort()) {
+				if pid != os.Getpid() && !slices.Contains(pids, pid) {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	return pids
 }
 
 // playCarried plays with the connections in other processes.
@@ -303,7 +345,7 @@ func (f *replayFlags) tellNodes(cmd *cobra.Command, p *program.Program) {
 }
 
 func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) {
-	o = replay.Options{Program: p, Compress: f.compress, For: f.runFor, Timeout: f.timeout, Patience: f.patience, Ramp: f.ramp, Workers: f.workers, Seed: f.seed, Warmup: f.warmup}
+	o = replay.Options{Program: p, Limits: f.limits, Compress: f.compress, For: f.runFor, Timeout: f.timeout, Patience: f.patience, Ramp: f.ramp, Workers: f.workers, Seed: f.seed, Warmup: f.warmup}
 	switch {
 	case f.compress <= 0:
 		return o, input.Errorf("--compress", "must be above 0, got %g", f.compress)

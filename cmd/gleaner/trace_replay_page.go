@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,8 @@ import (
 	"gleaner/chart"
 	"gleaner/cluster"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/judge"
+	"gleaner/web/page"
 )
 
 //go:embed trace_replay_page.html
@@ -42,12 +46,12 @@ func (p *replayPage) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	page, err := template.New("report").Funcs(template.FuncMap{"ms": millis, "summary": func() string { return p.sentence() }}).Parse(replayTemplate)
+	report, err := template.New("report").Funcs(template.FuncMap{"ms": millis, "summary": func() string { return p.sentence() }}).Parse(replayTemplate)
 	if err != nil {
 		return err
 	}
 	var html bytes.Buffer
-	if err := page.Execute(&html, map[string]any{"Page": p, "Figures": figures, "Last": p.Runs[len(p.Runs)-1]}); err != nil {
+	if err := report.Execute(&html, map[string]any{"Style": page.Style(), "Page": p, "Figures": figures, "Last": p.Runs[len(p.Runs)-1]}); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(p, "", "  ")
@@ -62,29 +66,32 @@ func (p *replayPage) save(dir string) error {
 
 func millis(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// figures are drawn over the scale: calls a second, latency of the call types
-// that were made most, and how late calls were sent.
+// figures are the panels as parts of a page.
 func (p *replayPage) figures() ([]template.HTML, error) {
+	var out []template.HTML
+	for _, panel := range p.panels() {
+		figure, err := page.Chart(panel)
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", panel.Title, err)
+		}
+		out = append(out, figure)
+	}
+	return out, nil
+}
+
+// panels show calls a second, latency of the call types that were made most, and how late calls were sent, over the
+// scale. A run at one scale has no curve: there the latencies are compared.
+func (p *replayPage) panels() []chart.Panel {
+	names := p.busiest()
+	if len(p.Runs) == 1 {
+		return []chart.Panel{latencies(p.Runs[0], names)}
+	}
 	var scales, rate, lag []float64
-	busiest := map[string]int{}
+	var latency []chart.Line
 	for _, r := range p.Runs {
 		scales, rate, lag = append(scales, float64(r.Scale)), append(rate, r.PerSecond), append(lag, r.Lag.P99)
-		for _, c := range r.Calls {
-			busiest[c.NodeType+" "+c.Method] += c.Made
-		}
 	}
-	names := make([]string, 0, len(busiest))
-	for name := range busiest {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if busiest[a] != busiest[b] {
-			return busiest[b] - busiest[a]
-		}
-		return strings.Compare(a, b)
-	})
-	var latency []chart.Line
-	for _, name := range names[:min(len(names), 8)] {
+	for _, name := range names {
 		line := chart.Line{Name: name}
 		for _, r := range p.Runs {
 			for _, c := range r.Calls {
@@ -95,20 +102,40 @@ func (p *replayPage) figures() ([]template.HTML, error) {
 		}
 		latency = append(latency, line)
 	}
-	var out []template.HTML
-	for _, f := range []chart.Figure{
-		{Name: "rate", Panels: []chart.Panel{{Title: "Calls answered a second", X: "scale", Lines: []chart.Line{{X: scales, Y: rate}}}}},
-		{Name: "latency", Panels: []chart.Panel{{Title: "Latency, p99", X: "scale", Y: "ms", Lines: latency}}},
-		{Name: "lag", Panels: []chart.Panel{{Title: "How late calls were sent, p99", X: "scale", Y: "ms", Lines: []chart.Line{{X: scales, Y: lag}}}}},
-	} {
-		var svg bytes.Buffer
-		if err := f.WriteSVG(&svg); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", f.Name, err)
-		}
-		at := max(bytes.Index(svg.Bytes(), []byte("<svg")), 0)
-		out = append(out, template.HTML(svg.Bytes()[at:]))
+	return []chart.Panel{
+		{Title: "Calls answered a second", X: "scale n", Y: "calls a second", Lines: []chart.Line{{X: scales, Y: rate}}},
+		{Title: "How late calls were sent, p99", X: "scale n", Y: "ms", Lines: []chart.Line{{X: scales, Y: lag}}},
+		{Title: "Latency, p99", X: "scale n", Y: "ms", Lines: latency},
 	}
-	return out, nil
+}
+
+// latencies compare the call types of one run.
+func latencies(r replay.Verdict, names []string) chart.Panel {
+	bars := chart.Bars{Names: []string{"p50", "p99"}, Values: [][]float64{nil, nil}}
+	for i, name := range names {
+		for _, c := range r.Calls {
+			if c.NodeType+" "+c.Method == name && c.Answered > 0 {
+				bars.Groups = append(bars.Groups, strconv.Itoa(i+1)+" "+brief(c.Method, 12))
+				bars.Values[0], bars.Values[1] = append(bars.Values[0], c.Latency.P50), append(bars.Values[1], c.Latency.P99)
+				break
+			}
+		}
+	}
+	return chart.Panel{Title: fmt.Sprintf("Latency at n = %d, of the calls made most", r.Scale), X: "call", Y: "ms", Bars: bars}
+}
+
+// busiest are the call types that were made most.
+func (p *replayPage) busiest() []string {
+	made := map[string]int{}
+	for _, r := range p.Runs {
+		for _, c := range r.Calls {
+			made[c.NodeType+" "+c.Method] += c.Made
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(made), func(a, b string) int {
+		return cmp.Or(cmp.Compare(made[b], made[a]), strings.Compare(a, b))
+	})
+	return names[:min(len(names), 6)]
 }
 
 // sentence sums up the result.
@@ -122,12 +149,16 @@ func (p *replayPage) sentence() string {
 	case p.Held > 0:
 		out = append(out, fmt.Sprintf("The target held n = %d.", p.Held))
 	}
-	if p.PlayerLimit > 0 {
-		out = append(out, fmt.Sprintf("From n = %d on the players, not the target, were the limit.", p.PlayerLimit))
-	}
 	for _, r := range p.Runs {
-		if r.Verdict == replay.Cut {
+		switch says := fmt.Sprintf("n = %d does not count: ", r.Scale); {
+		case r.Verdict == judge.Cut:
 			out = append(out, fmt.Sprintf("n = %d was cut short, and does not count: %s.", r.Scale, r.Why))
+		case r.Verdict == judge.Broken && r.Scale == p.Broken:
+			out = append(out, says+"the program is broken: "+r.Why+".")
+		case r.Verdict == judge.Late && r.Scale == p.PlayerLimit:
+			out = append(out, says+"the players were late: "+r.Why+".")
+		case r.Verdict == judge.Full && r.Scale == p.PlayerLimit:
+			out = append(out, says+"the machine was full: "+r.Why+".")
 		}
 	}
 	return strings.Join(out, " ")
@@ -147,7 +178,7 @@ func (p *replayPage) print(cmd *cobra.Command) error {
 		t := newTable(">n", ">calls", ">calls/s", ">p50 ms", ">p99 ms", ">refused", ">no reply", ">lag p99 ms", "", "")
 		for _, r := range p.Runs {
 			t.row(strconv.Itoa(r.Scale), strconv.Itoa(r.Made), fmt.Sprintf("%.0f", r.PerSecond), millis(r.Latency.P50), millis(r.Latency.P99),
-				strconv.Itoa(r.Refused), strconv.Itoa(r.Failed), millis(r.Lag.P99), r.Verdict, r.Why)
+				strconv.Itoa(r.Refused), strconv.Itoa(r.Failed), millis(r.Lag.P99), string(r.Verdict), r.Why)
 		}
 		if err := t.print(out); err != nil {
 			return err
@@ -182,16 +213,14 @@ func (p *replayPage) printCheck(cmd *cobra.Command) error {
 }
 
 // verdict is an error if the run failed its purpose: counts that differ, or a program
-// that needs replies which its target does not give.
+// that does not fit its target.
 func (p *replayPage) verdict() error {
 	if p.Check != nil && !p.Check.Equal {
 		return fmt.Errorf("the counts per call type differ from the recorded ones")
 	}
 	for _, r := range p.Runs {
-		for _, c := range r.Calls {
-			if c.Skipped > 0 && c.Made+c.Unsent == 0 && r.Ended != "interrupted" && len(r.Missing) > 0 {
-				return fmt.Errorf("n = %d: the target does not give what the program needs: %s", r.Scale, r.Missing[0].What)
-			}
+		if r.Verdict == judge.Broken {
+			return fmt.Errorf("n = %d: the program does not fit the target: %s", r.Scale, r.Why)
 		}
 	}
 	return nil
@@ -204,7 +233,7 @@ func printRun(cmd *cobra.Command, r replay.Verdict) error {
 	t := newTable("node type", "target", "call", "why", ">made", ">answered", ">refused", ">no reply", ">again", ">not made", ">p50 ms", ">p99 ms", ">lag p99")
 	for _, c := range r.Calls {
 		t.row(c.NodeType, c.Target, c.Method, c.Nature, strconv.Itoa(c.Made), strconv.Itoa(c.Answered), strconv.Itoa(c.Refused), strconv.Itoa(c.Failed),
-			strconv.Itoa(c.Retries), strconv.Itoa(c.Skipped+c.Unsent), millis(c.Latency.P50), millis(c.Latency.P99), millis(c.Lag.P99))
+			strconv.Itoa(c.Retries), strconv.Itoa(c.Skipped+c.Unsent+c.Unsendable), millis(c.Latency.P50), millis(c.Latency.P99), millis(c.Lag.P99))
 	}
 	if err := t.print(out); err != nil {
 		return err
@@ -219,13 +248,20 @@ func printRun(cmd *cobra.Command, r replay.Verdict) error {
 // notes are the remarks on a run beyond its numbers.
 func notes(r *replay.Result) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if f := r.Fault; f != nil {
+		say("first fault, after %.1f s: %s", f.At, strings.Join(slices.DeleteFunc([]string{f.Sender, f.Call, f.What}, func(s string) bool { return s == "" }), " "))
+		if f.Sent != "" {
+			say("  sent: %s", f.Sent)
+		}
+		say("  came back: %s", f.Back)
+	}
 	for _, c := range r.Calls {
 		for _, e := range c.Errors {
 			say("%s %s, %s from %.1f s on: %s", c.NodeType, c.Method, counted(e.Count, "time"), e.First, e.What)
 		}
 	}
 	for _, m := range r.Missing {
-		say("not made: %s (%s)", m.What, counted(m.Count, "time"))
+		say("missing: %s (%s)", m.What, counted(m.Count, "time"))
 	}
 	for _, m := range r.MadeUp {
 		say("made up: %s of %s (%s)", m.Argument, m.Call, counted(m.Count, "time"))
@@ -241,6 +277,9 @@ func notes(r *replay.Result) (out []string) {
 	}
 	if len(r.Unsent) > 0 {
 		say("not sent, for lack of a target: calls to %s", strings.Join(r.Unsent, ", "))
+	}
+	if r.CPU.Cores > 0 {
+		say("CPU: %s", r.CPU)
 	}
 	if r.Memory > 0 {
 		say("the players held %s", cluster.Bytes(r.Memory).Text())

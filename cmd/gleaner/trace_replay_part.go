@@ -40,7 +40,8 @@ func (st *stage) startPart(ctx context.Context, scale, part, of int) (*replay.Re
 	f := st.flags
 	args := []string{"trace", "replay", st.name, "--part", fmt.Sprintf("%d/%d", part, of), "--scale", strconv.Itoa(scale),
 		"--compress", fmt.Sprint(f.compress), "--for", f.runFor.String(), "--timeout", f.timeout.String(), "--patience", f.patience.String(),
-		"--ramp", f.ramp.String(), "--warmup", f.warmup.String(), "--on-error", f.onError, "--connections", f.connections, "--workers", strconv.Itoa(f.workers), "--seed", fmt.Sprint(f.seed)}
+		"--ramp", f.ramp.String(), "--warmup", f.warmup.String(), "--on-error", f.onError, "--connections", f.connections, "--workers", strconv.Itoa(f.workers), "--seed", fmt.Sprint(f.seed),
+		"--limit-lag", f.limits.Lag.String(), "--limit-latency", f.limits.Latency.String()}
 	for _, t := range f.targets {
 		args = append(args, "--target", t)
 	}

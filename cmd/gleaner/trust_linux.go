@@ -210,13 +210,9 @@ func readSecret(name string) ([]byte, error) {
 
 // trustPeer makes sure that the process that answers on a socket is of a trusted user.
 func trustPeer(conn net.Conn) error {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	peer, err := peerOf(conn)
 	if err != nil {
 		return err
-	}
-	var peer *unix.Ucred
-	if ctl := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctl != nil || err != nil {
-		return errors.Join(ctl, err)
 	}
 	if trusted(peer.Uid) {
 		return nil

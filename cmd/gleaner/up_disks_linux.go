@@ -11,15 +11,15 @@ import (
 // toPart is how long the front may take to end: clients of its disks get their answers.
 const toPart = 10 * time.Second
 
-// serveDisks serves the disks of the data directory until it is told to stop. Harvesting does not need them: what is
+// serveAside serves the disks beside what this process does for others, until it is told to stop. What is
 // wrong with them is logged.
-func (u *wiring) serveDisks(store kv.Store) (stop func()) {
+func (o hostOptions) serveAside() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := u.serveDisksUntil(ctx, store); err != nil && !errors.Is(err, context.Canceled) {
-			u.log.Warn("no disks are served; all else goes on", "because", err)
+		if err := o.serveUntil(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			o.log.Warn("no disks are served; all else goes on", "because", err)
 		}
 	}()
 	return func() {
@@ -27,16 +27,27 @@ func (u *wiring) serveDisks(store kv.Store) (stop func()) {
 		select {
 		case <-done:
 		case <-time.After(toPart): // a store that waits for room keeps it; what was answered is safe
-			u.log.Warn("the disks did not close in time")
+			o.log.Warn("the disks did not close in time")
 		}
 	}
 }
 
-func (u *wiring) serveDisksUntil(ctx context.Context, store kv.Store) error {
-	h, err := openFront(ctx, hostOptions{dir: u.dir, server: u.server, store: store, stays: true, groups: u.files.groups, clients: u.files.clients, always: u.sync, log: u.log})
+// serveUntil serves them until ctx ends, as soon as no other process of the data directory does.
+func (o hostOptions) serveUntil(ctx context.Context) error {
+	h, err := openFront(ctx, o)
+	for errors.Is(err, kv.ErrHeld) && pause(ctx) {
+		h, err = openFront(ctx, o)
+	}
 	if err != nil {
 		return err
 	}
-	u.log.Info("disks are served", "socket", nbdSocket(u.dir))
-	return errors.Join(h.run(ctx), h.close())
+	o.log.Info("disks are served", "socket", nbdSocket(o.dir))
+	if o.show != nil {
+		o.show(h.front)
+	}
+	err = h.run(ctx)
+	if o.show != nil {
+		o.show(nil)
+	}
+	return errors.Join(err, h.close())
 }

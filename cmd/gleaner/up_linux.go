@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type upFlags struct {
 	noCgroups     bool
 	server        string
 	sync          syncFlag
+	users         string
 }
 
 func newUp() *cobra.Command {
@@ -51,6 +53,9 @@ be harvested now, and why not more.
 It goes on until Ctrl-C. Jobs, and tasks that are running, survive a crash: start it
 again with the same data directory and it continues where it was.
 
+It prints a link to a page that shows all of this in a browser. The link lets one
+browser in, within an hour; 'gleaner status --link' prints another.
+
 It also serves the disks of the data directory ('gleaner disk').
 
 Without permission for control groups it still works: tasks then run at the lowest
@@ -59,11 +64,14 @@ priority, but their memory is not limited. It says so when it starts.`,
   gleaner run examples/wordcount.yaml --wait     # from another terminal
 
   # Keep two cores and 4 GB free for the owner:
-  gleaner up --reserve-cpu 2 --reserve-memory 4GB`,
+  gleaner up --reserve-cpu 2 --reserve-memory 4GB
+
+  # With the history and the disks of all machines in one store:
+  gleaner up --store 'cassandra://h1,h2,h3/gleaner?dc=dc1'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, f) },
 	}
-	addDataFlag(cmd)
+	addStoreFlag(cmd)
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the HTTP API; beyond loopback it needs --tls-cert and --tls-key; none for no network")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate (PEM) to serve the API with")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "its key (PEM)")
@@ -73,6 +81,8 @@ priority, but their memory is not limited. It says so when it starts.`,
 	cmd.Flags().DurationVar(&f.keep, "keep", 7*24*time.Hour, "how long ended jobs and their output are kept")
 	cmd.Flags().StringVar(&f.server, "server", "", "name of this machine in the history (default its host name)")
 	addSyncFlag(cmd, &f.sync)
+	cmd.Flags().StringVar(&f.users, "users", "", "accept jobs of every user of this machine through a socket in this directory, and run their tasks as them; only as root (with no value "+usersDir+")")
+	cmd.Flags().Lookup("users").NoOptDefVal = usersDir
 	cmd.Flags().BoolVar(&f.noCgroups, "no-cgroups", false, "use no control groups")
 	return cmd
 }
@@ -89,30 +99,63 @@ func newTask() *cobra.Command {
 }
 
 func runUp(cmd *cobra.Command, f upFlags) (err error) {
-	u, named, err := f.wiring(cmd)
+	u, err := f.wiring(cmd)
 	if err != nil {
 		return err
 	}
+	if err := local.KeepFiles(); err != nil {
+		return err
+	}
 	makeThreads()
-	store, err := unlessStopped(cmd.Context(), func() (kv.Store, error) {
-		return openStore(named, u.dir, pebble.Options{Files: u.files.store, Short: u.short.Of("the store")})
-	})
+	at, err := metadata(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := unlessStopped(cmd.Context(), func() (kv.Store, error) { return u.openStore(cmd, at) })
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	defer u.serveDisks(store)()
+	disks := hostOptions{dir: u.dir, server: u.server, store: store, shared: at.remote(), stays: true, groups: u.files.groups, clients: u.files.clients, always: u.sync, log: u.log, show: u.disks.show}
+	defer disks.serveAside()() // harvesting does not need them
 	past, err := history.Open(cmd.Context(), store, time.Now)
 	if err != nil {
 		return err
 	}
+	users, err := local.UsersDir(u.users, u.dir)
+	if err != nil {
+		return err
+	}
 	world, err := local.Open(local.Options{Dir: filepath.Join(u.dir, "local"), Server: cluster.ServerID(u.server), Log: u.log,
-		Plain: f.noCgroups, Equal: !harvest.Guarded(u.policy), Most: u.files.tasks, Short: u.short.Tell})
+		Plain: f.noCgroups, Equal: !harvest.Guarded(u.policy), Most: u.files.tasks, Users: users, Short: u.short.Tell})
+	if errors.Is(err, local.ErrHeld) {
+		return input.Errorf("--data", "another process holds %s; stop it first, or name another directory", u.dir)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
 	return u.harvest(cmd.Context(), world, past)
+}
+
+// openStore opens the metadata, where --store says or in the data directory.
+func (u *wiring) openStore(cmd *cobra.Command, at place) (_ kv.Store, err error) {
+	if at.remote() {
+		return at.dial(cmd, false)
+	}
+	real := u.dir
+	if at.flag == "--store" {
+		if real, err = trustData(at.name); err != nil {
+			return nil, at.blamed(err)
+		}
+	}
+	const patience = 3 * time.Second // a command that has it open ends soon
+	for since := time.Now(); ; {
+		store, err := at.openReal(cmd.Context(), real, pebble.Options{Files: u.files.store, Short: u.short.Of("the store")})
+		if !errors.Is(err, kv.ErrHeld) || time.Since(since) > patience || !pause(cmd.Context()) {
+			return store, err
+		}
+	}
 }
 
 // unlessStopped calls do, which may wait for room on the disk, but returns at once if
@@ -145,30 +188,42 @@ type wiring struct {
 	shown  *board.Board
 	short  *harvester.Shortages
 	files  fileShare
+	out    io.Writer
+
+	browsers  *web.Browsers
+	disks     disksBehind
+	usersLock *os.File // of the directory of --users
 }
 
-// wiring checks the flags. named is the data directory as the user gave it.
-func (f upFlags) wiring(cmd *cobra.Command) (u *wiring, named string, err error) {
-	u = &wiring{upFlags: f, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), shown: board.New(harvest.Reserve{}), files: shareFiles(fileLimit())}
+// wiring checks the flags.
+func (f upFlags) wiring(cmd *cobra.Command) (u *wiring, err error) {
+	u = &wiring{upFlags: f, out: cmd.OutOrStdout(), browsers: &web.Browsers{}, log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), shown: board.New(harvest.Reserve{}), files: shareFiles(fileLimit())}
 	u.short = harvester.NewShortages(u.shown, u.log)
 	if u.policy, err = harvest.PolicyNamed(f.policyName); err != nil {
-		return nil, "", input.Errorf("--policy", "%v", err)
+		return nil, input.Errorf("--policy", "%v", err)
 	}
-	if named, err = dataDir(cmd); err != nil {
-		return nil, "", err
+	named, err := dataDir(cmd)
+	if err != nil {
+		return nil, err
 	}
 	if u.server == "" {
 		if u.server, err = os.Hostname(); err != nil {
-			return nil, "", input.Errorf("--server", "this machine has no name; give it one")
+			return nil, input.Errorf("--server", "this machine has no name; give it one")
 		}
 	}
 	if err := history.CheckName(u.server); err != nil {
-		return nil, "", input.Errorf("--server", "%v", err)
+		return nil, input.Errorf("--server", "%v", err)
 	}
 	if u.dir, err = trustData(named); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return u, named, trustAll(u.dir)
+	if _, err := readPolicy(u.dir); err != nil {
+		return nil, err
+	}
+	if err := u.trustUsers(f.users); err != nil {
+		return nil, err
+	}
+	return u, trustAll(u.dir)
 }
 
 // harvest joins the world, the history and the API, and goes on until ctx is done.
@@ -183,9 +238,11 @@ func (u *wiring) harvest(ctx context.Context, world *local.World, past *history.
 	if err != nil {
 		return err
 	}
-	api := &web.API{Board: u.shown, Machine: knowing{world, up}, Most: up.Most(),
-		Harvested: func() cluster.Resources { return world.Last().Harvested }}
-	served, err := u.serve(api.Handler())
+	api := &web.API{Board: u.shown, Machine: knowing{world, up}, Most: up.Most(), Version: version(),
+		Harvested: func() cluster.Resources { return world.Last().Harvested }, Storage: u.disks.told}
+	pages, end := u.pages(ctx, api, up, past)
+	defer end()
+	served, base, err := u.serve(api, pages)
 	if err != nil {
 		return err
 	}
@@ -195,6 +252,7 @@ func (u *wiring) harvest(ctx context.Context, world *local.World, past *history.
 	if most := up.Most(); most.CPU <= 0 || most.Memory <= 0 {
 		u.log.Warn("nothing can ever be harvested here: the reserve and the least use of a primary take everything; see --reserve-cpu and --reserve-memory")
 	}
+	u.invite(base)
 	return up.Run(ctx, served.Run)
 }
 

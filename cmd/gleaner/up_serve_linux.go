@@ -20,51 +20,88 @@ import (
 )
 
 // serve offers the API on a socket in the data directory, which the directory's
-// permissions guard, and on the network, guarded by the token.
-func (u *wiring) serve(api http.Handler) (*web.Serving, error) {
-	s := &web.Serving{Ready: u.shown.Resumed(), Log: u.log}
+// permissions guard, and on the network, guarded by the token, with the pages beside it. base is
+// the address of the pages; "" if there is no network.
+func (u *wiring) serve(a *web.API, pages http.Handler) (s *web.Serving, base string, err error) {
+	api := a.Handler()
+	s = &web.Serving{Ready: u.shown.Resumed(), Log: u.log}
 	var network net.Listener
 	var secure *tls.Config
 	var guard *web.Guard
 	if u.listen != "none" {
 		token, err := readToken(tokenPath(u.dir))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if network, secure, guard, err = listen(u.upFlags); err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		guard.Token = token
+		guard.Token, guard.Browsers = token, u.browsers
+		base = address(network, secure)
 	}
-	socket, err := listenSocket(u.dir)
+	socket, err := listenSocket(socketPath(u.dir), 0o600)
 	if err != nil {
 		if network != nil {
 			network.Close()
 		}
-		return nil, err
+		return nil, "", err
 	}
-	// The socket has its own share of files: strangers cannot use it up.
-	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.Of("the socket")}, u.files.socket)
-	s.Add(&http.Server{Handler: api}, socket, "socket "+socketPath(u.dir))
+	// The socket has its own share of files: strangers cannot use it up, nor can users.
+	places := u.files.socket
+	if u.users != "" {
+		places /= 2
+		if err := u.serveUsers(s, a, places); err != nil {
+			return nil, "", errors.Join(err, socket.Close())
+		}
+	}
+	socket = netutil.LimitListener(web.Steady{Listener: socket, Short: u.short.Of("the socket")}, places)
+	s.Add(&http.Server{Handler: withLinks(api, u.browsers, base)}, socket, "socket "+socketPath(u.dir))
 	if network == nil {
-		return s, nil
+		return s, "", nil
 	}
 	door := &web.Door{Listener: web.Steady{Listener: network, Short: u.short.Of("the network")}, Strangers: u.files.strangers, Known: u.files.known}
-	server := &http.Server{Handler: guard.Wrap(api), ConnContext: door.Context}
+	server := &http.Server{Handler: guard.Wrap(u.browsers.Handler(api, pages)), ConnContext: door.Context}
 	if secure != nil {
 		s.Add(server, tls.NewListener(door, secure), "https://"+network.Addr().String())
 	} else {
 		s.Add(server, door, "http://"+network.Addr().String())
 	}
-	return s, nil
+	return s, base, nil
 }
 
-// listenSocket opens the socket, in a directory that is ours alone.
-func listenSocket(dir string) (net.Listener, error) {
-	if err := os.Remove(socketPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// address is what a browser calls a listener: by a name in the certificate, if there is one.
+func address(l net.Listener, secure *tls.Config) string {
+	if secure == nil {
+		return "http://" + l.Addr().String()
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	cert := secure.Certificates[0].Leaf
+	for _, ip := range cert.IPAddresses {
+		host = ip.String()
+	}
+	for _, name := range cert.DNSNames {
+		if !strings.Contains(name, "*") {
+			host = name
+		}
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
+
+// withLinks adds to the API what only the owner of the data may ask for: links that
+// let a browser in.
+func withLinks(api http.Handler, browsers *web.Browsers, base string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", api)
+	mux.HandleFunc("POST /api/v1/link", browsers.LinkTo(base))
+	return mux
+}
+
+// listenSocket opens a socket, in a directory in which only we can write.
+func listenSocket(path string, mode fs.FileMode) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // an old socket is a dead process's: we hold the data directory
 	}
-	address, release, err := socketAddress(socketPath(dir))
+	address, release, err := socketAddress(path)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +110,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, os.Chmod(socketPath(dir), 0o600)
+	return l, os.Chmod(path, mode)
 }
 
 // listen opens the network address. Beyond loopback it needs TLS, and then accepts

@@ -30,7 +30,8 @@ type Board struct {
 	servers map[cluster.ServerID]*server
 	classes map[cluster.TenantID]*Class
 	jobs    map[cluster.JobID]*Job
-	kills   int
+	runs    map[cluster.JobID][]Run
+	totals  Totals
 	last    []Kill
 	short   []Shortage
 }
@@ -40,13 +41,14 @@ type server struct {
 	cluster.Server
 	at               time.Time
 	primary, counted cluster.Resources
+	drained          bool
 }
 
 // New returns an empty board.
 func New(reserve harvest.Reserve) *Board {
 	resumed := make(chan struct{})
 	return &Board{Reserve: reserve, resumed: resumed, known: sync.OnceFunc(func() { close(resumed) }),
-		servers: map[cluster.ServerID]*server{}, jobs: map[cluster.JobID]*Job{}, last: []Kill{}}
+		servers: map[cluster.ServerID]*server{}, jobs: map[cluster.JobID]*Job{}, runs: map[cluster.JobID][]Run{}, last: []Kill{}, totals: Totals{JobsEnded: map[State]int{}}}
 }
 
 // Resumed is closed once the board has the jobs of the past. Before that it shows
@@ -61,11 +63,16 @@ func (b *Board) Event(ev cluster.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at = ev.At
+	b.totals.count(ev.Kind, b.dropped(ev))
 	switch ev.Kind {
 	case cluster.ServerJoined:
 		b.servers[ev.Server.ID] = &server{Server: *ev.Server}
+	case cluster.ServerDrained, cluster.ServerOpened:
+		if s := b.servers[ev.On]; s != nil {
+			s.drained = ev.Kind == cluster.ServerDrained
+		}
 	case cluster.ServerLeft:
-		b.left(ev.On)
+		b.left(ev.On, ev.At)
 	case cluster.UseReported:
 		for _, use := range ev.Use {
 			if s := b.servers[use.On]; s != nil {
@@ -76,6 +83,10 @@ func (b *Board) Event(ev cluster.Event) error {
 		b.publish(ev.Classes)
 	case cluster.JobSubmitted:
 		b.add(ev.Job, ev.At)
+	case cluster.JobPaused, cluster.JobContinued:
+		if j := b.jobs[ev.ID]; j != nil {
+			j.Paused = ev.Kind == cluster.JobPaused
+		}
 	case cluster.Resumed:
 		for i := range ev.Past {
 			b.restore(&ev.Past[i])
@@ -97,10 +108,15 @@ func (b *Board) Action(a cluster.Action) error {
 	case cluster.FinishJob:
 		if j := b.jobs[a.ID]; j != nil {
 			j.end(b.at, a.Reason, a.Cancelled)
+			b.totals.JobsEnded[j.State]++
 		}
 	case cluster.DelayTask:
 		if j := b.jobs[a.Task.Job]; j != nil {
 			j.Delayed = append(j.Delayed, Delay{a.Task, a.Task.String(), b.at.Add(a.Pause), a.Reason})
+		}
+	case cluster.GiveUpTask:
+		if j := b.jobs[a.Task.Job]; j != nil {
+			j.giveUp(a.Task)
 		}
 	}
 	return nil
@@ -116,7 +132,7 @@ func (b *Board) publish(classes []cluster.Class) {
 }
 
 func (j *Job) end(at time.Time, reason string, cancelled bool) {
-	j.Ended, j.Reason, j.State, j.Delayed = at, reason, Failed, nil
+	j.Ended, j.Reason, j.State, j.Delayed, j.Paused = at, reason, Failed, nil, false
 	switch {
 	case cancelled:
 		j.State = Cancelled
@@ -126,7 +142,7 @@ func (j *Job) end(at time.Time, reason string, cancelled bool) {
 }
 
 func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
-	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, Running: []RunningTask{}}
+	j := &Job{ID: spec.ID, Name: spec.Name, Submitted: at, After: spec.After, Priority: spec.Priority, User: spec.User.Name, UID: spec.User.UID, Running: []RunningTask{}, gaveUp: map[cluster.TaskID]bool{}}
 	for _, s := range spec.Stages {
 		j.Stages = append(j.Stages, Stage{Name: s.Name, After: s.After, Request: s.Request, Tasks: s.Tasks, Loading: s.Loading})
 	}
@@ -136,7 +152,7 @@ func (b *Board) add(spec *cluster.Job, at time.Time) *Job {
 
 func (b *Board) restore(p *cluster.PastJob) {
 	j := b.add(p.Job, p.Submitted)
-	j.Started, j.Kills = p.Started, p.Kills
+	j.Started, j.Kills, j.Paused = p.Started, p.Kills, p.Paused
 	for _, s := range p.Stages {
 		if st := j.stage(s.Name); st != nil {
 			st.Finished, st.Failures = s.Finished.Len(), s.Failures
@@ -145,6 +161,11 @@ func (b *Board) restore(p *cluster.PastJob) {
 	for _, r := range p.Runs {
 		if st := j.stage(r.Task.Stage); st != nil && r.State == cluster.Running {
 			b.started(cluster.Event{At: r.Since, Task: r.Task, On: r.On, Request: st.Request})
+		}
+		for _, s := range p.Job.Stages {
+			if s.Name == r.Task.Stage && s.KeepGoing && r.State == cluster.Stopped && r.Failures >= s.MaxFailures() {
+				j.giveUp(r.Task)
+			}
 		}
 	}
 	if !p.Ended.IsZero() {
@@ -157,6 +178,14 @@ func (b *Board) restore(p *cluster.PastJob) {
 	}
 }
 
+func (j *Job) giveUp(task cluster.TaskID) {
+	task.Attempt = 0
+	if st := j.stage(task.Stage); st != nil && !j.gaveUp[task] {
+		j.gaveUp[task] = true
+		st.GaveUp++
+	}
+}
+
 func (j *Job) stage(name string) *Stage {
 	i := slices.IndexFunc(j.Stages, func(s Stage) bool { return s.Name == name })
 	if i < 0 {
@@ -165,8 +194,14 @@ func (j *Job) stage(name string) *Stage {
 	return &j.Stages[i]
 }
 
-// stages are those of the job with their states.
-func (j *Job) stages() []Stage {
+// awaits reports whether a job comes after one that has not ended.
+func (b *Board) awaits(j *Job) bool {
+	return slices.ContainsFunc(j.After, func(id cluster.JobID) bool { return b.jobs[id] != nil && b.jobs[id].Ended.IsZero() })
+}
+
+// stages are those of a job with their states.
+func (b *Board) stages(j *Job) []Stage {
+	awaits := b.awaits(j)
 	unfinished := map[string]bool{}
 	for _, st := range j.Stages {
 		unfinished[st.Name] = st.Finished < st.Tasks
@@ -183,10 +218,10 @@ func (j *Job) stages() []Stage {
 			st.State = Finished
 		case !j.Ended.IsZero():
 			st.State = j.State
-		case slices.ContainsFunc(st.After, func(name string) bool { return unfinished[name] }):
+		case awaits, slices.ContainsFunc(st.After, func(name string) bool { return unfinished[name] }):
 			st.State = Blocked
 		default:
-			st.State, st.Waiting = Running, st.Tasks-st.Finished-st.Running
+			st.State, st.Waiting = Running, st.Tasks-st.Finished-st.Running-st.GaveUp
 			if st.Running == 0 {
 				st.State = Waiting
 			}
@@ -205,6 +240,7 @@ func (b *Board) started(ev cluster.Event) {
 	}
 	j.Delayed = slices.DeleteFunc(j.Delayed, func(d Delay) bool { return d.Task == ev.Task })
 	j.Running = append(j.Running, RunningTask{Task: ev.Task, On: ev.On, Name: ev.Task.String(), Since: ev.At, Request: ev.Request})
+	b.begin(ev)
 }
 
 // run is the index of a task among those that run; -1 if it does not.
@@ -212,12 +248,18 @@ func (j *Job) run(task cluster.TaskID) int {
 	return slices.IndexFunc(j.Running, func(r RunningTask) bool { return r.Task == task })
 }
 
+// dropped reports whether a task was ended because its job had ended, and not for the primary.
+func (b *Board) dropped(ev cluster.Event) bool {
+	j := b.jobs[ev.Task.Job]
+	return ev.Kind == cluster.TaskKilled && (j == nil || !j.Ended.IsZero())
+}
+
 func (b *Board) stopped(ev cluster.Event) {
-	if ev.Kind == cluster.TaskKilled {
-		b.kills++
+	if ev.Kind == cluster.TaskKilled && !b.dropped(ev) {
 		b.last = append(b.last, Kill{ev.At, ev.Task.String(), ev.Reason})
 		b.last = b.last[max(len(b.last)-lastKills, 0):]
 	}
+	b.finish(ev)
 	j := b.jobs[ev.Task.Job]
 	if j == nil {
 		return
@@ -235,13 +277,16 @@ func (b *Board) stopped(ev cluster.Event) {
 	case cluster.TaskFailed:
 		st.Failures++
 	case cluster.TaskKilled:
-		j.Kills++
+		if !b.dropped(ev) {
+			j.Kills++
+		}
 	}
 }
 
 // left forgets a server and its tasks: no event will say how these ended.
-func (b *Board) left(id cluster.ServerID) {
+func (b *Board) left(id cluster.ServerID, at time.Time) {
 	delete(b.servers, id)
+	b.lose(id, at)
 	for _, j := range b.jobs {
 		j.Running = slices.DeleteFunc(j.Running, func(r RunningTask) bool { return r.On == id })
 	}
@@ -274,15 +319,23 @@ func (b *Board) Forget(before time.Time) {
 	for id, j := range b.jobs {
 		if !j.Ended.IsZero() && j.Ended.Before(before) {
 			delete(b.jobs, id)
+			delete(b.runs, id)
 		}
 	}
+}
+
+// Remove drops a job.
+func (b *Board) Remove(id cluster.JobID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.jobs, id)
 }
 
 // Status summarises all servers and jobs.
 func (b *Board) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Kills: b.kills, Last: slices.Clone(b.last), Short: slices.Clone(b.short), Dilation: b.meanDilation()}
+	s := Status{Kills: b.totals.TasksKilled, Last: slices.Clone(b.last), Short: slices.Clone(b.short), Dilation: b.meanDilation()}
 	each := b.usages()
 	if len(each) == 1 {
 		s.Usage = each[0]
@@ -297,7 +350,7 @@ func (b *Board) Status() Status {
 			continue
 		}
 		s.Jobs++
-		for _, st := range j.stages() {
+		for _, st := range b.stages(j) {
 			s.Waiting += st.Waiting
 			if st.State == Blocked {
 				s.Blocked += st.Tasks
@@ -319,7 +372,7 @@ func (b *Board) usages() []Usage {
 	for _, id := range slices.Sorted(maps.Keys(b.servers)) {
 		s := b.servers[id]
 		u := Usage{At: s.at, Server: id, Size: s.Size(), Reserve: b.Reserve.Of(s.Size()), Primary: s.primary, Counted: s.counted,
-			Class: b.classes[s.Tenant()], Running: len(running[id])}
+			Class: b.classes[s.Tenant()], Running: len(running[id]), Drained: s.drained}
 		for _, r := range running[id] {
 			u.Held = u.Held.Add(r.Request)
 		}
@@ -335,7 +388,7 @@ func (b *Board) Jobs() []Job {
 	loads := b.loads()
 	all := []Job{}
 	for _, j := range b.jobs {
-		all = append(all, j.show(loads))
+		all = append(all, b.show(j, loads))
 	}
 	slices.SortFunc(all, func(a, b Job) int { return int(a.ID - b.ID) })
 	return all
@@ -349,7 +402,7 @@ func (b *Board) Job(id cluster.JobID) (Job, bool) {
 	if j == nil {
 		return Job{}, false
 	}
-	return j.show(b.loads()), true
+	return b.show(j, b.loads()), true
 }
 
 // Run finds the present run of a task, whatever its attempt.
@@ -366,17 +419,34 @@ func (b *Board) Run(task cluster.TaskID) (cluster.TaskID, bool) {
 	return cluster.TaskID{}, false
 }
 
-// show is a job with the slow-down of its tasks as predicted now.
-func (j *Job) show(all loads) Job {
-	c := *j
-	c.Stages, c.Running, c.Delayed = j.stages(), slices.Clone(j.Running), slices.Clone(j.Delayed)
+// state is the state of a job.
+func (b *Board) state(j *Job) State {
 	switch {
 	case !j.Ended.IsZero():
+		return j.State
 	case len(j.Running) > 0:
-		c.State = Running
-	default:
-		c.State = Waiting
+		return Running
+	case b.awaits(j):
+		return Blocked
 	}
+	return Waiting
+}
+
+// GaveUp reports whether a task has failed too often and is not run again, while
+// its job goes on.
+func (b *Board) GaveUp(task cluster.TaskID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	task.Attempt = 0
+	j := b.jobs[task.Job]
+	return j != nil && j.gaveUp[task]
+}
+
+// show is a job with the slow-down of its tasks as predicted now.
+func (b *Board) show(j *Job, all loads) Job {
+	c := *j
+	c.Stages, c.Running, c.Delayed = b.stages(j), slices.Clone(j.Running), slices.Clone(j.Delayed)
+	c.State = b.state(j)
 	for i, r := range c.Running {
 		c.Running[i].Dilation = all.factor(j, r)
 	}

@@ -58,6 +58,13 @@ func TestBoard(t *testing.T) {
 	if j, _ := b.Job(7); len(j.Delayed) != 0 || len(j.Running) != 0 || j.Stages[0].Failures != 1 || j.Kills != 1 {
 		t.Errorf("after a start for which there was no room: %+v", j)
 	}
+	var runs []string
+	for _, r := range b.Runs(7) {
+		runs = append(runs, fmt.Sprintf("%s %s %q", r.Task, r.End, r.Reason))
+	}
+	if got, want := fmt.Sprint(runs), `[job-7/map-0 finished "" job-7/map-1 killed "reserve" job-7/map-1#2 failed "exit code 1"]`; got != want {
+		t.Errorf("runs %s, want %s", got, want)
+	}
 	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled", Cancelled: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +79,7 @@ func TestBoard(t *testing.T) {
 		t.Errorf("forgotten too early: %+v", jobs)
 	}
 	b.Forget(at.Add(time.Hour))
-	if jobs := b.Jobs(); len(jobs) != 0 {
+	if jobs := b.Jobs(); len(jobs) != 0 || len(b.Runs(7)) != 0 {
 		t.Errorf("not forgotten: %+v", jobs)
 	}
 }
@@ -175,5 +182,108 @@ func TestShort(t *testing.T) {
 	}
 	if left := b.Status().Short[0]; left.Of != "the socket" || left.Because != full.Error() || !left.Since.Equal(at.Add(3)) {
 		t.Errorf("%+v", left)
+	}
+}
+
+// A job that comes after another is blocked until that has ended.
+func TestAJobAfterAnother(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	b := New(harvest.Reserve{})
+	one := []cluster.Stage{{Name: "map", Tasks: 2, Request: cluster.Resources{CPU: cluster.Core}}}
+	for _, job := range []*cluster.Job{{ID: 7, Name: "first", Stages: one}, {ID: 8, Name: "second", Stages: one, After: []cluster.JobID{7}}} {
+		if err := b.Event(cluster.Event{At: at, Kind: cluster.JobSubmitted, Job: job}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := func() string {
+		j, _ := b.Job(8)
+		s := b.Status()
+		return fmt.Sprintf("%s, its stage %s; %d waiting, %d blocked", j.State, j.Stages[0].State, s.Waiting, s.Blocked)
+	}
+	if got, want := state(), "blocked, its stage blocked; 2 waiting, 2 blocked"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := state(), "waiting, its stage waiting; 2 waiting, 0 blocked"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	b.Remove(7)
+	if jobs := b.Jobs(); len(jobs) != 1 || jobs[0].ID != 8 {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+// The runs of a job are bounded, and end when their server leaves.
+func TestRunsAreBounded(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	b := New(harvest.Reserve{})
+	job := &cluster.Job{ID: 7, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 2000}}}
+	events := []cluster.Event{{At: at, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s"}}, {At: at, Kind: cluster.JobSubmitted, Job: job}}
+	for i := range int32(2000) {
+		events = append(events, cluster.Event{At: at, Kind: cluster.TaskStarted, On: "s", Task: cluster.TaskID{Job: 7, Stage: "map", Index: i}})
+	}
+	for _, ev := range append(events, cluster.Event{At: at.Add(time.Minute), Kind: cluster.ServerLeft, On: "s"}) {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := b.Runs(7)
+	if len(runs) != keptRuns || runs[0].Task.Index != 1500 {
+		t.Fatalf("%d runs, from %s", len(runs), runs[0].Task)
+	}
+	if last := runs[len(runs)-1]; last.End != Killed || last.Reason != "the server left" || !last.To.Equal(at.Add(time.Minute)) {
+		t.Errorf("the last is %+v", last)
+	}
+}
+
+// A task that was given up does not wait, also after a restart.
+func TestATaskThatWasGivenUp(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	job := &cluster.Job{ID: 7, Name: "many", Stages: []cluster.Stage{{Name: "map", Tasks: 3, Failures: 1, KeepGoing: true, Request: cluster.Resources{CPU: cluster.Core}}}}
+	lost := cluster.TaskID{Job: 7, Stage: "map", Index: 1}
+	before, after := New(harvest.Reserve{}), New(harvest.Reserve{})
+	for _, step := range []error{
+		before.Event(cluster.Event{At: at, Kind: cluster.JobSubmitted, Job: job}),
+		before.Event(cluster.Event{At: at, Kind: cluster.TaskStarted, Task: lost}),
+		before.Event(cluster.Event{At: at, Kind: cluster.TaskFailed, Task: lost, Reason: "exit code 1"}),
+		before.Action(cluster.Action{Kind: cluster.GiveUpTask, Task: lost, Reason: "exit code 1"}),
+		after.Event(cluster.Event{At: at, Kind: cluster.Resumed, Past: []cluster.PastJob{{Job: job, Submitted: at, Stages: []cluster.PastStage{{Name: "map", Failures: 1}},
+			Runs: []cluster.PastRun{{Task: lost, State: cluster.Stopped, Failures: 1, Reason: "exit code 1"}}}}}),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	for name, b := range map[string]*Board{"before": before, "after a restart": after} {
+		j, _ := b.Job(7)
+		if st := j.Stages[0]; st.Waiting != 2 || st.GaveUp != 1 || st.Failures != 1 || !b.GaveUp(lost) || b.GaveUp(cluster.TaskID{Job: 7, Stage: "map"}) {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
+// A task that ends with its job made no way for the primary.
+func TestACancelIsNoKill(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	b := New(harvest.Reserve{})
+	task := func(i int32) cluster.TaskID { return cluster.TaskID{Job: 7, Stage: "map", Index: i} }
+	job := &cluster.Job{ID: 7, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 2}}}
+	for _, step := range []error{
+		b.Event(cluster.Event{At: at, Kind: cluster.JobSubmitted, Job: job}),
+		b.Event(cluster.Event{At: at, Kind: cluster.TaskStarted, Task: task(0)}),
+		b.Event(cluster.Event{At: at, Kind: cluster.TaskStarted, Task: task(1)}),
+		b.Event(cluster.Event{At: at, Kind: cluster.TaskKilled, Task: task(0), Reason: "the primary needs room"}),
+		b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "cancelled", Cancelled: true}),
+		b.Event(cluster.Event{At: at, Kind: cluster.TaskKilled, Task: task(1), Reason: "its job has ended"}),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	j, _ := b.Job(7)
+	if s, total := b.Status(), b.Totals(); s.Kills != 1 || len(s.Last) != 1 || j.Kills != 1 || total.TasksKilled != 1 || total.TasksDropped != 1 {
+		t.Errorf("%+v, %+v, %+v", s, j, total)
 	}
 }

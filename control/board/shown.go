@@ -12,7 +12,7 @@ type State string
 // The states. A stage that was not finished when its job ended is in the
 // state of the job.
 const (
-	Blocked   State = "blocked" // a stage that comes after others that have not finished
+	Blocked   State = "blocked" // it comes after stages, or jobs, that have not finished
 	Waiting   State = "waiting" // tasks may start, and none runs
 	Running   State = "running"
 	Finished  State = "finished"
@@ -20,19 +20,29 @@ const (
 	Cancelled State = "cancelled"
 )
 
+// States are all of them.
+var States = []State{Blocked, Waiting, Running, Finished, Failed, Cancelled}
+
 // A Job is what is shown of one.
 type Job struct {
-	ID        cluster.JobID `json:"id"`
-	Name      string        `json:"name"`
-	State     State         `json:"state"`
-	Submitted time.Time     `json:"submitted"`
-	Started   time.Time     `json:"started,omitzero"`
-	Ended     time.Time     `json:"ended,omitzero"`
-	Reason    string        `json:"reason,omitempty"` // why it did not finish
-	Kills     int           `json:"kills"`            // of its tasks
-	Stages    []Stage       `json:"stages"`
-	Running   []RunningTask `json:"running"` // the oldest first
-	Delayed   []Delay       `json:"delayed,omitempty"`
+	ID        cluster.JobID   `json:"id"`
+	Name      string          `json:"name"`
+	State     State           `json:"state"`
+	Submitted time.Time       `json:"submitted"`
+	Started   time.Time       `json:"started,omitzero"`
+	Ended     time.Time       `json:"ended,omitzero"`
+	Reason    string          `json:"reason,omitempty"` // why it did not finish
+	After     []cluster.JobID `json:"after,omitempty"`  // jobs that must have finished before it starts
+	Priority  int             `json:"priority,omitempty"`
+	User      string          `json:"user,omitempty"`   // who submitted it; "" for the one whom gleaner runs as
+	UID       uint32          `json:"-"`                // of User
+	Paused    bool            `json:"paused,omitempty"` // none of its tasks is started
+	Kills     int             `json:"kills"`            // of its tasks
+	Stages    []Stage         `json:"stages"`
+	Running   []RunningTask   `json:"running"` // the oldest first
+	Delayed   []Delay         `json:"delayed,omitempty"`
+
+	gaveUp map[cluster.TaskID]bool // by their first runs
 }
 
 // A Delay is a task that has failed and waits before it is run again.
@@ -53,7 +63,8 @@ type Stage struct {
 	Running  int               `json:"running"`
 	Waiting  int               `json:"waiting"` // tasks that may start and do not run
 	Finished int               `json:"finished"`
-	Failures int               `json:"failures"` // of its tasks, that were or will be retried
+	Failures int               `json:"failures"`          // of its tasks, that were or will be retried
+	GaveUp   int               `json:"gave_up,omitempty"` // tasks that have failed too often, while the others go on
 	// Loading is the share of a task's time on a core and on the disk, as
 	// learned from earlier runs; nil if there were none.
 	Loading []float64 `json:"loading,omitempty"`
@@ -99,12 +110,13 @@ type Usage struct {
 	At      time.Time         `json:"at"`     // of the last sample
 	Server  cluster.ServerID  `json:"server"` // "" for several
 	Size    cluster.Resources `json:"size"`
-	Reserve cluster.Resources `json:"reserve"`         // kept free for the primary
-	Primary cluster.Resources `json:"primary"`         // used by everything that is not a harvested task
-	Counted cluster.Resources `json:"counted"`         // Primary as it is counted: rounded up
-	Held    cluster.Resources `json:"held"`            // requests of the running tasks
-	Class   *Class            `json:"class,omitempty"` // once there is enough history
-	Running int               `json:"running"`         // tasks
+	Reserve cluster.Resources `json:"reserve"`           // kept free for the primary
+	Primary cluster.Resources `json:"primary"`           // used by everything that is not a harvested task
+	Counted cluster.Resources `json:"counted"`           // Primary as it is counted: rounded up
+	Held    cluster.Resources `json:"held"`              // requests of the running tasks
+	Class   *Class            `json:"class,omitempty"`   // once there is enough history
+	Running int               `json:"running"`           // tasks
+	Drained bool              `json:"drained,omitempty"` // no task is started there
 }
 
 func (u *Usage) add(more Usage) {

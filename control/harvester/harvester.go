@@ -15,6 +15,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/control"
 	"gleaner/control/board"
+	"gleaner/control/loads"
 	"gleaner/dilation"
 	"gleaner/harvest"
 	"gleaner/history"
@@ -67,6 +68,11 @@ func coresAndDisk(size cluster.Resources) dilation.Machine {
 
 // Known is a job with the loading vectors learned for its stages.
 func (h *Harvester) Known(job *cluster.Job) *cluster.Job { return h.learner.Known(job) }
+
+// Learned lists how tasks load the machine, by stage, and the machine's resources.
+func (h *Harvester) Learned() ([]loads.Learned, dilation.Machine) {
+	return h.learner.Learned(), coresAndDisk(h.Server.Size())
+}
 
 // steady is harvest.Options.Steady on one machine: a burst of seconds does not
 // kill tasks twice.

@@ -35,6 +35,10 @@ func (l logged) Event(ev cluster.Event) error {
 	switch ev.Kind {
 	case cluster.JobSubmitted:
 		l.Info("job submitted", "job", ev.Job.ID.String(), "name", ev.Job.Name)
+	case cluster.JobPaused, cluster.JobContinued:
+		l.Info(ev.Kind.String(), "job", ev.ID.String())
+	case cluster.ServerDrained, cluster.ServerOpened:
+		l.Info(ev.Kind.String())
 	case cluster.TaskStarted, cluster.TaskFinished:
 		l.Info(ev.Kind.String(), "task", ev.Task.String())
 	case cluster.TaskFailed, cluster.TaskKilled:
@@ -53,6 +57,8 @@ func (l logged) Action(a cluster.Action) error {
 		l.Warn("killing", "task", a.Task.String(), "reason", a.Reason)
 	case cluster.DelayTask:
 		l.Info("waits before it is run again", "task", a.Task.String(), "for", a.Pause.String())
+	case cluster.GiveUpTask:
+		l.Warn("given up; its job goes on", "task", a.Task.String(), "reason", a.Reason)
 	case cluster.FinishJob:
 		l.Info("job ended", "job", a.ID.String(), "reason", a.Reason)
 	}

@@ -4,6 +4,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,11 +24,13 @@ import (
 // Limits of a job file, in addition to cluster.MaxTasks. They are far above what
 // one machine or cluster runs.
 const (
-	MaxBytes  = 1 << 20
-	maxStages = 1000
-	maxCores  = 1_000_000
-	maxRetry  = 1000
-	maxProcs  = 4_194_304 // the highest process ID of Linux
+	MaxBytes   = 1 << 20
+	maxStages  = 1000
+	maxCores   = 1_000_000
+	MaxRetries = 1000
+	maxProcs   = 4_194_304 // the highest process ID of Linux
+	MaxTime    = 10_000 * time.Hour
+	MaxGrace   = 10 * time.Minute
 )
 
 // MinMemory is the least a task may ask for. A shell with a pipeline of two
@@ -37,6 +41,9 @@ const MinMemory = 4 << 20
 
 // names are the allowed names of jobs and stages: they become parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+
+// IsName reports whether a job or a stage may be called so.
+func IsName(text string) bool { return names.MatchString(text) }
 
 // Read reads a job file; name is what it is called in errors. When sizes of
 // servers are given, each task must fit on one of them.
@@ -83,6 +90,10 @@ func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
 		switch field {
 		case "name":
 			job.Name, err = f.called(value)
+		case "time":
+			job.Time, err = f.time(value, field, MaxTime)
+		case "priority":
+			job.Priority, err = f.priority(value)
 		case "stages":
 			f.lines[""] = value.Line
 			job.Stages, err = f.stages(value)
@@ -119,14 +130,37 @@ func (f *file) stages(n *yaml.Node) ([]cluster.Stage, error) {
 
 func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 	st := cluster.Stage{Tasks: 1}
+	var command *yaml.Node
+	counted := "" // the field that says how many tasks there are
+	count := func(value *yaml.Node, field string, tasks int) error {
+		if counted != "" {
+			return f.Wrong(value, "%s and %s both say how many tasks there are", counted, field)
+		}
+		counted, st.Tasks = field, tasks
+		if f.tasks += tasks; f.tasks > cluster.MaxTasks {
+			return f.Wrong(value, "%s: with these %d the job has %d, more than %d", field, tasks, f.tasks, cluster.MaxTasks)
+		}
+		return nil
+	}
 	err := f.Fields(n, "the stage", []string{"name", "cpu", "memory", "command"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
 			st.Name, err = f.called(value)
 		case "tasks":
-			st.Tasks, err = f.Count(value, "tasks", 1, cluster.MaxTasks)
-			if f.tasks += st.Tasks; err == nil && f.tasks > cluster.MaxTasks {
-				err = f.Wrong(value, "tasks: with these %d the job has %d, more than %d", st.Tasks, f.tasks, cluster.MaxTasks)
+			var tasks int
+			if tasks, err = f.Count(value, field, 1, cluster.MaxTasks); err == nil {
+				err = count(value, field, tasks)
+			}
+		case "each":
+			if st.Each, err = f.Texts(value, field); err == nil && len(st.Each) == 0 {
+				err = f.Wrong(value, "each has no items")
+			} else if err == nil {
+				err = count(value, field, len(st.Each))
+			}
+		case "array":
+			var tasks int
+			if st.Array, tasks, err = f.array(value); err == nil {
+				err = count(value, field, tasks)
 			}
 		case "cpu":
 			st.Request.CPU, err = f.cores(value)
@@ -138,7 +172,12 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 			st.Processes, err = f.Count(value, "processes", 2, maxProcs)
 		case "output":
 			st.Output, err = f.size(value, "output")
+		case "time":
+			st.Time, err = f.time(value, field, MaxTime)
+		case "grace":
+			st.Grace, err = f.time(value, field, MaxGrace)
 		case "command":
+			command = value
 			st.Command, err = f.Texts(value, "command")
 			if err == nil && (len(st.Command) == 0 || st.Command[0] == "") {
 				err = f.Wrong(value, "the command is empty")
@@ -150,18 +189,29 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 		case "dir":
 			st.Dir, err = f.Text(value, "dir")
 		case "retries":
-			st.Failures, err = f.Count(value, "retries", 0, maxRetry)
+			st.Failures, err = f.Count(value, "retries", 0, MaxRetries)
 			st.Failures++
+		case "keep_going":
+			if value.Value != "true" && value.Value != "false" || value.Kind != yaml.ScalarNode {
+				err = f.Wrong(value, "keep_going is %q, neither true nor false", value.Value)
+			}
+			st.KeepGoing = value.Value == "true"
 		default:
 			return false, nil
 		}
 		return true, err
 	})
-	return st, err
+	if err != nil {
+		return st, err
+	}
+	if err := st.CheckCommand(); err != nil {
+		return st, f.Wrong(command, "command: %v", err)
+	}
+	return st, nil
 }
 
 func (f *file) called(n *yaml.Node) (string, error) {
-	if n.Kind != yaml.ScalarNode || !names.MatchString(n.Value) {
+	if n.Kind != yaml.ScalarNode || !IsName(n.Value) {
 		return "", f.Wrong(n, "%q is not a name: letters, digits, '.', '-' and '_', at most 64", n.Value)
 	}
 	return n.Value, nil
@@ -180,12 +230,28 @@ func (f *file) env(n *yaml.Node) ([]string, error) {
 	return all, err
 }
 
+func (f *file) priority(n *yaml.Node) (int, error) {
+	priority, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || priority < -cluster.MaxPriority || priority > cluster.MaxPriority {
+		return 0, f.Wrong(n, "priority is %q, not a whole number between %d and %d", n.Value, -cluster.MaxPriority, cluster.MaxPriority)
+	}
+	return priority, nil
+}
+
 func (f *file) cores(n *yaml.Node) (cluster.MilliCPU, error) {
 	cores, err := ParseCores(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
 		return 0, f.Wrong(n, "cpu is %q: %v", n.Value, err)
 	}
 	return cores, nil
+}
+
+func (f *file) array(n *yaml.Node) (cluster.Array, int, error) {
+	array, tasks, err := ParseArray(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return array, 0, f.Wrong(n, "array is %q: %v", n.Value, err)
+	}
+	return array, tasks, nil
 }
 
 func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
@@ -197,6 +263,17 @@ func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 		return 0, f.Wrong(n, "%s is %q: %v", field, n.Value, err)
 	}
 	return size, nil
+}
+
+func (f *file) time(n *yaml.Node, field string, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+		return 0, f.Wrong(n, "%s is %q: must be a length of time, as 90s or 1h30m", field, n.Value)
+	case d < time.Millisecond || d > most:
+		return 0, f.Wrong(n, "%s is %s, not between 1ms and %s", field, d, most)
+	}
+	return d, nil
 }
 
 // ParseCores reads a number of cores, as "2" or "0.25". A thousandth of a core
@@ -212,6 +289,31 @@ func ParseCores(text string) (cluster.MilliCPU, error) {
 		return 0, fmt.Errorf("more than %d", maxCores)
 	}
 	return max(1, cluster.MilliCPU(math.Round(v*float64(cluster.Core)))), nil
+}
+
+// arrays are ranges of numbers, with a step.
+var arrays = regexp.MustCompile(`^([0-9]{1,9})-([0-9]{1,9})(?::([0-9]{1,9}))?$`)
+
+// ParseArray reads the numbers of tasks, as "1-100" or "0-90:10", and counts them.
+func ParseArray(text string) (array cluster.Array, tasks int, err error) {
+	m := arrays.FindStringSubmatch(text)
+	if m == nil {
+		return array, 0, errors.New("must be the first and the last number, as 1-100, or with a step, as 0-90:10")
+	}
+	first, _ := strconv.Atoi(m[1]) // nine digits at most
+	last, _ := strconv.Atoi(m[2])
+	step, _ := strconv.Atoi(cmp.Or(m[3], "1"))
+	switch {
+	case last < first:
+		return array, 0, fmt.Errorf("%d is less than %d", last, first)
+	case step == 0:
+		return array, 0, errors.New("the step must be more than 0")
+	}
+	tasks = (last-first)/step + 1
+	if tasks > cluster.MaxTasks {
+		return array, 0, fmt.Errorf("%d tasks are more than %d", tasks, cluster.MaxTasks)
+	}
+	return cluster.Array{First: first, Step: step}, tasks, nil
 }
 
 // units are what a size may be given in.

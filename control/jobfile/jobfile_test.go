@@ -35,7 +35,11 @@ func TestRead(t *testing.T) {
 
 func describe(job *cluster.Job) string {
 	var out strings.Builder
-	out.WriteString(job.Name + "\n")
+	out.WriteString(job.Name)
+	if job.Time > 0 {
+		fmt.Fprintf(&out, " within %s", job.Time)
+	}
+	out.WriteString("\n")
 	for _, s := range job.Stages {
 		text, _ := json.Marshal(s)
 		fmt.Fprintf(&out, "  %s\n", text)
@@ -47,6 +51,17 @@ func TestTooLarge(t *testing.T) {
 	_, err := Read("job.yaml", strings.NewReader(strings.Repeat("#", MaxBytes+1)))
 	if !input.Is(err) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A command that would be too long with its longest item is refused at its line.
+func TestTooLongACommand(t *testing.T) {
+	text := fmt.Sprintf("name: j\nstages:\n  - name: a\n    cpu: 1\n    memory: 1GB\n    command: [echo, %q]\n    each: [short, %s]\n",
+		strings.Repeat("{}", 40_000), strings.Repeat("x", 100_000))
+	_, err := Read("job.yaml", strings.NewReader(text))
+	want := "job.yaml:6: command: argument list too long: argument 1 has 4000000000 bytes, more than 131071"
+	if !input.Is(err) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -4,6 +4,7 @@
 package loads
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,34 @@ func (b *Book) Load(stage string) dilation.Vector {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.learned[stage]
+}
+
+// A Learned stage is one that has run.
+type Learned struct {
+	Stage string
+	Load  dilation.Vector
+	Alone time.Duration // that a task takes on an idle machine
+	// Predicted and Measured are by how much each run was stretched by what ran
+	// beside it: by the loading vector, and by the time it took.
+	Predicted, Measured []float64
+}
+
+// Learned lists what was learned, by stage.
+func (b *Book) Learned() []Learned {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []Learned
+	for _, stage := range slices.Sorted(maps.Keys(b.learned)) {
+		runs, load := b.runs[stage], b.learned[stage]
+		alone := b.machine.Alone(runs, load)
+		l := Learned{Stage: stage, Load: load, Alone: time.Duration(alone * float64(time.Second))}
+		for _, r := range runs {
+			l.Predicted = append(l.Predicted, b.machine.Factor(load, b.machine.Sum(load, r.Beside)))
+			l.Measured = append(l.Measured, r.Took.Seconds()/alone)
+		}
+		all = append(all, l)
+	}
+	return all
 }
 
 // Known is a job with the loading vectors learned for its stages, except those

@@ -60,3 +60,26 @@ func TestABookSeesWhoRanBesideWhom(t *testing.T) {
 		t.Error("a run on a machine of other resources was learned from")
 	}
 }
+
+// What was learned of a stage explains how long its runs took: alone a second, and
+// beside a full core as its share of a core says.
+func TestLearnedExplainsTheRuns(t *testing.T) {
+	b := New(dilation.Machine{1, 1})
+	for _, beside := range []float64{0, 0.5, 1} {
+		b.Learn("sort/map", dilation.ObservedRun{Took: time.Duration((1 + 0.8*beside) * float64(time.Second)), Used: dilation.Vector{0.8, 0.2}, Beside: dilation.Vector{beside, 0}})
+	}
+	b.Learn("sort/a", dilation.ObservedRun{Took: time.Second, Used: dilation.Vector{1, 0}, Beside: dilation.Vector{0, 0}})
+	all := b.Learned()
+	if len(all) != 2 || all[0].Stage != "sort/a" || all[1].Stage != "sort/map" {
+		t.Fatalf("%+v", all)
+	}
+	l := all[1]
+	if math.Abs(l.Load[0]-0.8) > 0.01 || math.Abs(l.Alone.Seconds()-1) > 0.01 || len(l.Measured) != 3 {
+		t.Errorf("%+v", l)
+	}
+	for i, want := range []float64{1, 1.4, 1.8} {
+		if math.Abs(l.Predicted[i]-want) > 0.02 || math.Abs(l.Measured[i]-want) > 0.02 {
+			t.Errorf("run %d: predicted %g, measured %g, want %g", i, l.Predicted[i], l.Measured[i], want)
+		}
+	}
+}

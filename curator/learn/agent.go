@@ -171,6 +171,9 @@ func (a *Agent) epsilon(run bool) float64 {
 	return e
 }
 
+// Decisions is how many decisions the agent has made, also before it was read.
+func (a *Agent) Decisions() int { return a.decisions }
+
 // Values are the learned values of waiting and of running in a state, in standard
 // deviations of the reward. They show why a greedy decision was made.
 func (a *Agent) Values(at time.Time, state []float64) (wait, run float64) {

@@ -23,7 +23,9 @@
 //   - Scales. Features are standardised by their mean and variance, first of the
 //     recorded runs, then kept up to date. So is the reward: a shift and a scale
 //     change no preference, and the models then start near the truth. The scales
-//     remember about a day of polls, so that a cluster may change.
+//     remember about a day of polls, so that a cluster may change. A measurement more
+//     than five standard deviations off the mean counts as five, until ten came in a
+//     row: one that is absurd does not hide what all others say.
 //   - Steps. A step is divided by the square of the state's length. With that, a
 //     little decay of the weights and values cut to what rewards can add up to,
 //     weights stay bounded whatever is measured (TestWeightsStayFinite).

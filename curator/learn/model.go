@@ -12,6 +12,13 @@ const (
 	outlier = 5
 )
 
+// A measurement that is new to a scale which has seen enough of them, further from its mean than outlier, counts as that far until several came in
+// a row: one that is absurd must not set the scale for weeks, but a cluster may change.
+const (
+	enough  = 30
+	several = 10
+)
+
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // A scale is the running mean and variance of a quantity.
@@ -19,17 +26,32 @@ type scale struct {
 	Mean     float64 `json:"mean"`
 	Variance float64 `json:"variance"`
 	Seen     int     `json:"seen"` // at most memory
+
+	odd int // measurements in a row that were new to it
 }
 
 func (s *scale) add(v float64) {
 	if !finite(v) {
 		return
 	}
-	v = min(max(v, -largest), largest)
+	v = s.plausible(min(max(v, -largest), largest))
 	s.Seen = min(s.Seen+1, memory)
 	off := v - s.Mean
 	s.Mean += off / float64(s.Seen)
 	s.Variance += (off*(v-s.Mean) - s.Variance) / float64(s.Seen)
+}
+
+// plausible is what a measurement counts as.
+func (s *scale) plausible(v float64) float64 {
+	reach := outlier * math.Sqrt(s.Variance)
+	if s.Seen < enough || math.Abs(v-s.Mean) <= reach {
+		s.odd = 0
+		return v
+	}
+	if s.odd++; s.odd > several {
+		return v
+	}
+	return min(max(v, s.Mean-reach), s.Mean+reach)
 }
 
 // standard is v in standard deviations from the mean; 0 if nothing is known.

@@ -23,6 +23,7 @@ type Disk interface {
 	Create(ctx context.Context, group disk.GroupID, vdisk disk.VDiskID, generation uint64) error
 	Seal(ctx context.Context, group disk.GroupID, generation, token uint64) error
 	Raise(ctx context.Context, group disk.GroupID, generation uint64) error
+	Truncate(ctx context.Context, group disk.GroupID, generation uint64, blocks int) error
 	Remove(ctx context.Context, group disk.GroupID, generation uint64) error
 	Fence(ctx context.Context, vdisk disk.VDiskID, token uint64) error
 

@@ -19,7 +19,7 @@ import (
 
 // grace is how long a request whose ctx ended waits for a frame of its own that is half way, before
 // it breaks the connection: the frame's bytes are the caller's, who gets them back.
-const grace = 100 * time.Millisecond
+const grace = time.Second
 
 // A link is one connection of a client's, from its handshake on.
 type link struct {

@@ -76,6 +76,13 @@ func (l *LocalDisk) Raise(ctx context.Context, group disk.GroupID, generation ui
 	return l.disk.Raise(group, generation)
 }
 
+func (l *LocalDisk) Truncate(ctx context.Context, group disk.GroupID, generation uint64, blocks int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.disk.Truncate(group, generation, blocks)
+}
+
 func (l *LocalDisk) Remove(ctx context.Context, group disk.GroupID, generation uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -84,6 +84,13 @@ func (r *remote) Raise(ctx context.Context, group disk.GroupID, generation uint6
 	return r.tell(ctx, head{op: opRaise, group: group, generation: generation})
 }
 
+func (r *remote) Truncate(ctx context.Context, group disk.GroupID, generation uint64, blocks int) error {
+	if blocks < 0 || blocks > disk.GroupSize/disk.BlockSize {
+		return fmt.Errorf("truncate to %d blocks: %w", blocks, disk.ErrRange)
+	}
+	return r.tell(ctx, head{op: opTruncate, group: group, generation: generation, offset: uint32(blocks)})
+}
+
 func (r *remote) Remove(ctx context.Context, group disk.GroupID, generation uint64) error {
 	return r.tell(ctx, head{op: opRemove, group: group, generation: generation})
 }

@@ -181,6 +181,8 @@ func (s *session) do(r request) ([]byte, error) {
 		return nil, s.disk.Seal(s.ctx, r.group, r.generation, r.token)
 	case opRaise:
 		return nil, s.disk.Raise(s.ctx, r.group, r.generation)
+	case opTruncate:
+		return nil, s.disk.Truncate(s.ctx, r.group, r.generation, int(r.offset))
 	case opRemove:
 		return nil, s.disk.Remove(s.ctx, r.group, r.generation)
 	case opFence:

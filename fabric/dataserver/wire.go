@@ -29,6 +29,7 @@ const (
 	opPut
 	opCopy
 	opBeat
+	opTruncate
 	ops // how many there are, and one
 )
 
@@ -41,7 +42,7 @@ type head struct {
 	generation uint64
 	token      uint64
 	vdisk      disk.VDiskID
-	offset     uint32 // of a read or write; the slice of a salvage
+	offset     uint32 // of a read or write; the slice of a salvage; the blocks that a truncate leaves
 	count      uint32 // bytes of a read
 	payload    int    // bytes behind the head
 }

@@ -23,13 +23,14 @@ type Options struct {
 
 // A Disk is an open disk. Its methods may be called at the same time.
 type Disk struct {
-	fsys   FS
-	dir    string
-	lock   io.Closer
-	log    *ring
-	fences *fences
-	index  index
-	limit  int // of open groups
+	fsys    FS
+	dir     string
+	lock    io.Closer
+	log     *ring
+	fences  *fences
+	index   index
+	intents intents
+	limit   int // of open groups
 
 	mu     sync.Mutex
 	id     Identity
@@ -72,7 +73,7 @@ func openDisk(fsys FS, dir string, o Options) (_ *Disk, err error) {
 		return nil, fmt.Errorf("%w: %s of cluster %s", ErrOtherDisk, id.Disk, id.Cluster)
 	}
 	d := &Disk{fsys: fsys, dir: dir, limit: o.OpenGroups, open: map[GroupID]*group{},
-		index: index{groups: map[GroupID]map[int]version{}}, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+		index: index{groups: map[GroupID]map[int]version{}}, intents: intents{at: map[GroupID]uint64{}}, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.flushes.ended.L = &d.flushes.mu
 	if d.limit <= 0 {
 		d.limit = 1024

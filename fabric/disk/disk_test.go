@@ -153,6 +153,34 @@ func TestLessSpaceThanQuota(t *testing.T) {
 	}
 }
 
+// A truncated group gives its space back, keeps the rest, and can be written again.
+func TestTruncate(t *testing.T) {
+	fs, d := fresh(t, 16<<20)
+	empty := d.Usage().Used
+	whole := bytes.Repeat([]byte("whole..."), disk.GroupSize/8)
+	must(t, d.Write(1, 1, 1, 0, whole, true))
+	must(t, d.Write(1, 1, 1, 3*disk.BlockSize, slice('s'), false)) // in the log
+	wantsType[*disk.GenerationError](t, d.Truncate(1, 2, 1))
+	wants(t, d.Truncate(1, 1, 5), disk.ErrRange)
+	wants(t, d.Truncate(2, 1, 1), disk.ErrNotFound)
+	for range 2 {
+		must(t, d.Truncate(1, 1, 1))
+		reads(t, d, 0, whole[:disk.BlockSize])
+		reads(t, d, disk.BlockSize, make([]byte, 3*disk.BlockSize))
+		if used := d.Usage().Used - empty; used != disk.BlockSize {
+			t.Errorf("%d bytes are in use", used)
+		}
+		must(t, d.Close())
+		d = reopen(t, fs)
+	}
+	must(t, d.Write(1, 1, 1, 2*disk.BlockSize, slice('n'), true))
+	reads(t, d, 2*disk.BlockSize, slice('n'))
+	reads(t, d, disk.BlockSize, make([]byte, disk.BlockSize))
+	if used := d.Usage().Used - empty; used != 3*disk.BlockSize {
+		t.Errorf("%d bytes are in use", used)
+	}
+}
+
 // TestQuota: a write beyond the quota changes nothing, a smaller one goes on, and
 // what the log holds can always be drained.
 func TestQuota(t *testing.T) {

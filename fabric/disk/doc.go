@@ -11,8 +11,9 @@
 // kill -9. After Sync, or with sync set, it survives a power cut as well. Of a
 // write that was under way, or was answered and not synced when the power went,
 // each slice is as it was before or as it was to become. The one exception is a
-// slice of a large overwrite that the hardware tore inside its 4 KiB: it reads as
-// Torn, and Salvage gives the mix of old and new sectors that a plain disk would give.
+// slice of a large overwrite that the hardware tore inside its 4 KiB, or whose checksum
+// was lost with the power: it reads as Torn, and Salvage gives the mix of old and new
+// sectors that a plain disk would give.
 //
 // # How a write gets to its group
 //
@@ -24,8 +25,8 @@
 // records that are on stable storage. Three orders make a crash harmless:
 //
 //   - A record is synced before anything that it protects is overwritten in a group
-//     file: before the drain moves it, and before a large write over slices that
-//     the file already holds.
+//     file by the drain. Before a large write over slices that the file already holds,
+//     its record is synced or an intent, which stands for many such records.
 //   - The group files are synced before the tail of the log moves past a record.
 //   - A group file with no header is no group: what its Create was to bring was never
 //     synced. So Create need not wait for the disk.
@@ -34,7 +35,7 @@
 // version is in the log has it from there. One that was written in place is
 // compared with the checksums of its versions, newest first: the first that fits
 // is what it holds. If none fits it is torn, or rotten if it is known to have been
-// synced. Then everything is drained and the log begins anew, one lap on,
+// synced and no intent says that it may have been overwritten since. Then everything is drained and the log begins anew, one lap on,
 // so that no record left behind can be taken for a new one.
 //
 // How a torn end of the log is told from rot: each record says up to where the log,

@@ -23,7 +23,7 @@ func (d *Disk) Sync() error {
 
 // flush syncs the group files, the names of new ones, and the log.
 func (d *Disk) flush() error {
-	upto := d.log.end()
+	upto := d.log.beginFlush()
 	dirty, made := d.takeDirty()
 	errs := []error{d.syncAll(dirty)}
 	if made > d.named.Load() {

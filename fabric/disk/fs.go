@@ -38,6 +38,8 @@ type File interface {
 	// Allocate makes the file at least as long as size, with zeros, and takes the
 	// space for them. ErrSpace says that there is not enough; the file is then as it was.
 	Allocate(size int64) error
+	// Truncate makes the file shorter and gives the space back; for good once it was synced.
+	Truncate(size int64) error
 }
 
 // OS is the machine's file system.

@@ -156,7 +156,7 @@ type group struct {
 	file    File
 	header  header
 	flawed  bool // one of the two copies of the header is rotten
-	halfway bool // the copies differ: a crash interrupted a change, which load completes
+	halfway bool // the copies differ, or one is missing: a crash interrupted a change, which load completes
 	table   []entry
 	size    int64
 }
@@ -191,7 +191,7 @@ func (g *group) read(f File) error {
 		return fmt.Errorf("disk: read header of group %s: %w", g.id, err)
 	}
 	h, ok := agree(g.id, front)
-	if size < slicesStart || blank(front) {
+	if size < slicesStart || blank(front) && blank(front[secondHeader:]) {
 		return fmt.Errorf("disk: group %s: %w", g.id, ErrNotFound)
 	}
 	if !ok {
@@ -199,16 +199,17 @@ func (g *group) read(f File) error {
 	}
 	first, whole := decodeHeader(front)
 	second, same := decodeHeader(front[secondHeader:])
-	g.flawed, g.halfway = !whole || !same, whole && same && first != second
+	lost := whole && blank(front[secondHeader:]) || same && blank(front) // with the power: the group was never synced
+	g.flawed, g.halfway = (!whole || !same) && !lost, lost || whole && same && first != second
 	g.header, g.table, g.size = h, decodeTable(g.id, front[tableStart:]), size
 	return nil
 }
 
-// blank says whether both headers are all zeros: as a file that is too short, such a
-// group was never synced and was lost with the power. Rot leaves no such thing.
-func blank(front []byte) bool {
+// blank says whether a header is all zeros: a file in which both are, or that is too short, was never
+// synced and was lost with the power. Rot leaves no such thing.
+func blank(header []byte) bool {
 	var zeros [headerBytes]byte
-	return bytes.Equal(front[:headerBytes], zeros[:]) && bytes.Equal(front[secondHeader:][:headerBytes], zeros[:])
+	return bytes.Equal(header[:headerBytes], zeros[:])
 }
 
 // agree picks the header of two copies. The first is written first, so it is the newer if they differ.

@@ -22,7 +22,7 @@ const (
 
 // mostVersions bounds how many versions of slices the log may hold, and with it
 // the index and the time that an Open after a crash takes.
-const mostVersions = 1 << 17
+const mostVersions = 1 << 19
 
 // ring is the log. Positions count bytes from its first ever; the ring holds those
 // from tail to head.
@@ -40,6 +40,7 @@ type ring struct {
 	data     uint64 // end of the last record that is not a mark
 	durable  uint64 // synced up to here
 	placed   uint64 // slices written in place are synced up to here
+	spent    uint64 // intents before it
 	told     [2]uint64
 	reserved uint64
 	versions int // of slices, since the last drain began
@@ -247,6 +248,21 @@ func (l *ring) end() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.data
+}
+
+// beginFlush gives up to where a flush is to make all durable, and spends the intents before that.
+func (l *ring) beginFlush() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spent = l.data
+	return l.data
+}
+
+// spentBefore is where intents begin that are not spent.
+func (l *ring) spentBefore() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spent
 }
 
 // notePlaced notes that slices written in place before a position are on stable storage.

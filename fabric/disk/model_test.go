@@ -16,11 +16,14 @@ import (
 	"gleaner/fabric/disk/disktest"
 )
 
-// seeds calls check for the seeds from 1 to few, or to many with GLEANER_LONG=1,
+// seeds calls check for the seeds from 1 to few, or to many with GLEANER_LONG=1, or to a fifth of few with -short,
 // or for the one in GLEANER_SEED, and tells how to run one again that failed.
 func seeds(t *testing.T, few, many int, check func(seed uint64) error) {
 	t.Helper()
 	first, last := 1, few
+	if testing.Short() {
+		last = max(1, few/5)
+	}
 	if os.Getenv("GLEANER_LONG") != "" {
 		last = many
 	}
@@ -188,8 +191,10 @@ func (m *model) step() (failed bool, err error) {
 		return m.injected(m.disk.Drain())
 	case p < 91:
 		return m.raise(id)
-	case p < 93:
+	case p < 92:
 		return m.seal(id)
+	case p < 93:
+		return m.truncate(id)
 	case p < 95:
 		return m.remove(id)
 	case p < 97:
@@ -205,6 +210,34 @@ func (m *model) injected(err error) (bool, error) {
 		return err != nil, nil
 	}
 	return false, err
+}
+
+func (m *model) truncate(id disk.GroupID) (bool, error) {
+	g, blocks := m.groups[id], m.rng.IntN(5)
+	generation, _, want := m.credentials(g)
+	err := m.disk.Truncate(id, generation, blocks)
+	m.note("truncate %d gen %d to %d blocks: %v", id, generation, blocks, err)
+	switch {
+	case errors.Is(err, errInjected):
+		if exists(g) && generation == g.generations[0] {
+			for i := blocks * disk.BlockSize / disk.SliceSize; i < disk.SlicesPerGroup; i++ {
+				if s := g.slices[i]; s != nil {
+					s.unsure = append(s.unsure, zeros)
+				}
+			}
+		}
+		return true, nil
+	case !exists(g):
+		return false, expect(errors.Is(err, disk.ErrNotFound), "truncated group %d, which is not there: %v", id, err)
+	case generation != g.generations[0]:
+		return false, expect(want(err), "truncated group %d by another generation: %v", id, err)
+	case err != nil:
+		return false, err
+	}
+	for i := blocks * disk.BlockSize / disk.SliceSize; i < disk.SlicesPerGroup; i++ {
+		delete(g.slices, i)
+	}
+	return false, nil
 }
 
 func (m *model) create(id disk.GroupID) (bool, error) {
@@ -666,6 +699,9 @@ func (m *model) resolveSlice(id disk.GroupID, generation uint64, i int, s *slice
 	}
 	if !bytes.Equal(s.latest, buf) {
 		s.latest = bytes.Clone(buf)
+		if !cut { // of a write that failed halfway: no flush has covered it
+			s.pending = append(s.pending, s.latest)
+		}
 	}
 	s.unsure, s.torn = nil, false
 	return nil

@@ -189,7 +189,8 @@ func (d *Disk) onlyLogged(pieces []piece) bool {
 type piece struct {
 	offset int64
 	data   []byte
-	place  bool // whole slices, straight to the group file
+	place  bool     // whole slices, straight to the group file
+	sums   []uint32 // of those
 }
 
 func (p piece) slices() (first, count int) {
@@ -210,25 +211,36 @@ func (p piece) record() int {
 // split sends small writes through the log, and of larger ones all but the edges in place.
 func split(offset int64, data []byte) []piece {
 	if len(data) <= mostLogged {
-		return []piece{{offset, data, false}}
+		return []piece{{offset: offset, data: data}}
 	}
 	var pieces []piece
 	begin := int((SliceSize - offset%SliceSize) % SliceSize)
 	end := len(data) - int((offset+int64(len(data)))%SliceSize)
 	if begin > 0 {
-		pieces = append(pieces, piece{offset, data[:begin], false})
+		pieces = append(pieces, piece{offset: offset, data: data[:begin]})
 	}
-	pieces = append(pieces, piece{offset + int64(begin), data[begin:end], true})
+	pieces = append(pieces, piece{offset + int64(begin), data[begin:end], true, checksums(data[begin:end])})
 	if end < len(data) {
-		pieces = append(pieces, piece{offset + int64(end), data[end:], false})
+		pieces = append(pieces, piece{offset: offset + int64(end), data: data[end:]})
 	}
 	return pieces
+}
+
+func checksums(slices []byte) []uint32 {
+	sums := make([]uint32, len(slices)/SliceSize)
+	for i := range sums {
+		sums[i] = checksum(slices[i*SliceSize:][:SliceSize])
+	}
+	return sums
 }
 
 func cost(pieces []piece) (bytes, versions int) {
 	for _, p := range pieces {
 		_, count := p.slices()
 		bytes += p.record()
+		if p.place {
+			bytes += frame // of an intent
+		}
 		versions += count
 	}
 	return bytes, versions
@@ -332,8 +344,8 @@ func (d *Disk) readEdges(g *group, first, within, n int, body []byte) error {
 }
 
 // writePlace tells the log the checksums of slices, and then writes them in
-// place. The record is synced first where the file holds what is overwritten: if the new slices came to the
-// disk and their checksums did not, the old ones would be lost.
+// place. Where the file holds what is overwritten, the record or an intent is synced first: if the new slices came to the
+// disk and nothing told of them, they would be taken for rotten.
 func (d *Disk) writePlace(g *group, p piece) error {
 	first, count := p.slices()
 	buf := takeBuffer(p.record())
@@ -344,7 +356,7 @@ func (d *Disk) writePlace(g *group, p piece) error {
 	for i := range count {
 		old := current(g, versions, first+i)
 		over = over || g.table[first+i].state != never || (old.state != never && !old.logged)
-		fresh[i].entry = entry{written, checksum(p.data[i*SliceSize:][:SliceSize])}
+		fresh[i].entry = entry{written, p.sums[i]}
 		placement{fresh[i].sum, old.entry}.encode((*buf)[recordUnit+i*sumBytes:])
 	}
 	body := (*buf)[recordUnit : len(*buf)-recordUnit]
@@ -354,7 +366,7 @@ func (d *Disk) writePlace(g *group, p piece) error {
 	d.soil(g) // before the record: who syncs up to it syncs the group
 	at, end, err := d.log.append(r, *buf)
 	if err == nil && over {
-		err = d.log.sync(end)
+		err = d.intend(g.id, end)
 	}
 	if err == nil {
 		_, err = g.file.WriteAt(p.data, sliceOffset(first))

@@ -21,6 +21,7 @@ const (
 	mark                          // nothing but how far all is synced
 	pad                           // nothing: the ring begins again
 	made                          // that a group is being made
+	intent                        // that groups, as many as count, may be overwritten in place before it is told how
 )
 
 // record is the header of one.
@@ -29,7 +30,7 @@ type record struct {
 	at    uint64 // where it stands in the log, counted from the log's first byte ever
 	group GroupID
 	first int // slice
-	count int // slices
+	count int // slices; groups of an intent
 	body  int // bytes
 	// synced says that the log was on stable storage up to there when the record
 	// was written, placed the same of slices written in place.
@@ -93,6 +94,8 @@ func (r record) sound() bool {
 		return fits && r.body == sumsLength(r.count)
 	case mark, made:
 		return r.count == 0 && r.body == 0
+	case intent:
+		return r.count > 0 && r.count <= widestIntent && r.body == 0
 	case pad:
 		return r.count == 0 && r.body < maxRecord && r.body%recordUnit == 0
 	}

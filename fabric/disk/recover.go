@@ -7,6 +7,27 @@ import (
 	"slices"
 )
 
+// account is all that the log tells.
+type account struct {
+	groups map[GroupID]*tale
+	end    uint64
+	placed uint64 // slices written in place are known to be synced up to here
+}
+
+// tale is what the log tells of a group.
+type tale struct {
+	slices map[int]story
+	intent uint64 // where the last one ends; 0 if there is none
+}
+
+// of gives the tale of a group, to be told on.
+func (a *account) of(id GroupID) *tale {
+	if a.groups[id] == nil {
+		a.groups[id] = &tale{slices: map[int]story{}}
+	}
+	return a.groups[id]
+}
+
 // story is all that the log tells of a slice, the oldest first.
 type story []chapter
 
@@ -18,13 +39,14 @@ type chapter struct {
 // recover reads the log from its tail, decides what each slice in it is, drains
 // it all and begins the log anew, one lap on.
 func (d *Disk) recover() error {
-	stories, end, placed, err := d.log.read()
+	told, err := d.log.read()
 	if err != nil {
 		return err
 	}
+	end := told.end
 	d.log.head, d.log.data, d.log.durable = end, end, d.log.tail
-	for _, id := range slices.Sorted(maps.Keys(stories)) {
-		if err := d.recoverGroup(id, stories[id], placed); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(told.groups)) {
+		if err := d.recoverGroup(id, told.groups[id], told.placed); err != nil {
 			return err
 		}
 		if err := d.relieve(); err != nil {
@@ -48,7 +70,7 @@ func (l *ring) restart(end uint64) error {
 }
 
 // recoverGroup enters the slices of a group into the index.
-func (d *Disk) recoverGroup(id GroupID, stories map[int]story, placed uint64) error {
+func (d *Disk) recoverGroup(id GroupID, told *tale, placed uint64) error {
 	g, err := d.pin(id)
 	var bad *SliceError
 	if errors.Is(err, ErrNotFound) || errors.As(err, &bad) {
@@ -61,15 +83,21 @@ func (d *Disk) recoverGroup(id GroupID, stories map[int]story, placed uint64) er
 	d.soil(g) // it may have been made and not synced
 	buf := make([]byte, SliceSize)
 	versions := d.index.open(id)
-	for _, slice := range slices.Sorted(maps.Keys(stories)) {
-		s := stories[slice].since(g.header.born)
-		if len(s) == 0 {
+	intended := told.intent > max(placed, g.header.born)
+	for slice := range SlicesPerGroup {
+		s := told.slices[slice].since(g.header.born)
+		if len(s) == 0 && !(intended && g.table[slice].state == written) {
 			continue
 		}
 		if err := readFull(g.file, buf, sliceOffset(slice)); err != nil {
 			return fmt.Errorf("read group %s: %w", id, err)
 		}
-		versions[slice] = s.resolve(checksum(buf), placed)
+		switch have := checksum(buf); {
+		case len(s) > 0:
+			versions[slice] = s.resolve(have, placed, intended)
+		case have != g.table[slice].sum:
+			versions[slice] = version{entry: entry{state: torn}, at: told.intent - frame}
+		}
 	}
 	d.index.drop(id, nil)
 	return d.regrow(g, versions)
@@ -103,9 +131,9 @@ func (s story) since(born uint64) story {
 	return s
 }
 
-// resolve decides what a slice is, from its checksum in the group file and how far slices written
-// in place are known to be synced: the newest version that the file or the log holds.
-func (s story) resolve(have uint32, placed uint64) version {
+// resolve decides what a slice is, from its checksum in the group file, how far slices written
+// in place are known to be synced, and whether others may have been: the newest version that the file or the log holds.
+func (s story) resolve(have uint32, placed uint64, intended bool) version {
 	newest := s[len(s)-1]
 	for i := len(s) - 1; i >= 0; i-- {
 		c := s[i]
@@ -116,7 +144,7 @@ func (s story) resolve(have uint32, placed uint64) version {
 			return c.version
 		}
 		if c.at < placed {
-			return newest.lost(i < len(s)-1)
+			return newest.lost(intended || i < len(s)-1)
 		}
 	}
 	old := s[0].before
@@ -135,40 +163,49 @@ func (c chapter) lost(underWay bool) version {
 	return version{entry: entry{state: rotten}, at: c.at}
 }
 
-// read reads the records from the tail on. It gives what they tell, where they
-// end, and how far slices written in place are known to be synced.
-func (l *ring) read() (stories map[GroupID]map[int]story, end, placed uint64, err error) {
+// read reads the records from the tail on.
+func (l *ring) read() (*account, error) {
 	synced, placed, err := l.known()
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, err
 	}
-	stories = map[GroupID]map[int]story{}
+	told := &account{groups: map[GroupID]*tale{}, end: l.tail, placed: placed}
 	buf := make([]byte, maxRecord)
-	for at := l.tail; at < l.tail+l.size; {
-		r, ok, err := l.find(at, buf)
+	for told.end < l.tail+l.size {
+		r, ok, err := l.find(told.end, buf)
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, err
 		}
-		if !ok && at < synced {
-			return nil, 0, 0, fmt.Errorf("%w: the log's record at %d is rotten", ErrDamaged, at)
+		if !ok && told.end < synced {
+			return nil, fmt.Errorf("%w: the log's record at %d is rotten", ErrDamaged, told.end)
 		}
 		if !ok {
-			return stories, at, placed, nil
+			return told, nil
 		}
 		chapters, whole := tell(r, buf)
-		if !whole && at >= synced {
-			return stories, at, placed, nil
+		if !whole && told.end >= synced {
+			return told, nil
 		}
-		if stories[r.group] == nil && (r.kind == made || len(chapters) > 0) {
-			stories[r.group] = map[int]story{}
-		}
-		for i, c := range chapters {
-			stories[r.group][r.first+i] = append(stories[r.group][r.first+i], c)
-		}
-		at += r.length()
-		end = at
+		told.end += r.length()
+		told.add(r, chapters)
 	}
-	return stories, max(end, l.tail), placed, nil
+	return told, nil
+}
+
+// add takes in a record at the end.
+func (a *account) add(r record, chapters []chapter) {
+	switch r.kind {
+	case made:
+		a.of(r.group)
+	case intent:
+		for i := range r.count {
+			a.of(r.group + GroupID(i)).intent = a.end
+		}
+	}
+	for i, c := range chapters {
+		slice := r.first + i
+		a.of(r.group).slices[slice] = append(a.of(r.group).slices[slice], c)
+	}
 }
 
 // known looks at every header in the ring for how far log and slices in place were synced.

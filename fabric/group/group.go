@@ -20,6 +20,11 @@
 // finds a replica of the list below the list's generation may raise it.
 //
 // The last replica cannot be dropped: it is the only one that has what was answered.
+//
+// # Packed and coded groups
+//
+// A packed group is written once, before it has a record, and holds extents of other groups. In a coded one each of the disks has
+// a shard in the place of a replica. Then Drop leaves as many shards as the data is made of, and Built and Moved keep which disk has which.
 package group
 
 import (
@@ -40,7 +45,65 @@ type Group struct {
 	Good       []cluster.DiskID // disks that have all that was answered, in the order they were added
 	Building   cluster.DiskID   // disk that a replica is being copied to; empty if none
 	Dead       bool
+	Cut        int // blocks at its end that its disks have given back
+
+	// Of a packed group:
+	Tenants []ExtentID // that may be in it; nobody else is
+	Level   uint8      // of compression, as package pack numbers them
+
+	// Of a coded group:
+	Data   int   // shards that the bytes are cut into; the others are parity; 0 if every disk has all
+	Length int64 // of a shard, in bytes
+	Shards []int // which of them each of Good has
 }
+
+// An ExtentID names an extent by the group and the quarter of it that it was made in.
+type ExtentID struct {
+	Group   disk.GroupID
+	Quarter uint8
+}
+
+func (e ExtentID) String() string { return fmt.Sprintf("%s/%d", e.Group, e.Quarter) }
+
+// Packed reports whether the group was written once, for good.
+func (g Group) Packed() bool { return len(g.Tenants) > 0 }
+
+// Coded reports whether each disk has a shard, and not all.
+func (g Group) Coded() bool { return g.Data > 0 }
+
+// Needs is how many of the disks must answer for a read.
+func (g Group) Needs() int { return max(1, g.Data) }
+
+// Shorten says that the disks have given back blocks at the end.
+func (g Group) Shorten(cut int) (Group, error) {
+	switch {
+	case g.Dead:
+		return g, ErrDead
+	case g.Packed(), cut < g.Cut, cut >= disk.GroupSize/disk.BlockSize:
+		return g, fmt.Errorf("%w: %d blocks cannot be cut off", ErrState, cut)
+	}
+	g.Cut = cut
+	return g, nil
+}
+
+// Admit adds a tenant to a packed group.
+func (g Group) Admit(e ExtentID) (Group, error) {
+	switch {
+	case g.Dead:
+		return g, ErrDead
+	case !g.Packed():
+		return g, fmt.Errorf("%w: not packed", ErrState)
+	case slices.Contains(g.Tenants, e):
+		return g, nil
+	case len(g.Tenants) == MaxTenants:
+		return g, ErrFull
+	}
+	g.Tenants = append(slices.Clone(g.Tenants), e)
+	return g, nil
+}
+
+// MaxTenants is how many a packed group may have: its record is read and written as a whole.
+const MaxTenants = 128
 
 // A State says what a group needs.
 type State uint8
@@ -64,6 +127,7 @@ var (
 	ErrState  = errors.New("group is not in a state for that")
 	ErrMember = errors.New("disk has a replica already")
 	ErrAbsent = errors.New("disk has no good replica")
+	ErrFull   = errors.New("group has no room for another tenant")
 )
 
 // New gives a group with replicas on those disks.
@@ -94,10 +158,13 @@ func (g Group) Drop(d cluster.DiskID) (Group, error) {
 		return g, ErrDead
 	case i < 0:
 		return g, fmt.Errorf("%w: %s", ErrAbsent, d)
-	case len(g.Good) == 1:
+	case len(g.Good) == g.Needs():
 		return g, fmt.Errorf("%w: %s", ErrLast, d)
 	}
 	g.Good = slices.Delete(slices.Clone(g.Good), i, i+1)
+	if g.Coded() {
+		g.Shards = slices.Delete(slices.Clone(g.Shards), i, i+1)
+	}
 	g.Generation++
 	return g, nil
 }
@@ -134,10 +201,23 @@ func (g Group) Built() (Group, error) {
 	if g.State() != Repairing {
 		return g, fmt.Errorf("%w: %s", ErrState, g.State())
 	}
+	if g.Coded() {
+		g.Shards = append(slices.Clone(g.Shards), g.Lost())
+	}
 	g.Good = append(slices.Clone(g.Good), g.Building)
 	g.Building = ""
 	g.Generation++
 	return g, nil
+}
+
+// Lost is the first shard of a coded group that no disk has, the one to build next.
+func (g Group) Lost() int {
+	for shard := range g.Wanted {
+		if !slices.Contains(g.Shards, shard) {
+			return shard
+		}
+	}
+	return g.Wanted
 }
 
 // Moved puts the replica that was being built in the place of another: it has all that the others have, synced.
@@ -179,6 +259,11 @@ func (g Group) Forget(d cluster.DiskID) (Group, error) {
 	if g.Building == d {
 		g.Building = ""
 	}
-	g.Good = slices.DeleteFunc(slices.Clone(g.Good), func(have cluster.DiskID) bool { return have == d })
+	if i := slices.Index(g.Good, d); i >= 0 {
+		g.Good = slices.Delete(slices.Clone(g.Good), i, i+1)
+		if g.Coded() {
+			g.Shards = slices.Delete(slices.Clone(g.Shards), i, i+1)
+		}
+	}
 	return g, nil
 }

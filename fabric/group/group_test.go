@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gleaner/cluster"
+	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 )
 
@@ -107,15 +108,19 @@ func TestTheLastReplicaStays(t *testing.T) {
 	}
 }
 
-// Whatever happens: a good replica stays, none is there twice, the generation changes
-// whenever the good ones do and never falls, and what was returned before is not changed.
+// Whatever happens: a good replica stays, or as many shards as are needed, none is there twice, the generation changes
+// whenever the good ones do and never falls, and what was returned before is not changed. A disk keeps its shard.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		disks := []cluster.DiskID{"a", "b", "c", "d", "e"}
 		g := group.New(1, 3, disks[:rapid.IntRange(1, 3).Draw(t, "replicas")])
+		if rapid.Bool().Draw(t, "coded") {
+			g = group.New(1, 4, disks[:4])
+			g.Data, g.Length, g.Shards = 2, 4096, []int{0, 1, 2, 3}
+		}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			d := rapid.SampledFrom(disks).Draw(t, "disk")
-			was, wasGood := g, slices.Clone(g.Good)
+			was, wasGood, wasShards := g, slices.Clone(g.Good), slices.Clone(g.Shards)
 			next, err := g, error(nil)
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0:
@@ -131,7 +136,7 @@ func TestLaws(t *testing.T) {
 			case 5:
 				next, err = g.Moved(d)
 			}
-			if !slices.Equal(was.Good, wasGood) {
+			if !slices.Equal(was.Good, wasGood) || !slices.Equal(was.Shards, wasShards) {
 				t.Fatal("the group before was changed")
 			}
 			if err != nil {
@@ -140,13 +145,53 @@ func TestLaws(t *testing.T) {
 			g = next
 			sorted := slices.Sorted(slices.Values(g.Good))
 			switch {
-			case len(g.Good) == 0 || len(slices.Compact(sorted)) != len(g.Good):
+			case len(g.Good) < max(1, g.Data) || len(slices.Compact(sorted)) != len(g.Good):
 				t.Fatalf("replicas on %v", g.Good)
 			case slices.Equal(g.Good, wasGood) != (g.Generation == was.Generation) || g.Generation < was.Generation:
 				t.Fatalf("%v at %d, then %v at %d", wasGood, was.Generation, g.Good, g.Generation)
 			}
+			if g.Data > 0 {
+				keepShards(t, was, g)
+			}
 		}
 	})
+}
+
+// keepShards checks that each disk has one shard, that no two have the same, and that each has the one it had.
+func keepShards(t *rapid.T, was, now group.Group) {
+	if len(now.Shards) != len(now.Good) || len(slices.Compact(slices.Sorted(slices.Values(now.Shards)))) != len(now.Good) {
+		t.Fatalf("shards %v on %v", now.Shards, now.Good)
+	}
+	for i, d := range now.Good {
+		if before := slices.Index(was.Good, d); before >= 0 && was.Shards[before] != now.Shards[i] || now.Shards[i] >= now.Wanted {
+			t.Fatalf("disk %s has shard %d; before, shards were %v on %v", d, now.Shards[i], was.Shards, was.Good)
+		}
+	}
+}
+
+// A packed group admits tenants until its record is full; another group admits none.
+func TestAdmit(t *testing.T) {
+	g := group.New(7, 1, []cluster.DiskID{"a"})
+	if _, err := g.Admit(group.ExtentID{Group: 1}); !errors.Is(err, group.ErrState) {
+		t.Errorf("not packed: %v", err)
+	}
+	g.Tenants = []group.ExtentID{{Group: 1}}
+	var err error
+	for n := range group.MaxTenants {
+		if g, err = g.Admit(group.ExtentID{Group: disk.GroupID(1 + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(g.Tenants) != group.MaxTenants {
+		t.Errorf("%d tenants", len(g.Tenants))
+	}
+	if _, err := g.Admit(group.ExtentID{Group: 999}); !errors.Is(err, group.ErrFull) {
+		t.Error(err)
+	}
+	dead, _ := g.Kill()
+	if _, err := dead.Admit(group.ExtentID{Group: 1}); !errors.Is(err, group.ErrDead) {
+		t.Error(err)
+	}
 }
 
 func second(_ group.Group, err error) error { return err }

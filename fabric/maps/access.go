@@ -20,11 +20,17 @@ func (m *Maps) Access(ctx context.Context, id disk.GroupID) (tiering.Access, err
 	if err != nil {
 		return tiering.Access{}, fmt.Errorf("fabric: access to group %s: %w", id, err)
 	}
+	_, a, err := ReadAccess(&r)
+	return a, err
+}
+
+// ReadAccess reads a record of the access map.
+func ReadAccess(r *kv.Record) (disk.GroupID, tiering.Access, error) {
 	a, err := decodeAccess(r.Value)
-	if err != nil {
-		return tiering.Access{}, fmt.Errorf("fabric: access to group %s: %w", id, err)
+	if err != nil || len(r.Key.Part) != 8 {
+		return 0, a, fmt.Errorf("fabric: access to group %x: %w", r.Key.Part, ErrDamaged)
 	}
-	return a, nil
+	return disk.GroupID(binary.BigEndian.Uint64(r.Key.Part)), a, nil
 }
 
 // SetAccess keeps when groups were last used. When it fails, that of any of them may have been kept.

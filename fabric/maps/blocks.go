@@ -13,6 +13,9 @@ import (
 type Block struct {
 	Pile   []ExtentID // newest first
 	Opaque bool       // the parent cannot be seen through it
+	// Inherited is how many of the last extents other vDisks have made, which were merged into this one. The parent may still have
+	// those as well, while it is being merged.
+	Inherited int
 }
 
 // BlocksPerPart makes a part of the block map 1 GiB of a vDisk.
@@ -66,14 +69,23 @@ func (m *Maps) EachBlock(ctx context.Context, visit func(id disk.VDiskID, block 
 		if err != nil {
 			return fmt.Errorf("fabric: read blocks: %w", err)
 		}
-		b, err := decodeBlock(r.Value)
-		if err != nil || len(r.Key.Part) != 12 || len(r.Key.Row) != 2 {
-			return fmt.Errorf("fabric: block %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+		id, block, b, err := ReadBlock(&r)
+		if err != nil {
+			return err
 		}
-		part, row := int64(binary.BigEndian.Uint32(r.Key.Part[8:])), int64(binary.BigEndian.Uint16(r.Key.Row))
-		if err := visit(disk.VDiskID(binary.BigEndian.Uint64(r.Key.Part)), part*BlocksPerPart+row, b); err != nil {
+		if err := visit(id, block, b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ReadBlock reads a record of the block map.
+func ReadBlock(r *kv.Record) (id disk.VDiskID, block int64, b Block, err error) {
+	b, err = decodeBlock(r.Value)
+	if err != nil || len(r.Key.Part) != 12 || len(r.Key.Row) != 2 {
+		return 0, 0, b, fmt.Errorf("fabric: block %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+	}
+	part, row := int64(binary.BigEndian.Uint32(r.Key.Part[8:])), int64(binary.BigEndian.Uint16(r.Key.Row))
+	return disk.VDiskID(binary.BigEndian.Uint64(r.Key.Part)), part*BlocksPerPart + row, b, nil
 }

@@ -11,6 +11,9 @@
 // a block has the same place in each extent of the pile. Which slices an extent has written
 // is known by the disks and not kept here, so that writing to an extent changes no metadata.
 //
+// A packed extent is anywhere in its group, compressed. It is never written again, so its record says what it is made of. The group's record lists its
+// tenants, the extents that may be in it: it is removed when none of them is.
+//
 // # Order of changes
 //
 // What is referred to is made first and removed last: group, its replicas, extent, block; and

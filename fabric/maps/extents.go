@@ -7,19 +7,33 @@ import (
 	"fmt"
 
 	"gleaner/fabric/disk"
+	"gleaner/fabric/group"
+	"gleaner/fabric/pack"
 	"gleaner/kv"
 )
 
 // An ExtentID names an extent by the group and the quarter of it that it was made in.
-type ExtentID struct {
-	Group   disk.GroupID
-	Quarter uint8
-}
+type ExtentID = group.ExtentID
 
 // An Extent says where an extent is now.
 type Extent struct {
 	Group   disk.GroupID
-	Quarter uint8
+	Quarter uint8   // of the group, unless
+	Packed  *Packed // it is packed
+}
+
+// Packed says where a packed extent is in its group, and what it is made of.
+type Packed struct {
+	Offset int64
+	Index  pack.Index
+	Print  pack.Print
+}
+
+// A LocatedExtent is an extent with its record.
+type LocatedExtent struct {
+	ID      ExtentID
+	At      Extent
+	Version kv.Version
 }
 
 // ExtentsPerGroup is how many extents a group holds.
@@ -43,32 +57,47 @@ func (m *Maps) Extent(ctx context.Context, e ExtentID) (Extent, kv.Version, erro
 func (m *Maps) CreateExtents(ctx context.Context, id disk.GroupID) error {
 	var changes []kv.Change
 	for q := range uint8(ExtentsPerGroup) {
-		changes = append(changes, kv.Change{Do: kv.Set, Row: []byte{q}, Value: encodeExtent(Extent{id, q})})
+		changes = append(changes, kv.Change{Do: kv.Set, Row: []byte{q}, Value: encodeExtent(Extent{Group: id, Quarter: q})})
 	}
 	_, err := m.writer.Apply(ctx, m.extents, extentKey(ExtentID{Group: id}).Part, changes...)
 	return wrap(fmt.Sprintf("make extents of group %s", id), err)
 }
 
-// DeleteExtent removes an extent that no block refers to.
-func (m *Maps) DeleteExtent(ctx context.Context, e ExtentID) error {
-	_, version, err := m.Extent(ctx, e)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return wrap(fmt.Sprintf("delete extent %s", e), m.writer.Delete(ctx, m.extents, extentKey(e), version))
+// SetExtent says that an extent is elsewhere now, if its record is of that version.
+func (m *Maps) SetExtent(ctx context.Context, e ExtentID, at Extent, old kv.Version) error {
+	_, err := m.writer.Set(ctx, m.extents, extentKey(e), old, encodeExtent(at))
+	return wrap(fmt.Sprintf("write extent %s", e), err)
 }
 
-// Extents lists the extents that were made in a group and are there still.
-func (m *Maps) Extents(ctx context.Context, id disk.GroupID) ([]ExtentID, error) {
-	var all []ExtentID
+// DeleteExtent removes an extent that no block refers to. It gives the group that it was in.
+func (m *Maps) DeleteExtent(ctx context.Context, e ExtentID) (disk.GroupID, error) {
+	for {
+		at, version, err := m.Extent(ctx, e)
+		if errors.Is(err, ErrNotFound) {
+			return e.Group, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		err = wrap(fmt.Sprintf("delete extent %s", e), m.writer.Delete(ctx, m.extents, extentKey(e), version))
+		if !errors.Is(err, ErrChanged) { // else it was packed meanwhile
+			return at.Group, err
+		}
+	}
+}
+
+// Extents lists the extents that were made in a group, wherever they are now.
+func (m *Maps) Extents(ctx context.Context, id disk.GroupID) ([]LocatedExtent, error) {
+	var all []LocatedExtent
 	for r, err := range m.extents.Scan(ctx, kv.Range{Part: extentKey(ExtentID{Group: id}).Part}) {
 		if err != nil || len(r.Key.Row) != 1 {
 			return nil, fmt.Errorf("fabric: extents of group %s: %w", id, errors.Join(err, ErrDamaged))
 		}
-		all = append(all, ExtentID{id, r.Key.Row[0]})
+		at, err := decodeExtent(r.Value)
+		if err != nil {
+			return nil, fmt.Errorf("fabric: extents of group %s: %w", id, err)
+		}
+		all = append(all, LocatedExtent{ExtentID{Group: id, Quarter: r.Key.Row[0]}, at, r.Version})
 	}
 	return all, nil
 }
@@ -79,13 +108,22 @@ func (m *Maps) EachExtent(ctx context.Context, visit func(ExtentID, Extent) erro
 		if err != nil {
 			return fmt.Errorf("fabric: read extents: %w", err)
 		}
-		at, err := decodeExtent(r.Value)
-		if err != nil || len(r.Key.Part) != 8 || len(r.Key.Row) != 1 {
-			return fmt.Errorf("fabric: extent %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+		e, at, err := ReadExtent(&r)
+		if err != nil {
+			return err
 		}
-		if err := visit(ExtentID{disk.GroupID(binary.BigEndian.Uint64(r.Key.Part)), r.Key.Row[0]}, at); err != nil {
+		if err := visit(e, at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ReadExtent reads a record of the extent map.
+func ReadExtent(r *kv.Record) (ExtentID, Extent, error) {
+	at, err := decodeExtent(r.Value)
+	if err != nil || len(r.Key.Part) != 8 || len(r.Key.Row) != 1 {
+		return ExtentID{}, Extent{}, fmt.Errorf("fabric: extent %x of %x: %w", r.Key.Row, r.Key.Part, ErrDamaged)
+	}
+	return ExtentID{Group: disk.GroupID(binary.BigEndian.Uint64(r.Key.Part)), Quarter: r.Key.Row[0]}, at, nil
 }

@@ -29,18 +29,26 @@ func (m *Maps) Groups(ctx context.Context) iter.Seq2[NumberedGroup, error] {
 	return func(yield func(NumberedGroup, error) bool) {
 		for r, err := range m.groups.Scan(ctx, kv.Range{}) {
 			var g NumberedGroup
-			if err == nil && len(r.Key.Part) != 8 {
-				err = fmt.Errorf("fabric: group %x: %w", r.Key.Part, ErrDamaged)
-			}
 			if err == nil {
-				g.ID = disk.GroupID(binary.BigEndian.Uint64(r.Key.Part))
-				g.Group, err = decodeGroup(r.Value)
+				g, err = ReadGroup(&r)
 			}
 			if !yield(g, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// ReadGroup reads a record of the group map.
+func ReadGroup(r *kv.Record) (g NumberedGroup, err error) {
+	if len(r.Key.Part) != 8 {
+		return g, fmt.Errorf("fabric: group %x: %w", r.Key.Part, ErrDamaged)
+	}
+	g.ID = disk.GroupID(binary.BigEndian.Uint64(r.Key.Part))
+	if g.Group, err = decodeGroup(r.Value); err != nil {
+		return g, fmt.Errorf("fabric: group %s: %w", g.ID, err)
+	}
+	return g, nil
 }
 
 // A NumberedGroup is a group with its id.

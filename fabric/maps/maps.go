@@ -20,10 +20,20 @@ var (
 
 // Maps are the tables. They are safe for concurrent use.
 type Maps struct {
-	writer                                                      *kv.Writer
-	names, vdisks, blocks, extents, groups, marks, ids, servers kv.Table
-	access                                                      kv.LooseTable // of groups: when they were last used
-	Leases                                                      kv.Leases     // of vDisks, by LeaseName
+	writer                                                               *kv.Writer
+	names, vdisks, blocks, extents, groups, marks, ids, servers, retired kv.Table
+	access                                                               kv.LooseTable // of groups: when they were last used
+	Leases                                                               kv.Leases     // of vDisks, by LeaseName
+}
+
+// The names of the tables that upkeep scans.
+const (
+	Names, VDisks, Blocks, Extents, Groups, Accesses = "fabric_names", "fabric_vdisks", "fabric_blocks", "fabric_extents", "fabric_groups", "fabric_access"
+)
+
+// Tables gives those tables, to be read as a whole.
+func (m *Maps) Tables() map[string]kv.Reader {
+	return map[string]kv.Reader{Names: m.names, VDisks: m.vdisks, Blocks: m.blocks, Extents: m.extents, Groups: m.groups, Accesses: m.access}
 }
 
 // LeaseName names the lease of a vDisk's writer.
@@ -32,15 +42,15 @@ func LeaseName(id disk.VDiskID) string { return fmt.Sprintf("vdisk-%d", id) }
 // Open opens the maps in a kv store. writer has an id that nobody else ever had.
 func Open(ctx context.Context, store kv.Store, writer *kv.Writer) (*Maps, error) {
 	m := &Maps{writer: writer}
-	for name, table := range map[string]*kv.Table{"fabric_names": &m.names, "fabric_vdisks": &m.vdisks, "fabric_blocks": &m.blocks,
-		"fabric_extents": &m.extents, "fabric_groups": &m.groups, "fabric_marks": &m.marks, "fabric_ids": &m.ids, "fabric_servers": &m.servers, "fabric_leases": &m.Leases.Table} {
+	for name, table := range map[string]*kv.Table{Names: &m.names, VDisks: &m.vdisks, Blocks: &m.blocks,
+		Extents: &m.extents, Groups: &m.groups, "fabric_marks": &m.marks, "fabric_ids": &m.ids, "fabric_servers": &m.servers, "fabric_retired": &m.retired, "fabric_leases": &m.Leases.Table} {
 		var err error
 		if *table, err = store.Table(ctx, name); err != nil {
 			return nil, fmt.Errorf("fabric: open %s: %w", name, err)
 		}
 	}
 	var err error
-	if m.access, err = store.LooseTable(ctx, "fabric_access"); err != nil {
+	if m.access, err = store.LooseTable(ctx, Accesses); err != nil {
 		return nil, fmt.Errorf("fabric: open fabric_access: %w", err)
 	}
 	m.Leases.Writer = writer

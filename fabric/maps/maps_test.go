@@ -16,6 +16,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
+	"gleaner/fabric/pack"
 	"gleaner/fabric/tiering"
 	"gleaner/kv"
 	"gleaner/kv/mem"
@@ -38,9 +39,14 @@ func TestFormats(t *testing.T) {
 	}
 	g := group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c"}
 	for what, bytes := range map[string][]byte{
-		"block":  encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}}),
-		"extent": encodeExtent(Extent{5, 2}),
-		"group":  encodeGroup(g),
+		"block":         encodeBlock(Block{Pile: []ExtentID{{Group: 5, Quarter: 2}, {Group: 3}}}),
+		"heir's block":  encodeBlock(Block{Pile: []ExtentID{{Group: 5, Quarter: 2}, {Group: 3}}, Inherited: 1}),
+		"extent":        encodeExtent(Extent{Group: 5, Quarter: 2}),
+		"packed extent": encodeExtent(packedExample()),
+		"group":         encodeGroup(g),
+		"packed group":  encodeGroup(group.Group{VDisk: 7, Generation: 1, Wanted: 3, Good: []cluster.DiskID{"a", "b", "c"}, Level: uint8(pack.Better), Tenants: []ExtentID{{Group: 5, Quarter: 2}}}),
+		"coded group": encodeGroup(group.Group{VDisk: 7, Generation: 1, Wanted: 3, Good: []cluster.DiskID{"a", "b", "c"}, Level: uint8(pack.Better),
+			Data: 2, Length: 4 << 20, Shards: []int{0, 2, 1}, Tenants: []ExtentID{{Group: 5, Quarter: 2}}}),
 		"mark":   encodeMark(Mark{Synced: true, Opened: map[cluster.DiskID]uint64{"a": 9}}),
 		"access": encodeAccess(tiering.Access{Read: 179452802, Written: 179452799, Reads: 0b101}),
 	} {
@@ -57,6 +63,18 @@ func TestFormats(t *testing.T) {
 	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(page), string(text)) {
 		t.Errorf("the page has no server as\n%s, %v", text, err)
 	}
+}
+
+// packedExample is an extent of two slices, the first of them zeros and the other not, in one piece of 300 bytes.
+func packedExample() Extent {
+	p := &Packed{Offset: 4096}
+	p.Index.Written.Add(0)
+	p.Index.Written.Add(9)
+	p.Index.Lengths[1] = 300
+	for i := range p.Print {
+		p.Print[i] = byte(i)
+	}
+	return Extent{Group: 9, Packed: p}
 }
 
 // dump writes bytes as the page does.
@@ -85,23 +103,24 @@ func TestNames(t *testing.T) {
 		return version
 	}
 	first := put(VDisk{ID: 1, Name: "a"}, kv.Version{})
-	if err := m.Bind(ctx, "a", 1); err != nil {
+	bound, err := m.Bind(ctx, "a", 1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Bind(ctx, "a", 2); !errors.Is(err, ErrExists) {
+	if _, err := m.Bind(ctx, "a", 2); !errors.Is(err, ErrExists) {
 		t.Error(err)
 	}
-	if err := m.Bind(ctx, "b", 1); err != nil { // a snapshot that is being made
+	if _, err := m.Bind(ctx, "b", 1); err != nil { // a snapshot that is being made
 		t.Fatal(err)
 	}
 	if _, err := m.Find(ctx, "b"); !errors.Is(err, ErrNotFound) {
 		t.Error("a name counts that its vDisk does not have")
 	}
 	put(VDisk{ID: 2, Name: "a"}, kv.Version{})
-	if err := m.Rebind(ctx, "a", 2, 1); !errors.Is(err, ErrChanged) {
+	if _, err := m.Leads(ctx, "a", 2); !errors.Is(err, ErrChanged) {
 		t.Error(err)
 	}
-	if err := m.Rebind(ctx, "a", 1, 2); err != nil {
+	if err := m.Rebind(ctx, "a", bound, 2); err != nil {
 		t.Fatal(err)
 	}
 	first = put(VDisk{ID: 1, Name: "b", Snapshot: true}, first)
@@ -109,7 +128,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	put(VDisk{ID: 1, Name: "b", Snapshot: true, Removed: true}, first)
-	if err := m.Bind(ctx, "b", 2); err != nil {
+	if _, err := m.Bind(ctx, "b", 2); err != nil {
 		t.Errorf("the name of a removed vDisk is not free: %v", err)
 	}
 	if err := m.Unbind(ctx, "a", 2); err != nil {
@@ -125,7 +144,7 @@ func TestBlocks(t *testing.T) {
 	ctx, m := context.Background(), newMaps(t)
 	there := []int64{0, 5, BlocksPerPart - 1, BlocksPerPart, 3*BlocksPerPart + 7}
 	for _, b := range there {
-		if _, err := m.SetBlock(ctx, 1, b, Block{Pile: []ExtentID{{disk.GroupID(b + 1), 1}}}, kv.Version{}); err != nil {
+		if _, err := m.SetBlock(ctx, 1, b, Block{Pile: []ExtentID{{Group: disk.GroupID(b + 1), Quarter: 1}}}, kv.Version{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.SetBlock(ctx, 2, b, Block{Opaque: true}, kv.Version{}); err != nil {
@@ -213,9 +232,13 @@ func TestDraw(t *testing.T) {
 
 // Records that are read are those that were written; any other bytes are ErrDamaged.
 func FuzzRecords(f *testing.F) {
-	f.Add(encodeBlock(Block{Pile: []ExtentID{{5, 2}, {3, 0}}, Opaque: true}))
-	f.Add(encodeExtent(Extent{5, 2}))
+	f.Add(encodeBlock(Block{Pile: []ExtentID{{Group: 5, Quarter: 2}, {Group: 3}}, Opaque: true}))
+	f.Add(encodeBlock(Block{Pile: []ExtentID{{Group: 5, Quarter: 2}, {Group: 3}}, Inherited: 1}))
+	f.Add(encodeExtent(Extent{Group: 5, Quarter: 2}))
 	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Building: "c", Dead: true}))
+	f.Add(encodeExtent(packedExample()))
+	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 2, Good: []cluster.DiskID{"a"}, Level: uint8(pack.Fast), Tenants: []ExtentID{{Group: 5, Quarter: 2}, {Group: 6}}}))
+	f.Add(encodeGroup(group.Group{VDisk: 7, Generation: 4, Wanted: 3, Good: []cluster.DiskID{"a", "b"}, Level: uint8(pack.Best), Data: 2, Length: 4096, Shards: []int{2, 0}, Tenants: []ExtentID{{Group: 5}}}))
 	f.Add(encodeMark(Mark{Opened: map[cluster.DiskID]uint64{"a": 9, "bb": 1}}))
 	f.Add(encodeAccess(tiering.Access{Read: 5, Written: 3, Reads: 1}))
 	f.Add([]byte(`{"name":"s1","since":"2026-11-16T12:00:00Z","reimages":2,"disks":{"/mnt/ssd1":"0a1b"}}`))
@@ -245,4 +268,47 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Who condemns a vDisk that no name leads to, and who is about to pass the name on to it: one of both fails.
+func TestCondemn(t *testing.T) {
+	ctx, m := context.Background(), newMaps(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(v VDisk) {
+		_, err := m.SetVDisk(ctx, v, kv.Version{})
+		must(err)
+	}
+	_, err := m.Bind(ctx, "a", 1)
+	must(err)
+	put(VDisk{ID: 1, Name: "a"})
+	removed := func(id disk.VDiskID) bool {
+		v, _, err := m.VDisk(ctx, id)
+		must(err)
+		return v.Removed
+	}
+	must(m.Condemn(ctx, 1))
+	if removed(1) {
+		t.Error("a vDisk is condemned that a name leads to")
+	}
+	led, err := m.Leads(ctx, "a", 1)
+	must(err)
+	put(VDisk{ID: 2, Name: "a", Parent: 1}) // as a snapshot is made
+	must(m.Condemn(ctx, 2))
+	if err := m.Rebind(ctx, "a", led, 2); !errors.Is(err, ErrExists) || !removed(2) {
+		t.Errorf("a name was passed on to a vDisk that is condemned: %v", err)
+	}
+	if led, err = m.Leads(ctx, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	put(VDisk{ID: 3, Name: "a", Parent: 1})
+	must(m.Rebind(ctx, "a", led, 3))
+	must(m.Condemn(ctx, 3))
+	if removed(3) {
+		t.Error("a vDisk is condemned that got a name")
+	}
 }

@@ -41,59 +41,97 @@ func (m *Maps) Find(ctx context.Context, name string) (VDisk, error) {
 	return m.named(ctx, r)
 }
 
-func (m *Maps) named(ctx context.Context, r kv.Record) (VDisk, error) {
+// ReadName reads a record of the names: the vDisk that it leads to.
+func ReadName(r *kv.Record) (name string, id disk.VDiskID, err error) {
 	if len(r.Value) != 8 {
-		return VDisk{}, fmt.Errorf("fabric: name %s: %w", r.Key.Part, ErrDamaged)
+		return "", 0, fmt.Errorf("fabric: name %s: %w", r.Key.Part, ErrDamaged)
 	}
-	v, _, err := m.VDisk(ctx, disk.VDiskID(binary.BigEndian.Uint64(r.Value)))
+	return string(r.Key.Part), disk.VDiskID(binary.BigEndian.Uint64(r.Value)), nil
+}
+
+func (m *Maps) named(ctx context.Context, r kv.Record) (VDisk, error) {
+	_, id, err := ReadName(&r)
+	if err != nil {
+		return VDisk{}, err
+	}
+	v, _, err := m.VDisk(ctx, id)
 	if err == nil && (v.Removed || v.Name != string(r.Key.Part)) {
 		return VDisk{}, fmt.Errorf("fabric: find %s: %w", r.Key.Part, ErrNotFound)
 	}
 	return v, err
 }
 
-// Bind gives a vDisk a name that does not count.
-func (m *Maps) Bind(ctx context.Context, name string, id disk.VDiskID) error {
+// Bind gives a vDisk a name that does not count. The version it gives is for Confirm.
+func (m *Maps) Bind(ctx context.Context, name string, id disk.VDiskID) (kv.Version, error) {
 	r, err := m.names.Get(ctx, kv.Key{Part: []byte(name)})
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
-		return wrap("name "+name, err)
+		return kv.Version{}, wrap("name "+name, err)
 	}
 	if err == nil {
 		if _, err := m.named(ctx, r); !errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("fabric: name %s: %w", name, cmp.Or(err, ErrExists))
+			return kv.Version{}, fmt.Errorf("fabric: name %s: %w", name, cmp.Or(err, ErrExists))
 		}
 	}
 	return m.bind(ctx, name, r.Version, id)
 }
 
-func (m *Maps) bind(ctx context.Context, name string, old kv.Version, id disk.VDiskID) error {
-	_, err := m.writer.Set(ctx, m.names, kv.Key{Part: []byte(name)}, old, binary.BigEndian.AppendUint64(nil, uint64(id)))
+func (m *Maps) bind(ctx context.Context, name string, old kv.Version, id disk.VDiskID) (kv.Version, error) {
+	next, err := m.writer.Set(ctx, m.names, kv.Key{Part: []byte(name)}, old, binary.BigEndian.AppendUint64(nil, uint64(id)))
 	if errors.Is(err, kv.ErrConflict) {
 		err = ErrExists
 	}
-	return wrap("name "+name, err)
+	return next, wrap("name "+name, err)
 }
 
-// Rebind passes a name on from one vDisk to another.
-func (m *Maps) Rebind(ctx context.Context, name string, was, id disk.VDiskID) error {
-	version, err := m.leads(ctx, name, was)
+// Confirm makes sure that a name which now counts is still the vDisk's: before it counted, another may have taken it, or may be
+// about to. The name is written again, so one of both fails.
+func (m *Maps) Confirm(ctx context.Context, name string, bound kv.Version, id disk.VDiskID) error {
+	_, err := m.bind(ctx, name, bound, id)
+	return err
+}
+
+// Rebind passes a name on to another vDisk, if nobody wrote it since Leads.
+func (m *Maps) Rebind(ctx context.Context, name string, was kv.Version, id disk.VDiskID) error {
+	_, err := m.bind(ctx, name, was, id)
+	return err
+}
+
+// Condemn marks a vDisk as removed that no name leads to, unless one still may: the name is written again first, so that
+// who is about to pass it on to the vDisk fails. A vDisk that another changes meanwhile is left alone.
+func (m *Maps) Condemn(ctx context.Context, id disk.VDiskID) error {
+	v, version, err := m.VDisk(ctx, id)
 	if err != nil {
 		return err
 	}
-	return m.bind(ctx, name, version, id)
+	r, err := m.names.Get(ctx, kv.Key{Part: []byte(v.Name)})
+	if err == nil && len(r.Value) == 8 {
+		leads := disk.VDiskID(binary.BigEndian.Uint64(r.Value))
+		if leads == id {
+			return nil
+		}
+		_, err = m.bind(ctx, v.Name, r.Version, leads)
+	}
+	if err == nil || errors.Is(err, kv.ErrNotFound) {
+		v.Removed = true
+		_, err = m.SetVDisk(ctx, v, version)
+	}
+	if errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
+		return nil
+	}
+	return err
 }
 
 // Unbind frees a name that a vDisk has.
 func (m *Maps) Unbind(ctx context.Context, name string, id disk.VDiskID) error {
-	version, err := m.leads(ctx, name, id)
+	version, err := m.Leads(ctx, name, id)
 	if err != nil {
 		return err
 	}
 	return wrap("free the name "+name, m.writer.Delete(ctx, m.names, kv.Key{Part: []byte(name)}, version))
 }
 
-// leads gives the version of a name that leads to a vDisk.
-func (m *Maps) leads(ctx context.Context, name string, id disk.VDiskID) (kv.Version, error) {
+// Leads gives the version of a name that leads to a vDisk.
+func (m *Maps) Leads(ctx context.Context, name string, id disk.VDiskID) (kv.Version, error) {
 	r, err := m.names.Get(ctx, kv.Key{Part: []byte(name)})
 	if err == nil && string(r.Value) != string(binary.BigEndian.AppendUint64(nil, uint64(id))) {
 		err = ErrChanged

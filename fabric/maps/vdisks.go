@@ -34,7 +34,7 @@ func (m *Maps) VDisk(ctx context.Context, id disk.VDiskID) (VDisk, kv.Version, e
 	if err != nil {
 		return VDisk{}, kv.Version{}, fmt.Errorf("fabric: vDisk %d: %w", id, plain(err))
 	}
-	v, err := decodeVDisk(r)
+	v, err := ReadVDisk(&r)
 	return v, r.Version, err
 }
 
@@ -44,7 +44,7 @@ func (m *Maps) VDisks(ctx context.Context) iter.Seq2[VDisk, error] {
 		for r, err := range m.vdisks.Scan(ctx, kv.Range{}) {
 			var v VDisk
 			if err == nil {
-				v, err = decodeVDisk(r)
+				v, err = ReadVDisk(&r)
 			}
 			if !yield(v, err) || err != nil {
 				return
@@ -53,7 +53,8 @@ func (m *Maps) VDisks(ctx context.Context) iter.Seq2[VDisk, error] {
 	}
 }
 
-func decodeVDisk(r kv.Record) (VDisk, error) {
+// ReadVDisk reads a record of the vDisk map.
+func ReadVDisk(r *kv.Record) (VDisk, error) {
 	var v VDisk
 	if err := json.Unmarshal(r.Value, &v); err != nil {
 		return VDisk{}, fmt.Errorf("fabric: vDisk %x: %w: %w", r.Key.Part, ErrDamaged, err)

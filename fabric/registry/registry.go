@@ -1,12 +1,13 @@
 // Package registry is where the parts of one fabric find each other: a few files below
-// fabric/ in the cluster's data directory. It says which cluster this is, keeps
-// its key, and has an entry for each data server that ever ran, so that who is missing is known.
+// fabric/ in the cluster's data directory, or records in a store that many share. It says
+// which cluster this is, keeps its key, and has an entry for each data server that ever ran, so that who is missing is known.
 //
-// docs/formats/fabric-registry.md has the files.
+// docs/formats/fabric-registry.md has the files and the records.
 package registry
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -28,7 +29,21 @@ type Registry struct {
 	ID  string   // of the cluster
 	Key [32]byte // which all of the cluster know and nobody else
 
-	dir string
+	dir     string
+	entries entries
+}
+
+// entries are those of the servers, in files or in records.
+type entries interface {
+	claim(ctx context.Context, name string) (lock, error)
+	write(ctx context.Context, s Server) error
+	all(ctx context.Context) ([]Server, error)
+}
+
+// A lock is a server's name, held.
+type lock interface {
+	release() error
+	lost() <-chan struct{} // closed when another has the name
 }
 
 // A Server is the entry of a data server. It stays when the server stops.
@@ -64,13 +79,12 @@ const (
 // Open opens the registry in a data directory. Who comes first makes it, and
 // those who come at the same time agree.
 func Open(data string) (*Registry, error) {
-	r := &Registry{dir: filepath.Join(data, "fabric")}
-	for _, dir := range []string{r.dir, filepath.Join(r.dir, servers)} {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("registry: %w", err)
-		}
+	r, err := in(data)
+	if err != nil {
+		return nil, err
 	}
-	_, err := os.Lstat(r.file(clusterFile))
+	r.entries = files{r}
+	_, err = os.Lstat(r.file(clusterFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		// The key is made before the name, so that a cluster with a name never lacks it.
 		if err = r.make(keyFile, hex.AppendEncode(nil, random(len(r.Key)))); err == nil {
@@ -81,6 +95,17 @@ func Open(data string) (*Registry, error) {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	return r, r.read()
+}
+
+// in gives the registry of a data directory, with its folders.
+func in(data string) (*Registry, error) {
+	r := &Registry{dir: filepath.Join(data, "fabric")}
+	for _, dir := range []string{r.dir, filepath.Join(r.dir, servers)} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("registry: %w", err)
+		}
+	}
+	return r, nil
 }
 
 func random(n int) []byte {
@@ -203,75 +228,38 @@ func (r *Registry) Socket(name string) string { return r.file(filepath.Join(serv
 type Claim struct {
 	registry *Registry
 	name     string
-	lock     io.Closer
+	lock     lock
 }
 
 // Claim takes a name, or fails with ErrRuns.
-func (r *Registry) Claim(name string) (*Claim, error) {
+func (r *Registry) Claim(ctx context.Context, name string) (*Claim, error) {
 	if err := CheckName(name); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	lock, err := disk.OS{}.Lock(r.file(filepath.Join(servers, name+".lock")))
-	if errors.Is(err, disk.ErrInUse) {
-		return nil, fmt.Errorf("registry: %s: %w", name, ErrRuns)
-	}
+	l, err := r.entries.claim(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("registry: %w", err)
+		return nil, fmt.Errorf("registry: %s: %w", name, err)
 	}
-	return &Claim{r, name, lock}, nil
+	return &Claim{r, name, l}, nil
 }
 
 // Announce writes the entry of the server, in the place of an earlier one.
-func (c *Claim) Announce(s Server) error {
+func (c *Claim) Announce(ctx context.Context, s Server) error {
 	s.Name = c.name
-	text, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("registry: %w", err)
-	}
-	fresh, err := c.registry.write(text)
-	if err == nil {
-		err = os.Rename(fresh, c.registry.file(filepath.Join(servers, c.name+entry)))
-	}
-	if err == nil {
-		err = disk.OS{}.SyncDir(c.registry.file(servers))
-	}
-	if err != nil {
+	if err := c.registry.entries.write(ctx, s); err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
 	return nil
 }
 
 // Release gives the name back. The entry stays.
-func (c *Claim) Release() error { return c.lock.Close() }
+func (c *Claim) Release() error { return c.lock.release() }
+
+// Lost is closed when another has taken the name, as it may from a process that stood still for long.
+func (c *Claim) Lost() <-chan struct{} { return c.lock.lost() }
 
 // Servers gives all entries, by name.
-func (r *Registry) Servers() ([]Server, error) {
-	names, err := os.ReadDir(r.file(servers)) // sorted
-	if err != nil {
-		return nil, fmt.Errorf("registry: %w", err)
-	}
-	var all []Server
-	for _, e := range names {
-		name, ok := strings.CutSuffix(e.Name(), entry)
-		if !ok {
-			continue
-		}
-		file := r.file(filepath.Join(servers, e.Name()))
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("registry: %w", err)
-		}
-		s, err := decodeServer(text)
-		if err == nil && s.Name != name {
-			err = fmt.Errorf("the entry of another server, %q", s.Name)
-		}
-		if err != nil {
-			return nil, input.Errorf(file, "%v", err)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
+func (r *Registry) Servers(ctx context.Context) ([]Server, error) { return r.entries.all(ctx) }
 
 func decodeServer(text []byte) (Server, error) {
 	var s Server

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -9,10 +10,15 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gleaner/fabric/disk"
 	"gleaner/input"
+	"gleaner/kv"
+	"gleaner/kv/mem"
 )
 
 func must(t testing.TB, err error) {
@@ -105,7 +111,7 @@ func TestBadFiles(t *testing.T) {
 		}
 		r, err := Open(dir)
 		if err == nil {
-			_, err = r.Servers()
+			_, err = r.Servers(t.Context())
 		}
 		if !input.Is(err) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: got %v", name, err)
@@ -115,41 +121,111 @@ func TestBadFiles(t *testing.T) {
 
 // TestServers: a name is one server's at a time, and its entry stays.
 func TestServers(t *testing.T) {
-	dir := t.TempDir()
-	r, err := Open(dir)
+	dir, store := t.TempDir(), mem.New()
+	t.Run("files", func(t *testing.T) {
+		testServers(t, func() (*Registry, error) { return Open(dir) })
+	})
+	t.Run("records", func(t *testing.T) {
+		testServers(t, func() (*Registry, error) { return OpenStore(t.Context(), t.TempDir(), store, t.TempDir()) })
+	})
+}
+
+func testServers(t *testing.T, open func() (*Registry, error)) {
+	r, err := open()
 	must(t, err)
-	c, err := r.Claim("s1")
+	c, err := r.Claim(t.Context(), "s1")
 	must(t, err)
-	must(t, c.Announce(example))
-	if _, err := r.Claim("s1"); !errors.Is(err, ErrRuns) {
+	must(t, c.Announce(t.Context(), example))
+	if _, err := r.Claim(t.Context(), "s1"); !errors.Is(err, ErrRuns) {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Release())
-	other, err := r.Claim("s0")
+	other, err := r.Claim(t.Context(), "s0")
 	must(t, err)
-	must(t, other.Announce(Server{Address: "tls:10.0.0.1:7071"}))
+	must(t, other.Announce(t.Context(), Server{Address: "tls:10.0.0.1:7071"}))
 
-	r, err = Open(dir)
+	first := r
+	r, err = open()
 	must(t, err)
-	got, err := r.Servers()
+	if r.ID != first.ID || r.Key != first.Key {
+		t.Errorf("cluster %s has become %s", first.ID, r.ID)
+	}
+	if _, err := r.Claim(t.Context(), "s0"); !errors.Is(err, ErrRuns) {
+		t.Errorf("got %v", err)
+	}
+	got, err := r.Servers(t.Context())
 	must(t, err)
 	want := []Server{{Name: "s0", Address: "tls:10.0.0.1:7071"}, example}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("servers are %+v", got)
 	}
-	c, err = r.Claim("s1")
+	c, err = r.Claim(t.Context(), "s1")
 	must(t, err)
 	moved := example
 	moved.Address = "127.0.0.1:9"
-	must(t, c.Announce(moved))
-	if got, err = r.Servers(); err != nil || got[1].Address != "127.0.0.1:9" {
+	must(t, c.Announce(t.Context(), moved))
+	if got, err = r.Servers(t.Context()); err != nil || got[1].Address != "127.0.0.1:9" {
 		t.Errorf("servers are %+v, %v", got, err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", ".hidden", strings.Repeat("x", 65), "a b", "ü"} {
-		if _, err := r.Claim(name); err == nil {
+		if _, err := r.Claim(t.Context(), name); err == nil {
 			t.Errorf("%q is a name", name)
 		}
 	}
+}
+
+// TestTakenName: a server that stood still for so long that another took its name is told, and the other keeps it.
+func TestTakenName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuck{Store: mem.New()}
+		r, err := OpenStore(t.Context(), t.TempDir(), store, "one")
+		must(t, err)
+		c, err := r.Claim(t.Context(), "s1")
+		must(t, err)
+		time.Sleep(3 * claimed) // it is renewed
+		r2, err := OpenStore(t.Context(), t.TempDir(), store, "two")
+		must(t, err)
+		if _, err := r2.Claim(t.Context(), "s1"); !errors.Is(err, ErrRuns) {
+			t.Errorf("got %v", err)
+		}
+		store.still.Store(true)
+		time.Sleep(2*claimed + time.Second) // between two tries to renew it
+		store.still.Store(false)
+		other, err := r2.Claim(t.Context(), "s1")
+		must(t, err)
+		<-c.Lost()
+		must(t, c.Release())
+		time.Sleep(3 * claimed)
+		select {
+		case <-other.Lost():
+			t.Error("the name is lost though nobody took it")
+		default:
+		}
+		must(t, other.Release())
+	})
+}
+
+// A stuck store fails all writes while it is still.
+type stuck struct {
+	kv.Store
+	still atomic.Bool
+}
+
+func (s *stuck) Table(ctx context.Context, name string) (kv.Table, error) {
+	t, err := s.Store.Table(ctx, name)
+	return stuckTable{t, s}, err
+}
+
+type stuckTable struct {
+	kv.Table
+	store *stuck
+}
+
+func (t stuckTable) CompareAndSet(ctx context.Context, key kv.Key, old, next kv.Version, value []byte) error {
+	if t.store.still.Load() {
+		return errors.New("the store cannot be reached")
+	}
+	return t.Table.CompareAndSet(ctx, key, old, next, value)
 }
 
 // FuzzFiles: what is read from a file is what would be written to it again.
@@ -157,6 +233,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add([]byte(`{"cluster":"c1"}`))
 	f.Add([]byte(`{"name":"s","address":"127.0.0.1:1","pid":3,"disks":[{"id":"d","tier":"ssd","path":"/p","quota":9}],"environment":"e","function":"f","rack":"r"}`))
 	f.Add(bytes.Repeat([]byte("0f"), 32))
+	f.Add(encodeFounding("c1", [32]byte{1, 2}))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if id, err := decodeCluster(text); err == nil {
 			if again, err := decodeCluster(encodeCluster(id)); err != nil || again != id {
@@ -169,6 +246,12 @@ func FuzzFiles(f *testing.F) {
 			again, err := decodeServer(out)
 			if err != nil || !reflect.DeepEqual(again, s) && len(s.Disks) > 0 {
 				t.Errorf("server %+v is not itself", s)
+			}
+		}
+		if id, key, err := decodeFounding(text); err == nil {
+			again, same, err := decodeFounding(encodeFounding(id, key))
+			if err != nil || again != id || same != key {
+				t.Errorf("cluster %q is not itself", id)
 			}
 		}
 		if _, err := decodeKey(text); err == nil && len(bytes.TrimSpace(text)) != 64 {

@@ -17,6 +17,9 @@ import (
 	"gleaner/fabric/tiering"
 )
 
+// full is how full a tier may be made.
+const full = 0.75
+
 // TestScenarios decides what comes up. Commands:
 //
 //	tiers          a line each: its name, its quota and what is used, in groups
@@ -44,7 +47,7 @@ func TestScenarios(t *testing.T) {
 			var now int
 			d.ScanArgs(t, "now", &now)
 			var out strings.Builder
-			for _, m := range tiering.Up(groups, tiers, tiering.Period(now)) {
+			for _, m := range tiering.Up(groups, tiers, tiering.Period(now), full) {
 				fmt.Fprintf(&out, "group %d from %s to %s: %s\n", m.Group, m.From, m.To, m.Why)
 			}
 			return out.String()
@@ -131,7 +134,7 @@ func TestUp(t *testing.T) {
 			groups[id] = g
 		}
 		more, moved := map[cluster.Tier]cluster.Bytes{}, map[cluster.DiskID]bool{}
-		for _, m := range tiering.Up(slices.Collect(maps.Values(groups)), tiers, 510) {
+		for _, m := range tiering.Up(slices.Collect(maps.Values(groups)), tiers, 510, full) {
 			g := groups[m.Group]
 			i := slices.IndexFunc(g.On, func(r tiering.Replica) bool { return r.Disk == m.From })
 			if i < 0 || moved[m.From] || !g.Whole || !g.Access.Hot(510) || slices.Index(names, m.To) >= slices.Index(names, g.On[i].Tier) {
@@ -141,7 +144,7 @@ func TestUp(t *testing.T) {
 			more[m.To] += disk.GroupSize
 		}
 		for _, tier := range tiers {
-			if n := more[tier.Name]; n > 0 && float64(tier.Used+n) > tiering.Full*float64(tier.Quota) {
+			if n := more[tier.Name]; n > 0 && float64(tier.Used+n) > full*float64(tier.Quota) {
 				t.Fatalf("%d bytes more on %+v", n, tier)
 			}
 		}

@@ -14,10 +14,6 @@ import (
 	"gleaner/fabric/disk"
 )
 
-// Full is the share of a tier's space above which nothing is brought up: the rest is for
-// writes, and upkeep brings down what is above (NSDI'17 Figure 4: 75% is what most clusters keep to).
-const Full = 0.75
-
 // A Tier is how much of a tier's space is taken.
 type Tier struct {
 	Name        cluster.Tier
@@ -46,8 +42,9 @@ type Move struct {
 	Why   string
 }
 
-// Up lists the replicas that are to come up, the hottest groups first. Tiers are in order, the fastest first.
-func Up(groups []Group, tiers []Tier, now Period) (moves []Move) {
+// Up lists the replicas that are to come up, the hottest groups first. Tiers are in order, the fastest first. full is the share of a tier's space above
+// which nothing is brought up: the rest is for writes, and upkeep brings down what is above.
+func Up(groups []Group, tiers []Tier, now Period, full float64) (moves []Move) {
 	tiers = slices.Clone(tiers)
 	groups = slices.Clone(groups)
 	slices.SortFunc(groups, func(a, b Group) int {
@@ -58,7 +55,7 @@ func Up(groups []Group, tiers []Tier, now Period) (moves []Move) {
 			continue
 		}
 		for _, r := range g.On {
-			if to, ok := faster(tiers, r.Tier); ok {
+			if to, ok := faster(tiers, r.Tier, full); ok {
 				moves = append(moves, Move{g.ID, r.Disk, to, fmt.Sprintf("read again in %d of the last %d periods", g.Access.ReadOfLate(now), Remembered)})
 			}
 		}
@@ -67,13 +64,13 @@ func Up(groups []Group, tiers []Tier, now Period) (moves []Move) {
 }
 
 // faster takes room for a group on the fastest tier above one that has some.
-func faster(tiers []Tier, than cluster.Tier) (cluster.Tier, bool) {
+func faster(tiers []Tier, than cluster.Tier, full float64) (cluster.Tier, bool) {
 	for i := range tiers {
 		t := &tiers[i]
 		if t.Name == than {
 			break
 		}
-		if float64(t.Used+disk.GroupSize) <= Full*float64(t.Quota) {
+		if float64(t.Used+disk.GroupSize) <= full*float64(t.Quota) {
 			t.Used += disk.GroupSize
 			return t.Name, true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
@@ -12,12 +13,15 @@ import (
 	"gleaner/kv"
 )
 
-// allocate gives an extent that nothing refers to, of a new group if asked to.
-func (v *Volume) allocate(ctx context.Context, anew bool) (maps.ExtentID, error) {
+// A placer chooses disks for n replicas beside some that there are, as Pool.Place does.
+type placer func(have []cluster.DiskID, n int) []cluster.DiskID
+
+// allocate gives an extent that nothing refers to, of a new group if asked to. place says where a new group goes.
+func (v *Volume) allocate(ctx context.Context, anew bool, place placer) (maps.ExtentID, error) {
 	v.allocating.Lock()
 	defer v.allocating.Unlock()
 	if len(v.spare) == 0 || anew {
-		id, err := v.newGroup(ctx)
+		id, err := v.newGroup(ctx, place)
 		if err != nil {
 			return maps.ExtentID{}, err
 		}
@@ -33,11 +37,7 @@ func (v *Volume) allocate(ctx context.Context, anew bool) (maps.ExtentID, error)
 }
 
 // newGroup makes a group with its extents: mark, replicas, record, extents.
-func (v *Volume) newGroup(ctx context.Context) (disk.GroupID, error) {
-	vdisk, _, err := v.space.maps.VDisk(ctx, v.id)
-	if err != nil {
-		return 0, err
-	}
+func (v *Volume) newGroup(ctx context.Context, place placer) (disk.GroupID, error) {
 	id, err := v.space.newGroupID(ctx)
 	if err != nil {
 		return 0, err
@@ -46,32 +46,37 @@ func (v *Volume) newGroup(ctx context.Context) (disk.GroupID, error) {
 	defer v.space.unpin(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.vdisk.Store(uint64(v.id))
 	g.fresh = true
-	if err := v.mark(ctx, g, nil); err != nil {
+	first := place(nil, v.replicas)
+	if err := v.mark(ctx, g, first); err != nil {
 		return 0, err
 	}
-	on, err := v.space.createReplicas(ctx, g, v.id, vdisk.Replicas)
+	on, err := v.space.createReplicas(ctx, g, v.id, v.replicas, place, first)
 	if err != nil {
 		return 0, err
 	}
-	if err := v.mark(ctx, g, on); err != nil {
-		return 0, err
+	if slices.ContainsFunc(on, func(id cluster.DiskID) bool { _, known := g.opened[id]; return !known }) { // the first choice could not be had
+		if err := v.mark(ctx, g, on); err != nil {
+			return 0, err
+		}
 	}
-	g.rec = group.New(v.id, vdisk.Replicas, on)
+	g.rec = group.New(v.id, v.replicas, on)
 	if g.version, err = v.space.maps.SetGroup(ctx, id, g.rec, kv.Version{}); err != nil {
 		return 0, err
 	}
 	g.loaded = true
-	if len(on) < vdisk.Replicas {
+	if len(on) < v.replicas {
 		v.space.o.Degraded(id)
 	}
 	return id, v.space.maps.CreateExtents(ctx, id)
 }
 
-// createReplicas makes a group's files on as many disks as are wanted, or as can be had. It waits for the first while none can be used.
-func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int) (on []cluster.DiskID, err error) {
+// createReplicas makes a group's files on as many disks as are wanted, or as can be had, those of the first choice if they can. It waits for the first while none can be used.
+func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, first []cluster.DiskID) (on []cluster.DiskID, err error) {
 	for pause := newBackoff(s.o.Patience); ; {
-		on, err = s.tryReplicas(ctx, g, v, wanted)
+		on, err = s.tryReplicas(ctx, g, v, wanted, place, first)
+		first = nil
 		switch {
 		case len(on) > 0:
 			return on, nil
@@ -84,10 +89,12 @@ func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID
 }
 
 // tryReplicas makes a group's files where that can be done, and says why not elsewhere.
-func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int) (on []cluster.DiskID, err error) {
+func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, chosen []cluster.DiskID) (on []cluster.DiskID, err error) {
 	var tried []cluster.DiskID
 	for len(on) < wanted {
-		chosen := s.pool.Place(tried, wanted-len(on))
+		if len(chosen) == 0 {
+			chosen = place(tried, wanted-len(on))
+		}
 		if len(chosen) == 0 {
 			break
 		}
@@ -98,43 +105,90 @@ func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, w
 				err = errors.Join(err, fmt.Errorf("disk %s: %w", chosen[i], failed))
 			}
 		}
-		tried = append(tried, chosen...)
+		tried, chosen = append(tried, chosen...), nil
 	}
 	return on, err
 }
 
-// release removes an extent that no block refers to, and its group with the last of them.
+// release removes an extent that no block refers to, and the group that it is in with the last of them.
 func (s *Space) release(ctx context.Context, v disk.VDiskID, e maps.ExtentID) error {
-	if err := s.maps.DeleteExtent(ctx, e); err != nil {
+	in, err := s.maps.DeleteExtent(ctx, e)
+	if err != nil {
 		return err
 	}
-	left, err := s.maps.Extents(ctx, e.Group)
-	if err != nil || len(left) > 0 {
-		return err
+	made, err := s.maps.Extents(ctx, in)
+	if err != nil || slices.ContainsFunc(made, func(e maps.LocatedExtent) bool { return e.At.Group == in }) {
+		return err // others are there, and nobody need wait
 	}
-	return s.remove(ctx, v, e.Group)
+	return s.remove(ctx, v, in)
 }
 
-// remove removes a group that nothing refers to: it is dead first, so that nobody rebuilds it.
+// remove removes a group that no extent is in: it is dead first, so that nobody rebuilds it.
 func (s *Space) remove(ctx context.Context, v disk.VDiskID, id disk.GroupID) error {
 	g := s.pin(id)
 	defer s.unpin(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	err := g.load(ctx)
+	removed, err := true, g.load(ctx)
 	if err == nil {
-		err = g.change(ctx, group.Group.Kill)
+		removed, err = g.removeEmpty(ctx)
 	}
-	if err == nil {
-		err = g.bury(ctx)
-	}
-	if errors.Is(err, maps.ErrNotFound) {
+	if errors.Is(err, maps.ErrNotFound) || errors.Is(err, maps.ErrChanged) { // another removes it too
 		err = nil
 	}
-	if err != nil {
+	if err != nil || !removed {
 		return err
 	}
-	return s.maps.Unmark(ctx, v, id)
+	return g.unmark(ctx, v)
+}
+
+// removeEmpty removes a group if no extent is in it. The group is locked. A packed one that another may be having an extent share stays: a scan finds it.
+func (g *liveGroup) removeEmpty(ctx context.Context) (removed bool, err error) {
+	kill := func(ctx context.Context) error {
+		if !g.rec.Dead {
+			if left, err := g.residents(ctx); err != nil || len(left) > 0 {
+				return err
+			}
+		}
+		removed = true
+		return g.change(ctx, group.Group.Kill)
+	}
+	if g.rec.Packed() && !g.rec.Dead {
+		err = g.space.sharing(ctx, func(ctx context.Context) error {
+			if err := g.load(ctx); err != nil { // others may have come to share it
+				return err
+			}
+			return kill(ctx)
+		})
+		if errors.Is(err, kv.ErrTaken) {
+			return false, nil
+		}
+	} else {
+		err = kill(ctx)
+	}
+	if err != nil || !removed {
+		return false, err
+	}
+	return true, g.bury(ctx)
+}
+
+// residents lists the extents that are in a group now. The group is locked.
+func (g *liveGroup) residents(ctx context.Context) (all []maps.LocatedExtent, err error) {
+	if !g.rec.Packed() {
+		made, err := g.space.maps.Extents(ctx, g.id)
+		return slices.DeleteFunc(made, func(e maps.LocatedExtent) bool { return e.At.Group != g.id }), err
+	}
+	for _, e := range g.rec.Tenants {
+		at, version, err := g.space.maps.Extent(ctx, e)
+		if errors.Is(err, maps.ErrNotFound) || err == nil && at.Group != g.id {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, maps.LocatedExtent{ID: e, At: at, Version: version})
+	}
+	return all, nil
 }
 
 // bury removes the replicas of a dead group, and its record with the last of them. A disk that cannot be reached keeps its

@@ -3,7 +3,9 @@ package volume
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
@@ -24,10 +26,11 @@ type block struct {
 
 // A layer is an extent of a block.
 type layer struct {
-	extent  maps.ExtentID
-	at      maps.Extent // where it is; found when first used
-	located bool
-	own     bool // made by this vDisk, and may be written
+	extent    maps.ExtentID
+	at        maps.Extent // where it is; found when first used
+	located   bool
+	own       bool // the vDisk itself has it
+	inherited bool // and another has made it
 }
 
 // loadWindow is how many blocks are read from the maps together, a part of the block map: a long
@@ -69,32 +72,9 @@ func (v *Volume) load(ctx context.Context, first int64) error {
 	if done {
 		return nil
 	}
-	window, opaque := make([]*block, loadWindow), make([]bool, loadWindow)
-	for i := range window {
-		window[i] = &block{number: first + int64(i)}
-	}
-	for depth, member := range v.chain {
-		end := min(first+loadWindow, blocksOf(member.reach))
-		for next := first; next < end; {
-			var err error
-			next, err = v.space.maps.Blocks(ctx, member.id, next, end, func(number int64, b maps.Block, version kv.Version) error {
-				w := window[number-first]
-				if depth == 0 {
-					w.own, w.version = b, version
-				}
-				if opaque[number-first] {
-					return nil
-				}
-				for _, e := range b.Pile {
-					w.pile = append(w.pile, layer{extent: e, own: depth == 0})
-				}
-				opaque[number-first] = b.Opaque
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
+	window, err := v.walk(ctx, first, first+loadWindow)
+	if err != nil {
+		return err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,6 +85,46 @@ func (v *Volume) load(ctx context.Context, first int64) error {
 		v.blocks[b.number] = b
 	}
 	return nil
+}
+
+// walk reads blocks through the chain of parents. It begins with the farthest: what is merged meanwhile goes from a parent to its child, and is seen in one of them at least.
+func (v *Volume) walk(ctx context.Context, first, end int64) ([]*block, error) {
+	all := make([]*block, end-first)
+	for i := range all {
+		all[i] = &block{number: first + int64(i)}
+	}
+	for depth, member := range slices.Backward(v.chain) {
+		end := min(end, blocksOf(member.reach))
+		for next := first; next < end; {
+			var err error
+			next, err = v.space.maps.Blocks(ctx, member.id, next, end, func(number int64, b maps.Block, version kv.Version) error {
+				w := all[number-first]
+				if depth == 0 {
+					w.own, w.version = b, version
+				}
+				w.pile = piled(b, depth == 0, w.pile)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// piled puts what a vDisk has of a block on what is seen of its parents.
+func piled(b maps.Block, own bool, below []layer) []layer {
+	pile := make([]layer, 0, len(b.Pile)+len(below))
+	for i, e := range b.Pile {
+		pile = append(pile, layer{extent: e, own: own, inherited: i >= len(b.Pile)-b.Inherited})
+	}
+	for _, l := range below {
+		if !b.Opaque && (b.Inherited == 0 || !slices.Contains(b.Pile, l.extent)) {
+			pile = append(pile, l)
+		}
+	}
+	return pile
 }
 
 // forget drops windows of blocks of which nobody uses one.
@@ -126,10 +146,30 @@ func (v *Volume) forget() {
 // blocksOf is how many blocks hold so many bytes.
 func blocksOf(bytes int64) int64 { return (bytes + disk.BlockSize - 1) / disk.BlockSize }
 
-// layers gives the pile with every extent located.
+// layers gives the pile with every extent located. Extents of a parent that cannot be seen may be gone since the block was loaded, if it was merged: then the block is
+// loaded again.
 func (v *Volume) layers(ctx context.Context, b *block) ([]layer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	err := v.locate(ctx, b)
+	if errors.Is(err, maps.ErrNotFound) {
+		err = v.reload(ctx, b)
+	}
+	return b.pile, err
+}
+
+// reload finds a block's extents again. The block is locked.
+func (v *Volume) reload(ctx context.Context, b *block) error {
+	again, err := v.walk(ctx, b.number, b.number+1)
+	if err != nil {
+		return err
+	}
+	b.pile = again[0].pile // others read the old one
+	return v.locate(ctx, b)
+}
+
+// locate finds the extents of a block. The block is locked.
+func (v *Volume) locate(ctx context.Context, b *block) error {
 	for i := range b.pile {
 		l := &b.pile[i]
 		if l.located {
@@ -137,33 +177,60 @@ func (v *Volume) layers(ctx context.Context, b *block) ([]layer, error) {
 		}
 		at, _, err := v.space.maps.Extent(ctx, l.extent)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if l.inherited { // who opened the vDisk did not know of the one that made it
+			v.space.doubtGroup(at.Group)
 		}
 		l.at, l.located = at, true
 	}
-	return b.pile, nil
+	return nil
 }
 
 func (l layer) offset(within int64) int64 { return int64(l.at.Quarter)*disk.BlockSize + within }
 
-func (v *Volume) readBlock(ctx context.Context, b *block, within int64, buf []byte) error {
-	pile, err := v.layers(ctx, b)
-	switch {
-	case err != nil:
-		return err
-	case len(pile) == 0:
-		clear(buf)
-		return nil
-	case len(pile) == 1:
-		return v.readLayer(ctx, pile[0], within, buf)
+// writable reports whether the vDisk may write to the extent.
+func (l layer) writable() bool { return l.own && !l.inherited && l.at.Packed == nil }
+
+// moved says whether a request failed because extents of the pile that it saw are elsewhere now, so that it is to be tried again. Extents leave their group
+// when it is packed, and nobody tells the volumes.
+func (v *Volume) moved(ctx context.Context, b *block, seen []layer, err error) bool {
+	if !errors.Is(err, maps.ErrNotFound) {
+		return false
 	}
-	return v.readPile(ctx, pile, within, buf)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v.reload(ctx, b) != nil {
+		return false
+	}
+	return !slices.EqualFunc(b.pile, seen, func(a, b layer) bool { return a.extent == b.extent && a.at.Group == b.at.Group })
+}
+
+func (v *Volume) readBlock(ctx context.Context, b *block, within int64, buf []byte) error {
+	for {
+		pile, err := v.layers(ctx, b)
+		switch {
+		case err != nil:
+		case len(pile) == 0:
+			clear(buf)
+		case len(pile) == 1:
+			err = v.readLayer(ctx, pile[0], within, buf)
+		default:
+			err = v.readPile(ctx, pile, within, buf)
+		}
+		if !v.moved(ctx, b, pile, err) {
+			return err
+		}
+	}
 }
 
 func (v *Volume) readLayer(ctx context.Context, l layer, within int64, buf []byte) error {
 	g := v.space.pin(l.at.Group)
 	defer v.space.unpin(g)
-	return g.read(ctx, l.offset(within), buf)
+	if l.at.Packed == nil {
+		return g.read(ctx, l.offset(within), buf)
+	}
+	return unpack(l.at.Packed, within, buf, func(offset int64, buf []byte) error { return g.read(ctx, offset, buf) })
 }
 
 // readPile reads each run of slices from the first layer that has it written.
@@ -203,6 +270,12 @@ func (v *Volume) visible(ctx context.Context, pile []layer, within, most int64) 
 
 func (v *Volume) topOf(ctx context.Context, pile []layer, slice int64) (int, error) {
 	for i, l := range pile {
+		if l.at.Packed != nil {
+			if l.at.Packed.Index.Written.Has(int(slice)) {
+				return i, nil
+			}
+			continue
+		}
 		g := v.space.pin(l.at.Group)
 		mask, err := g.has(ctx)
 		v.space.unpin(g)
@@ -221,25 +294,30 @@ const fullTries = 8
 
 // writeBlock writes to the vDisk's own extent on top of the pile, and makes one where there is none.
 func (v *Volume) writeBlock(ctx context.Context, b *block, within int64, data []byte, fua bool) error {
-	if err := v.ownTop(ctx, b, false); err != nil {
-		return err
-	}
-	err := v.writeTop(ctx, b, within, data, fua)
-	for try := 0; errors.Is(err, ErrNoSpace) && try < fullTries; try++ { // on those disks; there may be others
-		if err := v.ownTop(ctx, b, true); err != nil {
+	for tries, anew := 0, false; ; {
+		if err := v.ownTop(ctx, b, anew); err != nil {
 			return err
 		}
-		err = v.writeTop(ctx, b, within, data, fua)
+		pile, err := v.layers(ctx, b)
+		if err == nil && !pile[0].writable() { // packed since
+			continue
+		}
+		if err == nil {
+			err = v.writeTop(ctx, pile, within, data, fua)
+		}
+		switch {
+		case errors.Is(err, ErrNoSpace) && tries < fullTries: // on those disks; there may be others
+			tries, anew = tries+1, true
+		case v.moved(ctx, b, pile, err):
+			anew = false
+		default:
+			return err
+		}
 	}
-	return err
 }
 
 // writeTop writes to the vDisk's own extent on top of the pile.
-func (v *Volume) writeTop(ctx context.Context, b *block, within int64, data []byte, fua bool) error {
-	pile, err := v.layers(ctx, b)
-	if err != nil {
-		return err
-	}
+func (v *Volume) writeTop(ctx context.Context, pile []layer, within int64, data []byte, fua bool) (err error) {
 	if len(pile) > 1 { // what is under a slice is hidden once a part of it is written
 		if within, data, err = v.wholeSlices(ctx, pile, within, data); err != nil {
 			return err
@@ -276,27 +354,30 @@ func (v *Volume) wholeSlices(ctx context.Context, pile []layer, within int64, da
 	return from, whole, nil
 }
 
-// ownTop makes an extent on top of the pile unless the vDisk has one there, and in a new group if asked to.
+// ownTop makes an extent on top of the pile unless the vDisk has one there that it may write to, and in a new group if asked to.
 func (v *Volume) ownTop(ctx context.Context, b *block, anew bool) error {
+	if _, err := v.layers(ctx, b); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.pile) > 0 && b.pile[0].own && !anew {
+	if len(b.pile) > 0 && b.pile[0].writable() && !anew {
 		return nil
 	}
 	if len(b.own.Pile) == maps.MaxPile {
 		return ErrNoSpace
 	}
-	e, err := v.allocate(ctx, anew)
+	e, err := v.allocate(ctx, anew, v.space.pool.Place)
 	if err != nil {
 		return err
 	}
-	own := maps.Block{Pile: append([]maps.ExtentID{e}, b.own.Pile...), Opaque: b.own.Opaque}
+	own := maps.Block{Pile: append([]maps.ExtentID{e}, b.own.Pile...), Opaque: b.own.Opaque, Inherited: b.own.Inherited}
 	version, err := v.space.maps.SetBlock(ctx, v.id, b.number, own, b.version)
 	if err != nil {
 		return v.lost(err)
 	}
 	b.own, b.version = own, version
-	b.pile = append([]layer{{extent: e, at: maps.Extent(e), located: true, own: true}}, b.pile...)
+	b.pile = append([]layer{{extent: e, at: maps.Extent{Group: e.Group, Quarter: e.Quarter}, located: true, own: true}}, b.pile...)
 	return nil
 }
 
@@ -308,17 +389,26 @@ func (v *Volume) discard(ctx context.Context, b *block) error {
 		return nil
 	}
 	gone := b.own.Pile
-	var err error
-	if len(v.chain) > 1 {
-		next := maps.Block{Opaque: true}
-		b.version, err = v.space.maps.SetBlock(ctx, v.id, b.number, next, b.version)
-		b.own = next
-	} else {
-		err = v.space.maps.DeleteBlock(ctx, v.id, b.number, b.version)
-		b.own, b.version = maps.Block{}, kv.Version{}
-	}
+	within, done, err := v.space.tenure(ctx, v.id, time.Now())
 	if err != nil {
 		return v.lost(err)
+	}
+	defer done()
+	if err := v.settle(within, b); err != nil {
+		return v.lost(err)
+	}
+	if len(v.chain) > 1 {
+		next := maps.Block{Opaque: true}
+		version, err := v.space.maps.SetBlock(within, v.id, b.number, next, b.version)
+		if err != nil {
+			return v.lost(err)
+		}
+		b.own, b.version = next, version
+	} else {
+		if err := v.space.maps.DeleteBlock(within, v.id, b.number, b.version); err != nil {
+			return v.lost(err)
+		}
+		b.own, b.version = maps.Block{}, kv.Version{}
 	}
 	b.pile = nil
 	for _, e := range gone {

@@ -22,4 +22,9 @@
 // A write under way may have reached some replicas and not others. Its group is marked (fabric/maps). Whoever opens
 // the vDisk next compares the replicas of marked groups by their checksums before it reads from them, and copies
 // what differs from one to the others. The same is done where a write fails on all replicas.
+//
+// # Packed groups
+//
+// Pack puts the extents of cold groups into new ones that take less space and are never written again; Dedup has equal ones share their bytes. A volume remembers where
+// its extents are and is not told that they have moved: a group that is gone makes it look again. A write to a packed extent goes to a new one on top.
 package volume

@@ -19,10 +19,22 @@ import (
 
 type slowPool struct {
 	disks map[cluster.DiskID]Disk
+	files map[cluster.DiskID]*disktest.FS // that those are in
 	order []cluster.DiskID
+
+	changing sync.RWMutex // held by who changes it while it is used
+}
+
+// change changes the pool while others use it.
+func (p *slowPool) change(how func()) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	how()
 }
 
 func (p *slowPool) Disk(id cluster.DiskID) (Disk, error) {
+	p.changing.RLock()
+	defer p.changing.RUnlock()
 	d, ok := p.disks[id]
 	if !ok {
 		return nil, fmt.Errorf("disk %s is away", id)
@@ -31,6 +43,8 @@ func (p *slowPool) Disk(id cluster.DiskID) (Disk, error) {
 }
 
 func (p *slowPool) Place(have []cluster.DiskID, n int) (chosen []cluster.DiskID) {
+	p.changing.RLock()
+	defer p.changing.RUnlock()
 	for _, id := range p.order {
 		taken := false
 		for _, h := range have {
@@ -84,7 +98,7 @@ func faultySpaceOn(t *testing.T, store kv.Store, n int) (*Space, *slowPool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &slowPool{disks: map[cluster.DiskID]Disk{}}
+	p := &slowPool{disks: map[cluster.DiskID]Disk{}, files: map[cluster.DiskID]*disktest.FS{}}
 	for i := range n {
 		name := fmt.Sprintf("d%d", i)
 		fs := disktest.New(1<<30, "d")
@@ -96,6 +110,7 @@ func faultySpaceOn(t *testing.T, store kv.Store, n int) (*Space, *slowPool) {
 			t.Fatal(err)
 		}
 		p.disks[cluster.DiskID(name)] = &slowDisk{Disk: plug{d, &fuse{}}}
+		p.files[cluster.DiskID(name)] = fs
 		p.order = append(p.order, cluster.DiskID(name))
 	}
 	return NewSpace(m, p, Options{Answer: time.Second, Patience: 2 * time.Second}), p

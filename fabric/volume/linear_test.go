@@ -28,6 +28,7 @@ type flaky struct {
 	away  *atomic.Bool
 	storm *atomic.Bool // of all disks: every write comes late
 	rng   *lockedRand
+	late  *sync.WaitGroup // writes that are to come
 }
 
 type lockedRand struct {
@@ -63,10 +64,10 @@ func (d flaky) Write(ctx context.Context, id disk.GroupID, generation, token uin
 		return errFlaky
 	case n == 1 || d.storm.Load(): // it comes late
 		late := append([]byte(nil), data...)
-		go func() {
+		d.late.Go(func() {
 			time.Sleep(time.Duration(d.rng.n(30)) * time.Millisecond)
 			_ = d.plug.Write(ctx, id, generation, token, offset, late, sync)
-		}()
+		})
 		return errFlaky
 	}
 	return d.plug.Write(ctx, id, generation, token, offset, data, sync)
@@ -159,7 +160,7 @@ func TestLinear(t *testing.T) {
 func linear(seed uint64) error {
 	ctx := context.Background()
 	rng := &lockedRand{rng: rand.New(rand.NewPCG(seed, 3))}
-	pool, storm := &flakyPool{disks: map[cluster.DiskID]flaky{}}, new(atomic.Bool)
+	pool, storm, late := &flakyPool{disks: map[cluster.DiskID]flaky{}}, new(atomic.Bool), new(sync.WaitGroup)
 	for i := range 4 {
 		id := cluster.DiskID(fmt.Sprint("d", i))
 		fs := disktest.New(1<<30, "d")
@@ -172,8 +173,9 @@ func linear(seed uint64) error {
 		}
 		defer d.Close()
 		pool.order = append(pool.order, id)
-		pool.disks[id] = flaky{plug{d, &fuse{}}, new(atomic.Bool), storm, rng}
+		pool.disks[id] = flaky{plug{d, &fuse{}}, new(atomic.Bool), storm, rng, late}
 	}
+	defer late.Wait() // before the disks are closed
 	m, err := maps.Open(ctx, mem.New(), kv.NewWriter(1))
 	if err != nil {
 		return err

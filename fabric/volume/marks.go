@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
+	"gleaner/kv"
 )
 
 // recoverParent compares the replicas of a snapshot's groups that its writer had under way when it crashed.
@@ -18,17 +18,40 @@ func (s *Space) recoverParent(ctx context.Context, id disk.VDiskID) error {
 		return err
 	}
 	defer s.leasing.lock(id)()
-	lease, err := s.maps.Leases.Acquire(ctx, maps.LeaseName(id), s.o.Holder, time.Now(), s.o.Lease)
+	lease, err := s.awaitLease(ctx, id)
 	if err != nil {
 		return err
 	}
-	groups, err := s.recover(ctx, id, lease.Token)
+	defer s.yield(ctx, id, lease)
+	return s.finishAll(ctx, id, lease.Token)
+}
+
+// finishAll compares the replicas of all marked groups of a vDisk and takes the marks away. The lease is ours.
+func (s *Space) finishAll(ctx context.Context, id disk.VDiskID, token uint64) error {
+	groups, err := s.recover(ctx, id, token)
 	if err != nil {
 		return err
 	}
 	for _, g := range groups {
 		err = errors.Join(err, g.finish(ctx, id))
 		s.unpin(g)
+	}
+	return err
+}
+
+// unmarkUnmade takes away marks of groups that one who died was about to make. The lease is ours; a volume that has the vDisk open did so when it was opened.
+func (s *Space) unmarkUnmade(ctx context.Context, id disk.VDiskID) error {
+	if s.opened(id) != nil {
+		return nil
+	}
+	marks, err := s.maps.Marks(ctx, id)
+	for _, mark := range marks {
+		if err != nil {
+			return err
+		}
+		if _, _, err = s.maps.Group(ctx, mark.Group); errors.Is(err, maps.ErrNotFound) {
+			err = s.maps.Unmark(ctx, id, mark.Group, s.marksOf(id), mark.Version)
+		}
 	}
 	return err
 }
@@ -40,22 +63,40 @@ func (g *liveGroup) finish(ctx context.Context, id disk.VDiskID) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.marked = false
-	return g.space.maps.Unmark(ctx, id, g.id)
+	return g.unmark(ctx, id)
 }
 
 // mark says in the maps that a group is about to be written. The group is locked.
 func (v *Volume) mark(ctx context.Context, g *liveGroup, on []cluster.DiskID) error {
 	opened := g.identify(ctx, on)
-	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Synced: !g.fresh, Opened: opened}); err != nil {
+	if err := g.setMark(ctx, v.id, !g.fresh, opened); err != nil {
 		return err
 	}
-	g.marked, g.opened = true, opened
+	g.marked = true
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, known := v.marked[g.id]; !known {
 		v.marked[g.id] = v.space.pin(g.id)
 	}
+	return nil
+}
+
+// setMark writes the mark of a group. The group is locked.
+func (g *liveGroup) setMark(ctx context.Context, v disk.VDiskID, synced bool, opened map[cluster.DiskID]uint64) error {
+	mark, err := g.space.maps.SetMark(ctx, v, maps.Mark{Group: g.id, Synced: synced, Opened: opened}, g.space.marksOf(v), g.mark)
+	if err != nil {
+		return err
+	}
+	g.mark, g.opened = mark, opened
+	return nil
+}
+
+// unmark removes the mark of a group. The group is locked.
+func (g *liveGroup) unmark(ctx context.Context, v disk.VDiskID) error {
+	if err := g.space.maps.Unmark(ctx, v, g.id, g.space.marksOf(v), g.mark); err != nil {
+		return err
+	}
+	g.marked, g.mark = false, kv.Version{}
 	return nil
 }
 
@@ -88,10 +129,9 @@ func (v *Volume) unmark(ctx context.Context, g *liveGroup) error {
 	if dirty || g.unsure {
 		return nil
 	}
-	if err := v.space.maps.Unmark(ctx, v.id, g.id); err != nil {
+	if err := g.unmark(ctx, v.id); err != nil {
 		return err
 	}
-	g.marked = false
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.marked, g.id)
@@ -119,14 +159,14 @@ func (v *Volume) soil(g *liveGroup) {
 // ripen says in the mark that a group was synced: from now on a disk that does not have it has lost it.
 func (v *Volume) ripen(ctx context.Context, g *liveGroup) error {
 	g.mu.RLock()
-	fresh := g.fresh
+	fresh := g.fresh && g.marked
 	g.mu.RUnlock()
 	if !fresh {
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := v.space.maps.SetMark(ctx, v.id, maps.Mark{Group: g.id, Synced: true, Opened: g.opened}); err != nil {
+	if err := g.setMark(ctx, v.id, true, g.opened); err != nil {
 		return err
 	}
 	g.fresh = false

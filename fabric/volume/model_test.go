@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	gomaps "maps"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -20,15 +21,22 @@ import (
 	"gleaner/fabric/disk/disktest"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
+	"gleaner/fabric/pack"
+	"gleaner/fabric/tiering"
+	"gleaner/fabric/upkeep"
 	"gleaner/kv"
 	"gleaner/kv/mem"
 )
 
 // TestModel runs random requests to vDisks beside a model that holds, for each sector,
 // what it may be. Disks go away and come back, are killed, lose power or are wiped; the front is killed between
-// requests and inside them; the power is cut everywhere; snapshots and clones are made and removed; replicas are rebuilt, and moved to other disks.
+// requests and inside them; the power is cut everywhere; snapshots and clones are made and removed; replicas are rebuilt, and moved to other disks; groups are packed,
+// share what is equal, and rot; upkeep scans the maps and does what follows, as far as it is not refused.
 func TestModel(t *testing.T) {
-	first, last := 1, 150
+	first, last := 1, 100
+	if testing.Short() {
+		last = 30
+	}
 	if os.Getenv("GLEANER_LONG") != "" {
 		last = 1000
 	}
@@ -40,16 +48,21 @@ func TestModel(t *testing.T) {
 		first, last = seed, seed
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	moved := 0
+	var moved, packed, shared, coded int
+	kept := map[string]int{}
 	for seed := first; seed <= last; seed++ {
 		w := newWorld(uint64(seed))
+		w.trees, w.holes = seed%4 == 0, seed%4 == 2
 		if err := w.run(); err != nil {
 			t.Fatalf("seed %d; again with: GLEANER_SEED=%d go test -run '^TestModel$' ./fabric/volume\n%s\n%v", seed, seed, strings.Join(w.trail, "\n"), err)
 		}
 		w.end()
-		moved += w.moved
+		moved, packed, shared, coded = moved+w.moved, packed+w.packed, shared+w.shared, coded+w.coded
+		for kind, n := range w.kept {
+			kept[kind] += n
+		}
 	}
-	t.Logf("seeds %d to %d, %d replicas moved", first, last, moved)
+	t.Logf("seeds %d to %d, %d replicas moved, %d groups packed, %d coded, %d extents shared, tasks of upkeep: %v", first, last, moved, packed, coded, shared, kept)
 }
 
 const sector = 512
@@ -64,13 +77,21 @@ type world struct {
 	gone  []cluster.DiskID        // wiped
 	trail []string
 
-	maps   *maps.Maps
-	space  *Space
-	writer uint64
-	disks  map[string]*content
-	next   uint64 // tag
-	names  int
-	moved  int // replicas
+	maps    *maps.Maps
+	space   *Space
+	writer  uint64
+	disks   map[string]*content
+	next    uint64 // tag
+	names   int
+	moved   int                             // replicas
+	packed  int                             // groups
+	shared  int                             // extents
+	coded   int                             // groups that were made so
+	kept    map[string]int                  // tasks of upkeep that were done, by kind
+	trees   bool                            // it has more snapshots than others
+	holes   bool                            // and more blocks that are trimmed
+	dense   map[disk.GroupID]tiering.Period // groups that packing was of no use for
+	without []string                        // kinds of tasks that scans of this world do not give
 }
 
 // content is a vDisk as it should be. A sector holds one tag, over and over.
@@ -120,7 +141,7 @@ func (f *fuse) burn() error {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), store: mem.New(), hurt: map[cluster.DiskID]bool{}, disks: map[string]*content{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), store: mem.New(), hurt: map[cluster.DiskID]bool{}, disks: map[string]*content{}, kept: map[string]int{}, dense: map[disk.GroupID]tiering.Period{}}
 	for i := range 5 {
 		b := &bay{id: cluster.DiskID(fmt.Sprintf("d%d", i))}
 		w.bays = append(w.bays, b)
@@ -291,7 +312,13 @@ func (w *world) step() error {
 
 func (w *world) request() error {
 	c := w.any()
-	switch n := w.rng.IntN(106); {
+	switch {
+	case w.trees && w.rng.IntN(3) == 0:
+		return w.grow(c)
+	case w.holes && w.rng.IntN(4) == 0:
+		return w.punch(c)
+	}
+	switch n := w.rng.IntN(124); {
 	case n < 40:
 		return w.write(c)
 	case n < 60:
@@ -321,8 +348,39 @@ func (w *world) request() error {
 		return w.create()
 	case n < 100:
 		return w.heal()
+	case n < 106:
+		return w.move()
+	case n < 116:
+		return w.pack()
+	case n < 118:
+		return w.rot()
 	}
-	return w.move()
+	return w.upkeep()
+}
+
+// punch trims a block, or a few.
+func (w *world) punch(c *content) error {
+	if c.snapshot {
+		return nil
+	}
+	first := w.rng.Int64N(blocksOf(c.size)) * disk.BlockSize
+	return w.trim(c, first, min(c.size-first, (1+w.rng.Int64N(3))*disk.BlockSize), false, false)
+}
+
+// grow makes trees of snapshots, and cuts them.
+func (w *world) grow(c *content) error {
+	switch w.rng.IntN(8) {
+	case 0, 1:
+		return w.snapshot(c)
+	case 2:
+		return w.clone(c)
+	case 3, 4:
+		if c.snapshot || w.rng.IntN(4) == 0 {
+			return w.remove(c)
+		}
+		return nil
+	}
+	return w.upkeep(upkeep.VDisks, upkeep.Piles)
 }
 
 func (w *world) create() error {
@@ -431,7 +489,10 @@ func (w *world) zero(c *content) error {
 		offset = offset / disk.BlockSize * disk.BlockSize
 		length = min(c.size-offset, (length/disk.BlockSize+1)*disk.BlockSize)
 	}
-	noHole, fua := w.rng.IntN(2) == 0, w.rng.IntN(8) == 0
+	return w.trim(c, offset, length, w.rng.IntN(2) == 0, w.rng.IntN(8) == 0)
+}
+
+func (w *world) trim(c *content, offset, length int64, noHole, fua bool) error {
 	w.note("zero %s %d+%d keep %t fua %t", c.name, offset, length, noHole, fua)
 	if err := w.open(c); err != nil {
 		return w.unlessDead(err)
@@ -672,6 +733,9 @@ func (w *world) heal() error {
 			return w.unlessDead(err)
 		}
 	}
+	if err := w.mend(); err != nil {
+		return w.unlessDead(err)
+	}
 	degraded := true
 	for degraded {
 		degraded = false
@@ -731,6 +795,103 @@ func (w *world) move() error {
 	return nil
 }
 
+// pack packs some groups of a vDisk together.
+func (w *world) pack() error {
+	ctx, of := context.Background(), map[disk.VDiskID][]disk.GroupID{}
+	for g, err := range w.maps.Groups(ctx) {
+		if err != nil {
+			return w.unlessDead(err)
+		}
+		if !g.Dead && len(of[g.VDisk]) < MaxPacked && w.rng.IntN(3) > 0 {
+			of[g.VDisk] = append(of[g.VDisk], g.ID)
+		}
+	}
+	if w.rng.IntN(3) == 0 {
+		return w.dedup()
+	}
+	for _, v := range slices.Sorted(gomaps.Keys(of)) {
+		form := Form{Level: pack.Level(1 + w.rng.IntN(2)), Data: []int{0, 2, 3}[w.rng.IntN(3)]}
+		saving, err := w.space.Pack(ctx, of[v], form)
+		w.note("pack groups %v: %+v, %v", of[v], saving, err)
+		switch {
+		case err == nil:
+			w.packed += len(of[v])
+			if form.Data > 0 {
+				w.coded++
+			}
+		case !errors.Is(err, ErrMoot) && !errors.Is(err, ErrNoTarget) && len(w.hurt) == 0:
+			return w.unlessDead(err)
+		}
+	}
+	return nil
+}
+
+// dedup has equal extents share their bytes.
+func (w *world) dedup() error {
+	pairs, err := duplicates(w.maps)
+	for _, p := range pairs {
+		err := w.space.Dedup(context.Background(), p.keep, p.gone)
+		w.note("share %s with %s: %v", p.keep, p.gone, err)
+		switch {
+		case err == nil:
+			w.shared++
+		case !errors.Is(err, ErrMoot) && len(w.hurt) == 0:
+			return w.unlessDead(err)
+		}
+	}
+	return w.unlessDead(err)
+}
+
+// rot flips a bit of what a disk has of packed groups.
+func (w *world) rot() error {
+	b := w.bays[w.rng.IntN(len(w.bays))]
+	if !w.hurt[b.id] && len(w.hurt) == 2 {
+		return nil
+	}
+	for g, err := range w.maps.Groups(context.Background()) {
+		const slicesStart = 12 << 10 // docs/formats/fabric-disk.md
+		if err != nil {
+			return w.unlessDead(err)
+		}
+		name := "d/groups/" + g.ID.String()
+		if !g.Packed() || g.Dead || !slices.Contains(g.Good, b.id) || b.fs.Size(name) <= slicesStart {
+			continue
+		}
+		w.hurt[b.id] = true
+		bit := slicesStart*8 + w.rng.Int64N((b.fs.Size(name)-slicesStart)*8)
+		w.note("bit %d of group %s rots on %s", bit, g.ID, b.id)
+		b.fs.Flip(name, bit)
+	}
+	return nil
+}
+
+// mend gives up what rotted.
+func (w *world) mend() error {
+	ctx := context.Background()
+	for g, err := range w.maps.Groups(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, id := range g.Good {
+			b := (&pool{w, w.fuse}).bay(id)
+			if b == nil || !g.Packed() || g.Dead {
+				continue
+			}
+			bad, err := b.disk.Verify(g.ID)
+			if err != nil && !errors.Is(err, disk.ErrNotFound) {
+				return err
+			}
+			if len(bad) == 0 {
+				continue
+			}
+			if err := w.space.Discard(ctx, g.ID, id); err != nil {
+				return fmt.Errorf("discard: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // settled checks, after all volumes are closed, that replicas are equal and that no record leads nowhere.
 func (w *world) settled() error {
 	for _, name := range w.sorted() {
@@ -739,6 +900,9 @@ func (w *world) settled() error {
 				return err
 			}
 		}
+	}
+	if err := w.tidied(); err != nil {
+		return err
 	}
 	ctx := context.Background()
 	for v, err := range w.maps.VDisks(ctx) {
@@ -752,8 +916,12 @@ func (w *world) settled() error {
 					if err != nil {
 						return err
 					}
-					if _, _, err := w.maps.Group(ctx, at.Group); err != nil {
+					g, _, err := w.maps.Group(ctx, at.Group)
+					if err != nil {
 						return err
+					}
+					if at.Packed != nil && !slices.Contains(g.Tenants, e) {
+						return fmt.Errorf("extent %s is in group %s, which does not know of it", e, at.Group)
 					}
 				}
 				return nil
@@ -796,6 +964,9 @@ func (w *world) settled() error {
 }
 
 func (w *world) equal(g maps.NumberedGroup) error {
+	if g.Coded() {
+		return w.parity(g)
+	}
 	var first []disk.Sum
 	for _, id := range g.Good {
 		d := (&pool{w, w.fuse}).bay(id)
@@ -814,6 +985,29 @@ func (w *world) equal(g maps.NumberedGroup) error {
 		}
 	}
 	return nil
+}
+
+// parity checks that the shards of a group are those of one image.
+func (w *world) parity(g maps.NumberedGroup) error {
+	have := make([][]byte, g.Wanted)
+	for i, id := range g.Good {
+		d := (&pool{w, w.fuse}).bay(id)
+		if d == nil {
+			return fmt.Errorf("group %s is on disk %s, which is gone", g.ID, id)
+		}
+		_ = d.disk.Raise(g.ID, g.Generation) // a front may have died before it did
+		have[g.Shards[i]] = make([]byte, g.Length)
+		if err := d.disk.Read(g.ID, g.Generation, 0, have[g.Shards[i]]); err != nil {
+			return fmt.Errorf("group %s on %s: %w", g.ID, id, err)
+		}
+	}
+	want, err := pack.Cut(slices.Concat(have[:g.Data]...), g.Data, g.Wanted-g.Data, g.Length)
+	for i := range want {
+		if !slices.Equal(want[i], have[i]) {
+			return fmt.Errorf("shard %d of group %s does not fit the others", i, g.ID)
+		}
+	}
+	return err
 }
 
 // A plug is a disk that a dead front cannot use.
@@ -845,6 +1039,9 @@ func (p plug) Create(_ context.Context, id disk.GroupID, v disk.VDiskID, generat
 }
 func (p plug) Raise(_ context.Context, id disk.GroupID, generation uint64) error {
 	return cmpOr(p.fuse.burn(), func() error { return p.d.Raise(id, generation) })
+}
+func (p plug) Truncate(_ context.Context, id disk.GroupID, generation uint64, blocks int) error {
+	return cmpOr(p.fuse.burn(), func() error { return p.d.Truncate(id, generation, blocks) })
 }
 func (p plug) Remove(_ context.Context, id disk.GroupID, generation uint64) error {
 	return cmpOr(p.fuse.burn(), func() error { return p.d.Remove(id, generation) })

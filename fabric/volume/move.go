@@ -13,8 +13,8 @@ import (
 	"gleaner/fabric/maps"
 )
 
-// ErrMoot is returned by Move when the group has no such replica any more, or lacks one, which is repaired first.
-var ErrMoot = errors.New("there is nothing to move")
+// ErrMoot is returned by Move, Pack and Dedup when a group is not as it was when they were asked for, or lacks a replica, which is repaired first; and when nothing would be gained.
+var ErrMoot = errors.New("there is nothing to do")
 
 // Move puts a replica of a group on another disk in the place of the one on from: the new one is written, synced and read back, the list is
 // changed, and the old one is removed. choose gives the disk by those of the other replicas, false if there is none. It is called
@@ -64,6 +64,9 @@ func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([
 	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Move(to) }); err != nil {
 		return err
 	}
+	if err := g.begun(ctx); err != nil {
+		return err
+	}
 	if err := g.replace(ctx, from, token); err != nil {
 		return errors.Join(err, g.giveUp(ctx))
 	}
@@ -77,7 +80,7 @@ func (g *liveGroup) replace(ctx context.Context, from cluster.DiskID, token uint
 	if err := g.build(ctx, from, token); err != nil {
 		return err
 	}
-	if err := g.verify(ctx); err != nil {
+	if err := g.verify(ctx, g.from(from)); err != nil {
 		return err
 	}
 	copied := g.rec.Generation
@@ -89,15 +92,15 @@ func (g *liveGroup) replace(ctx context.Context, from cluster.DiskID, token uint
 	})
 }
 
-// verify reads the replica back that was built: it has the bytes of the others. The group is locked.
-func (g *liveGroup) verify(ctx context.Context) error {
+// verify reads the replica back that was built: it has the bytes of the others, which some disks give. The group is locked.
+func (g *liveGroup) verify(ctx context.Context, from []cluster.DiskID) error {
 	ctx, cancel := context.WithTimeout(ctx, g.space.o.Patience) // those who use the group wait for this
 	defer cancel()
 	d, err := g.space.pool.Disk(g.rec.Building)
 	if err != nil {
 		return err
 	}
-	return g.eachRun(ctx, g.rec.Good, func(offset int64, data []byte) error {
+	return g.eachRun(ctx, from, func(offset int64, data []byte) error {
 		got := make([]byte, len(data))
 		if err := d.Read(ctx, g.id, g.rec.Generation+1, offset, got); err != nil {
 			return err

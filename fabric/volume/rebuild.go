@@ -6,12 +6,12 @@ import (
 	"fmt"
 	gomaps "maps"
 	"slices"
-	"time"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
+	"gleaner/kv"
 )
 
 // ErrNoTarget is returned by Rebuild when no disk can take the replica now.
@@ -26,6 +26,11 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID, source cluster.Dis
 		if errors.Is(err, maps.ErrNotFound) {
 			return nil
 		}
+		return err
+	}
+	if err := g.lookAgain(ctx); errors.Is(err, maps.ErrNotFound) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	target, generation, err := g.target(ctx)
@@ -45,6 +50,9 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID, source cluster.Dis
 	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := g.refresh(ctx); err != nil {
+		return err
+	}
 	switch {
 	case g.in(group.Moving): // by one who died; no replica is missing
 		return g.giveUp(ctx)
@@ -57,13 +65,39 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID, source cluster.Dis
 	if err := g.change(ctx, func(rec group.Group) (group.Group, error) { return rec.Rebuild(target) }); err != nil {
 		return err
 	}
+	if err := g.begun(ctx); err != nil {
+		return err
+	}
 	if err := g.build(ctx, source, token); err != nil {
 		return fmt.Errorf("fabric: rebuild group %s on disk %s: %w", id, target, errors.Join(err, g.giveUp(ctx)))
 	}
-	if err := g.change(ctx, group.Group.Built); err != nil {
+	copied := g.rec.Generation
+	built := func(rec group.Group) (group.Group, error) {
+		if rec.Generation != copied || rec.Building != target {
+			return rec, group.ErrState
+		}
+		return rec.Built()
+	}
+	if err := g.change(ctx, built); err != nil {
 		return err
 	}
 	g.raise(ctx)
+	return nil
+}
+
+// lookAgain reads the record: another front may have changed it.
+func (g *liveGroup) lookAgain(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.load(ctx)
+}
+
+// begun sees that the lease was not another's before the record said that a replica is being built. Who takes it from now on reads that, and gives it up before
+// a write. The group is locked.
+func (g *liveGroup) begun(ctx context.Context) error {
+	if err := g.space.maps.HasMarks(ctx, g.rec.VDisk, g.space.marksOf(g.rec.VDisk)); err != nil {
+		return errors.Join(err, g.giveUp(ctx))
+	}
 	return nil
 }
 
@@ -73,7 +107,7 @@ func (g *liveGroup) build(ctx context.Context, source cluster.DiskID, token uint
 	if err := g.copyTo(ctx, g.from(source), g.rec.Building, token); err != nil || !g.marked {
 		return err
 	}
-	return g.space.remark(ctx, g, g.rec.Building)
+	return g.remark(ctx, g.rec.Building)
 }
 
 // in reports whether the group is surely in a state. It is locked.
@@ -109,14 +143,10 @@ func (g *liveGroup) target(ctx context.Context) (_ cluster.DiskID, generation ui
 }
 
 // remark adds a disk to the mark of a group.
-func (s *Space) remark(ctx context.Context, g *liveGroup, more cluster.DiskID) error {
+func (g *liveGroup) remark(ctx context.Context, more cluster.DiskID) error {
 	opened := gomaps.Clone(g.opened)
 	gomaps.Copy(opened, g.identify(ctx, []cluster.DiskID{more}))
-	if err := s.maps.SetMark(ctx, g.rec.VDisk, maps.Mark{Group: g.id, Synced: !g.fresh, Opened: opened}); err != nil {
-		return err
-	}
-	g.opened = opened
-	return nil
+	return g.setMark(ctx, g.rec.VDisk, !g.fresh, opened)
 }
 
 // finishOthers ends what others have left: a rebuild, and writes that may have reached some replicas only. The group is
@@ -134,31 +164,44 @@ func (g *liveGroup) finishOthers(ctx context.Context, token uint64) error {
 	if err != nil || !marked {
 		return err
 	}
-	g.unsure, g.token, g.opened, g.fresh = true, token, mark.Opened, !mark.Synced
+	if g.mark = mark.Version; g.rec.Packed() { // it is made whole, and nobody writes to it
+		return g.unmark(ctx, g.rec.VDisk)
+	}
+	g.unsure, g.token, g.opened, g.mark, g.fresh = true, token, mark.Opened, mark.Version, !mark.Synced
 	if err := g.reconcile(ctx); err != nil {
+		g.unsure, g.token, g.opened, g.mark, g.fresh = false, 0, nil, kv.Version{}, false // the mark says so still
+		g.loaded = false
 		return err
 	}
-	return g.space.maps.Unmark(ctx, g.rec.VDisk, g.id)
+	return g.unmark(ctx, g.rec.VDisk)
 }
 
 // authority gives a token to write to a vDisk's groups with: that of the volume which this process has open, or one of a lease
 // taken for the time until done is called.
 func (s *Space) authority(ctx context.Context, id disk.VDiskID) (token uint64, done func(), err error) {
 	unlock := s.leasing.lock(id)
-	s.mu.Lock()
-	token, open := s.tokens[id]
-	s.mu.Unlock()
-	if open {
-		unlock()
-		return token, func() {}, nil
+	for {
+		s.mu.Lock()
+		token, open := s.tokens[id]
+		v := s.open[id]
+		s.mu.Unlock()
+		if !open {
+			break
+		}
+		v.held.RLock()
+		if s.opened(id) == v {
+			unlock()
+			return token, v.held.RUnlock, nil
+		}
+		v.held.RUnlock() // it was closed, or is a snapshot by now
 	}
-	lease, err := s.maps.Leases.Acquire(ctx, maps.LeaseName(id), s.o.Holder, time.Now(), s.o.Lease)
+	lease, err := s.lease(ctx, id)
 	if err != nil {
 		unlock()
 		return 0, nil, err
 	}
 	return lease.Token, func() {
-		_ = s.maps.Leases.Release(context.WithoutCancel(ctx), lease) // else it runs out
+		s.yield(ctx, id, lease)
 		unlock()
 	}, nil
 }
@@ -202,8 +245,17 @@ func (g *liveGroup) copyTo(ctx context.Context, from []cluster.DiskID, target cl
 	return d.Sync(ctx)
 }
 
-// eachRun calls do with all slices that were written, a run of them at a time, as the first of some disks has them that can give them. The group is locked.
+// eachRun calls do with all slices that were written, a run of them at a time, as the first of some disks has them that can give them; of a coded group with those of the shard that
+// is lost, or that the first disk has. The group is locked.
 func (g *liveGroup) eachRun(ctx context.Context, from []cluster.DiskID, do func(offset int64, data []byte) error) error {
+	if g.rec.Coded() {
+		return g.eachPart(ctx, g.rebuilt(from[0]), do)
+	}
+	return g.eachRunOf(ctx, from, 0, disk.SlicesPerGroup, do)
+}
+
+// eachRunOf is eachRun for the slices from first to before end.
+func (g *liveGroup) eachRunOf(ctx context.Context, from []cluster.DiskID, first, end int, do func(offset int64, data []byte) error) error {
 	var mask disk.Mask
 	var err error
 	for _, id := range from {
@@ -218,8 +270,8 @@ func (g *liveGroup) eachRun(ctx context.Context, from []cluster.DiskID, do func(
 	if err != nil {
 		return err
 	}
-	for first := 0; first < disk.SlicesPerGroup; {
-		n := run(&mask, first)
+	for first < end {
+		n := run(&mask, first, end)
 		if n == 0 {
 			first++
 			continue
@@ -237,10 +289,10 @@ func (g *liveGroup) eachRun(ctx context.Context, from []cluster.DiskID, do func(
 	return nil
 }
 
-// run is how many slices from first on were written, up to a block.
-func run(mask *disk.Mask, first int) int {
+// run is how many slices from first to before end were written, up to a block.
+func run(mask *disk.Mask, first, end int) int {
 	n := 0
-	for n < disk.BlockSize/disk.SliceSize && first+n < disk.SlicesPerGroup && mask.Has(first+n) {
+	for n < disk.BlockSize/disk.SliceSize && first+n < end && mask.Has(first+n) {
 		n++
 	}
 	return n
@@ -258,13 +310,15 @@ func (g *liveGroup) readAny(ctx context.Context, from []cluster.DiskID, offset i
 		}
 		errs = append(errs, err)
 	}
-	if len(buf) == disk.SliceSize {
+	if len(buf) <= int(disk.SliceSize-offset%disk.SliceSize) {
 		return errors.Join(errs...)
 	}
-	for at := 0; at < len(buf); at += disk.SliceSize {
-		if err := g.readAny(ctx, from, offset+int64(at), buf[at:at+disk.SliceSize]); err != nil {
+	for len(buf) > 0 {
+		n := min(len(buf), int(disk.SliceSize-offset%disk.SliceSize))
+		if err := g.readAny(ctx, from, offset, buf[:n]); err != nil {
 			return err
 		}
+		offset, buf = offset+int64(n), buf[n:]
 	}
 	return nil
 }
@@ -299,10 +353,11 @@ func (v *Volume) reopened(ctx context.Context, g *liveGroup, id cluster.DiskID, 
 	if !dirty {
 		return nil
 	}
-	if !g.unsure && g.space.reaches(g.rec.Good, id) {
+	if !g.unsure && g.space.reaches(g.rec, id) {
 		return g.dropUnlessLast(ctx, id)
 	}
 	g.unsure, g.token = slices.Contains(g.rec.Good, id) || g.unsure, token
+	g.forgetMask() // slices may be lost that were written
 	return nil
 }
 
@@ -341,11 +396,25 @@ func (s *Space) Discard(ctx context.Context, id disk.GroupID, from cluster.DiskI
 	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.load(ctx); err != nil || !slices.Contains(g.rec.Good, from) || len(g.rec.Good) == 1 {
+	if err := g.load(ctx); err != nil || !slices.Contains(g.rec.Good, from) {
 		return err
 	}
-	if err := g.heal(ctx, from, token); err != nil {
+	discard := g.discardReplica
+	if g.rec.Coded() {
+		discard = g.discardShard
+	}
+	if err := discard(ctx, from, token); err != nil {
 		return fmt.Errorf("fabric: group %s: disk %s may have what no other has: %w", id, from, err)
+	}
+	return nil
+}
+
+func (g *liveGroup) discardReplica(ctx context.Context, from cluster.DiskID, token uint64) error {
+	if len(g.rec.Good) == 1 {
+		return nil
+	}
+	if err := g.heal(ctx, from, token); err != nil {
+		return err
 	}
 	return g.dropUnlessLast(ctx, from)
 }
@@ -393,8 +462,8 @@ func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (kept []disk.GroupI
 			return kept, err
 		}
 		switch {
-		case !slices.Contains(g.Good, id):
-		case g.Dead || s.reaches(g.Good, id):
+		case !slices.Contains(g.Good, id) && (!g.Dead || g.Building != id):
+		case g.Dead || s.reaches(g.Group, id):
 			if err := s.Drop(ctx, g.ID, id); err != nil {
 				return kept, err
 			}
@@ -405,10 +474,13 @@ func (s *Space) Lost(ctx context.Context, id cluster.DiskID) (kept []disk.GroupI
 	return kept, nil
 }
 
-// reaches reports whether one of the disks can be had, but for one.
-func (s *Space) reaches(disks []cluster.DiskID, but cluster.DiskID) bool {
-	return slices.ContainsFunc(disks, func(id cluster.DiskID) bool {
-		_, err := s.pool.Disk(id)
-		return id != but && err == nil
-	})
+// reaches reports whether so many disks of a group can be had, but for one, that it can be read.
+func (s *Space) reaches(g group.Group, but cluster.DiskID) bool {
+	n := 0
+	for _, id := range g.Good {
+		if _, err := s.pool.Disk(id); id != but && err == nil {
+			n++
+		}
+	}
+	return n >= g.Needs()
 }

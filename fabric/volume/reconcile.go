@@ -22,6 +22,7 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 		g.unsure = false
 		return nil
 	}
+	g.forgetMask()                                           // a disk that was opened again may have lost slices
 	if err := g.change(ctx, group.Group.Renew); err != nil { // a write that is still on its way comes too late
 		return err
 	}
@@ -85,6 +86,17 @@ func (g *liveGroup) gather(ctx context.Context) ([]cluster.DiskID, error) {
 				return nil, err
 			}
 		}
+	}
+}
+
+// Missed says since when a disk cannot be reached, so that who takes a vDisk over does not begin to wait for it anew; the zero time if it can.
+func (s *Space) Missed(id cluster.DiskID, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since.IsZero() {
+		delete(s.absent, id)
+	} else {
+		s.absent[id] = since
 	}
 }
 
@@ -211,14 +223,15 @@ func (s *Space) recover(ctx context.Context, v disk.VDiskID, token uint64) ([]*l
 		g := s.pin(mark.Group)
 		g.mu.Lock()
 		err := g.load(ctx)
-		g.unsure, g.token, g.opened, g.fresh = err == nil, token, mark.Opened, !mark.Synced
+		packed := err == nil && g.rec.Packed() // its replicas were synced before it had a record, and nobody writes to them
+		g.unsure, g.token, g.opened, g.mark, g.fresh = err == nil && !packed, token, mark.Opened, mark.Version, !mark.Synced && !packed
 		if err == nil && g.rec.Building != "" {
 			err = g.change(ctx, group.Group.GiveUp)
 		}
 		g.mu.Unlock()
-		if errors.Is(err, maps.ErrNotFound) { // a crash came before its record
+		if errors.Is(err, maps.ErrNotFound) || packed && err == nil { // a crash came before its record, or soon after
 			s.unpin(g)
-			err = s.maps.Unmark(ctx, v, mark.Group)
+			err = s.maps.Unmark(ctx, v, mark.Group, s.marksOf(v), mark.Version)
 		} else {
 			marked = append(marked, g)
 		}

@@ -21,7 +21,9 @@ import (
 type liveGroup struct {
 	id    disk.GroupID
 	space *Space
-	pins  int // of the space's lock
+	pins  int           // of the space's lock
+	vdisk atomic.Uint64 // that it is of; 0 if not known
+	stale atomic.Bool   // what is known of it may be old
 
 	mu      sync.RWMutex // held for reading by requests, for writing by changes of the replicas
 	loaded  bool
@@ -30,9 +32,12 @@ type liveGroup struct {
 	// unsure: replicas may differ, so none may be read before reconcile. token is the writer's who is to do that.
 	unsure bool
 	token  uint64
-	marked bool                      // in the maps, so it may be written
-	fresh  bool                      // made and never synced: a disk may lack it after a power cut
-	opened map[cluster.DiskID]uint64 // as the mark says
+	marked bool                       // in the maps, so it may be written
+	parted bool                       // volumes may not know yet which extents have left it
+	left   [maps.ExtentsPerGroup]bool // of a marked group: extents that are elsewhere now, and may not be written here
+	fresh  bool                       // made and never synced: a disk may lack it after a power cut
+	opened map[cluster.DiskID]uint64  // as the mark says
+	mark   kv.Version                 // of the mark, as far as is known
 
 	readIn    [maps.ExtentsPerGroup]atomic.Uint32 // the period of the last read of each block that was noted
 	writtenIn atomic.Uint32                       // and of the last write
@@ -47,10 +52,14 @@ type liveGroup struct {
 func (g *liveGroup) lockReady(ctx context.Context, writer *Volume) error {
 	for {
 		g.mu.RLock()
-		if g.loaded && !g.unsure && (g.marked || writer == nil) {
+		if g.loaded && !g.rec.Dead && !g.stale.Load() && !g.unsure && (g.marked || writer == nil) {
 			return nil
 		}
+		dead := g.loaded && g.rec.Dead
 		g.mu.RUnlock()
+		if dead { // its extents are elsewhere
+			return fmt.Errorf("fabric: group %s is dead: %w", g.id, maps.ErrNotFound)
+		}
 		if err := g.prepare(ctx, writer); err != nil {
 			return err
 		}
@@ -60,17 +69,25 @@ func (g *liveGroup) lockReady(ctx context.Context, writer *Volume) error {
 func (g *liveGroup) prepare(ctx context.Context, writer *Volume) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.loaded {
-		if err := g.load(ctx); err != nil {
-			return err
-		}
+	if err := g.refresh(ctx); err != nil {
+		return err
 	}
 	if g.unsure {
 		if err := g.reconcile(ctx); err != nil { // by what the mark says that is there
 			return err
 		}
 	}
-	if writer != nil && !g.marked {
+	if writer != nil && !g.marked && !g.rec.Dead {
+		if g.parted {
+			if err := g.findLeft(ctx); err != nil {
+				return err
+			}
+		}
+		if g.rec.Building != "" { // by another, who stands still or is dead: what is written now would not be in it
+			if err := g.giveUp(ctx); err != nil {
+				return err
+			}
+		}
 		return writer.mark(ctx, g, g.rec.Good)
 	}
 	return nil
@@ -83,6 +100,7 @@ func (g *liveGroup) load(ctx context.Context) error {
 		return err
 	}
 	g.rec, g.version, g.loaded = rec, version, true
+	g.vdisk.Store(uint64(rec.VDisk))
 	return nil
 }
 
@@ -139,6 +157,10 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 	for {
 		if err := g.lockReady(ctx, writer); err != nil {
 			return err
+		}
+		if g.left[offset/disk.BlockSize] {
+			g.mu.RUnlock()
+			return fmt.Errorf("fabric: group %s: the extent has moved: %w", g.id, maps.ErrNotFound)
 		}
 		rec := g.rec
 		errs := g.each(ctx, rec.Good, func(ctx context.Context, d Disk) error {
@@ -273,6 +295,14 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 
 // read fills buf from the first replica that can give it.
 func (g *liveGroup) read(ctx context.Context, offset int64, buf []byte) error {
+	if err := g.lockReady(ctx, nil); err != nil {
+		return err
+	}
+	coded := g.rec.Coded()
+	g.mu.RUnlock()
+	if coded {
+		return g.readCoded(ctx, offset, buf)
+	}
 	return g.ask(ctx, "read", func(ctx context.Context, d Disk, generation uint64, order []cluster.DiskID) error {
 		g.used(&g.readIn[offset/disk.BlockSize], tiering.ReadOnce, tiering.ReadIn)
 		if len(order) == 1 {
@@ -372,7 +402,7 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(ctx context.Co
 				return nil
 			}
 			var generation *disk.GenerationError
-			stale = stale || errors.As(err, &generation)
+			stale = stale || errors.As(err, &generation) || errors.Is(err, disk.ErrNotFound) // another may have moved it
 			if isDamage(err) {
 				damaged = append(damaged, id)
 			}
@@ -421,7 +451,7 @@ func (g *liveGroup) askOne(ctx context.Context, id cluster.DiskID, do func(conte
 // has gives which slices of the group were ever written.
 func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
 	g.written.Lock()
-	if g.mask != nil {
+	if g.mask != nil && !g.stale.Load() {
 		defer g.written.Unlock()
 		return *g.mask, nil
 	}
@@ -441,6 +471,13 @@ func (g *liveGroup) has(ctx context.Context) (disk.Mask, error) {
 		g.mask = &mask
 	}
 	return mask, nil
+}
+
+// changesSoFar counts the writes to the group, and what may have been some.
+func (g *liveGroup) changesSoFar() uint64 {
+	g.written.Lock()
+	defer g.written.Unlock()
+	return g.changes
 }
 
 // note remembers that slices were written.

@@ -12,6 +12,7 @@ import (
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
+	"gleaner/kv"
 )
 
 // A Disk is one disk of the fabric, in this process or at a data server. Its methods do what
@@ -25,6 +26,7 @@ type Disk interface {
 	Salvage(ctx context.Context, id disk.GroupID, generation uint64, slice int, buf []byte) error
 	Create(ctx context.Context, id disk.GroupID, vdisk disk.VDiskID, generation uint64) error
 	Raise(ctx context.Context, id disk.GroupID, generation uint64) error
+	Truncate(ctx context.Context, id disk.GroupID, generation uint64, blocks int) error
 	Remove(ctx context.Context, id disk.GroupID, generation uint64) error
 	Fence(ctx context.Context, vdisk disk.VDiskID, token uint64) error
 	Sync(ctx context.Context) error
@@ -68,6 +70,8 @@ type Options struct {
 	Patience time.Duration
 	// Lease is how long a writer's lease lasts without being renewed; 10s.
 	Lease time.Duration
+	// Piece is how long ReapVDisk goes on removing the data of a vDisk; 1s.
+	Piece time.Duration
 	// Holder is who holds the leases. The next of the same name takes them over at once.
 	Holder string
 	// SyncAlways makes every write a flushed one.
@@ -76,6 +80,8 @@ type Options struct {
 	Now func() time.Time
 	// Usable reports whether there is any disk that is not away and not busy; nil if there always is.
 	Usable func() bool
+	// Reserve chooses disks as Pool.Place does, with space that is kept for upkeep as well; nil if there is none.
+	Reserve func(have []cluster.DiskID, n int) []cluster.DiskID
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
 	// Full is told of a disk that had no room for a write, before it is decided where to write instead; nil if nobody is.
@@ -90,18 +96,23 @@ type Space struct {
 	pool Pool
 	o    Options
 
-	naming  sync.Mutex          // held while names are given, and while it is decided what is in use
-	leasing keyed[disk.VDiskID] // held while a lease is taken, and while it is used without a volume
+	naming  sync.Mutex             // held while a name is passed on, and while it is decided what is in use
+	reaping sync.Mutex             // held while the data of removed vDisks is removed
+	emptied map[disk.VDiskID]int64 // up to which block that was done; held by reaping
+	leasing keyed[disk.VDiskID]    // held while a lease is taken, and while it is used without a volume
+	shares  sync.Mutex             // held while an extent comes to share a packed group, and while one is removed; taken after locks of groups
 
 	shunned sync.Map // cluster.DiskID -> time.Time: disks that are asked for reads after the others, and until when
 
-	mu      sync.Mutex
-	groups  map[disk.GroupID]*liveGroup
-	open    map[disk.VDiskID]*Volume
-	readers map[disk.VDiskID]int         // of snapshots
-	tokens  map[disk.VDiskID]uint64      // of the leases of those that are open
-	absent  map[cluster.DiskID]time.Time // since when a disk was found missing
-	ids     struct{ next, end uint64 }   // drawn group ids
+	mu       sync.Mutex
+	groups   map[disk.GroupID]*liveGroup
+	open     map[disk.VDiskID]*Volume
+	readers  map[disk.VDiskID]int         // of snapshots
+	tokens   map[disk.VDiskID]uint64      // of the leases of those that are open
+	taken    map[disk.VDiskID]kv.Version  // by which their marks are ours, and those of vDisks whose lease is held otherwise
+	absent   map[cluster.DiskID]time.Time // since when a disk was found missing
+	nameless map[disk.VDiskID]bool        // that were found when it was last looked for what is needless
+	ids      struct{ next, end uint64 }   // drawn group ids
 
 	accesses accesses
 }
@@ -111,6 +122,7 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	o.Answer = orDefault(o.Answer, 2*time.Second)
 	o.Patience = orDefault(o.Patience, 10*time.Second)
 	o.Lease = orDefault(o.Lease, 10*time.Second)
+	o.Piece = orDefault(o.Piece, time.Second)
 	if o.Holder == "" {
 		o.Holder = "front"
 	}
@@ -119,6 +131,9 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
+	}
+	if o.Reserve == nil {
+		o.Reserve = pool.Place
 	}
 	if o.Usable == nil {
 		o.Usable = func() bool { return true }
@@ -129,7 +144,7 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	if o.Damaged == nil {
 		o.Damaged = func(disk.GroupID, cluster.DiskID) {}
 	}
-	return &Space{maps: m, pool: pool, o: o, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, absent: map[cluster.DiskID]time.Time{},
+	return &Space{maps: m, pool: pool, o: o, emptied: map[disk.VDiskID]int64{}, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, taken: map[disk.VDiskID]kv.Version{}, absent: map[cluster.DiskID]time.Time{},
 		accesses: accesses{used: map[disk.GroupID]tiering.Access{}}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
+	"gleaner/kv"
 )
 
 // Sweep removes replicas from a disk that no group has: those that were dropped while the disk was away, and what a crash left
@@ -27,6 +28,9 @@ func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err 
 		return 0, fmt.Errorf("fabric: list groups of disk %s: %w", id, err)
 	}
 	for _, found := range all {
+		if err := s.unmarkGone(ctx, d, found); err != nil {
+			return removed, err
+		}
 		was, err := s.sweep(ctx, d, id, found)
 		if err != nil && !errors.Is(err, disk.ErrNotFound) {
 			return removed, fmt.Errorf("fabric: remove replica of group %s from disk %s: %w", found, id, err)
@@ -36,6 +40,32 @@ func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err 
 		}
 	}
 	return removed, s.dropMissing(ctx, d, id, all)
+}
+
+// unmarkGone takes away the mark of a group that was never made, and whose vDisk is gone: nobody opens that any more.
+func (s *Space) unmarkGone(ctx context.Context, d Disk, id disk.GroupID) error {
+	info, err := d.Stat(ctx, id)
+	if err != nil {
+		return nil // sweep says so
+	}
+	if _, marked, err := s.maps.Marked(ctx, info.VDisk, id); err != nil || !marked {
+		return err
+	}
+	if _, _, err := s.maps.Group(ctx, id); !errors.Is(err, maps.ErrNotFound) {
+		return err
+	}
+	if _, _, err := s.maps.VDisk(ctx, info.VDisk); !errors.Is(err, maps.ErrNotFound) {
+		return err
+	}
+	_, done, err := s.authority(ctx, info.VDisk)
+	if errors.Is(err, kv.ErrTaken) { // by one who packs
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.unmarkUnmade(ctx, info.VDisk)
 }
 
 // dropMissing drops replicas that a disk should have and does not.
@@ -81,13 +111,16 @@ func (s *Space) sweep(ctx context.Context, d Disk, on cluster.DiskID, id disk.Gr
 	if err != nil {
 		return false, err
 	}
+	// It was marked before it was made, and is unmarked after its record is written. So the mark is read first.
+	_, marked, err := s.maps.Marked(ctx, info.VDisk, id)
+	if err != nil {
+		return false, err
+	}
 	rec, _, err := s.maps.Group(ctx, id)
 	switch {
+	case errors.Is(err, maps.ErrNotFound) && marked: // it is being made
+		return false, nil
 	case errors.Is(err, maps.ErrNotFound):
-		_, marked, err := s.maps.Marked(ctx, info.VDisk, id)
-		if err != nil || marked { // it is being made
-			return false, err
-		}
 	case err != nil:
 		return false, err
 	case slices.Contains(rec.Good, on) || rec.Building == on || rec.Generation < info.Generation:

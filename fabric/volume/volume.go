@@ -27,9 +27,14 @@ type Volume struct {
 	broken  atomic.Pointer[error] // why it can be used no more
 	stop    context.CancelFunc
 	keeper  sync.WaitGroup
+	renewed time.Time // when the lease was, or was taken; of keeping
+
+	held sync.RWMutex // held for reading by upkeep that uses the lease, for writing while it is given up
 
 	gate sync.RWMutex // held for reading by requests, for writing by Close, Resize and Snapshot
 	size int64
+
+	replicas int // wanted
 
 	loading sync.Mutex
 	mu      sync.Mutex
@@ -48,7 +53,8 @@ type member struct {
 	reach int64
 }
 
-// Open opens a vDisk, for writing unless it is a snapshot. ctx is for opening alone.
+// Open opens a vDisk, for writing unless it is a snapshot. ctx is for opening alone. One that has become a snapshot meanwhile is
+// maps.ErrChanged: its name leads to another.
 func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error) {
 	v, vdisk, err := s.come(ctx, id)
 	if err != nil {
@@ -59,13 +65,13 @@ func (s *Space) Open(ctx context.Context, id disk.VDiskID) (_ *Volume, err error
 			s.left(v)
 		}
 	}()
-	if err := v.link(ctx, vdisk); err != nil {
-		return nil, err
+	if v.readOnly {
+		err = v.link(ctx, vdisk)
+	} else {
+		err = v.begin(ctx)
 	}
-	if !v.readOnly {
-		if err := v.begin(ctx); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return v, nil
 }
@@ -104,6 +110,7 @@ func (s *Space) left(v *Volume) {
 	} else if s.open[v.id] == v {
 		delete(s.open, v.id)
 		delete(s.tokens, v.id)
+		delete(s.taken, v.id)
 	}
 }
 
@@ -116,9 +123,23 @@ func (s *Space) hold(id disk.VDiskID, token uint64) {
 
 // link finds the vDisk's parents, and how much of each can be seen. Those that a writer left when it crashed are brought in order.
 func (v *Volume) link(ctx context.Context, vdisk maps.VDisk) error {
+	for tries := 10; ; tries-- { // a parent may be merged and removed meanwhile: then its child has another
+		err := v.linkOnce(ctx, vdisk)
+		if tries == 0 || !errors.Is(err, maps.ErrNotFound) {
+			return err
+		}
+		if vdisk, _, err = v.space.maps.VDisk(ctx, vdisk.ID); err != nil {
+			return err
+		}
+	}
+}
+
+func (v *Volume) linkOnce(ctx context.Context, vdisk maps.VDisk) error {
+	v.chain = nil
 	reach := vdisk.Size
 	for first := true; ; first = false {
 		v.chain = append(v.chain, member{vdisk.ID, reach})
+		v.space.doubt(vdisk.ID)
 		if !vdisk.Sealed && (v.readOnly || !first) {
 			if err := v.space.recoverParent(ctx, vdisk.ID); err != nil {
 				return err
@@ -136,19 +157,38 @@ func (v *Volume) link(ctx context.Context, vdisk maps.VDisk) error {
 }
 
 // begin takes the lease and finds what the last writer left unfinished.
-func (v *Volume) begin(ctx context.Context) error {
+func (v *Volume) begin(ctx context.Context) (err error) {
 	defer v.space.leasing.lock(v.id)()
-	lease, err := v.space.maps.Leases.Acquire(ctx, maps.LeaseName(v.id), v.space.o.Holder, time.Now(), v.space.o.Lease)
-	if errors.Is(err, kv.ErrTaken) {
-		return fmt.Errorf("%w: %w", ErrInUse, err)
-	}
+	lease, err := v.space.awaitLease(ctx, v.id)
 	if err != nil {
 		return err
 	}
+	taken := lease.Expires.Add(-v.space.o.Lease)
+	defer func() {
+		if err != nil {
+			_ = v.space.maps.Leases.Release(context.WithoutCancel(ctx), lease) // else it runs out
+		}
+	}()
 	v.mu.Lock() // Reopened may look at it already
 	v.lease, v.token = lease, lease.Token
 	v.mu.Unlock()
+	v.keeping.Lock()
+	v.renewed = taken
+	v.keeping.Unlock()
 	v.space.hold(v.id, v.token)
+	vdisk, _, err := v.space.maps.VDisk(ctx, v.id) // as the last writer left it
+	switch {
+	case err != nil:
+		return err
+	case vdisk.Removed:
+		return fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, maps.ErrNotFound)
+	case vdisk.Snapshot:
+		return fmt.Errorf("fabric: vDisk %s: %w", vdisk.Name, maps.ErrChanged)
+	}
+	v.size, v.replicas = vdisk.Size, vdisk.Replicas
+	if err := v.link(ctx, vdisk); err != nil {
+		return err
+	}
 	groups, err := v.space.recover(ctx, v.id, v.token)
 	if err != nil {
 		return err
@@ -175,20 +215,30 @@ func (v *Volume) keep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		v.renew(ctx)
+		_ = v.renew(ctx) // if it fails, there is a next time
 	}
 }
 
-func (v *Volume) renew(ctx context.Context) {
+// renew moves the end of the lease. If another has taken it, the volume fails.
+func (v *Volume) renew(ctx context.Context) error {
 	v.keeping.Lock()
 	defer v.keeping.Unlock()
-	next, err := v.space.maps.Leases.Renew(ctx, v.lease, time.Now(), v.space.o.Lease)
-	switch {
-	case err == nil:
-		v.lease = next
-	case errors.Is(err, kv.ErrTaken):
-		v.fail(fmt.Errorf("%w: %w", ErrFenced, err))
+	begun := time.Now()
+	next, err := v.space.maps.Leases.Renew(ctx, v.lease, begun, v.space.o.Lease)
+	if errors.Is(err, kv.ErrTaken) {
+		err = fmt.Errorf("%w: %w", ErrFenced, err)
+		v.fail(err)
 	}
+	if err == nil {
+		v.lease, v.renewed = next, begun
+	}
+	return err
+}
+
+func (v *Volume) lastRenewed() time.Time {
+	v.keeping.Lock()
+	defer v.keeping.Unlock()
+	return v.renewed
 }
 
 func (v *Volume) fail(err error) { v.broken.CompareAndSwap(nil, &err) }
@@ -239,6 +289,9 @@ func (v *Volume) Close() error {
 	if err := v.quiesce(ctx); err != nil {
 		return err
 	}
+	v.held.Lock()
+	defer v.held.Unlock()
+	v.space.left(v)
 	return v.space.maps.Leases.Release(ctx, v.lease)
 }
 
@@ -247,12 +300,9 @@ func (v *Volume) quiesce(ctx context.Context) error {
 	if err := v.flush(ctx); err != nil {
 		return err
 	}
-	for _, e := range v.spare {
-		if err := v.space.release(ctx, v.id, e); err != nil {
-			return err
-		}
+	if err := v.giveBack(ctx); err != nil {
+		return err
 	}
-	v.spare = nil
 	for _, g := range gomaps.Clone(v.marked) {
 		if err := v.unmark(ctx, g); err != nil {
 			return err
@@ -261,8 +311,27 @@ func (v *Volume) quiesce(ctx context.Context) error {
 	return nil
 }
 
+// giveBack removes the extents that were kept for blocks to come.
+func (v *Volume) giveBack(ctx context.Context) error {
+	v.allocating.Lock()
+	defer v.allocating.Unlock()
+	for len(v.spare) > 0 {
+		e := v.spare[0]
+		v.spare = v.spare[1:] // whatever becomes of it, no block gets it
+		if err := v.space.release(ctx, v.id, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpinMarked forgets the groups that are still marked: the next writer compares their replicas.
 func (v *Volume) unpinMarked() {
 	for _, g := range v.marked {
+		g.mu.Lock()
+		g.loaded, g.marked, g.unsure, g.fresh, g.mark = false, false, false, false, kv.Version{}
+		g.mu.Unlock()
+		g.forgetMask()
 		v.space.unpin(g)
 	}
 	v.marked = nil

@@ -47,17 +47,14 @@ const (
 // done. A mistake in the query or in a value is an input.Error.
 func Read(ctx context.Context, q Query, progress func(done time.Duration), emit func(history.Sample) error) (history.ReadStats, error) {
 	var stats history.ReadStats
-	if u, err := url.Parse(q.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return stats, input.Errorf(q.URL, "not the address of a Prometheus server, such as http://localhost:9090")
-	}
-	client, err := api.NewClient(api.Config{Address: q.URL})
+	asked, err := q.dial()
 	if err != nil {
-		return stats, input.Errorf(q.URL, "not the address of a Prometheus server: %v", err)
+		return stats, err
 	}
 	if q.Step < time.Millisecond || q.To.Before(q.From) {
 		return stats, input.Errorf(q.URL, "a range from %v to %v by %v is empty", q.From.UTC(), q.To.UTC(), q.Step)
 	}
-	r := &reader{Query: q, api: v1.NewAPI(client), emit: emit, stats: &stats}
+	r := &reader{Query: q, api: asked, emit: emit, stats: &stats}
 	points := firstPoints
 	for from := q.From; !from.After(q.To); {
 		to := from.Add(time.Duration(points-1) * q.Step)
@@ -76,6 +73,37 @@ func Read(ctx context.Context, q Query, progress func(done time.Duration), emit 
 		return stats, input.Errorf(q.URL, "the query %q gave no samples from %v to %v", q.CPU, q.From.UTC(), q.To.UTC())
 	}
 	return stats, nil
+}
+
+func (q Query) dial() (v1.API, error) {
+	if u, err := url.Parse(q.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, input.Errorf(q.URL, "not the address of a Prometheus server, such as http://localhost:9090")
+	}
+	client, err := api.NewClient(api.Config{Address: q.URL})
+	if err != nil {
+		return nil, input.Errorf(q.URL, "not the address of a Prometheus server: %v", err)
+	}
+	return v1.NewAPI(client), nil
+}
+
+// looks is how often Last looks at the range.
+const looks = 60
+
+// Last asks for a number a server, as its cores: the latest one within the range. A
+// server that has none is not in the answer.
+func (q Query) Last(ctx context.Context, query string) (map[cluster.ServerID]float64, error) {
+	asked, err := q.dial()
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{Query: q, api: asked}
+	step := max(q.To.Sub(q.From)/looks, time.Minute)
+	all, err := r.ask(ctx, query, v1.Range{Start: q.To.Add(-looks * step), End: q.To, Step: step})
+	last := map[cluster.ServerID]float64{}
+	for _, one := range all {
+		last[one.server] = float64(one.values[len(one.values)-1].Value)
+	}
+	return last, err
 }
 
 type reader struct {

@@ -13,6 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"gleaner/kv"
+	"gleaner/kv/pebble"
 )
 
 // BenchmarkBesideDriver compares this package with the bare driver, which sends the
@@ -65,6 +66,59 @@ func BenchmarkBesideDriver(b *testing.B) {
 			return rows.Close()
 		})
 	})
+}
+
+// BenchmarkOnPebble makes the same calls on the same records in a directory of this machine, for the record.
+func BenchmarkOnPebble(b *testing.B) {
+	s, err := pebble.Open(b.TempDir(), pebble.Options{})
+	must(b, err)
+	b.Cleanup(func() { must(b, s.Close()) })
+	tab := tableOf(b, s, "t")
+	records := number("GLEANER_RECORDS", 100_000)
+	fillTable(b, tab, records)
+	ctx := b.Context()
+	b.Run("get", func(b *testing.B) {
+		alone(b, 8, func(i int) error {
+			_, err := tab.Get(ctx, benchKey(i%records))
+			return err
+		})
+	})
+	b.Run("compare-and-set", func(b *testing.B) {
+		fresh := freshKeys()
+		alone(b, 8, func(i int) error {
+			return tab.CompareAndSet(ctx, fresh(i), kv.Version{}, kv.Version{Writer: 1, Seq: 1}, make([]byte, 100))
+		})
+	})
+	b.Run("scan", func(b *testing.B) {
+		alone(b, 1, func(int) error {
+			for _, err := range tab.Scan(ctx, kv.Range{}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// alone has clients make b.N calls, and reports how long each takes.
+func alone(b *testing.B, clients int, call func(i int) error) {
+	var next, took atomic.Int64
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
+				began := time.Now()
+				if err := call(int(i)); err != nil {
+					b.Error(err)
+					return
+				}
+				took.Add(int64(time.Since(began)))
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(took.Load())/float64(b.N), "call-ns")
 }
 
 // beside has clients make b.N calls of each kind, in turns, since the machine is not

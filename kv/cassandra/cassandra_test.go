@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,16 +31,12 @@ func TestThreeNodes(t *testing.T) {
 	c := newCluster(t, 3, "")
 	t.Run("Conformance", func(t *testing.T) { conformance(t, c) })
 	t.Run("Together", func(t *testing.T) { together(t, c) })
+	t.Run("Faults", func(t *testing.T) { faults(t, c) })
 	t.Run("TwoNodesDown", func(t *testing.T) { twoNodesDown(t, c) })
 }
 
-// conformance runs the whole suite. The twin makes a table for each of its runs,
-// and a change of the schema takes a real cluster up to a second: fewer runs.
+// conformance runs the whole suite.
 func conformance(t *testing.T, c *lab.Cluster) {
-	checks := flag.Lookup("rapid.checks")
-	usual := checks.Value.String()
-	must(t, checks.Value.Set("30"))
-	defer checks.Value.Set(usual)
 	kvtest.Run(t, func(t testing.TB) kv.Store { return openNew(t, c) })
 }
 
@@ -173,6 +168,13 @@ func refuses(t *testing.T, c *lab.Cluster) {
 	exec(fmt.Sprintf(`UPDATE %s SET kind = 'format 99' WHERE name = ?`, newer.cql(catalogue)), storeRow)
 	refused(at("newer"), Options{}, "has format 99; this gleaner has 2")
 
+	s.clock = func() time.Time { return time.Now().Add(5 * time.Minute) }
+	err := s.clocks(ctx)
+	if says(t, err, "and of this machine are 5m0s apart; at most 10s will do"); !input.Is(err) {
+		t.Errorf("%v is not an input error", err)
+	}
+	s.clock = time.Now
+
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Open(cancelled, at("x"), Options{}); !errors.Is(err, context.Canceled) {
@@ -182,33 +184,6 @@ func refuses(t *testing.T, c *lab.Cluster) {
 	must(t, err)
 	if !slices.Equal(tables, []string{catalogue}) {
 		t.Errorf("the store has %v", tables)
-	}
-}
-
-// TestPassword: with the right one it opens; with another, or none, it says so.
-func TestPassword(t *testing.T) {
-	c := newCluster(t, 1, "authenticator: PasswordAuthenticator\n")
-	a := address(t, c, "secret")
-	t.Setenv(userVariable, "cassandra")
-	t.Setenv(passwordVariable, "cassandra")
-	var s *Store
-	var err error
-	for range 60 { // Cassandra makes its first user some seconds after it began to serve
-		if s, err = Open(t.Context(), a, Options{}); err == nil {
-			break
-		}
-		time.Sleep(time.Second)
-	}
-	must(t, err)
-	must(t, s.Close())
-	t.Setenv(passwordVariable, "guess")
-	_, err = Open(t.Context(), a, Options{})
-	says(t, err, "the user or the password is wrong")
-	t.Setenv(userVariable, "")
-	_, err = Open(t.Context(), a, Options{})
-	says(t, err, "it needs a user and a password")
-	if !input.Is(err) {
-		t.Error(err)
 	}
 }
 

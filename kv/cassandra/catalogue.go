@@ -46,7 +46,7 @@ func (s *Store) makeCatalogue(ctx context.Context) error {
 // gives it two ids, and what is written under one of them is lost later. So the id
 // is given, and is the same for all.
 func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
-	const patience, pause = 30 * time.Second, 20 * time.Millisecond
+	const patience, pause = time.Minute, 20 * time.Millisecond
 	deadline := time.Now().Add(patience)
 	for {
 		err := s.tryTable(ctx, name, id, columns)
@@ -82,10 +82,10 @@ func (s *Store) tryTable(ctx context.Context, name string, id gocql.UUID, column
 }
 
 // behind tells whether a statement failed for a node that does not know of a
-// change of the schema yet.
+// change of the schema yet, or to which a connection is just being made.
 func behind(err error) bool {
 	var e gocql.RequestError
-	return errors.As(err, &e) && slices.Contains([]int{gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeServer, gocql.ErrCodeReadFailure, gocql.ErrCodeReadTimeout}, e.Code())
+	return errors.Is(err, gocql.ErrNoConnections) || errors.As(err, &e) && slices.Contains([]int{gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeServer, gocql.ErrCodeReadFailure, gocql.ErrCodeReadTimeout}, e.Code())
 }
 
 // cql is the name of a CQL table in a statement.

@@ -2,9 +2,9 @@ package cassandra
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"strings"
@@ -20,6 +20,11 @@ import (
 // test. Without Java, or without the jars and without Maven, the test is skipped.
 func newCluster(t testing.TB, nodes int, more string) *lab.Cluster {
 	t.Helper()
+	return newClusterAt(t, loopback(), nodes, more)
+}
+
+func newClusterAt(t testing.TB, first netip.AddrPort, nodes int, more string) *lab.Cluster {
+	t.Helper()
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to fetch Cassandra's jars and start it; it takes minutes")
 	}
@@ -33,17 +38,15 @@ func newCluster(t testing.TB, nodes int, more string) *lab.Cluster {
 	data, err := os.MkdirTemp("", "cassandra-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(data) })
-	c, err := lab.Start(t.Context(), lib, lab.Setting{Data: data, Nodes: nodes, First: loopback(), Heap: "512m", More: more})
+	c, err := lab.Start(t.Context(), lib, lab.Setting{Data: data, Nodes: nodes, First: first, Heap: "512m", More: more})
 	must(t, err)
 	t.Cleanup(c.Stop)
 	return c
 }
 
-// loopback is an address that nobody else uses, with free ones after it.
+// loopback is an address that nobody else uses, with free ones after it. Its port is not Cassandra's usual one: others may listen there, on all addresses.
 func loopback() netip.AddrPort {
-	var b [2]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1 + b[0]%250, b[1], 1}), 9042)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(256)), 1}), uint16(20_000+rand.IntN(10_000)))
 }
 
 // address is that of a store in a keyspace of the cluster.

@@ -2,10 +2,13 @@ package cassandra
 
 import (
 	"context"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
 // TestImpatientConn: a connection breaks if a question has no answer for too
@@ -37,4 +40,15 @@ func TestImpatientConn(t *testing.T) {
 		must(t, conn.Close())
 		must(t, there.Close())
 	})
+}
+
+// TestRetries: a node that answered is asked again, since there may be no other; of one that did not, another is asked.
+func TestRetries(t *testing.T) {
+	policy := patiently()
+	if got := policy.GetRetryType(&gocql.RequestErrWriteTimeout{}); got != gocql.Retry {
+		t.Errorf("after a write that timed out: %v", got)
+	}
+	if got := policy.GetRetryType(io.EOF); got != gocql.RetryNextHost {
+		t.Errorf("after a connection that ended: %v", got)
+	}
 }

@@ -29,15 +29,15 @@ var toxics = []string{
 	`{"type":"latency","stream":"upstream","attributes":{"latency":300,"jitter":300}}`,
 }
 
-// TestFaults has clients use a store on three nodes while one node at a time is
+// faults has clients use a store on three nodes while one node at a time is
 // killed and started again, or its connections are cut or delayed: what they see is
-// linearizable. Each round has one fault and some schedules.
-func TestFaults(t *testing.T) {
+// linearizable. Each round has one fault and some schedules: a node that was killed takes
+// as long to come back as all schedules of a round.
+func faults(t *testing.T, c *lab.Cluster) {
 	program, err := exec.LookPath("toxiproxy-server")
 	if err != nil {
 		t.Skip("no toxiproxy-server here; .ci/run builds it from github.com/Shopify/toxiproxy/v2/cmd/server")
 	}
-	c := newCluster(t, 3, "")
 	w := newWeather(t, program, c)
 	a := address(t, c, "faults")
 	set, err := config(a)
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 	t.Cleanup(func() { must(t, s.Close()) })
 	tab := tableOf(t, s, "t")
 
-	const rounds, schedules = 25, 8
+	const rounds, schedules, killEvery = 10, 20, 3
 	var total [2]kvtest.Outcomes // of clients that call the table, and of those that write by a Writer
 	for round := range uint64(rounds) {
 		began := time.Now()
@@ -70,7 +70,7 @@ func TestFaults(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
-		what := w.strike(rng)
+		what := w.strike(rng, round%killEvery == 0)
 		close(healed)
 		all.Wait()
 		t.Logf("round %d: %s, %.1fs", round, what, time.Since(began).Seconds())
@@ -127,11 +127,11 @@ func (w *weather) dial(ctx context.Context, network, address string) (net.Conn, 
 	return new(net.Dialer).DialContext(ctx, network, w.proxies[address])
 }
 
-// strike does one thing to one node, mends it, and says what it was.
-func (w *weather) strike(rng *rand.Rand) string {
+// strike does one thing to one node, mends it, and says what it was: the node is killed, or its connections suffer.
+func (w *weather) strike(rng *rand.Rand, kill bool) string {
 	i := rng.IntN(len(w.cluster.Nodes))
 	n := w.cluster.Nodes[i]
-	if rng.IntN(2) == 0 {
+	if kill {
 		n.Kill()
 		time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
 		must(w.t, n.Restart(w.t.Context()))

@@ -165,12 +165,12 @@ func (s *Store) inspect(ctx context.Context) error {
 func (s *Store) clocks(ctx context.Context) error {
 	for _, h := range s.session.GetHosts() {
 		var there time.Time
-		before := time.Now()
+		before := s.clock()
 		err := s.safe(`SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`).Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &there)
 		if err != nil {
 			continue // it is down; what that means, the first read of a record tells
 		}
-		if apart := distance(there, before, time.Now()); apart > skew {
+		if apart := distance(there, before, s.clock()); apart > skew {
 			return s.refused(fmt.Errorf("the clocks of %s and of this machine are %v apart; at most %v will do", net.JoinHostPort(h.ConnectAddress().String(), fmt.Sprint(h.Port())), apart.Round(time.Second), skew))
 		}
 	}
@@ -184,6 +184,24 @@ func distance(there, before, after time.Time) time.Duration {
 
 // again repeats what failed at another node.
 func again() gocql.RetryPolicy { return &gocql.SimpleRetryPolicy{NumRetries: tries - 1} }
+
+// patient repeats what failed after a while, each time after a longer one: nodes that have too much to write need time.
+type patient struct {
+	gocql.ExponentialBackoffRetryPolicy
+}
+
+func patiently() gocql.RetryPolicy {
+	return &patient{gocql.ExponentialBackoffRetryPolicy{NumRetries: 2 * tries, Min: 100 * time.Millisecond, Max: 5 * time.Second}}
+}
+
+// GetRetryType has the same node asked again if it answered: there may be no other.
+func (*patient) GetRetryType(err error) gocql.RetryType {
+	var answer gocql.RequestError
+	if errors.As(err, &answer) {
+		return gocql.Retry
+	}
+	return gocql.RetryNextHost
+}
 
 // safe is a query that may be repeated.
 func (s *Store) safe(stmt string, values ...any) *gocql.Query {

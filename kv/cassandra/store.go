@@ -23,6 +23,7 @@ type Store struct {
 	at      Address
 	session *gocql.Session
 	id      gocql.UUID
+	clock   func() time.Time
 	last    atomic.Int64 // the time of the last unconditional write
 }
 
@@ -31,7 +32,7 @@ type Store struct {
 func (s *Store) now() int64 {
 	for {
 		last := s.last.Load()
-		if now := max(time.Now().UnixMicro(), last+1); s.last.CompareAndSwap(last, now) {
+		if now := max(s.clock().UnixMicro(), last+1); s.last.CompareAndSwap(last, now) {
 			return now
 		}
 	}
@@ -55,7 +56,7 @@ func Open(ctx context.Context, a Address, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, a Address, o Options, c *gocql.ClusterConfig) (*Store, error) {
-	s := &Store{at: a}
+	s := &Store{at: a, clock: time.Now}
 	if err := s.connect(ctx, c); err != nil {
 		return nil, err
 	}
@@ -152,17 +153,30 @@ func (s *Store) makeKeyspace(ctx context.Context) error {
 // all of its nodes yet.
 func (s *Store) nodes(ctx context.Context, wanted int) (n int) {
 	for range 50 {
-		n = 0
 		for _, h := range s.session.GetHosts() {
-			if h.DataCenter() == s.at.DC {
-				n++
-			}
+			n = max(n, s.nodesBy(ctx, h))
 		}
 		if n >= wanted || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+	return n
+}
+
+// nodesBy is how many nodes of our datacenter one of them knows, with itself. The
+// driver keeps a list of its own, which it does not always renew after a node has come.
+func (s *Store) nodesBy(ctx context.Context, h *gocql.HostInfo) (n int) {
+	if h.DataCenter() == s.at.DC {
+		n++
+	}
+	rows := s.safe(`SELECT data_center FROM system.peers`).Consistency(gocql.One).SetHostID(h.HostID()).IterContext(ctx)
+	for dc := ""; rows.Scan(&dc); {
+		if dc == s.at.DC {
+			n++
+		}
+	}
+	_ = rows.Close() // a node that is down; another tells
 	return n
 }
 

@@ -269,9 +269,9 @@ func gather(records []kv.Record) (batches [][]kv.Record) {
 func (t *table) writeBatch(ctx context.Context, records []kv.Record, at int64, statement func(kv.Record) (string, []any)) error {
 	if len(records) == 1 {
 		stmt, values := statement(records[0])
-		return t.store.safe(stmt, values...).WithTimestamp(at).ExecContext(ctx)
+		return t.store.safe(stmt, values...).RetryPolicy(patiently()).WithTimestamp(at).ExecContext(ctx)
 	}
-	batch := t.store.session.Batch(gocql.UnloggedBatch).WithTimestamp(at).RetryPolicy(again())
+	batch := t.store.session.Batch(gocql.UnloggedBatch).WithTimestamp(at).RetryPolicy(patiently())
 	for i, r := range records {
 		stmt, values := statement(r)
 		batch.Query(stmt, values...)

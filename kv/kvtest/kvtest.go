@@ -16,7 +16,8 @@ import (
 // Open gives a store with nothing in it, and closes it when the test ends.
 type Open func(t testing.TB) kv.Store
 
-// Run tests that the stores that open gives keep what kv promises.
+// Run tests that the stores that open gives keep what kv promises. The tests run in parallel: on a network most of their
+// time is waiting.
 func Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
@@ -48,7 +49,10 @@ func Run(t *testing.T, open Open) {
 		{"LinearizableUnsure", linearizableUnsure},
 		{"Twin", twin},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, open(t))
+		})
 	}
 }
 

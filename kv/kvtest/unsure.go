@@ -83,6 +83,17 @@ func (s *unsure) arrive() {
 	}
 }
 
+// arriveAll makes all late calls.
+func (s *unsure) arriveAll() {
+	s.mu.Lock()
+	calls := s.late
+	s.late = nil
+	s.mu.Unlock()
+	for _, call := range calls {
+		call()
+	}
+}
+
 func (s *unsure) draw(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

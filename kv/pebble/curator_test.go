@@ -6,11 +6,10 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"gleaner/curator"
 	"gleaner/curator/shuffle"
@@ -50,30 +49,57 @@ func BenchmarkCuratorMemory(b *testing.B) {
 
 func benchRaw(b *testing.B, s *Store, n int) {
 	b.Run(fmt.Sprintf("raw/%drecords", n), func(b *testing.B) {
-		measure(b, n, func() {
-			it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableSpace}, UpperBound: []byte{tableSpace + 1}})
-			must(b, err)
-			records, size := 0, 0
-			for ok := it.First(); ok; ok = it.Next() {
-				value, err := it.ValueAndErr()
-				if err != nil {
-					b.Fatal(err)
-				}
-				records++
-				size += len(it.Key()) + len(value)
-			}
-			must(b, it.Close())
-			if records < n || size < 100*n {
-				b.Fatalf("%d records of %d bytes", records, size)
-			}
-		})
+		measure(b, n, func() { mustScanRaw(b, s, n) })
 	})
 }
 
-func benchCurator(b *testing.B, s *Store, tab strict, n int, jobs []curator.Job) {
-	c, err := curator.Open(b.Context(), s, kv.NewWriter(7), curator.Options{Name: "bench", Tables: map[string]kv.Reader{"t": tab}, Jobs: jobs,
+// BenchmarkCuratorShare compares within each round, because the machine is faster at some times than at others: the speed of a scan of one job
+// with raw iteration, and the time that ten jobs take in one scan with that of one. The medians of all rounds are reported. Run it on one core: -cpu 1.
+func BenchmarkCuratorShare(b *testing.B) {
+	s, tab := filled(b, million, benchKey)
+	one, ten := openCurator(b, s, tab, seldom(1)), openCurator(b, s, tab, seldom(10))
+	var share, cost []float64
+	for b.Loop() {
+		raw := cpuOf(func() { mustScanRaw(b, s, million) })
+		first, all := cpuOf(func() { mustScan(b, one) }), cpuOf(func() { mustScan(b, ten) })
+		share, cost = append(share, 100*raw/first), append(cost, all/first)
+	}
+	for unit, all := range map[string][]float64{"%-of-raw": share, "ten-jobs/one": cost} {
+		slices.Sort(all)
+		b.ReportMetric(all[len(all)/2], unit)
+	}
+}
+
+// cpuOf is the CPU time of do, in ns.
+func cpuOf(do func()) float64 {
+	began := cpuTime()
+	do()
+	return float64(cpuTime() - began)
+}
+
+func mustScanRaw(b *testing.B, s *Store, n int) {
+	if records, size := scanRaw(b, s); records < n || size < 100*n {
+		b.Fatalf("%d records of %d bytes", records, size)
+	}
+}
+
+func mustScan(b *testing.B, c *curator.Curator) {
+	report, err := c.Scan(b.Context(), func(task.Task) error { return nil })
+	must(b, err)
+	if report.Records["t"] != million {
+		b.Fatalf("%+v", report)
+	}
+}
+
+func openCurator(b *testing.B, s *Store, tab strict, jobs []curator.Job) *curator.Curator {
+	c, err := curator.Open(b.Context(), s, kv.NewWriter(7), curator.Options{Name: fmt.Sprint("bench", len(jobs)), Tables: map[string]kv.Reader{"t": tab}, Jobs: jobs,
 		Space: shuffle.Dir(b.TempDir()), Memory: 16 << 20})
 	must(b, err)
+	return c
+}
+
+func benchCurator(b *testing.B, s *Store, tab strict, n int, jobs []curator.Job) {
+	c := openCurator(b, s, tab, jobs)
 	measure(b, n, func() {
 		report, err := c.Scan(b.Context(), func(task.Task) error { return nil })
 		must(b, err)

@@ -13,6 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"gleaner/input"
 	"gleaner/kv"
@@ -40,8 +43,8 @@ type Copy struct {
 	From, To kv.Store
 	Source   string // a name of From: a copy goes on only from the same
 	Target   string // a name of To, for errors
-	// Progress is called now and then with how many records were copied or compared by
-	// this call; it may be nil.
+	// Progress is called now and then, one call at a time, with how many records were copied
+	// or compared by this call; it may be nil.
 	Progress func(doing string, records int64)
 }
 
@@ -60,7 +63,7 @@ func (c Copy) Do(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if slices.ContainsFunc(tables, isDiary) {
-		return Result{}, input.Errorf(c.Source, "is the target of a copy that is not complete")
+		return Result{}, input.Errorf(c.Source, "%v", ErrPartial)
 	}
 	d, err := c.begin(ctx, tables)
 	if err != nil {
@@ -72,14 +75,27 @@ func (c Copy) Do(ctx context.Context) (Result, error) {
 			return result, err
 		}
 	}
+	var read int64
 	for _, t := range tables {
-		sum, err := c.compare(ctx, t)
+		sum, err := c.compare(ctx, t, &read)
 		if err != nil {
 			return result, err
 		}
 		result.Tables = append(result.Tables, sum)
 	}
 	return result, c.To.Drop(ctx, diaryTable)
+}
+
+// ErrPartial says that a store may lack records.
+var ErrPartial = errors.New("is the target of a copy that is not complete")
+
+// Check is ErrPartial for the target of a copy that is not complete: what is left out of it is not gone, and nobody may act on that.
+func Check(ctx context.Context, s kv.Store) error {
+	tables, err := s.Tables(ctx)
+	if err == nil && slices.ContainsFunc(tables, isDiary) {
+		err = ErrPartial
+	}
+	return err
 }
 
 func isDiary(t kv.TableInfo) bool { return t.Name == diaryTable }
@@ -160,7 +176,7 @@ func (d *diary) write(ctx context.Context, name string, s step, old kv.Version) 
 	return d.writer.Set(ctx, d.table, kv.Key{Part: []byte(name)}, old, value)
 }
 
-// table copies the rest of a table.
+// table copies the rest of a table. While some records are written, the next are read.
 func (c Copy) table(ctx context.Context, d *diary, t kv.TableInfo, copied *int64) error {
 	from, err := open(ctx, c.From, t)
 	if err != nil {
@@ -174,35 +190,67 @@ func (c Copy) table(ctx context.Context, d *diary, t kv.TableInfo, copied *int64
 	if err != nil || s.Done {
 		return err
 	}
-	var some []kv.Record
-	size, rest := 0, kv.Range{From: s.From}
-	flush := func(done bool) error {
-		if err := to.write(ctx, some); err != nil {
+	rest := kv.Range{From: s.From}
+	reading, stop := context.WithCancel(ctx) // ends what reads ahead
+	defer stop()
+	for some := range from.ahead(reading, rest) {
+		if some.err != nil {
+			return some.err
+		}
+		if err := to.write(ctx, some.records); err != nil {
 			return err
 		}
-		if len(some) > 0 {
-			rest = from.Rest(rest, some[len(some)-1].Key)
+		if n := len(some.records); n > 0 {
+			rest = from.Rest(rest, some.records[n-1].Key)
 		}
-		if at, err = d.write(ctx, t.Name, step{Source: c.Source, From: rest.From, Done: done}, at); err != nil {
+		if at, err = d.write(ctx, t.Name, step{Source: c.Source, From: rest.From, Done: some.last}, at); err != nil {
 			return err
 		}
-		*copied += int64(len(some))
+		*copied += int64(len(some.records))
 		c.tell("copying", *copied)
-		some, size = some[:0], 0
-		return nil
 	}
-	for r, err := range from.Scan(ctx, rest) {
-		if err != nil {
-			return err
-		}
-		some = append(some, own(r))
-		if size += len(r.Key.Part) + len(r.Key.Row) + len(r.Value); len(some) == batch || size >= batchBytes {
-			if err := flush(false); err != nil {
-				return err
+	return ctx.Err()
+}
+
+// A piece is some records of a table in order, or why there are none.
+type piece struct {
+	records []kv.Record
+	last    bool // nothing follows
+	err     error
+}
+
+// ahead reads a range, one batch ahead of its reader. Only the last batch may be empty.
+func (t table) ahead(ctx context.Context, r kv.Range) <-chan piece {
+	batches := make(chan piece)
+	go func() {
+		defer close(batches)
+		give := func(p piece) bool {
+			select {
+			case batches <- p:
+				return p.err == nil
+			case <-ctx.Done():
+				return false
 			}
 		}
-	}
-	return flush(true)
+		var next piece
+		size := 0
+		for r, err := range t.Scan(ctx, r) {
+			if err != nil {
+				give(piece{err: err})
+				return
+			}
+			next.records = append(next.records, own(r))
+			if size += len(r.Key.Part) + len(r.Key.Row) + len(r.Value); len(next.records) == batch || size >= batchBytes {
+				if !give(next) {
+					return
+				}
+				next, size = piece{}, 0
+			}
+		}
+		next.last = true
+		give(next)
+	}()
+	return batches
 }
 
 func (c Copy) tell(doing string, records int64) {
@@ -211,21 +259,22 @@ func (c Copy) tell(doing string, records int64) {
 	}
 }
 
-// compare reads a table of both stores.
-func (c Copy) compare(ctx context.Context, t kv.TableInfo) (Sum, error) {
-	var read int64
+// compare reads a table of both stores at once. read is how many records were read before, of any table.
+func (c Copy) compare(ctx context.Context, t kv.TableInfo, read *int64) (Sum, error) {
+	var lock sync.Mutex
 	more := func() {
-		if read++; read%batch == 0 {
-			c.tell("comparing", read)
+		lock.Lock()
+		defer lock.Unlock()
+		if *read++; *read%batch == 0 {
+			c.tell("comparing", *read)
 		}
 	}
-	from, err := Measure(ctx, c.From, t, more)
-	if err != nil {
+	var from, to Sum
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() (err error) { from, err = Measure(ctx, c.From, t, more); return err })
+	both.Go(func() (err error) { to, err = Measure(ctx, c.To, t, more); return err })
+	if err := both.Wait(); err != nil {
 		return from, err
-	}
-	to, err := Measure(ctx, c.To, t, more)
-	if err != nil {
-		return to, err
 	}
 	if from != to {
 		return from, fmt.Errorf("transfer: table %s differs after the copy: %d records of %d bytes in %s, %d of %d in %s; was one of them in use?",

@@ -145,7 +145,7 @@ func TestCompareFinds(t *testing.T) {
 			}
 			must(t, tab.Load(t.Context(), r))
 		}
-		if _, err := (Copy{From: a, To: b, Source: "a", Target: "b"}).compare(t.Context(), info); err == nil {
+		if _, err := (Copy{From: a, To: b, Source: "a", Target: "b"}).compare(t.Context(), info, new(int64)); err == nil {
 			t.Errorf("a different %s was not found", what)
 		}
 	}

@@ -33,7 +33,8 @@ const DC = "datacenter1"
 var pom []byte
 
 // Fetch gives the folder of the jars in the cache. It fetches them once, and
-// calls fetched before the first and after each jar.
+// calls fetched before the first and after each jar; then it has Java prepare
+// their classes, which takes as long as to start a node.
 func Fetch(ctx context.Context, cache string, fetched func(jars int)) (lib string, err error) {
 	dir := filepath.Join(cache, "cassandra-"+Version)
 	lib, whole := filepath.Join(dir, "lib"), filepath.Join(dir, "whole")
@@ -41,7 +42,8 @@ func Fetch(ctx context.Context, cache string, fetched func(jars int)) (lib strin
 		return "", fmt.Errorf("cassandra: %w", err)
 	}
 	if _, err := os.Stat(whole); err == nil {
-		return lib, nil
+		makeArchive(ctx, lib)
+		return lib, ctx.Err()
 	}
 	if err := maven.Maven(); err != nil {
 		return "", fmt.Errorf("cassandra: %w", err)
@@ -52,7 +54,11 @@ func Fetch(ctx context.Context, cache string, fetched func(jars int)) (lib strin
 	if err := maven.Fetch(ctx, pom, lib, fetched); err != nil {
 		return "", fmt.Errorf("cassandra: %w", err)
 	}
-	return lib, os.WriteFile(whole, nil, 0o644) // written last
+	if err := os.WriteFile(whole, nil, 0o644); err != nil { // written last
+		return "", fmt.Errorf("cassandra: %w", err)
+	}
+	makeArchive(ctx, lib)
+	return lib, ctx.Err()
 }
 
 // A Setting is how a cluster is started.
@@ -62,6 +68,8 @@ type Setting struct {
 	First netip.AddrPort // where clients reach the first node
 	Heap  string         // of each node's Java machine
 	More  string         // further lines of cassandra.yaml
+
+	archive string // the archive of classes to write when it ends, if any
 }
 
 // gossip is the port on which nodes reach each other.
@@ -199,7 +207,10 @@ var (
 // java is the command line of a node. Only the first of Java's compilers: in the
 // first minutes the second takes more than all requests together.
 func (n *Node) java() []string {
-	var args []string
+	args := []string{"-XX:SharedArchiveFile=" + archive(n.cluster.lib)}
+	if to := n.cluster.set.archive; to != "" {
+		args = []string{"-XX:ArchiveClassesAtExit=" + to}
+	}
 	for _, e := range exports {
 		args = append(args, "--add-exports="+e+"=ALL-UNNAMED")
 	}

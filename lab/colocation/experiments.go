@@ -17,9 +17,9 @@ import (
 func Experiments() []lab.Experiment {
 	var shared remembered
 	return []lab.Experiment{
-		{Name: "fig10", Short: "a search service's tail latency beside harvested jobs, on this machine", Run: view(fig10).of(shared.cycles)},
-		{Name: "fig11", Short: "run times of the jobs beside it", Run: view(fig11).of(shared.cycles)},
-		{Name: "fig12", Short: "the service's tail latency beside jobs that harvest the disk", Run: view(fig12).of(disk)},
+		{Name: "fig10", Short: "a search service's tail latency beside harvested jobs, on this machine", Paper: "OSDI'16, Figure 10", Run: view(fig10).of(shared.cycles)},
+		{Name: "fig11", Short: "run times of the jobs beside it", Paper: "OSDI'16, Figure 11", Run: view(fig11).of(shared.cycles)},
+		{Name: "fig12", Short: "the service's tail latency beside jobs that harvest the disk", Paper: "OSDI'16, Figure 12", Run: view(fig12).of(disk)},
 		{Name: "reserve", Short: "what it costs the service to keep less free for it", Run: view(reserves).of(keeping)},
 	}
 }

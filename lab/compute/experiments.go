@@ -17,11 +17,12 @@ import (
 // Experiments are those on harvested cycles.
 func Experiments() []lab.Experiment {
 	return []lab.Experiment{
-		{Name: "fig13", Short: "job times in DC-9 against utilisation, history-based and primary-aware", Run: fig13},
-		{Name: "fig14", Short: "gains in job time in all ten datacenters", Run: fig14},
-		{Name: "micro", Short: "time for clustering, class selection and placement", Run: micro},
+		{Name: "fig13", Short: "job times in DC-9 against utilisation, history-based and primary-aware", Paper: "OSDI'16, Figure 13", Run: fig13},
+		{Name: "fig14", Short: "gains in job time in all ten datacenters", Paper: "OSDI'16, Figure 14", Run: fig14},
+		{Name: "micro", Short: "time for clustering, class selection and placement", Paper: "OSDI'16, Section 6.2", Run: micro},
 		{Name: "policies", Short: "all policies in DC-9 at 45%", Run: policies},
 		{Name: "bitbrains", Short: "all policies on recorded machines: July teaches, August is simulated", Run: bitbrains},
+		{Name: "supply", Short: "harvested capacity promised by July, delivered in August, on recorded machines", Run: supply},
 		{Name: "choice", Short: "servers chosen by room, by least dilation, or both", Run: dilationChoice},
 	}
 }

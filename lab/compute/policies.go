@@ -98,17 +98,22 @@ func bitbrains(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure,
 // bitbrainsMachines are the recorded machines, as a datacenter whose past is
 // July and whose future is some days of August.
 func bitbrainsMachines(ctx context.Context, dir string, days int) (*datacenter.Datacenter, error) {
+	return bitbrainsFrom(ctx, dir, august, days)
+}
+
+// bitbrainsFrom has the days from now on as its future.
+func bitbrainsFrom(ctx context.Context, dir string, now time.Time, days int) (*datacenter.Datacenter, error) {
 	window, series, err := recorded(ctx, filepath.Join(dir, "2013-07.csv.gz"), filepath.Join(dir, "2013-08.csv.gz"))
 	if err != nil {
 		return nil, err
 	}
-	window = window.Until(august.AddDate(0, 0, days))
+	window = window.Until(now.AddDate(0, 0, days))
 	var servers []cluster.Server
 	for i := range series {
 		series[i].CPU = series[i].CPU[:window.Len]
 		servers = append(servers, cluster.Server{ID: cluster.ServerID(series[i].Tenant), CPU: 12 * cluster.Core, Memory: 32 * cluster.GB})
 	}
-	return datacenter.New("bitbrains", servers, window, series, nil, august)
+	return datacenter.New("bitbrains", servers, window, series, nil, now)
 }
 
 func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Result, error) {

@@ -1,5 +1,6 @@
-// Package curator holds the experiments on the curator: whether learning when to run
-// tiering lowers latency, against fixed thresholds (NSDI'17 §4.3.4, Table 1).
+// Package curator holds the experiments on the curator: what upkeep does for latency and
+// space (NSDI'17 §3.4.2), and whether learning when to run tiering lowers latency, against
+// fixed thresholds (§4.3.4, Table 1).
 package curator
 
 import (
@@ -14,9 +15,12 @@ import (
 	"gleaner/sim/oltp"
 )
 
-// Experiment is curator-learning.
-func Experiment() lab.Experiment {
-	return lab.Experiment{Name: "curator-learning", Short: "latency with tiering when it is learned to pay, and by thresholds", Run: runLearning}
+// Experiments are curator-onoff and curator-learning.
+func Experiments() []lab.Experiment {
+	return []lab.Experiment{
+		{Name: "curator-onoff", Short: "latency and space with upkeep and without", Paper: "NSDI'17, Section 3.4.2, Figure 6", Run: runOnOff},
+		{Name: "curator-learning", Short: "latency with tiering when it is learned to pay, and by thresholds", Paper: "NSDI'17, Section 4.3.4, Table 1", Run: runLearning},
+	}
 }
 
 func runLearning(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {

@@ -68,10 +68,12 @@ func TestThresholdsHoldTheSSDs(t *testing.T) {
 	}
 }
 
-func TestTheExperimentCanBeStopped(t *testing.T) {
+func TestExperimentsCanBeStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, _, err := Experiment().Run(ctx, lab.Options{Quick: true, Seeds: 1}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	for _, e := range Experiments() {
+		if _, _, err := e.Run(ctx, lab.Options{Quick: true, Seeds: 1}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", e.Name, err)
+		}
 	}
 }

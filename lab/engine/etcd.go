@@ -3,20 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed" // for the sources
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // EtcdVersion is the etcd that is built.
@@ -34,57 +29,11 @@ type Etcd struct {
 	Binary string // etcd with its own flags, and besides 'descriptors' and 'work'
 }
 
-// ErrNoGo is the error of building without Go.
-var ErrNoGo = errors.New("etcd is built from its Go module, and there is no 'go' here; install Go 1.26 or later: 'apt-get install golang', or https://go.dev/doc/install")
-
 // BuildEtcd builds etcd, once: the binary is kept in the user's cache. It calls
 // building before it builds, which takes long.
 func BuildEtcd(ctx context.Context, building func()) (Etcd, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return Etcd{}, fmt.Errorf("engine: %w", err)
-	}
-	at := filepath.Join(cache, "gleaner", fmt.Sprintf("etcdlab-%x-%s-%s", sha256.Sum256(etcdSources), runtime.GOOS, runtime.GOARCH))
-	e := Etcd{Binary: at}
-	if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() {
-		return e, nil
-	}
-	if _, err := exec.LookPath("go"); err != nil {
-		return e, ErrNoGo
-	}
-	building()
-	if err := build(ctx, at); err != nil {
-		return e, fmt.Errorf("engine: build etcd: %w", err)
-	}
-	return e, nil
-}
-
-// build unpacks the sources and builds them; the binary is written whole or not at
-// all.
-func build(ctx context.Context, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(to), "building-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	for _, f := range txtar.Parse(etcdSources).Files {
-		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o644); err != nil {
-			return err
-		}
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", "etcdlab", ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(string(out)))
-	}
-	return os.Rename(filepath.Join(dir, "etcdlab"), to)
+	at, err := built(ctx, "etcdlab", etcdSources, building)
+	return Etcd{Binary: at}, err
 }
 
 // Start starts etcd with its data in a folder, and waits until it serves. more are

@@ -77,13 +77,21 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Stop ends the process: with SIGTERM, and if that does not help with SIGKILL.
 func (p *Process) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = p.Finish(ctx) // it is gone either way
+}
+
+// Finish ends the process with SIGTERM and waits until it is gone. If ctx ends before, it ends it with SIGKILL and returns an error.
+func (p *Process) Finish(ctx context.Context) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
 	case <-p.done:
-		return
-	case <-time.After(10 * time.Second):
+		return nil
+	case <-ctx.Done():
 	}
 	p.Kill()
+	return ctx.Err()
 }
 
 // Kill ends the process with SIGKILL, and waits until it is gone.

@@ -18,6 +18,7 @@ import (
 	"gleaner/trace/record"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/grpccall"
+	"gleaner/trace/replay/judge"
 )
 
 // etcd is a job that runs on etcd (lab/etcd) and is recorded.
@@ -42,7 +43,7 @@ func etcd(o lab.Options) Target {
 		Paper:   otherFigures(),
 	}
 	// One machine plays and runs the target, and may do other things too.
-	t.Limits = replay.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
+	t.Limits = judge.Limits{Latency: time.Second, Lag: 250 * time.Millisecond}
 	switch {
 	case o.Quick:
 		t.AtOnce, t.Sweep, t.Time = 7, []int{100, 400, 1600, 6400}, 6*time.Second
@@ -157,5 +158,10 @@ func startEtcd(ctx context.Context, dir string) (*System, error) {
 		p.Stop()
 		return nil, err
 	}
-	return &System{Targets: map[string]replay.Executor{"etcd": executor}, Stop: p.Stop}, nil
+	return &System{Targets: map[string]replay.Executor{"etcd": executor}, PID: p.PID(), Stop: p.Stop,
+		Says: func(ctx context.Context) (string, error) {
+			is, err := engine.Metrics(ctx, "http://"+at+"/metrics")
+			return fmt.Sprintf("%.0f proposals applied, %.0f failed, %.0f leases expired, fsync %.1f ms, GC %.0f ms", is["etcd_server_proposals_applied_total"], is["etcd_server_proposals_failed_total"],
+				is["etcd_debugging_server_lease_expired_total"], 1e3*is["etcd_disk_wal_fsync_duration_seconds_sum"]/max(is["etcd_disk_wal_fsync_duration_seconds_count"], 1), 1e3*is["go_gc_duration_seconds_sum"]), err
+		}}, nil
 }

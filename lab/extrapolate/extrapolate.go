@@ -23,11 +23,13 @@ import (
 	"gleaner/chart"
 	"gleaner/input"
 	"gleaner/lab"
+	"gleaner/local/proc"
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/mine"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/judge"
 )
 
 // A Target is a system whose traffic is learned and played back.
@@ -53,7 +55,7 @@ type Target struct {
 	// part of Time, and only what follows is measured. 0: all start within a third
 	// of Time.
 	Pace   time.Duration
-	Limits replay.Limits // beyond which the system has given in
+	Limits judge.Limits // beyond which the system has given in
 	// Above Own nodes, all share Share connections, because a process may not
 	// have one for each. 0: each node has its own at any scale.
 	Own, Share int
@@ -72,6 +74,7 @@ type System struct {
 	Targets map[string]replay.Executor // by role; see replay.Options
 	// Says returns the system's own figures; it may be nil.
 	Says func(context.Context) (string, error)
+	PID  int // its process
 	Stop func()
 }
 
@@ -80,7 +83,7 @@ func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o), res
 
 // Experiment is all steps for one target, the first unless the options name one.
 func Experiment() lab.Experiment {
-	return lab.Experiment{Name: "extrapolate", Short: "traces to knee, with a real engine (--target): Tables IV and VI, Figures 5 to 10", Engine: true, Run: run}
+	return lab.Experiment{Name: "extrapolate", Short: "traces to knee, with a real engine (--target): Tables IV and VI, Figures 5 to 10", Paper: "PatternMiner, Tables IV and VI, Figures 5 to 10", Engine: true, Run: run}
 }
 
 func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {
@@ -230,7 +233,7 @@ func (e *experiment) sweep(ctx context.Context) (err error) {
 // machine that slowed down with the scale has waits that grow with it: they are
 // scaled down again.
 func (e *experiment) timed(scale int) replay.Options {
-	o := replay.Options{For: e.Time, Ramp: e.Time / 3}
+	o := replay.Options{For: e.Time, Ramp: e.Time / 3, Stay: true}
 	if e.Compress > 0 {
 		o.Compress = 1e6
 	}
@@ -257,16 +260,21 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 	}
 	defer system.Stop()
 	e.roles = slices.Sorted(maps.Keys(system.Targets))
-	o.Program, o.Targets, o.Seed = e.model.Program, system.Targets, 1
+	o.Program, o.Targets, o.Seed, o.Limits = e.model.Program, system.Targets, 1, e.Limits
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute) // a node may have to wait for all others
 	if o.Setting, err = grow.Resolve(o.Program, grow.Setting{Scale: scale, Run: e.Name}); err != nil {
 		return nil, err
 	}
 	x := &extras{begun: map[string]int64{}, lost: map[string]bool{}}
 	o.Record = func(c *trace.Call) { x.see(&e.Target, c) }
+	watch, unknown := proc.Watch([]int{system.PID})
 	result, err := replay.Play(ctx, o)
 	if err == nil && result.Ended == "interrupted" {
 		err = ctx.Err()
+	}
+	if err == nil && unknown == nil {
+		u, _ := watch.Usage()
+		result.CPU = judge.CPU{Cores: u.Cores, Players: u.Self, Target: u.Chosen, Others: u.Others, PlayersWaited: 1e3 * u.SelfWaited.Seconds(), TargetWaited: 1e3 * u.ChosenWaited.Seconds()}
 	}
 	if err == nil && system.Says != nil {
 		if x.says, err = system.Says(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/hadooprpc"
+	"gleaner/trace/replay/judge"
 )
 
 // nameNode is the calls of WordCount to an HDFS NameNode.
@@ -27,7 +29,7 @@ func nameNode(o lab.Options) Target {
 		Trace: recordedAt(o.Traces), Start: startNameNode,
 		Sweep: []int{100, 1000, 5000, 10000, 20000, 40000}, Time: 30 * time.Second, Pace: time.Millisecond,
 		Own: 10000, Share: 2000,
-		Limits: replay.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
+		Limits: judge.Limits{Lag: 300 * time.Millisecond}, // a tenth of a beat
 		// A node that must register again was declared dead.
 		Lost: func(c *trace.Call) bool {
 			order, _ := trace.Get(c.Response, "cmds[0].cmdType")
@@ -93,7 +95,8 @@ func recordedAt(dir string) func(context.Context, string, int) (string, error) {
 func startNameNode(ctx context.Context, dir string) (*System, error) {
 	return startHadoop(ctx, dir, hadoop.StartNameNode, nil, func(ctx context.Context, m *hadoop.Master) (string, error) {
 		is, err := m.Metrics(ctx, "Hadoop:service=NameNode,name=FSNamesystemState")
-		return fmt.Sprintf("%v live, %v dead, %v blocks, %v files and folders", is["NumLiveDataNodes"], is["NumDeadDataNodes"], is["BlocksTotal"], is["FilesTotal"]), err
+		calls, bad := callMetrics(ctx, m, "NameNode", 0)
+		return fmt.Sprintf("%v live, %v dead, %v blocks, %v files and folders; %s", is["NumLiveDataNodes"], is["NumDeadDataNodes"], is["BlocksTotal"], is["FilesTotal"], calls), errors.Join(err, bad)
 	})
 }
 
@@ -103,8 +106,22 @@ func startResourceManager(ctx context.Context, dir string) (*System, error) {
 	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}}, func(ctx context.Context, m *hadoop.Master) (string, error) {
 		nodes, err := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=ClusterMetrics")
 		queue, bad := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root")
-		return fmt.Sprintf("%v active, %v lost, %v containers granted", nodes["NumActiveNMs"], nodes["NumLostNMs"], queue["AggregateContainersAllocated"]), errors.Join(err, bad)
+		const ofNodes = 1 // the second of its ports
+		calls, worse := callMetrics(ctx, m, "ResourceManager", ofNodes)
+		return fmt.Sprintf("%v active, %v lost, %v containers granted; %s", nodes["NumActiveNMs"], nodes["NumLostNMs"], queue["AggregateContainersAllocated"], calls), errors.Join(err, bad, worse)
 	})
+}
+
+// callMetrics is what a master says about the calls to one of its ports, and about its
+// memory.
+func callMetrics(ctx context.Context, m *hadoop.Master, service string, port int) (string, error) {
+	at, err := netip.ParseAddrPort(m.Address)
+	if err != nil {
+		return "", fmt.Errorf("extrapolate: %w", err)
+	}
+	calls, err := m.Metrics(ctx, fmt.Sprintf("Hadoop:service=%s,name=RpcActivityForPort%d", service, int(at.Port())+port))
+	memory, bad := m.Metrics(ctx, "Hadoop:service="+service+",name=JvmMetrics")
+	return fmt.Sprintf("calls wait %v ms in its queue (%v now) and take %v ms, GC %v ms", calls["RpcQueueTimeAvgTime"], calls["CallQueueLength"], calls["RpcProcessingTimeAvgTime"], memory["GcTimeMillis"]), errors.Join(err, bad)
 }
 
 func startHadoop(ctx context.Context, dir string, start func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error), query url.Values,
@@ -138,6 +155,6 @@ func startHadoop(ctx context.Context, dir string, start func(context.Context, ha
 		stop()
 		return nil, err
 	}
-	return &System{Targets: map[string]replay.Executor{m.Name: executor}, Stop: stop,
+	return &System{PID: m.PID(), Targets: map[string]replay.Executor{m.Name: executor}, Stop: stop,
 		Says: func(ctx context.Context) (string, error) { return says(ctx, m) }}, nil
 }

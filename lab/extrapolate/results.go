@@ -60,7 +60,10 @@ func (e *experiment) knee() string {
 		text += fmt.Sprintf(" and gives in at %d: %s", r.GaveIn, r.Why)
 	}
 	if r.PlayerLimit > 0 {
-		text += fmt.Sprintf("; from %d on the players are the limit: %s", r.PlayerLimit, e.at(r.PlayerLimit).Why)
+		text += fmt.Sprintf("; %d says nothing about it: %s: %s", r.PlayerLimit, e.at(r.PlayerLimit).Verdict, e.at(r.PlayerLimit).Why)
+	}
+	if r.Broken > 0 {
+		text += fmt.Sprintf("; %d says nothing about it: %s: %s", r.Broken, e.at(r.Broken).Verdict, e.at(r.Broken).Why)
 	}
 	return text + " (this machine plays, and runs the target)"
 }
@@ -156,15 +159,16 @@ func find(calls []replay.CallResult, node, method string) replay.CallResult {
 // scaled is Figure 5 as a table: what the target does at every scale.
 func (e *experiment) scaled() lab.Table {
 	t := lab.Table{Name: "scaled", Title: fmt.Sprintf("%s against scale (Figures 5 and 9)", e.Name),
-		Columns: []string{e.Unit, "calls/s", "p50 ms", "p99 ms", "lag p99 ms", "refused", "no reply", "declared dead", "start-up ms", "it says", "verdict"}}
+		Columns: []string{e.Unit, "calls/s", "p50 ms", "p99 ms", "lag p99 ms", "refused", "no reply", "declared dead", "start-up ms", "cores: players, target, others", "it says", "verdict"}}
 	for _, v := range e.swept.Runs {
 		x := e.extra[v.Scale]
-		verdict := v.Verdict
+		verdict := string(v.Verdict)
 		if v.Why != "" {
 			verdict += ": " + v.Why
 		}
 		t.Add(v.Scale, fmt.Sprintf("%.0f", v.PerSecond), fmt.Sprintf("%.1f", v.Service.P50), fmt.Sprintf("%.1f", v.Service.P99), fmt.Sprintf("%.1f", v.Lag.P99),
-			v.Refused, v.Failed, len(x.lost), fmt.Sprintf("%.0f", x.startupMillis()), x.says, verdict)
+			v.Refused, v.Failed, len(x.lost), fmt.Sprintf("%.0f", x.startupMillis()),
+			fmt.Sprintf("%.1f, %.1f, %.1f", v.CPU.Players, v.CPU.Target, v.CPU.Others), x.says, verdict)
 	}
 	if e.Time > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Each scale is played for %v to a fresh target.", e.Time))
@@ -176,9 +180,9 @@ func (e *experiment) scaled() lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Up to %d %s have connections of their own; more share %d, because a process may not have one for each.", e.Own, e.Unit, e.Share))
 	}
 	if e.swept.PlayerLimit > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("From %d %s on the players are the limit, which says nothing about the target: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Why))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d %s say nothing about the target: %s: %s.", e.swept.PlayerLimit, e.Unit, e.at(e.swept.PlayerLimit).Verdict, e.at(e.swept.PlayerLimit).Why))
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; the players, when they are %v late.",
+	t.Notes = append(t.Notes, fmt.Sprintf("It gives in when a hundredth of the replies take %v, a hundredth of the calls fail or of the beats are missed; players are late when a hundredth of calls are sent %v late.",
 		cmp.Or(e.Limits.Latency, time.Second), cmp.Or(e.Limits.Lag, 50*time.Millisecond)))
 	t.Notes = append(t.Notes, fmt.Sprintf("Start-up is from %s.", e.StartUp))
 	for _, said := range e.swept.Said {

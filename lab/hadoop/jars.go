@@ -24,9 +24,13 @@ type Jars struct {
 	Descriptors string // a descriptor set of all their messages
 }
 
-// Fetch resolves the jars into a folder of the cache, once. fetching is called
-// before anything is fetched over the network.
-func Fetch(ctx context.Context, cache string, fetching func()) (Jars, error) {
+// Fetched is about how many jars Fetch fetches.
+const Fetched = 150
+
+// Fetch resolves the jars into a folder of the cache, once. fetched is called with 0
+// before anything is fetched over the network, and after each jar with how many have come;
+// it may be nil.
+func Fetch(ctx context.Context, cache string, fetched func(jars int)) (Jars, error) {
 	dir := filepath.Join(cache, "hadoop-"+Version)
 	jars := Jars{Lib: filepath.Join(dir, "lib"), Descriptors: filepath.Join(dir, "hadoop.protoset")}
 	if err := maven.Java(); err != nil {
@@ -38,10 +42,10 @@ func Fetch(ctx context.Context, cache string, fetching func()) (Jars, error) {
 	if err := maven.Maven(); err != nil {
 		return jars, fmt.Errorf("hadoop: %w", err)
 	}
-	if fetching != nil {
-		fetching()
+	if fetched != nil {
+		fetched(0)
 	}
-	if err := maven.Fetch(ctx, pom, jars.Lib, nil); err != nil {
+	if err := maven.Fetch(ctx, pom, jars.Lib, fetched); err != nil {
 		return jars, fmt.Errorf("hadoop: %w", err)
 	}
 	return jars, jars.describe()

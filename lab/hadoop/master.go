@@ -1,6 +1,7 @@
 package hadoop
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -22,6 +23,7 @@ import (
 type Setting struct {
 	Data string // the folder for all it writes
 	Port int    // the first of its ports; 0: free ones
+	Web  int    // the port of its web page; 0: a free one
 	Heap string // of the Java machine; empty: "512m"
 	// More are properties of Hadoop that override what is set here.
 	More map[string]string
@@ -40,7 +42,7 @@ type Master struct {
 
 // StartNameNode formats a NameNode if needed, starts it and waits until it answers.
 func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
-	ports, err := freePorts(s.Port, 1)
+	ports, err := freePorts(s.Port, 1, s.Web)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
 
 // StartResourceManager starts a Resource Manager and waits until it answers.
 func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, error) {
-	ports, err := freePorts(s.Port, 4)
+	ports, err := freePorts(s.Port, 4, s.Web)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +101,9 @@ func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, e
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // freePorts returns n consecutive ports, from first on if that is not 0, and one
-// more. They are below the ephemeral ports, of which players use many.
-func freePorts(first, n int) ([]int, error) {
+// more, which is extra if that is not 0. They are below the ephemeral ports, of which
+// players use many.
+func freePorts(first, n, extra int) ([]int, error) {
 	err := errors.New("no free ports")
 	for range 100 {
 		base := first
@@ -111,7 +114,7 @@ func freePorts(first, n int) ([]int, error) {
 		for i := range n {
 			ports = append(ports, base+i)
 		}
-		ports = append(ports, 10000+rand.IntN(20000))
+		ports = append(ports, cmp.Or(extra, 10000+rand.IntN(20000)))
 		if err = free(ports); err == nil || first != 0 && !errors.Is(err, syscall.EADDRINUSE) {
 			return ports, err
 		}

@@ -28,6 +28,13 @@ func TestPlayedAsRecorded(t *testing.T) {
 		t.Skip("set GLEANER_LONG=1 to play to a real NameNode; it takes half a minute")
 	}
 	p := learned(t)
+	for _, kind := range p.Types {
+		for _, c := range kind.Calls {
+			if c.Method == "ClientProtocol.complete" && c.Until == nil {
+				t.Errorf("%s of %s is not repeated until the file is complete", c.Name, kind.Name)
+			}
+		}
+	}
 	j := jars(t)
 	nn, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
 	if err != nil {
@@ -60,6 +67,10 @@ func TestPlayedAsRecorded(t *testing.T) {
 	state, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=FSNamesystemState")
 	if err != nil {
 		t.Fatal(err)
+	}
+	files, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=FSNamesystem")
+	if err != nil || files["NumFilesUnderConstruction"] != 0.0 {
+		t.Errorf("%v files were never completed, %v", files["NumFilesUnderConstruction"], err)
 	}
 	// What the job leaves behind: three files of its history, and 13 folders.
 	if state["NumLiveDataNodes"] != 26.0 || state["NumDeadDataNodes"] != 0.0 || state["BlocksTotal"] != 3.0 || state["FilesTotal"] != 16.0 {

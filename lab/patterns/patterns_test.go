@@ -1,6 +1,7 @@
 package patterns
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -125,4 +126,31 @@ func titles(f chart.Figure) (out []string) {
 		out = append(out, p.Title)
 	}
 	return out
+}
+
+// Tenants that are reimaged more are in another column, and replicas find three environments; where there is one, every block is refused.
+func TestDivideByHabits(t *testing.T) {
+	var servers []cluster.Server
+	var log []cluster.Reimage
+	var classes classify.Result
+	for i := range 18 {
+		s := cluster.Server{ID: cluster.ServerID(fmt.Sprint("s", i)), Environment: fmt.Sprint("e", i%9), Disk: 100 * cluster.GB}
+		servers = append(servers, s)
+		classes.Tenants = append(classes.Tenants, classify.Tenant{ID: s.Tenant(), Peak: float64(i%3) / 4})
+		for n := range i % 9 / 3 {
+			log = append(log, cluster.Reimage{At: time.Date(2026, 5, 1+n, 0, 0, 0, 0, time.UTC), Server: s.ID})
+		}
+	}
+	d := Divide(servers, reimages.Analyse(servers, log), classes, 1)
+	for i, c := range d.Cells {
+		if c.Tenants != 1 || c.Servers != 2 || c.Free != 200*cluster.GB {
+			t.Errorf("cell %d has %+v", i, c)
+		}
+	}
+	if d.Well != d.Blocks || d.Refused != 0 {
+		t.Errorf("%d of %d blocks are placed well, %d refused", d.Well, d.Blocks, d.Refused)
+	}
+	if d := Divide(servers[:1], reimages.Report{}, classify.Result{}, 1); d.Refused != d.Blocks {
+		t.Errorf("on one server %+v", d)
+	}
 }

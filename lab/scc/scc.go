@@ -16,7 +16,7 @@ import (
 
 // Experiment is the whole evaluation.
 func Experiment() lab.Experiment {
-	return lab.Experiment{Name: "scc", Short: "the planner: T1 to T19, Tables 2 and 3, Figures 5 to 7, Section 6.2", Run: run}
+	return lab.Experiment{Name: "scc", Short: "the planner: T1 to T19, Tables 2 and 3, Figures 5 to 7, Section 6.2", Paper: "FAST'12, Tables 2 and 3, Figures 5 to 7, Section 6.2", Run: run}
 }
 
 func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error) {

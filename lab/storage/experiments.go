@@ -33,8 +33,8 @@ func (s Size) ran(done, of int) {
 // Experiments are Figures 15 and 16.
 func Experiments() []lab.Experiment {
 	return []lab.Experiment{
-		{Name: "fig15", Short: "blocks that a year of reimages destroys, by placement", Run: runFig15},
-		{Name: "fig16", Short: "accesses that busy servers deny, by placement and utilisation", Run: runFig16},
+		{Name: "fig15", Short: "blocks that a year of reimages destroys, by placement", Paper: "OSDI'16, Figure 15", Run: runFig15},
+		{Name: "fig16", Short: "accesses that busy servers deny, by placement and utilisation", Paper: "OSDI'16, Figure 16", Run: runFig16},
 	}
 }
 

@@ -93,7 +93,7 @@ func mostProcesses() int {
 
 func (p *Parent) openV1() (err error) {
 	p.group.V1, err = newV1(p.name, &specs.LinuxResources{})
-	p.relax()
+	p.group.Relax()
 	return err
 }
 
@@ -118,7 +118,7 @@ func (p *Parent) makeV2() error {
 		return err
 	}
 	p.group.V2 = filepath.Join(mount, p.name)
-	p.relax()
+	p.group.Relax()
 	_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable) // not every kernel has it
 	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
 }
@@ -342,20 +342,25 @@ func (p *Parent) hurry(more int) {
 	p.hurried += more
 	switch {
 	case before == 0:
-		p.setIdle("0")
-		_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(usualV1))
-		_ = write(p.group.V2, "cpu.weight", fmt.Sprint(usualV2))
+		p.group.Hurry()
 	case p.hurried == 0:
-		p.relax()
+		p.group.Relax()
 	}
 }
 
-// relax gives the group the lowest weight, and the idle class if the kernel has it
+// Hurry gives the group the usual CPU weight.
+func (g Group) Hurry() {
+	g.setIdle("0")
+	_ = write(g.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(usualV1))
+	_ = write(g.V2, "cpu.weight", fmt.Sprint(usualV2))
+}
+
+// Relax gives the group the lowest CPU weight, and the idle class if the kernel has it
 // (Linux 5.15).
-func (p *Parent) relax() {
-	_ = write(p.group.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
-	_ = write(p.group.V2, "cpu.weight", fmt.Sprint(lowestV2))
-	p.setIdle("1")
+func (g Group) Relax() {
+	_ = write(g.V1[cgroup1.Cpu], "cpu.shares", fmt.Sprint(lowestV1))
+	_ = write(g.V2, "cpu.weight", fmt.Sprint(lowestV2))
+	g.setIdle("1")
 }
 
 // Isolates reports whether the kernel gives tasks only idle cores, and takes them
@@ -369,9 +374,40 @@ func (p *Parent) Isolates() bool {
 	return err == nil && string(bytes.TrimSpace(text)) == "1"
 }
 
-func (p *Parent) setIdle(idle string) {
-	_ = write(p.group.V1[cgroup1.Cpu], "cpu.idle", idle)
-	_ = write(p.group.V2, "cpu.idle", idle)
+func (g Group) setIdle(idle string) {
+	_ = write(g.V1[cgroup1.Cpu], "cpu.idle", idle)
+	_ = write(g.V2, "cpu.idle", idle)
+}
+
+// At is the group that somebody else made at path below root, where the control groups are
+// mounted; false if there is none. Of version 2 beside version 1 nothing is used: the
+// processes need not be there.
+func At(root, path string) (Group, bool) {
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		g := Group{V2: filepath.Join(root, path)}
+		return g, isDir(g.V2)
+	}
+	g := Group{V1: map[cgroup1.Name]string{}}
+	for _, name := range controllers {
+		if dir := filepath.Join(root, string(name), path); isDir(dir) {
+			g.V1[name] = dir
+		}
+	}
+	return g, len(g.V1) > 0
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// LimitMemory limits what the processes of the group hold together.
+func (g Group) LimitMemory(memory cluster.Bytes) error {
+	dir, file := g.V2, "memory.max"
+	if len(g.V1) > 0 {
+		dir, file = g.V1[cgroup1.Memory], "memory.limit_in_bytes"
+	}
+	return write(dir, file, strconv.FormatInt(int64(memory), 10))
 }
 
 func (g Group) dirs() []string {

@@ -58,37 +58,69 @@ func (g Group) Enter(start func(fd int) error) error {
 	return started
 }
 
-// Processes lists the processes in the group.
+// Processes lists the processes in the group and in those below it.
 func (g Group) Processes() ([]int, error) {
 	var all []int
 	for _, dir := range g.dirs() {
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-			continue
-		}
+		pids, err := processes(dir)
 		if err != nil {
 			return nil, fmt.Errorf("cgroup: %w", err)
 		}
-		for _, field := range bytes.Fields(text) {
-			if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
-				all = append(all, pid)
-			}
-		}
+		all = append(all, pids...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
 
-// Kill kills all processes in the group and waits until they are gone, but no
-// longer than patience.
+func processes(dir string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, field := range bytes.Fields(text) {
+		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
+			all = append(all, pid)
+		}
+	}
+	for _, name := range below(dir) {
+		pids, err := processes(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pids...)
+	}
+	return all, nil
+}
+
+// alive is how many processes the group has, with those below it. A process of another
+// namespace has no number here, but version 2 says that there is one.
+func (g Group) alive() (int, error) {
+	pids, err := g.Processes()
+	if err != nil || len(pids) > 0 || len(g.V1) > 0 {
+		return len(pids), err
+	}
+	text, err := os.ReadFile(filepath.Join(g.V2, "cgroup.events"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return 0, nil
+	}
+	n, _ := field(text, "populated")
+	return int(n), err
+}
+
+// Kill kills all processes in the group and in those below it, and waits until they are
+// gone, but no longer than patience.
 func (g Group) Kill(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
-		pids, err := g.Processes()
-		if err != nil || len(pids) == 0 {
+		alive, err := g.alive()
+		if err != nil || alive == 0 {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("cgroup: %d processes do not die", len(pids))
+			return fmt.Errorf("cgroup: %d processes do not die", alive)
 		}
 		if write(g.V2, "cgroup.kill", "1") == nil {
 			continue
@@ -96,7 +128,8 @@ func (g Group) Kill(patience time.Duration) error {
 		// Frozen processes do not fork, so that none is missed.
 		freezer := g.V1[cgroup1.Freezer]
 		_ = write(freezer, "freezer.state", "FROZEN")
-		if pids, err = g.Processes(); err != nil {
+		pids, err := g.Processes()
+		if err != nil {
 			return err
 		}
 		for _, pid := range pids {
@@ -121,7 +154,20 @@ func (g Group) OutOfMemory() bool {
 // Used returns CPU and the memory that tasks hold now.
 func (p *Parent) Used() (cpu time.Duration, memory int64, err error) {
 	if cpu, err = p.CPU(); err == nil {
-		memory, err = p.memory()
+		memory, err = p.group.memory()
+	}
+	return cpu, memory, err
+}
+
+// Used returns the CPU time that the processes of the group and of those below it have used
+// since it was made, ended ones included, and the memory they hold now.
+func (g Group) Used() (cpu time.Duration, memory int64, err error) {
+	dir := g.V2
+	if len(g.V1) > 0 {
+		dir = g.V1[cgroup1.Cpuacct]
+	}
+	if cpu, err = CPUOf(dir); err == nil {
+		memory, err = g.memory()
 	}
 	return cpu, memory, err
 }
@@ -181,12 +227,12 @@ func parseCPU(file string, text []byte) (time.Duration, error) {
 	return time.Duration(nanos), nil
 }
 
-// memory is what tasks hold now, without the page cache, which the kernel frees when
+// memory is what processes hold now, without the page cache, which the kernel frees when
 // memory is needed.
-func (p *Parent) memory() (int64, error) {
-	dir, names := p.group.V1[cgroup1.Memory], []string{"total_rss", "total_shmem"} // the second not before Linux 4.16
-	if p.v2 {
-		dir, names = p.group.V2, []string{"anon", "shmem", "kernel_stack", "slab_unreclaimable"}
+func (g Group) memory() (int64, error) {
+	dir, names := g.V1[cgroup1.Memory], []string{"total_rss", "total_shmem"} // the second not before Linux 4.16
+	if len(g.V1) == 0 {
+		dir, names = g.V2, []string{"anon", "shmem", "kernel_stack", "slab_unreclaimable"}
 	}
 	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	if err != nil {

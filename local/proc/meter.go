@@ -45,7 +45,7 @@ func (m *Meter) Read() (cpu, mem float32, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("proc: %w", err)
 	}
-	memory, err := parseMeminfo(meminfo)
+	memory, err := ParseMemory(meminfo)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -83,10 +83,11 @@ func ReadMemory() (Memory, error) {
 	if err != nil {
 		return Memory{}, fmt.Errorf("proc: %w", err)
 	}
-	return parseMeminfo(meminfo)
+	return ParseMemory(meminfo)
 }
 
-func parseMeminfo(meminfo []byte) (Memory, error) {
+// ParseMemory reads /proc/meminfo.
+func ParseMemory(meminfo []byte) (Memory, error) {
 	m := Memory{Available: -1}
 	for line := range bytes.Lines(meminfo) {
 		fields := bytes.Fields(line)

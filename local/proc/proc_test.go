@@ -96,7 +96,7 @@ func FuzzParseStat(f *testing.F) {
 func FuzzParseMeminfo(f *testing.F) {
 	f.Add([]byte(meminfo))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if m, err := parseMeminfo(text); err == nil && !(m.used() >= 0 && m.used() <= 1) {
+		if m, err := ParseMemory(text); err == nil && !(m.used() >= 0 && m.used() <= 1) {
 			t.Fatalf("used %v of %v", m.used(), m)
 		}
 	})

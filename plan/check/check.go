@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -23,6 +24,8 @@ type Result struct {
 	Seconds   float64      // of a batch job
 	Busiest   []Busy       // the five busiest stations
 	Shortages []string     // what is missing at any load
+	Over      []string     // which stations are busier than the SLA's targets
+	Lost      []string     // which servers may not fail, though the SLA says so
 }
 
 // A TaskResult is the requested rate and the sustained one.
@@ -38,15 +41,25 @@ type Busy struct {
 }
 
 // Meets reports whether the SLA is met.
-func (r Result) Meets() bool { return r.Share >= Enough && len(r.Shortages) == 0 }
+func (r Result) Meets() bool {
+	return r.Share >= Enough && len(r.Shortages) == 0 && len(r.Over) == 0 && len(r.Lost) == 0
+}
 
 // Run simulates a configuration, unless it lacks something at any load.
 func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	if short := Shortages(in, c); len(short) > 0 {
 		return Result{Shortages: short}
 	}
+	out := simulate(in, c, rng)
+	if out.Share >= Enough {
+		out.Lost = lost(in, c, rng)
+	}
+	return out
+}
+
+func simulate(in plan.Input, c Config, rng *rand.Rand) Result {
 	e := &engine{}
-	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng}
+	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in)}
 	sim.newMeters()
 	if stuck := sim.stuck(); len(stuck) > 0 {
 		return Result{Shortages: stuck}
@@ -118,6 +131,26 @@ func (sim *simulation) requests() Result {
 		out.Tasks = append(out.Tasks, TaskResult{sim.in.App.Tasks[s.Task].Name, s.PerSecond, share * s.PerSecond})
 		out.Share = min(out.Share, share)
 	}
+	out.Over = sim.over(nil, Offered*sim.now)
+	return out
+}
+
+// nearly is how much busier than its target a station may be: the beginning and the
+// end of a simulation are not like the rest.
+const nearly = 0.01
+
+// over names the stations that worked more in some seconds than their target allows.
+func (sim *simulation) over(before []float64, seconds float64) []string {
+	var out []string
+	for i, s := range sim.stations {
+		worked := s.worked
+		if before != nil {
+			worked -= before[i]
+		}
+		if busy := worked / (seconds * float64(max(1, s.servers))); s.most < 1 && busy > s.most+nearly {
+			out = append(out, fmt.Sprintf("%s is %.0f%% busy, more than %.4g%%", s.name, 100*busy, 100*s.most))
+		}
+	}
 	return out
 }
 
@@ -169,8 +202,12 @@ func (sim *simulation) arrivals(rate, end float64, arrive func()) {
 func (sim *simulation) batch() Result {
 	job := *sim.in.SLA.Job
 	out := Result{}
-	for _, phase := range sim.in.App.Phases() {
+	for i, phase := range sim.in.App.Phases() {
 		most, left := 0.0, 0
+		before := make([]float64, len(sim.stations))
+		for k, s := range sim.stations {
+			before[k] = s.worked
+		}
 		executions := map[int]float64{}
 		for _, t := range sim.in.App.Starts() {
 			if sim.in.App.Tasks[t].Phase == phase {
@@ -188,6 +225,7 @@ func (sim *simulation) batch() Result {
 		}
 		sim.run(func() bool { return false }) // until nothing is under way
 		out.Seconds += (sim.now - start) * scale
+		out.Over = append(out.Over, sim.over(before, sim.seconds[i]/scale)...)
 	}
 	out.Share = min(1, job.Time/out.Seconds)
 	return out

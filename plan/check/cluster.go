@@ -116,8 +116,8 @@ func newCluster(e *engine, in plan.Input, c Config) *cluster {
 	return out
 }
 
-func (c *cluster) station(e *engine, name string, servers int) *station {
-	s := &station{e: e, name: name, servers: servers}
+func (c *cluster) station(e *engine, name string, servers int, most float64) *station {
+	s := &station{e: e, name: name, servers: servers, most: most}
 	c.stations = append(c.stations, s)
 	return s
 }
@@ -125,10 +125,11 @@ func (c *cluster) station(e *engine, name string, servers int) *station {
 func (c *cluster) server(e *engine, config Config, s Server, name string) {
 	kind := serverOf(c.in.HW, s.Type)
 	h := &host{name: name, bw: kind.BW, buses: map[string]*lane{}}
-	h.cpu = c.station(e, name+" CPU", s.CPUs)
-	h.nic = c.station(e, name+" network", 1)
+	most := c.in.SLA.Targets.Full()
+	h.cpu = c.station(e, name+" CPU", s.CPUs, most.CPU)
+	h.nic = c.station(e, name+" network", 1, most.Network)
 	for _, b := range kind.Buses {
-		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1), b.BW}
+		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1, most.Bus), b.BW}
 	}
 	local := map[place][]*unit{}
 	next := make([]int, len(c.in.HW.Units)) // by kind; datasets share units if there are too few
@@ -194,7 +195,7 @@ func (c *cluster) copies(dataset int) []copyOf {
 }
 
 func (c *cluster) unit(e *engine, h *host, kind int, name string) *unit {
-	return &unit{kind: kind, dev: c.station(e, name, 1), bus: h.buses[c.in.HW.Units[kind].Bus], host: h}
+	return &unit{kind: kind, dev: c.station(e, name, 1, c.in.SLA.Targets.Full().IO), bus: h.buses[c.in.HW.Units[kind].Bus], host: h}
 }
 
 // share gives the i-th of n instances on a server its units: all of them of

@@ -86,6 +86,7 @@ type station struct {
 	waiting []job
 	head    int
 	worked  float64 // seconds of service given
+	most    float64 // share of the time that it may be busy
 }
 
 type job struct {

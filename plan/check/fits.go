@@ -10,7 +10,7 @@ import (
 )
 
 // Shortages lists what a configuration lacks at any load: slots, sockets, memory,
-// room for data, an instance of a task.
+// room for data, an instance of a task, or what limits the whole cluster.
 func Shortages(in plan.Input, c Config) []string {
 	var out []string
 	short := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -43,11 +43,14 @@ func Shortages(in plan.Input, c Config) []string {
 		for _, u := range in.HW.Units {
 			have += float64(s.memory(u)) * u.Capacity
 		}
-		if need := memoryNeed(in, c, s); need > have*(1+1e-9) {
+		if float64(s.CPUs) < kind.BootCPUs*(1-1e-9) {
+			short("%s: %d CPUs, and it needs %.4g to boot", name, s.CPUs, kind.BootCPUs)
+		}
+		if need := memoryNeed(in, c, s) + kind.BootMemory/in.SLA.Targets.Full().Memory; need > have*(1+1e-9) {
 			short("%s: %.3g GB of memory needed, %.3g there", name, need/1e9, have/1e9)
 		}
 	}
-	return append(out, roomShortages(in, c)...)
+	return append(append(out, exceeded(in, c)...), roomShortages(in, c)...)
 }
 
 // memoryNeed is the memory of tasks and storage systems on a server, in bytes, in
@@ -66,7 +69,7 @@ func memoryNeed(in plan.Input, c Config, s Server) float64 {
 	for _, system := range in.App.Systems {
 		for _, d := range in.App.Datasets {
 			if d.System == system.Name && len(s.Datasets[d.Name]) > 0 {
-				most += system.MemoryPerServer
+				most += system.MemoryPerServer / needs.Targets.Memory
 				break
 			}
 		}
@@ -133,6 +136,10 @@ func roomShortages(in plan.Input, c Config) []string {
 			if !d.Remote && !d.Partitioned {
 				need *= float64(max(1, holders))
 			}
+			if d.Remote && copy.unit == arch[i].Store {
+				need *= float64(d.Replicas)
+			}
+			need /= in.SLA.Targets.Full().Space
 			if float64(units)*u.Capacity < need*(1-1e-9) {
 				out = append(out, fmt.Sprintf("%s: %.4g GB on %d x %s of %.4g GB", d.Name, need/1e9, units, u.Name, u.Capacity/1e9))
 			}
@@ -170,7 +177,7 @@ func localShortages(in plan.Input, d spec.Dataset, c plan.Choice, s Server, n, s
 		if unit == c.Cache {
 			size = d.CacheSize()
 		}
-		need, have := n*int(math.Ceil(size/in.HW.Units[unit].Capacity-1e-9)), s.Datasets[d.Name][in.HW.Units[unit].Name]
+		need, have := n*int(math.Ceil(size/in.SLA.Targets.Full().Space/in.HW.Units[unit].Capacity-1e-9)), s.Datasets[d.Name][in.HW.Units[unit].Name]
 		if d.Partitioned {
 			need = 1
 		}

@@ -15,6 +15,8 @@ type simulation struct {
 	rng    *rand.Rand
 	meters [][]meter // by task and step
 	warm   float64   // end of the warm-up: meters count from then on
+
+	seconds []float64 // of each phase of a job
 }
 
 // A meter counts the completions of one step of a task.
@@ -242,11 +244,18 @@ const (
 // reads, and writes go to both copies.
 func (sim *simulation) io(op *spec.IO, n int, m *meter) step {
 	copies := sim.copies(op.Dataset)
+	if op.Write { // written once all have it
+		all := []step{sim.records(op, copies[0], n, m)}
+		for range sim.in.App.Datasets[op.Dataset].Replicas - 1 {
+			all = append(all, sim.records(op, copies[0], n, &meter{}))
+		}
+		for _, cache := range copies[1:] {
+			all = append(all, sim.records(op, cache, n, &meter{}))
+		}
+		return together(all)
+	}
 	if len(copies) == 1 {
 		return sim.records(op, copies[0], n, m)
-	}
-	if op.Write { // written once both have it
-		return together([]step{sim.records(op, copies[0], n, m), sim.records(op, copies[1], n, &meter{})})
 	}
 	hits := min(n, draw(&m.hits, float64(n)*sim.in.App.Datasets[op.Dataset].HitRate))
 	return chain([]step{sim.records(op, copies[1], hits, m), sim.records(op, copies[0], n-hits, m)})

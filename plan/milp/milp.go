@@ -108,20 +108,24 @@ func solve(ctx context.Context, s solver, program string, p pack.Problem, o Opti
 
 // enough is a number of servers that a cheapest solution does not exceed: any
 // solution, here a quick one, bounds the cost, and every server costs at least as
-// much as the cheapest bare one.
+// much as the cheapest bare one, or is one of those in stock that cost nothing.
 func enough(p pack.Problem) (int, error) {
 	quick, err := pack.Solve(p, pack.Options{NodeLimit: 1})
 	if err != nil {
 		return 0, err
 	}
-	cheapest := math.Inf(1)
-	for _, s := range p.Servers {
-		cheapest = min(cheapest, s.Cost)
+	cheapest, free, stocks := math.Inf(1), 0.0, p.Stocks()
+	for k, s := range p.Servers {
+		if s.Cost == 0 && !math.IsInf(stocks[k], 1) {
+			free += stocks[k]
+		} else {
+			cheapest = min(cheapest, s.Cost)
+		}
 	}
 	if cheapest == 0 {
 		return quick.Servers(), nil
 	}
-	return int(quick.Cost/cheapest + 1e-6), nil
+	return int(quick.Cost/cheapest + free + 1e-6), nil
 }
 
 // run runs the program in dir and returns its output.

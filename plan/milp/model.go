@@ -54,6 +54,9 @@ func model(p pack.Problem, n int) []byte {
 			m.before(p, k)
 		}
 	}
+	for i, l := range p.Limits {
+		m.limit(p, i, l, n)
+	}
 	m.kinds(p, n)
 	return m.Bytes()
 }
@@ -118,6 +121,24 @@ func (m *lpFile) server(p pack.Problem, k int) {
 		}
 		m.WriteString(" <= 0\n")
 	}
+}
+
+// limit writes that all servers together keep a limit.
+func (m *lpFile) limit(p pack.Problem, i int, l pack.Limit, n int) {
+	fmt.Fprintf(m, "limit%d:\n", i)
+	for k := range n {
+		for s := range p.Servers {
+			m.term(l.Servers[s], variable('s', k, s))
+		}
+		for b := range p.Purchases {
+			m.term(l.Purchases[b], variable('p', k, b))
+		}
+	}
+	sense := "<="
+	if l.Least {
+		sense = ">="
+	}
+	fmt.Fprintf(m, " %s %.12g\n", sense, l.Bound)
 }
 
 // before writes that server k is used only if server k-1 is: servers are alike, and

@@ -22,7 +22,7 @@ const exact = 1e-6
 
 // Assemble makes a solution of the contents of servers, from any solver, the option
 // that each choice takes, and a proven lower bound of the cost. It checks that every
-// load is hosted and no resource exceeded.
+// load is hosted, no resource exceeded and every limit kept.
 func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solution, error) {
 	s := Solution{Taken: taken}
 	wanted := p.wanted(taken)
@@ -53,6 +53,15 @@ func (p Problem) Assemble(contents []Content, taken []int, bound float64) (Solut
 		}
 		s.Cost += f.Cost * float64(c.Count)
 		s.add(f)
+	}
+	for _, l := range p.Limits {
+		sum := 0.0
+		for _, c := range contents {
+			sum += float64(c.Count) * l.of(c.Server, c.Bought)
+		}
+		if !l.kept(sum) {
+			return Solution{}, fmt.Errorf("pack: %s is %v, and the limit %v", l.Name, sum, l.Bound)
+		}
 	}
 	s.finish(bound)
 	return s, nil

@@ -117,8 +117,10 @@ func (t *tree) host(done []stock, taken []int) ([]stock, bool) {
 		f.run()
 		if n := len(f.finds); n > 0 {
 			c := column{k, f.finds[n-1], s.costOf(f.finds[n-1].v)}
-			limit = c.cost
-			best = []stock{{c, 1}}
+			if one := (stock{c, 1}); t.room(append(slices.Clip(done), one)) {
+				limit = c.cost
+				best = []stock{one}
+			}
 		}
 	}
 	return best, best != nil

@@ -68,7 +68,10 @@ type master struct {
 	penalty  float64   // factor on the cost of all violations; it grows if there are any
 	scale    float64   // cost of the dearest bare server: the scale of reduced costs
 	cheapest float64   // bare server
-	most     float64   // no solution of interest has more servers
+	stock    []float64 // by shape: how many there can be; infinite if no limit says
+	free     float64   // servers in stock that cost nothing
+	priced   float64   // the cheapest of the other bare servers
+	most     float64   // no solution of interest has more of those
 	cols     []column
 	known    map[string]int // columns by what they hold
 	work     int            // boxes solved
@@ -93,10 +96,15 @@ func newMaster(p *Problem) (*master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &master{p: p, shapes: ss, known: map[string]int{}, cheapest: math.Inf(1), most: maxServers}
-	for _, s := range ss {
+	m := &master{p: p, shapes: ss, known: map[string]int{}, cheapest: math.Inf(1), priced: math.Inf(1), most: maxServers, stock: p.Stocks()}
+	for k, s := range ss {
 		m.scale = max(m.scale, s.cost)
 		m.cheapest = min(m.cheapest, s.cost)
+		if m.isFree(k) {
+			m.free += m.stock[k]
+		} else {
+			m.priced = min(m.priced, s.cost)
+		}
 	}
 	for _, c := range p.Choices {
 		m.first = append(m.first, len(m.options))
@@ -115,6 +123,11 @@ func newMaster(p *Problem) (*master, error) {
 		}
 	}
 	return m, nil
+}
+
+// isFree reports whether servers of a shape cost nothing, and there are only so many.
+func (m *master) isFree(shape int) bool {
+	return m.shapes[shape].cost == 0 && !math.IsInf(m.stock[shape], 1)
 }
 
 // maxServers is more than any solution has.
@@ -164,7 +177,7 @@ func (m *master) relax(t terms, done []stock, goal float64, budget int) relaxati
 	for ; ; fresh = false {
 		lp.minimise()
 		rel.cost = spent + lp.objective()
-		loss := m.eps() * min(m.most, rel.cost/max(m.cheapest, 1e-300))
+		loss := m.eps() * (m.free + min(m.most, rel.cost/max(m.priced, 1e-300)))
 		dual := lp.duals(1)
 		if rel.dual != nil {
 			mixed := make([]float64, len(dual))
@@ -275,7 +288,7 @@ func (m *master) program(t terms, done []stock) *program {
 		short = append(short, m.choicePenalty())
 	}
 	for _, r := range t.rules {
-		k := float64(r.k)
+		k := r.bound()
 		for _, s := range done {
 			k -= r.of(s.column) * float64(s.times)
 		}
@@ -448,16 +461,20 @@ func (m *master) prove(lp *program, dual []float64, t terms, done []stock, budge
 		cost := f.floor
 		f.floor += m.eps()
 		f.budget, f.haste, f.stop = budget, budget-findHaste, m.stop
-		excess = max(excess, f.run()-cost)
+		if over := f.run() - cost; m.isFree(k) {
+			bound -= m.stock[k] * max(0, over)
+		} else {
+			excess = max(excess, over)
+		}
 		m.work += budget - max(0, f.budget)
 		for _, v := range append(f.finds[max(0, len(f.finds)-3):], f.also...) {
 			found = append(found, m.learn(k, v))
 		}
 	}
-	// A solution of n servers costs at least bound - n excess, and at least n
-	// times the cheapest server.
-	part = 1 / (1 + excess/m.cheapest)
-	if m.cheapest == 0 || bound-excess*m.most >= bound*part {
+	// A solution of n servers that are not free costs at least bound - n excess, and at
+	// least n times the cheapest of them.
+	part = 1 / (1 + excess/m.priced)
+	if m.priced == 0 || bound-excess*m.most >= bound*part {
 		return bound - excess*m.most, 1, found
 	}
 	return bound * part, part, found

@@ -32,9 +32,10 @@ type Problem struct {
 	Purchases []Purchase
 	Loads     []Load
 	Choices   []Choice
+	Limits    []Limit
 }
 
-// A Server is a type of server; any number of them may be used.
+// A Server is a type of server; any number of them may be used within the limits.
 type Server struct {
 	Name     string
 	Cost     float64   // of the bare server
@@ -115,12 +116,13 @@ type UnfitError struct {
 	Need     float64 // how much of it is needed at least, purchases included
 	Have     float64 // how much of it that server can have
 
-	// Without a Resource, each load fits by itself, but not those that must be together.
+	// Without a Resource, each load fits by itself, but not those that must be together,
+	// or not all within the limits.
 }
 
 func (e *UnfitError) Error() string {
 	if e.Resource == "" {
-		return fmt.Sprintf("pack: %s fits no server together with all that must be beside it", e.Load)
+		return fmt.Sprintf("pack: %s fits no server together with all that must be beside it, or not within the limits", e.Load)
 	}
 	return fmt.Sprintf("pack: %s fits no server: it needs %.6g of %s, and %s, which comes closest, has %.6g: short by %.6g",
 		e.Load, e.Need, e.Resource, e.Server, e.Have, e.Need-e.Have)
@@ -176,6 +178,11 @@ func (p *Problem) check() error {
 	}
 	for _, l := range p.Loads {
 		if err := row("load", l.Name, l.Amount, l.Demand); err != nil {
+			return err
+		}
+	}
+	for _, l := range p.Limits {
+		if err := l.check(p); err != nil {
 			return err
 		}
 	}

@@ -40,8 +40,9 @@ const (
 )
 
 // newPool is nil if nothing limits the number of servers, because some are free.
+// Limits of the problem are rows beside those of the resources.
 func newPool(m *master) *pool {
-	if !(m.cheapest > 0) {
+	if !(m.priced > 0) {
 		return nil
 	}
 	p := &pool{m: m}
@@ -49,9 +50,12 @@ func newPool(m *master) *pool {
 	rows := p.rows(pairs)
 	var cols []poolColumn
 	for _, s := range m.shapes {
-		c := poolColumn{price: s.cost, use: make([]float64, len(m.p.Resources)), whole: true}
+		c := poolColumn{price: s.cost, use: make([]float64, len(s.room), p.width()), whole: true}
 		for r, room := range s.room {
 			c.use[r] = -room
+		}
+		for _, l := range m.p.Limits {
+			c.use = append(c.use, l.sign()*l.Servers[s.server])
 		}
 		cols = append(cols, c)
 	}
@@ -64,7 +68,10 @@ func newPool(m *master) *pool {
 		p.column[b] = len(cols)
 		cols = append(cols, poolColumn{price: u.Cost, use: p.least(len(m.p.Loads) + b), whole: true})
 	}
-	right := make([]float64, len(m.p.Resources))
+	right := make([]float64, len(m.p.Resources), p.width())
+	for _, l := range m.p.Limits {
+		right = append(right, l.sign()*l.Bound)
+	}
 	for i, l := range m.p.Loads {
 		switch {
 		case l.serves(): // as much as is needed of it
@@ -79,7 +86,7 @@ func newPool(m *master) *pool {
 	}
 	p.option = len(cols)
 	for _, loads := range m.options {
-		c := poolColumn{use: make([]float64, len(m.p.Resources)), whole: true}
+		c := poolColumn{use: make([]float64, p.width()), whole: true}
 		for _, i := range loads {
 			if l := m.p.Loads[i]; !l.serves() {
 				h := p.hosted(i, pairs[i], l.Amount, true)
@@ -128,10 +135,17 @@ func (p *pool) rows(pairs []pair) []int {
 			out = append(out, r)
 		}
 	}
+	for k := range p.m.p.Limits {
+		out = append(out, len(p.m.p.Resources)+k)
+	}
 	return out
 }
 
-// least is the least that a component takes of each resource in any type of server.
+// width is how many resources and limits there are.
+func (p *pool) width() int { return len(p.m.p.Resources) + len(p.m.p.Limits) }
+
+// least is the least that a component takes of each resource in any type of server, and
+// what it counts in the limits.
 func (p *pool) least(component int) []float64 {
 	out := slices.Clone(p.m.shapes[0].use[component])
 	for _, s := range p.m.shapes[1:] {
@@ -139,13 +153,20 @@ func (p *pool) least(component int) []float64 {
 			out[r] = min(out[r], u)
 		}
 	}
+	for _, l := range p.m.p.Limits {
+		count := 0.0
+		if b := component - len(p.m.p.Loads); b >= 0 {
+			count = l.sign() * l.Purchases[b]
+		}
+		out = append(out, count)
+	}
 	return out
 }
 
 // hosted is what an amount of a load takes, with the purchases of its pair: a whole
 // number of them, if it is all of the load.
 func (p *pool) hosted(i int, q pair, amount float64, all bool) poolColumn {
-	c := poolColumn{use: make([]float64, len(p.m.p.Resources))}
+	c := poolColumn{use: make([]float64, p.width())}
 	axpy(amount, p.least(i), c.use)
 	if q.purchase < 0 || amount == 0 {
 		return c
@@ -221,7 +242,10 @@ func (p *pool) root(t terms, most float64) *poolNode {
 	n := &poolNode{lo: make([]float64, p.lp.n), hi: make([]float64, p.lp.n)}
 	all := 0.0
 	for k, s := range p.m.shapes {
-		n.hi[k] = math.Floor(most/s.cost + integral)
+		n.hi[k] = p.m.stock[k]
+		if s.cost > 0 {
+			n.hi[k] = min(n.hi[k], math.Floor(most/s.cost+integral))
+		}
 		all += n.hi[k]
 	}
 	if !(all < poolMost) {

@@ -11,6 +11,8 @@ type rule struct {
 	shape  int // only fillings of this shape count; -1: of any
 	index  int // of the purchase that is counted
 	limits []limit
+	limit  *Limit  // of the problem, that is the rule
+	unit   float64 // in which the limit is counted
 	least  bool
 	k      int
 	waste  float64 // price of one that is idle; NaN: it cannot be
@@ -23,6 +25,7 @@ const (
 	servers what = iota
 	purchases
 	fillingsWithin
+	limited
 )
 
 // same reports whether two rules limit the same sum from the same side.
@@ -34,6 +37,14 @@ func (r rule) same(q rule) bool {
 func (r rule) contrary() rule {
 	r.least, r.k = true, r.k+1
 	return r
+}
+
+// bound is what the sum is compared with.
+func (r rule) bound() float64 {
+	if r.limit != nil {
+		return r.limit.Bound / r.unit
+	}
+	return float64(r.k)
 }
 
 // sign turns the rule into a covering row.
@@ -68,6 +79,8 @@ func (r rule) of(c column) float64 {
 		if !within(r.limits, c.v) {
 			return 0
 		}
+	case limited:
+		return r.limit.of(c.shape, c.v) / r.unit
 	}
 	return 1
 }
@@ -84,5 +97,10 @@ func (r rule) reward(f *search, shape int, pay float64) {
 		f.worth[f.loads+r.index] += pay
 	case fillingsWithin:
 		f.bonus = append(f.bonus, bonus{r.limits, pay})
+	case limited:
+		f.floor -= pay * r.limit.Servers[shape] / r.unit
+		for b, x := range r.limit.Purchases {
+			f.worth[f.loads+b] += pay * x / r.unit
+		}
 	}
 }

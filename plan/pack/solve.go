@@ -47,6 +47,9 @@ func newTree(p *Problem, o Options) (*tree, error) {
 	return t, t.begin()
 }
 
+// soonBegun is the size of problems whose first solution is soon made: an interrupt waits for it.
+const soonBegun = 1 << 20
+
 // begin learns, for every type of server and load, the server full of that load
 // alone. They make a first solution, and set the price of leaving out a load.
 func (t *tree) begin() error {
@@ -56,6 +59,9 @@ func (t *tree) begin() error {
 		any[i] = true
 	}
 	for i, l := range t.p.Loads {
+		if len(t.p.Loads)*len(t.p.Resources) > soonBegun && t.stop() {
+			return ErrStopped
+		}
 		_, t.dear[i] = t.full(i, any)
 		if math.IsInf(t.dear[i], 1) && t.stop() {
 			return ErrStopped // it is not known whether it fits
@@ -213,10 +219,10 @@ func gcd(a, b int) int {
 // ErrStopped is returned when an interrupt comes before a solution was found.
 var ErrStopped = errors.New("pack: stopped before a solution was found")
 
-// stuck is the error if no server can hold what must be on one server. Each load
+// stuck is the error if no server can hold what must be on one server, or the limits leave too few. Each load
 // fits by itself, so that the error names no resource.
 func (t *tree) stuck() error {
-	if t.stop() {
+	if t.stop() || len(t.p.Limits) > 0 && min(t.open.bound(), t.leftover) < t.hopeless() {
 		return ErrStopped
 	}
 	for i, always := range t.always {
@@ -226,6 +232,9 @@ func (t *tree) stuck() error {
 	}
 	return &UnfitError{Load: t.p.Loads[0].Name}
 }
+
+// hopeless is a bound that only breaking a rule reaches.
+func (t *tree) hopeless() float64 { return 1e3 * t.fine }
 
 // contents is the best solution in terms of the problem.
 func (t *tree) contents() []Content {

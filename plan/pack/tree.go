@@ -68,7 +68,7 @@ func (q nodes) bound() float64 {
 // grow searches until the gap is closed or a limit is reached, and returns the
 // proven lower bound.
 func (t *tree) grow() float64 {
-	root, bound := t.weed(terms{banned: t.unfit()})
+	root, bound := t.weed(terms{banned: t.unfit(), rules: t.limitRules()})
 	if !t.closed(bound) && !t.stop() {
 		narrowed, better := t.rootBound(root)
 		root, bound = narrowed, max(bound, better)
@@ -103,7 +103,7 @@ func (t *tree) weed(at terms) (terms, float64) {
 			return at, bound
 		}
 		at = t.probe(at)
-		if t.cost > before*(1-1e-3) {
+		if t.cost == before || t.cost > before*(1-1e-3) {
 			return at, bound
 		}
 	}
@@ -169,9 +169,10 @@ func (t *tree) rootBound(root terms) (terms, float64) {
 	}
 }
 
-// closed reports whether a bound leaves no room for a better solution.
+// closed reports whether a bound leaves no room for a better solution. It is infinite if there
+// is none at all.
 func (t *tree) closed(bound float64) bool {
-	return !math.IsInf(t.cost, 1) && t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
+	return math.IsInf(bound, 1) || !math.IsInf(t.cost, 1) && t.cost-bound <= max(t.opt.Gap, 1e-9)*t.cost
 }
 
 // raise raises a bound to the next possible cost.
@@ -191,12 +192,12 @@ func (t *tree) push(n *node) {
 // offer keeps a solution if it is the best so far, and reports whether it is.
 func (t *tree) offer(stocks []stock, taken []int) bool {
 	c := costOf(stocks)
-	if c >= t.cost*(1-1e-12) || !t.covers(stocks, taken) {
+	if c >= t.cost*(1-1e-12) || !t.covers(stocks, taken) || !t.within(stocks) {
 		return false
 	}
 	t.best, t.taken, t.cost = stocks, taken, c
-	if t.cheapest > 0 {
-		t.most = c / t.cheapest
+	if t.priced > 0 {
+		t.most = c / t.priced
 	}
 	return true
 }
@@ -255,7 +256,7 @@ func (t *tree) expand(n *node) {
 			t.penalty *= 10 // breaking a rule must not pay
 			continue
 		case rel.broken > integral: // it has no solution
-			t.leave(n)
+			t.giveUp(n, rel)
 			return
 		}
 		n.terms = t.filter(t.narrow(n.terms, rel), rel, t.goal())
@@ -298,6 +299,16 @@ func (t *tree) narrow(at terms, rel relaxation) terms {
 // leave ends the search of a node. Its solutions may be cheaper than the best, at
 // most by the allowed gap.
 func (t *tree) leave(n *node) { t.leftover = min(t.leftover, n.bound) }
+
+// giveUp ends the search of a node that seems to have no solution. As long as there is none at
+// all, its bound must prove that: no solution costs nearly as much as breaking a rule.
+func (t *tree) giveUp(n *node, rel relaxation) {
+	if math.IsInf(t.cost, 1) {
+		rel = t.relax(n.terms, nil, rel.cost/2, proveBudget)
+		n.bound = max(n.bound, rel.bound)
+	}
+	t.leave(n)
+}
 
 // judge raises the budget of proofs while they succeed, and lowers it when they fail.
 func (t *tree) judge(proved bool) {

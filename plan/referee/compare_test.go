@@ -110,6 +110,16 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 	if err != nil && !input.Is(err) {
 		return fmt.Errorf("the planner fails: %w", err)
 	}
+	if err != nil && caps(in) != nil {
+		m := model(in, colocate, split(in, p), math.Inf(1))
+		if !m.exact {
+			return errTooLarge
+		}
+		if !math.IsInf(m.cost, 1) {
+			return fmt.Errorf("refused (%w), and the model has a cluster for %.2f", err, m.cost)
+		}
+		return nil
+	}
 	if err != nil {
 		if cost := bound(in, colocate, split(in, p)); !math.IsInf(cost, 1) {
 			return fmt.Errorf("refused (%w), and the model has a cluster", err)

@@ -15,6 +15,8 @@ type cover struct {
 	cost   []float64
 	rows   [][]float64 // corners of the shares, negative: at least 1 of each
 	owner  []int       // the filling of each column
+	caps   []cap
+	always []limit     // of caps, in every node
 	counts [][]float64 // sums that are whole in every cluster, by filling
 	best   float64
 	chosen []float64 // how many of each filling
@@ -61,8 +63,8 @@ func (c *cover) add(f filling) {
 	c.fills = append(c.fills, f)
 }
 
-func newCover(fills []filling, loads int) *cover {
-	c := &cover{loads: loads, rows: make([][]float64, loads)}
+func newCover(fills []filling, loads int, all []cap) *cover {
+	c := &cover{loads: loads, rows: make([][]float64, loads), caps: all, always: limitsOf(all, fills)}
 	for _, f := range fills {
 		c.add(f)
 	}
@@ -159,7 +161,7 @@ func (c *cover) visit(nodes *frontier, n node) {
 		rounded[i] = math.Ceil(y - 1e-7)
 		total += rounded[i] * c.fills[i].cost
 	}
-	if total < c.best {
+	if total < c.best && c.kept(rounded) {
 		c.best, c.chosen = total, rounded
 	}
 	n.bound = value
@@ -173,7 +175,7 @@ func (c *cover) relax(limits []limit) (count []float64, value float64, ok bool) 
 	for j := range bounds {
 		bounds[j] = -(1 - forgiven)
 	}
-	for _, l := range limits {
+	for _, l := range slices.Concat(c.always, limits) {
 		sign := 1.0
 		if l.least {
 			sign = -1

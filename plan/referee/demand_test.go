@@ -22,6 +22,7 @@ type load struct {
 	memory    []float64 // bytes, by share
 	held      []float64 // bytes for each instance
 	copies    []stored
+	servers   int // at least: none has more than its part
 }
 
 // A stored is one copy of a dataset: what it needs of the units it lies on.
@@ -91,6 +92,14 @@ func (r reading) record(io spec.IO) float64 {
 	}
 	hit := r.in.App.Datasets[io.Dataset].HitRate
 	return hit*cache + (1-hit)*store
+}
+
+// target is how much of a resource may be used: all of it if nothing is said.
+func target(given float64) float64 {
+	if given == 0 {
+		return 1
+	}
+	return given
 }
 
 func (r reading) runtime(p path) float64 {
@@ -268,7 +277,7 @@ func demand(in plan.Input, arch []choice, seconds []float64) []load {
 			if in.HW.Units[c.unit].Volatile {
 				c.units = max(c.units, slices.Max(l.cpu))
 			}
-			l.copies = []stored{c}
+			l.copies, l.servers = []stored{c}, r.servers(d, c.cache)
 			out = append(out, l)
 		}
 	}
@@ -330,25 +339,38 @@ func (r reading) touches(task, dataset int) bool {
 func (r reading) role(tasks []int, f []float64) load {
 	l := r.empty()
 	l.tasks = tasks
+	l.servers = 1 + r.in.SLA.Survive
+	for _, t := range tasks {
+		l.servers = max(l.servers, r.in.App.Tasks[t].Spread)
+	}
+	all := f
+	f = slices.Clone(f)
+	for _, t := range tasks { // the others do the work of those that failed
+		f[t] *= float64(l.servers) / float64(l.servers-r.in.SLA.Survive)
+	}
 	touched := map[int]bool{}
 	for _, t := range tasks {
 		p, ph := r.path(t), r.phase(t)
 		l.name += r.in.App.Tasks[t].Name + " "
-		l.instances = max(l.instances, f[t]*r.runtime(p))
+		l.instances = max(l.instances, f[t]*r.runtime(p)/target(r.in.SLA.Targets.IO))
 		l.cpu[ph] += f[t] * p.cpu
 		l.memory[ph] += f[t] * p.cpu * p.coreMemory
 		l.held[ph] += p.held
 		for k, n := range p.io {
 			touched[k.dataset] = true
 			if r.in.App.Datasets[k.dataset].Remote {
-				l.net[ph] += f[t] * n * k.size
+				sent := 1.0
+				if k.write {
+					sent = float64(r.in.App.Datasets[k.dataset].Replicas)
+				}
+				l.net[ph] += f[t] * n * k.size * sent
 			}
 		}
 		for _, bytes := range p.sent {
 			l.net[ph] += f[t] * bytes
 		}
 		for caller := range f {
-			l.net[ph] += f[caller] * r.path(caller).sent[t]
+			l.net[ph] += all[caller] * r.path(caller).sent[t] * f[t] / all[t]
 		}
 	}
 	for d, data := range r.in.App.Datasets {
@@ -383,7 +405,7 @@ func (r reading) flow(dataset int, cache bool, f []float64, visit func(phase int
 					n *= 1 - data.HitRate
 				}
 			}
-			visit(r.phase(t), k, f[t]*n)
+			visit(r.phase(t), k, f[t]*n*r.times(dataset, cache, k.write))
 		}
 	}
 }
@@ -399,8 +421,8 @@ func (r reading) copies(dataset int, f []float64) []stored {
 			busy[ph] += n * r.seconds(dataset, unit, k.write, k.size, 0)
 			s.traffic[ph] += n * k.size
 		})
-		s.units = slices.Max(busy)
-		if full := size / r.in.HW.Units[unit].Capacity; data.Remote || data.Partitioned {
+		s.units = slices.Max(busy) / target(r.in.SLA.Targets.IO)
+		if full := r.times(dataset, cache, true) * size / (r.in.HW.Units[unit].Capacity * target(r.in.SLA.Targets.Space)); data.Remote || data.Partitioned {
 			s.units = max(s.units, full)
 		} else {
 			s.perInstance = int(math.Ceil(full * (1 - forgiven)))
@@ -474,4 +496,29 @@ func architectures(in plan.Input) [][]choice {
 		out = next
 	}
 	return out
+}
+
+// servers is over how many servers a copy of a remote dataset is spread at least.
+func (r reading) servers(dataset int, cache bool) int {
+	data := r.in.App.Datasets[dataset]
+	n := max(1+r.in.SLA.Survive, data.Spread)
+	if !cache {
+		n = max(n, data.Replicas)
+	}
+	return n
+}
+
+// times is how often a read or a write of a remote dataset reaches its servers, as a
+// multiple of once: writes, and bytes, are as many as there are replicas. What has
+// none that outlives a failure is on the servers that are left.
+func (r reading) times(dataset int, cache, write bool) float64 {
+	data := r.in.App.Datasets[dataset]
+	if !data.Remote {
+		return 1
+	}
+	if write && !cache && data.Replicas > r.in.SLA.Survive {
+		return float64(data.Replicas)
+	}
+	n := max(1+r.in.SLA.Survive, data.Spread)
+	return float64(n) / float64(n-r.in.SLA.Survive)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,9 +108,13 @@ func (e *element) yaml(b *strings.Builder, indent string) {
 			k.yaml(b, indent+"    ")
 			continue
 		}
-		if k.name == "cpu" {
-			fmt.Fprintf(b, "%scpu:\n", indent)
-			k.yaml(b, indent+"  ")
+		if slices.Contains([]string{"cpu", "utilisation", "survive", "budget", "least"}, k.name) {
+			if len(k.attrs) == 0 {
+				fmt.Fprintf(b, "%s%s: {}\n", indent, k.name)
+			} else {
+				fmt.Fprintf(b, "%s%s:\n", indent, k.name)
+				k.yaml(b, indent+"  ")
+			}
 			continue
 		}
 		if done[k.name] {
@@ -145,7 +150,7 @@ func (e *element) text(yaml bool) string {
 	switch {
 	case !yaml:
 		e.xml(&b, "")
-	case e.name == "slas": // the document is the list
+	case e.name == "slas" && len(e.all("sla")) == len(e.kids): // the document is the list
 		b.WriteString("slas:\n")
 		for _, k := range e.kids {
 			var one strings.Builder
@@ -240,7 +245,62 @@ func documentsOf(seed uint64, size int) documents {
 	}
 	w.tasks = max(w.tasks, w.phases)
 	d.app, d.sla = w.application()
+	w.targets(d.sla)
+	w.durability(d.app, d.sla)
+	for _, e := range d.hw.all("server") {
+		if w.chance(0.15) {
+			e.set("boot_cpus", pick(w, "0.5", "1", "1"))
+			if cpus, _ := strconv.Atoi(e.get("cpus")); cpus < 2 {
+				e.set("boot_cpus", "0.3")
+			}
+		}
+		if w.chance(0.15) {
+			e.set("boot_memory", pick(w, "0.5GB", "2GB"))
+		}
+	}
+	limits(seed, d)
 	return d
+}
+
+// durability gives some datasets replicas, spreads some tasks, and in some documents
+// lets a server fail.
+func (w writer) durability(app, sla *element) {
+	fails := w.chance(0.15)
+	for _, e := range app.all("dataset") {
+		switch {
+		case e.get("remote") == "0" && e.get("partitioned") != "":
+			fails = false
+		case e.get("remote") != "0" && (fails || w.chance(0.15)):
+			e.set("replicas", pick(w, "2", "2", "3"))
+		}
+	}
+	for _, e := range app.all("task") {
+		if w.chance(0.1) {
+			e.set("spread", pick(w, "2", "3"))
+		}
+	}
+	if fails {
+		for _, e := range app.all("dataset") { // those before the decision
+			if e.get("remote") != "0" && e.get("replicas") == "" {
+				e.set("replicas", "2")
+			}
+		}
+		sla.add(el("survive", "servers", "1"))
+	}
+}
+
+// targets asks for headroom of some resources, in every fourth document.
+func (w writer) targets(sla *element) {
+	if !w.chance(0.25) {
+		return
+	}
+	e := el("utilisation")
+	for _, name := range []string{"cpu", "memory", "network", "bus", "io", "space"} {
+		if w.chance(0.5) {
+			e.set(name, pick(w, "50%", "0.7", "80%", "0.95"))
+		}
+	}
+	sla.add(e)
 }
 
 func (w writer) hardware(size int) *element {

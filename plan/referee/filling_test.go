@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gleaner/plan"
 	"gleaner/plan/spec"
 )
 
@@ -29,22 +30,25 @@ type filling struct {
 	most      []float64
 	free      []float64
 	corners   [][]float64
+	counts    []float64 // in the limits of the cluster
 }
 
 // A stock lists the fillings worth buying for some loads.
 type stock struct {
 	hw       spec.Hardware
+	most     spec.Targets
 	memoryOf func(system string) float64
 	loads    []load
 	use      [][]float64 // of the joint resources, by load
 	buses    []string
 	kinds    []int // of volatile units
+	caps     []cap
 	out      []filling
 }
 
-func newStock(hw spec.Hardware, memoryOf func(string) float64, loads []load) *stock {
-	s := &stock{hw: hw, memoryOf: memoryOf, loads: loads}
-	for i, u := range hw.Units {
+func newStock(in plan.Input, memoryOf func(string) float64, loads []load) *stock {
+	s := &stock{hw: in.HW, most: in.SLA.Targets, memoryOf: memoryOf, loads: loads, caps: caps(in)}
+	for i, u := range s.hw.Units {
 		if u.Volatile {
 			s.kinds = append(s.kinds, i)
 		}
@@ -59,13 +63,17 @@ func newStock(hw spec.Hardware, memoryOf func(string) float64, loads []load) *st
 }
 
 // fillings are all servers for the loads that no other dominates.
-func fillings(hw spec.Hardware, memoryOf func(string) float64, loads []load) []filling {
-	s := newStock(hw, memoryOf, loads)
-	for server := range hw.Servers {
+func fillings(in plan.Input, memoryOf func(string) float64, loads []load) []filling {
+	s := newStock(in, memoryOf, loads)
+	for server := range in.HW.Servers {
 		s.fill(server)
 	}
 	s.prune()
 	for i := range s.out {
+		if slices.Max(s.out[i].most) == 0 { // it is there to be counted
+			s.out[i].corners = [][]float64{make([]float64, len(loads))}
+			continue
+		}
 		s.out[i].corners = corners(s.use, s.out[i].most, s.out[i].free)
 	}
 	return s.out
@@ -98,10 +106,19 @@ type partial struct {
 
 func (s *stock) fill(server int) {
 	p := partial{filling: filling{server: server}, slots: map[string]int{}, held: make([]float64, len(s.loads[0].cpu))}
+	p.boot(s.hw.Servers[server])
 	for _, b := range s.hw.Servers[server].Buses {
 		p.slots[b.Name] = b.Slots
 	}
 	s.load(p, 0, map[string]bool{})
+}
+
+// boot takes what a server needs for itself.
+func (p *partial) boot(s spec.Server) {
+	p.cores += s.BootCPUs
+	for ph := range p.held {
+		p.held[ph] += s.BootMemory
+	}
 }
 
 // load tries all that a server may hold of the load at j and of those after it.
@@ -139,9 +156,9 @@ func (s *stock) load(p partial, j int, systems map[string]bool) {
 	for k := 1; k <= most; k++ {
 		q := p
 		q.held = slices.Clone(p.held)
-		share := 1.0
+		share := 1 / float64(l.servers)
 		if l.counted() {
-			share = min(1, float64(k)/l.instances)
+			share = min(share, float64(k)/l.instances)
 			for ph := range q.held {
 				q.held[ph] += float64(k) * l.held[ph]
 			}
@@ -193,12 +210,12 @@ func (s *stock) largestMemory(p partial) float64 {
 		}
 		sum += float64(slots) * best
 	}
-	return sum * (1 + forgiven)
+	return sum * target(s.most.Memory) * (1 + forgiven)
 }
 
 // buy adds memory and CPUs to a server whose units and instances are fixed.
 func (s *stock) buy(p partial) {
-	if slices.Max(p.most) == 0 {
+	if slices.Max(p.most) == 0 && !slices.ContainsFunc(s.caps, func(c cap) bool { return c.least }) {
 		return
 	}
 	phases := len(p.held)
@@ -215,15 +232,17 @@ func (s *stock) buy(p partial) {
 	}
 	server := s.hw.Servers[p.server]
 	cost := p.cost + server.Cost()
-	for _, m := range s.memories(p.slots, slices.Max(p.held)+peak(2*phases)) {
-		if m.capacity*(1+forgiven) < slices.Max(p.held) {
+	used := target(s.most.CPU)
+	for _, m := range s.memories(p.slots, (slices.Max(p.held)+peak(2*phases))/target(s.most.Memory)) {
+		if m.capacity*target(s.most.Memory)*(1+forgiven) < slices.Max(p.held) {
 			continue
 		}
-		for cpus := up(p.cores); cpus <= min(server.CPUs, up(p.cores+peak(0))); cpus++ {
+		for cpus := up(p.cores / used); cpus <= min(server.CPUs, up((p.cores+peak(0))/used)); cpus++ {
 			f := p.filling
 			f.cpus, f.memory = cpus, m.units
 			f.cost = cost + m.cost + float64(cpus)*s.hw.CPU.Cost()
 			f.free = s.free(p, float64(cpus), m.capacity)
+			f.counts = s.counted(f)
 			if s.useful(f) {
 				s.out = append(s.out, f)
 			}
@@ -239,14 +258,14 @@ func (s *stock) limits(p partial, cpus, memory float64) []float64 {
 			out = append(out, value(ph))
 		}
 	}
-	each(func(int) float64 { return cpus - p.cores })
-	each(func(int) float64 { return s.hw.Servers[p.server].BW })
-	each(func(ph int) float64 { return memory - p.held[ph] })
+	each(func(int) float64 { return cpus*target(s.most.CPU) - p.cores })
+	each(func(int) float64 { return s.hw.Servers[p.server].BW * target(s.most.Network) })
+	each(func(ph int) float64 { return memory*target(s.most.Memory) - p.held[ph] })
 	for _, name := range s.buses {
 		each(func(int) float64 {
 			for _, b := range s.hw.Servers[p.server].Buses {
 				if b.Name == name {
-					return b.BW
+					return b.BW * target(s.most.Bus)
 				}
 			}
 			return 0
@@ -317,12 +336,17 @@ func (s *stock) cheapest(all []memory, need float64) []memory {
 	var out []memory
 	for _, m := range all {
 		if !slices.ContainsFunc(out, func(o memory) bool {
-			return min(o.capacity, need) >= min(m.capacity, need) && s.fewer(o.units, m.units)
+			return min(o.capacity, need) >= min(m.capacity, need) && s.fewer(o.units, m.units) && s.plainer(o.units, m.units)
 		}) {
 			out = append(out, m)
 		}
 	}
 	return out
+}
+
+// plainer reports whether units a count no more in any limit than units b.
+func (s *stock) plainer(a, b []int) bool {
+	return !slices.ContainsFunc(s.caps, func(c cap) bool { return c.of(0, 0, a) > c.of(0, 0, b) })
 }
 
 // fewer reports whether units a leave as many slots free as units b on every bus.
@@ -344,7 +368,7 @@ func (s *stock) prune() {
 	slices.SortStableFunc(s.out, func(a, b filling) int { return cmp.Compare(a.cost, b.cost) })
 	var kept []filling
 	for _, f := range s.out {
-		if !slices.ContainsFunc(kept, func(k filling) bool { return covers(k.most, f.most) && covers(k.free, f.free) }) {
+		if !slices.ContainsFunc(kept, func(k filling) bool { return covers(k.most, f.most) && covers(k.free, f.free) && fewest(k, f) }) {
 			kept = append(kept, f)
 		}
 	}

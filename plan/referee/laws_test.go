@@ -80,6 +80,53 @@ var laws = []law{
 			w.Shuffle(len(e.attrs), func(i, j int) { e.attrs[i], e.attrs[j] = e.attrs[j], e.attrs[i] })
 		}
 	}},
+	{"less headroom", 0, 1, func(w writer, d documents) {
+		for _, e := range d.sla.all("utilisation") {
+			for i := range e.attrs {
+				if w.chance(0.5) {
+					e.attrs[i][1] = pick(w, "96%", "1")
+				}
+			}
+		}
+	}},
+	{"more headroom", 1, math.Inf(1), func(w writer, d documents) {
+		for _, e := range d.sla.all("utilisation") {
+			scale(e, pick(w, "cpu", "memory", "network", "bus", "io", "space"), pick(w, 0.6, 0.9))
+		}
+	}},
+	{"another replica", 1, math.Inf(1), func(w writer, d documents) {
+		for _, e := range d.app.all("dataset") {
+			if e.get("remote") != "0" && w.chance(0.5) {
+				e.set("replicas", fmt.Sprint(1+int(number("0"+e.get("replicas")))+btoi(e.get("replicas") == "")))
+			}
+		}
+	}},
+	{"no server may fail", 0, 1, func(w writer, d documents) {
+		for i, e := range d.sla.kids {
+			if e.name == "survive" {
+				d.sla.kids = append(d.sla.kids[:i:i], d.sla.kids[i+1:]...)
+				return
+			}
+		}
+	}},
+	{"more stock", 0, 1, func(w writer, d documents) {
+		for _, e := range append(d.hw.all("server"), d.hw.all("storage_unit")...) {
+			if w.chance(0.7) {
+				scale(e, "stock", 2)
+			}
+		}
+	}},
+	{"larger budgets", 0, 1, func(w writer, d documents) {
+		for _, e := range d.sla.all("budget") {
+			scale(e, "power", pick(w, 1.1, 3))
+			scale(e, "rack_units", pick(w, 1.1, 3))
+		}
+	}},
+	{"more servers at least", 1, math.Inf(1), func(w writer, d documents) {
+		for _, e := range d.sla.all("least") {
+			scale(e, "servers", 2)
+		}
+	}},
 	{"other names", 1, 1, func(w writer, d documents) { rename(w, d) }},
 }
 
@@ -155,6 +202,9 @@ func TestLaws(t *testing.T) {
 		for i, l := range laws {
 			after := d.clone()
 			l.change(writer{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, after)
+			if after.files() == d.files() { // it is about something that is not there
+				continue
+			}
 			now, err := priced(after)
 			if errors.Is(err, plan.ErrStopped) {
 				idle++

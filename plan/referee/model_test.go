@@ -21,9 +21,14 @@ type answer struct {
 // each phase (none for request rates). One that costs cutoff or more is not
 // searched for.
 func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answer {
+	return among(in, architectures(in), colocate, seconds, cutoff)
+}
+
+// among is the same over some of the architectures.
+func among(in plan.Input, some [][]choice, colocate bool, seconds []float64, cutoff float64) answer {
 	var all []answer
 	known := map[string]*cover{}
-	for _, arch := range architectures(in) {
+	for _, arch := range some {
 		all = append(all, relaxed(in, arch, colocate, seconds, known))
 	}
 	slices.SortStableFunc(all, func(a, b answer) int { return cmp.Compare(a.cost, b.cost) })
@@ -63,6 +68,11 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 	}
 	memoryOf := func(system string) float64 { return in.App.SystemOf(system).MemoryPerServer }
 	out := answer{arch: arch, exact: true}
+	if caps(in) != nil {
+		c := whole(in, groups, memoryOf)
+		out.cost, out.parts = c.bound, []*cover{c}
+		return out
+	}
 	for _, group := range groups {
 		if len(group) == 0 {
 			continue
@@ -70,7 +80,7 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 		key := fmt.Sprint(group)
 		c, ok := known[key]
 		if !ok {
-			c = newCover(fillings(in.HW, memoryOf, group), len(group))
+			c = newCover(fillings(in, memoryOf, group), len(group), nil)
 			known[key] = c
 		}
 		out.cost += c.bound

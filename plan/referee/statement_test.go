@@ -25,6 +25,7 @@ type statement struct {
 	whole, yes      []string   // integer and binary variables
 	shares          [][]string // of each load
 	servers, phases int
+	caps            []sum // what all servers count in each limit
 }
 
 // state writes a problem with up to most[s] servers of type s.
@@ -32,6 +33,7 @@ func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most 
 	s := &statement{in: in, loads: demand(in, arch, seconds), colocate: colocate}
 	s.phases = len(s.loads[0].cpu)
 	s.shares = make([][]string, len(s.loads))
+	s.caps = make([]sum, len(caps(in)))
 	for t, n := range most {
 		for i := range n {
 			s.server(t)
@@ -39,6 +41,16 @@ func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most 
 				s.row("b%d - b%d <= 0", s.servers-1, s.servers-2)
 			}
 		}
+	}
+	for i, c := range caps(in) {
+		t := s.caps[i]
+		if c.least {
+			for k := range t.factors {
+				t.factors[k] *= -1
+			}
+			c.number *= -1
+		}
+		s.atMost(t, c.number)
 	}
 	for _, x := range s.shares {
 		s.row("%s >= %.12g", strings.Join(x, " + "), 1-forgiven)
@@ -100,6 +112,7 @@ func (s *statement) server(kind int) {
 	bought := s.binary(server.Cost(), "b%d", i)
 	cpus := s.integer(hw.CPU.Cost(), "c%d", i)
 	s.row("%s - %d %s <= 0", cpus, server.CPUs, bought)
+	s.count(kind, bought, cpus)
 	forTasks := ""
 	if !s.colocate {
 		forTasks = s.binary(0, "t%d", i)
@@ -107,6 +120,10 @@ func (s *statement) server(kind int) {
 
 	slots := map[string]*sum{}
 	cpu, net, memory := make([]sum, s.phases), make([]sum, s.phases), make([]sum, s.phases)
+	for ph := range s.phases {
+		cpu[ph].add(server.BootCPUs, bought)
+		memory[ph].add(server.BootMemory/1e9, bought)
+	}
 	traffic := map[string][]sum{}
 	for _, u := range hw.Units {
 		slots[u.Bus], traffic[u.Bus] = &sum{}, make([]sum, s.phases)
@@ -115,7 +132,7 @@ func (s *statement) server(kind int) {
 	for j, l := range s.loads {
 		x, here := fmt.Sprintf("x%d_%d", i, j), s.binary(0, "p%d_%d", i, j)
 		s.shares[j] = append(s.shares[j], x)
-		s.row("%s - %s <= 0", x, here)
+		s.row("%s - %.12g %s <= 0", x, 1/float64(l.servers), here)
 		s.row("%s - %s <= 0", here, bought)
 		switch {
 		case s.colocate:
@@ -134,6 +151,7 @@ func (s *statement) server(kind int) {
 			s.row("%s - %.12g %s >= 0", n, d.units, x)
 			s.row("%s - %d %s >= 0", n, d.perInstance, instances)
 			slots[unit.Bus].add(1, n)
+			s.countUnit(d.unit, n)
 			for ph := range s.phases {
 				traffic[unit.Bus][ph].add(d.traffic[ph]/1e6, x)
 				cpu[ph].add(d.cpuPerUnit, n)
@@ -159,16 +177,17 @@ func (s *statement) server(kind int) {
 		if u.Volatile {
 			n := s.integer(u.Cost(), "m%d_%d", i, k)
 			slots[u.Bus].add(1, n)
+			s.countUnit(k, n)
 			for ph := range memory {
-				memory[ph].add(-u.Capacity/1e9, n)
+				memory[ph].add(-target(s.in.SLA.Targets.Memory)*u.Capacity/1e9, n)
 			}
 		}
 	}
 	for ph := range s.phases {
-		cpu[ph].add(-1, cpus)
+		cpu[ph].add(-target(s.in.SLA.Targets.CPU), cpus)
 		s.atMost(cpu[ph], 0)
 		s.atMost(memory[ph], 0)
-		s.atMost(net[ph], 1)
+		s.atMost(net[ph], target(s.in.SLA.Targets.Network))
 	}
 	for name := range slots {
 		has := 0
@@ -178,11 +197,32 @@ func (s *statement) server(kind int) {
 			}
 			has = b.Slots
 			for _, t := range traffic[name] {
-				s.atMost(t, b.BW/1e6)
+				s.atMost(t, target(s.in.SLA.Targets.Bus)*b.BW/1e6)
 			}
 		}
 		slots[name].add(-float64(has), bought)
 		s.atMost(*slots[name], 0)
+	}
+}
+
+// count adds a server and its CPUs to the limits, and countUnit a kind of unit: each by what one of it
+// counts beyond what is there without.
+func (s *statement) count(kind int, bought, cpus string) {
+	none := make([]int, len(s.in.HW.Units))
+	for i, c := range caps(s.in) {
+		bare := c.of(kind, 0, none)
+		s.caps[i].add(bare, bought)
+		s.caps[i].add(c.of(kind, 1, none)-bare, cpus)
+	}
+}
+
+func (s *statement) countUnit(unit int, n string) {
+	units := make([]int, len(s.in.HW.Units))
+	for i, c := range caps(s.in) {
+		bare := c.of(0, 0, units)
+		units[unit] = 1
+		s.caps[i].add(c.of(0, 0, units)-bare, n)
+		units[unit] = 0
 	}
 }
 
@@ -257,6 +297,9 @@ func TestModelAgainstSolver(t *testing.T) {
 func mostServers(in plan.Input, cost float64) (most []int, total int) {
 	for _, s := range in.HW.Servers {
 		n := int(min(1000, cost*(1+tolerance)/s.Cost()))
+		if s.Stock > 0 {
+			n = min(n, s.Stock)
+		}
 		most = append(most, n)
 		total += n
 	}

@@ -15,11 +15,14 @@ import (
 // below the tolerance counts as none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
 	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
-	total, covered := 0.0, make([]float64, len(v.loads))
+	total, covered, counted := 0.0, make([]float64, len(v.loads)), make([]float64, len(caps(in)))
 	for _, s := range p.Servers(in) {
 		cost, shares, err := v.server(s, colocate)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Type, err)
+		}
+		for i, c := range caps(in) {
+			counted[i] += float64(s.Count) * c.of(slices.IndexFunc(in.HW.Servers, func(t spec.Server) bool { return t.Name == s.Type }), s.CPUs, unitsOf(in, s))
 		}
 		total += float64(s.Count) * cost
 		for j, x := range shares {
@@ -29,12 +32,26 @@ func verify(in plan.Input, p plan.Plan, colocate bool) error {
 	if math.Abs(total-p.Cost) > tolerance*total {
 		return fmt.Errorf("the servers cost %g, the plan %g", total, p.Cost)
 	}
+	for i, c := range caps(in) {
+		if c.broken(counted[i]) {
+			return fmt.Errorf("%g %s, and the limit is %g", counted[i], c.name, c.number)
+		}
+	}
 	for j, x := range covered {
 		if math.Abs(x-1) > tolerance {
 			return fmt.Errorf("the shares of %s add up to %g", v.loads[j].name, x)
 		}
 	}
 	return nil
+}
+
+// unitsOf are the units of a server by kind.
+func unitsOf(in plan.Input, s plan.Server) []int {
+	var out []int
+	for _, u := range in.HW.Units {
+		out = append(out, s.Units[u.Name])
+	}
+	return out
 }
 
 func architecture(p plan.Plan) []choice {
@@ -53,9 +70,10 @@ type verifier struct {
 // server checks one server and returns its cost and its share of every load.
 func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []float64, err error) {
 	hw := v.in.HW
-	stock := newStock(hw, nil, v.loads)
+	stock := newStock(v.in, nil, v.loads)
 	q := partial{held: make([]float64, len(v.loads[0].cpu))}
 	q.server = slices.IndexFunc(hw.Servers, func(t spec.Server) bool { return t.Name == s.Type })
+	q.boot(hw.Servers[q.server])
 	if err := v.slots(s, hw.Servers[q.server]); err != nil {
 		return 0, nil, err
 	}
@@ -120,6 +138,9 @@ func (v verifier) slots(s plan.Server, server spec.Server) error {
 func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, systems map[string]bool) (x float64, err error) {
 	app, hw := v.in.App, v.in.HW
 	x = v.share(s, l)
+	if x > 1/float64(l.servers)+tolerance {
+		return x, fmt.Errorf("%g of %s, which is on %d servers at least", x, l.name, l.servers)
+	}
 	instances := 0
 	for i, t := range l.tasks {
 		name := app.Tasks[t].Name

@@ -7,12 +7,13 @@ import (
 )
 
 // ReadApplication reads an application document (Figure 2(c)).
-func ReadApplication(file string, data []byte) (Application, error) {
-	root, err := document(file, data, "application", "")
+func ReadApplication(file string, data []byte, edits ...Edit) (Application, error) {
+	root, err := document(file, data, "application")
 	if err != nil {
 		return Application{}, err
 	}
 	r := applicationReader{reader: reader{file: file}, dataset: map[string]int{}, task: map[string]int{}}
+	r.prepare(root, edits)
 	return r.read(root)
 }
 
@@ -94,7 +95,12 @@ func (r *applicationReader) datasetOf(n *node, d *Dataset) {
 	d.CPUPerUnit = r.number(n, "cpu_per_unit", want{kind: plainKind})
 	d.WorkingSet = r.number(n, "working_set", want{kind: byteKind, positive: true})
 	d.HitRate = r.number(n, "hit_rate", want{kind: shareKind, otherwise: 1, most: 1})
+	d.Replicas = r.whole(n, "replicas", want{kind: countKind, positive: true, otherwise: 1, most: 100})
+	d.Spread = r.whole(n, "spread", want{kind: countKind, positive: true, most: 1000})
 	r.done(n)
+	if !d.Remote && (d.Replicas > 1 || d.Spread > 0) {
+		r.mistake(n.line, "%s: replicas and spread are about remote data, and this is local", n.describe())
+	}
 	_, line, _ := r.take(n, "system")
 	if d.System != "" && r.app.SystemOf(d.System) == nil {
 		r.mistake(line, "%s: system: there is no storage_system %q", n.describe(), d.System)
@@ -114,7 +120,9 @@ func (r *applicationReader) taskOf(n *node, t *Task) {
 	t.Phase = r.word(n, "phase", "exec", false)
 	t.Memory = r.number(n, "memory", want{kind: byteKind})
 	t.PerInstance = r.word(n, "memory_per", "core", false, "core", "instance") == "instance"
+	t.Harvest = r.number(n, "harvest", want{kind: timeKind, positive: true})
 	t.Consumes = r.number(n, "consumes", want{kind: consumes, positive: true})
+	t.Spread = r.whole(n, "spread", want{kind: countKind, positive: true, most: 1000})
 	r.done(n, "io", "compute", "dependency")
 	for _, c := range n.children {
 		op := Op{Line: c.line}

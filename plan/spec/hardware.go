@@ -8,12 +8,13 @@ const (
 )
 
 // ReadHardware reads a hardware document (Figure 2(b)).
-func ReadHardware(file string, data []byte) (Hardware, error) {
-	root, err := document(file, data, "resources", "")
+func ReadHardware(file string, data []byte, edits ...Edit) (Hardware, error) {
+	root, err := document(file, data, "resources")
 	if err != nil {
 		return Hardware{}, err
 	}
 	r := hardwareReader{reader: reader{file: file}, seen: map[string]int{}}
+	r.prepare(root, edits)
 	return r.read(root)
 }
 
@@ -86,7 +87,11 @@ func (r *hardwareReader) money(n *node, name string, otherwise Money, required b
 		}
 		return otherwise
 	}
-	amount, currency, err := money(text)
+	amount, currency := 0.0, ""
+	text, err := r.settle(n, name, text)
+	if err == nil {
+		amount, currency, err = money(text)
+	}
 	if err != nil {
 		r.mistake(line, "%s: %s: %v", n.describe(), name, err)
 		return otherwise
@@ -105,8 +110,8 @@ func (r *hardwareReader) money(n *node, name string, otherwise Money, required b
 // power.
 func (r *hardwareReader) price(n *node) Price {
 	p := Price{Price: r.money(n, "price", 0, true)}
-	watts := r.number(n, "power", want{kind: powerKind})
-	p.Energy = r.money(n, "energy", watts/1000*hoursAYear*r.years*r.perKWh, false)
+	p.Power = r.number(n, "power", want{kind: powerKind})
+	p.Energy = r.money(n, "energy", p.Power/1000*hoursAYear*r.years*r.perKWh, false)
 	return p
 }
 
@@ -119,6 +124,7 @@ func (r *hardwareReader) unit(n *node) {
 	u.Read, u.Write = r.speed(n, Read{RateR: 1}, Write{RateW: 1}, true)
 	u.Volatile = r.flag(n, "volatile", false)
 	u.Price = r.price(n)
+	u.Stock = r.stock(n)
 	r.done(n)
 	r.hw.Units = append(r.hw.Units, u)
 }
@@ -141,6 +147,13 @@ func (r *hardwareReader) server(n *node) {
 	s.CPUs = r.whole(n, "cpus", want{kind: countKind, required: true})
 	s.BW = r.number(n, "BW", want{kind: rateKind, required: true, positive: true})
 	s.Price = r.price(n)
+	s.BootCPUs = r.number(n, "boot_cpus", want{kind: plainKind})
+	s.BootMemory = r.number(n, "boot_memory", want{kind: byteKind})
+	s.Stock = r.stock(n)
+	s.RackUnits = r.number(n, "rack_units", want{kind: plainKind, most: 1000})
+	if s.BootCPUs > 0 && s.BootCPUs >= float64(s.CPUs) {
+		r.mistake(n.line, "server %s: boot_cpus: %g cores to boot leave none of its %d", s.Name, s.BootCPUs, s.CPUs)
+	}
 	r.done(n, "bus")
 	seen := map[string]int{}
 	for _, c := range n.children {

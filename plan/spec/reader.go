@@ -13,10 +13,12 @@ import (
 type reader struct {
 	file     string
 	mistakes input.Errors
+	settings []Setting
+	drawn    func(Number) float64 // nil: every uncertain number is at its median
 }
 
 func (r *reader) mistake(line int, format string, args ...any) {
-	r.mistakes = append(r.mistakes, &input.Error{Where: r.file, Line: line, Msg: fmt.Sprintf(format, args...)})
+	r.mistakes = append(r.mistakes, r.place(&input.Error{Where: r.file, Line: line, Msg: fmt.Sprintf(format, args...)}))
 }
 
 // err returns the mistakes in the order of their lines.
@@ -30,7 +32,7 @@ func (r *reader) err() error {
 
 // document finds the outermost element wrap; elements loose may also be at the top
 // level without it, as in Figure 2(a).
-func document(file string, data []byte, wrap, loose string) (*node, error) {
+func document(file string, data []byte, wrap string, loose ...string) (*node, error) {
 	root, err := outermost(file, data, wrap, loose)
 	if err == nil && len(root.children) > maxElements {
 		err = input.Linef(file, root.children[maxElements].line, "<%s> has more than %d elements, which is too many to plan", wrap, maxElements)
@@ -38,7 +40,7 @@ func document(file string, data []byte, wrap, loose string) (*node, error) {
 	return root, err
 }
 
-func outermost(file string, data []byte, wrap, loose string) (*node, error) {
+func outermost(file string, data []byte, wrap string, loose []string) (*node, error) {
 	roots, err := parse(file, data)
 	if err != nil {
 		return nil, err
@@ -46,8 +48,8 @@ func outermost(file string, data []byte, wrap, loose string) (*node, error) {
 	if len(roots) == 1 && roots[0].name == wrap {
 		return roots[0], nil
 	}
-	if loose != "" && len(roots) > 0 {
-		ok := !slices.ContainsFunc(roots, func(n *node) bool { return n.name != loose })
+	if len(roots) > 0 {
+		ok := !slices.ContainsFunc(roots, func(n *node) bool { return !slices.Contains(loose, n.name) })
 		if ok {
 			return &node{name: wrap, line: 1, children: roots}, nil
 		}
@@ -129,7 +131,11 @@ func (r *reader) number(n *node, name string, w want) float64 {
 		}
 		return w.otherwise
 	}
-	v, err := w.kind.quantity(text)
+	text, err := r.settle(n, name, text)
+	v := 0.0
+	if err == nil {
+		v, err = w.kind.quantity(text)
+	}
 	switch {
 	case err != nil:
 		r.mistake(line, "%s: %s: %v", n.describe(), name, err)
@@ -146,6 +152,9 @@ func (r *reader) number(n *node, name string, w want) float64 {
 
 func (r *reader) whole(n *node, name string, w want) int {
 	v := r.number(n, name, w)
+	if text, _, _ := r.take(n, name); !certain(text) {
+		v = math.Round(v)
+	}
 	if v != math.Trunc(v) || v > 1e6 {
 		_, line, _ := r.take(n, name)
 		r.mistake(line, "%s: %s: %g is not a whole number up to a million", n.describe(), name, v)

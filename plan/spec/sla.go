@@ -3,17 +3,19 @@ package spec
 import "strings"
 
 // ReadSLA reads an SLA document (Figure 2(a)) for an application.
-func ReadSLA(file string, data []byte, app Application) (SLA, error) {
-	root, err := document(file, data, "slas", "sla")
+func ReadSLA(file string, data []byte, app Application, edits ...Edit) (SLA, error) {
+	root, err := document(file, data, "slas", "sla", "utilisation", "survive", "budget", "least")
 	if err != nil {
 		return SLA{}, err
 	}
 	r := reader{file: file}
+	r.prepare(root, edits)
 	out := SLA{File: file}
-	r.done(root, "sla")
-	seen := map[string]int{}
+	r.done(root, "sla", "utilisation", "survive", "budget", "least")
+	seen, once := map[string]int{}, map[string]int{}
 	for _, n := range root.children {
 		if n.name != "sla" {
+			r.goal(n, &out, app, once)
 			continue
 		}
 		if _, _, batch := r.take(n, "job"); batch {
@@ -32,7 +34,7 @@ func ReadSLA(file string, data []byte, app Application) (SLA, error) {
 		}
 		r.done(n)
 	}
-	if len(root.children) == 0 {
+	if len(out.Rates) == 0 && out.Job == nil {
 		r.mistake(root.line, "slas: no <sla>")
 	}
 	if out.Job != nil && len(out.Rates) > 0 {
@@ -42,6 +44,25 @@ func ReadSLA(file string, data []byte, app Application) (SLA, error) {
 		r.inputs(out, app)
 	}
 	return out, r.err()
+}
+
+// goal reads an element beside those of rates and jobs; each may be given once.
+func (r *reader) goal(n *node, out *SLA, app Application, once map[string]int) {
+	if first, twice := once[n.name]; twice {
+		r.mistake(n.line, "%s: given on line %d already", n.name, first)
+	}
+	once[n.name] = n.line
+	switch n.name {
+	case "utilisation":
+		out.Targets = r.targets(n)
+	case "survive":
+		out.Survive = r.survive(n, app)
+	case "budget":
+		out.Budget = r.budget(n)
+	case "least":
+		out.Least = r.whole(n, "servers", want{kind: countKind, required: true, positive: true, otherwise: 1})
+		r.done(n)
+	}
 }
 
 func (r *reader) rate(n *node, name string, app Application) Rate {
@@ -60,12 +81,13 @@ func (r *reader) rate(n *node, name string, app Application) Rate {
 func (r *reader) job(n *node) Job {
 	out := Job{Line: n.line}
 	text, _, _ := r.take(n, "job")
-	if strings.HasSuffix(strings.TrimSpace(text), "B") {
+	if strings.Contains(text, "B") {
 		out.Bytes = r.number(n, "job", want{kind: byteKind, positive: true, otherwise: 1})
 	} else {
 		out.Records = r.number(n, "job", want{kind: countKind, positive: true, otherwise: 1})
 	}
 	out.Time = r.number(n, "time", want{kind: timeKind, required: true, positive: true, otherwise: 1})
+	out.Start = r.start(n)
 	return out
 }
 

@@ -69,6 +69,8 @@ type Dataset struct {
 	CPUPerUnit  float64 // host cores a storage unit keeps busy
 	WorkingSet  Bytes   // what a cache must hold; 0 for all of it
 	HitRate     float64 // share of the reads that a cache answers; 1 if not given
+	Replicas    int     // of every record, on different servers
+	Spread      int     // servers that it is on at least; 0: any number
 	Line        int
 }
 
@@ -85,8 +87,10 @@ type Task struct {
 	Name        string
 	Phase       string
 	Memory      Bytes
-	PerInstance bool  // Memory is held by every instance, not just by those computing
-	Consumes    Bytes // of a batch job's input, for one execution; 0: what it reads
+	PerInstance bool    // Memory is held by every instance, not just by those computing
+	Harvest     Seconds // how long its containers run on harvested cores; 0: it may not
+	Consumes    Bytes   // of a batch job's input, for one execution; 0: what it reads
+	Spread      int     // servers that it runs on at least; 0: any number
 	Path        []Op
 	Line        int
 }
@@ -133,6 +137,7 @@ type Hardware struct {
 type Price struct {
 	Price  Money
 	Energy Money
+	Power  float64 // watts
 }
 
 // Cost is purchase and energy.
@@ -147,7 +152,8 @@ type Unit struct {
 	Write
 	Volatile bool
 	Price
-	Line int
+	Stock int // there are no more; 0 is as many as needed
+	Line  int
 }
 
 // A Server is a chassis with its buses, sockets and network.
@@ -157,7 +163,12 @@ type Server struct {
 	BW   float64 // network, bytes a second in and out together
 	Price
 	Buses []Bus
-	Line  int
+	// What it needs for itself, before any task or dataset.
+	BootCPUs   float64 // cores
+	BootMemory Bytes
+	Stock      int     // there are no more; 0 is as many as needed
+	RackUnits  float64 // of height
+	Line       int
 }
 
 // A Bus is an I/O controller of a server.
@@ -169,9 +180,13 @@ type Bus struct {
 
 // An SLA is what must be achieved: rates of requests, or a job within a time.
 type SLA struct {
-	File  string
-	Rates []Rate
-	Job   *Job
+	File    string
+	Rates   []Rate
+	Job     *Job
+	Targets Targets
+	Survive int // servers that may fail while the rest is met
+	Budget  Budget
+	Least   int // servers of a plan
 }
 
 // A Rate is how often a second a task's execution path must run.
@@ -186,6 +201,7 @@ type Job struct {
 	Bytes   Bytes   // of input, or
 	Records float64 // records of input
 	Time    Seconds
+	Start   float64 // hours since Monday midnight UTC, or AnyTime; matters to harvested capacity
 	Line    int
 }
 

@@ -257,3 +257,21 @@ func FuzzSLA(f *testing.F) {
 		}
 	})
 }
+
+// What is made of a catalogue is hardware.
+func FuzzCatalogue(f *testing.F) {
+	head := "name,vcpus,speed,memory,network,disks,disk_size,disk_rate,disk_gap,hourly\n"
+	f.Add([]byte(head + "small,2,1,4GiB,2Gbps,1,75GB,200MBps,100us,0.10\nlarge,8,1,16GiB,10Gbps,0,,,,$0.36\n"))
+	f.Add([]byte(head + "00000,1,1,00,1Bps,0,,,,00")) // no memory
+	f.Add([]byte("\ufeff" + head + "# none\n\"a<&\"\"b\",4,0.5,2GB,1Gbps,1,1GB,1MBps,0s,0.1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		out, err := Catalogue("f", text, "hourly")
+		checkMistakes(t, err, text)
+		if err != nil {
+			return
+		}
+		if _, err := ReadHardware("out", out); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+	})
+}

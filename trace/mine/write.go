@@ -2,6 +2,7 @@ package mine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"gleaner/trace/mine/corpus"
@@ -22,13 +23,14 @@ func (m *Model) write() *program.Program {
 		}
 	}
 	slices.Sort(p.Scales)
+	refused := m.refused()
 	for k := range m.types {
-		p.Types = append(p.Types, m.writeType(k))
+		p.Types = append(p.Types, m.writeType(k, refused))
 	}
 	return p
 }
 
-func (m *Model) writeType(k int) program.NodeType {
+func (m *Model) writeType(k int, refused map[corpus.SiteID]float64) program.NodeType {
 	t := program.NodeType{Name: m.types[k].Name, Nodes: m.nodes[k].Formula, Also: m.others(m.nodes[k])}
 	t.Sender, t.Address = kind.Identity(m.c, m.runs, k, t.Name, func(s *corpus.Sender) intern.Symbol { return s.Name }), kind.Identity(m.c, m.runs, k, t.Name, func(s *corpus.Sender) intern.Symbol { return s.Address })
 	if rule := m.timing.Starts[k]; rule != nil {
@@ -36,7 +38,9 @@ func (m *Model) writeType(k int) program.NodeType {
 	}
 	for _, site := range m.sites.All {
 		if site.Kind == k {
-			t.Calls = append(t.Calls, m.writeCall(site))
+			call := m.writeCall(site)
+			call.Refused = refused[site.ID]
+			t.Calls = append(t.Calls, call)
 		}
 	}
 	st := m.shapes[k]
@@ -93,6 +97,24 @@ func (m *Model) each(st *count.Site) program.Formula {
 	return program.MustFormula("(%s)/max(1, %s)", c.Formula, nodes)
 }
 
+// refused is the share of the calls of each site that the target refused.
+func (m *Model) refused() map[corpus.SiteID]float64 {
+	out, all := map[corpus.SiteID]float64{}, map[corpus.SiteID]float64{}
+	for _, r := range m.runs {
+		for i := range r.Calls {
+			c := &r.Calls[i]
+			all[c.Site]++
+			if c.Refused {
+				out[c.Site]++
+			}
+		}
+	}
+	for site := range out {
+		out[site] = math.Ceil(1000*out[site]/all[site]) / 1000 // three digits: for people to read
+	}
+	return out
+}
+
 func (m *Model) writeSteps(steps []*order.Step) []program.Step {
 	var out []program.Step
 	for _, s := range steps {
@@ -117,9 +139,9 @@ func (m *Model) writeCall(st *count.Site) program.Call {
 	if ms, ok := m.timing.Gaps[pace.Gap{Site: st.ID}]; ok {
 		w.Wait = program.Interval{Formula: ms}
 	}
-	if st.Nature == count.Until {
+	if st.Until != nil {
 		w.Until = &program.Until{Path: m.c.Paths.Text[st.Until.Path], Value: m.c.Syms.Text[st.Until.Value], Tries: float64(int(st.Tries*1000)) / 1000}
-		if ms, ok := m.timing.Gaps[pace.Gap{Site: st.ID, Again: true}]; ok {
+		if ms, ok := m.timing.Gaps[pace.Gap{Site: cmp.Or(st.Alike, st).ID, Again: true}]; ok {
 			w.Until.Every = program.Interval{Formula: ms}
 		}
 	}

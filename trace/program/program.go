@@ -63,9 +63,11 @@ type Call struct {
 	Wait   Interval `yaml:"wait,omitempty"` // after the node's call before
 	Join   *Join    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
-	Reach  []Reach  `yaml:"reach,omitempty"`
-	Lists  Lists    `yaml:"lists,omitempty"` // whose length varies
-	Args   Args     `yaml:"args,omitempty"`
+	// Refused is the share of its recorded calls that the target refused.
+	Refused float64 `yaml:"refused,omitempty"`
+	Reach   []Reach `yaml:"reach,omitempty"`
+	Lists   Lists   `yaml:"lists,omitempty"` // whose length varies
+	Args    Args    `yaml:"args,omitempty"`
 }
 
 // A Join holds a call back until other nodes have had the answer to a call; to the last
@@ -346,6 +348,9 @@ func (c *Call) check() error {
 		if err := known(c.Until.Every.Formula, "n"); err != nil {
 			return at(err, "until", "every")
 		}
+	}
+	if err := checkShare(c.Refused); err != nil {
+		return at(err, "refused")
 	}
 	for i, r := range c.Reach {
 		if err := known(r.Nodes, "n"); err != nil {

@@ -192,3 +192,71 @@ func FuzzTemplate(f *testing.F) {
 		}
 	})
 }
+
+// A program is read as a listing with its loops, and says how its arguments are known.
+func TestListing(t *testing.T) {
+	p, err := Read("p.yaml", []byte(`version: 1
+scales: [3, 4, 6]
+types:
+  - type: worker
+    nodes: floor(n/2)
+    also: [ceil(n/3)]
+    sender: worker-{node}
+    start: {after: open#1, of: client, share: 1, wait: 5}
+    calls:
+      - call: take#1
+        target: master
+        method: take
+        until: {reply: ok, is: "true", tries: 2}
+        args: {id: '{reply "take#1" "id"}', uuid: '{unknown uuid}', number: '={i+1}', kind: plain}
+      - call: beat#1
+        target: master
+        method: beat
+    steps:
+      - repeat: 2*n
+        steps:
+          - call: take#1
+            share: 0.5
+    beats:
+      - {call: beat#1, every: 3000}
+    leaves: true
+  - type: client
+    nodes: 1
+    sender: client
+    calls:
+      - call: open#1
+        target: store
+        method: open
+    aside:
+      - {call: open#1, repeat: 3}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `worker: floor(n/2) nodes, each called worker-{node} (or ceil(n/3))
+    starts 5 ms after open#1 of all client
+    repeat 2*n times:
+        take#1 master.take(id: {reply "take#1" "id"}, uuid: {unknown uuid}, number: ={i+1}, kind: plain), by 50% of the nodes
+            until ok of the reply is true
+    meanwhile, every 3000 ms:
+        beat#1 master.beat()
+    leaves
+
+client: 1 nodes, each called client
+    in no order:
+        repeat 3 times:
+            open#1 store.open()
+`
+	if got := p.Listing(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := p.Coverage(); len(got) != 2 || got[0] != (Coverage{"master", 1, 1, 1, 1}) || got[1] != (Coverage{Target: "store"}) {
+		t.Errorf("%+v", got)
+	}
+	if made := p.Types[0].Made(10); made != 5*20*0.5 {
+		t.Errorf("%g calls of workers at 10", made)
+	}
+	if made := p.Types[1].Made(10); made != 3 {
+		t.Errorf("%g calls of clients at 10", made)
+	}
+}

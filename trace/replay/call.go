@@ -52,7 +52,7 @@ func (r *controller) play(f *filling, l *lane) {
 		r.cannot(f, l, now)
 		return
 	}
-	l.since, l.meant = 0, l.due
+	l.since, l.meant, l.tried = 0, l.due, false
 	first := p.made[st.local] == 0
 	p.made[st.local]++
 	rec := &record{}
@@ -87,10 +87,11 @@ func (r *controller) park(f *filling, l *lane, until int64) {
 
 // cannot skips a call for which a value is missing.
 func (r *controller) cannot(f *filling, l *lane, now int64) {
-	g := &r.gauges[l.site.id]
+	g, why := &r.gauges[l.site.id], r.lacks(f, l.site)
 	g.mu.Lock()
 	g.skipped++
-	note(&g.missing, r.lacks(f, l.site), r.into(now))
+	note(&g.missing, why, r.into(now))
+	g.fault(absent, l.site, &trace.Call{Sender: l.player.sender}, r.into(now), why)
 	g.mu.Unlock()
 	l.since, l.inbox = 0, nil
 	r.reached(l.site, l.player)
@@ -155,12 +156,23 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 	if r.ctx.Err() != nil && err != nil {
 		return // the run is over: this is no error of the target
 	}
-	var unsent *notSent
-	if !errors.As(err, &unsent) {
+	if errors.Is(err, ErrUnsendable) {
+		r.unsendable(l, call, err, end)
+		return
+	}
+	if sent(err) {
+		late := call.Start - max(l.meant, l.ready)
+		if late > int64(r.Limits.Lag) && l.retry == nil {
+			r.troubled(call.Start)
+		}
 		g.mu.Lock()
 		g.made++
+		if !l.tried && l.asking == 0 {
+			g.sent++
+		}
+		l.tried = true
 		if l.retry == nil && r.warm(call.Start) {
-			observe(&g.lag, call.Start-l.meant)
+			observe(&g.lag, late)
 		}
 		g.mu.Unlock()
 	}
@@ -183,7 +195,7 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 	}
 	r.remember(l, rec, reply.Leaves)
 	l.retry, l.since, l.inbox = nil, 0, nil
-	if st.Until != nil && r.again(l, reply) {
+	if st.Until != nil && r.again(l, call, reply) {
 		return
 	}
 	l.asking = 0
@@ -219,6 +231,7 @@ func (r *controller) hear(l *lane) {
 	g.mu.Lock()
 	if reply := e.heard.Load(); reply != nil {
 		g.made++
+		g.sent++
 		g.mu.Unlock()
 		e.call.Start = l.due
 		r.answered(l, e.call, e.rec, *reply, l.due)
@@ -226,15 +239,10 @@ func (r *controller) hear(l *lane) {
 	}
 	g.skipped++
 	note(&g.missing, l.site.Name+" did not come", r.into(now))
+	g.fault(absent, l.site, e.call, r.into(now), "it did not come")
 	g.mu.Unlock()
 	e.cancel()
 	r.goOn(l, now, now)
-}
-
-// refused reports whether a reply is a refusal, by its gRPC code or its HTTP status
-// (which recordings of Hadoop have too).
-func refused(status string) bool {
-	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
 
 // warm reports whether a time is after the warm-up.
@@ -248,12 +256,21 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 	if l.site.push {
 		return
 	}
+	if call.End-call.Start > int64(r.Limits.Latency) {
+		r.troubled(call.End)
+	}
 	if r.warm(call.Start) {
 		observe(&g.latency, call.End-min(l.meant, call.Start))
 		observe(&g.service, call.End-call.Start)
 	}
-	if refused(reply.Status) {
+	if reply.refused() {
 		g.refused++
+		if reply.overloaded() {
+			g.overloaded++
+			r.troubled(call.End)
+		} else {
+			g.fault(refusal, l.site, call, r.into(call.End), strings.TrimSpace(reply.Status+" "+reply.Message))
+		}
 		note(&g.errors, strings.TrimSpace(summary(reply.Status+" "+reply.Message)), r.into(call.End))
 	}
 }
@@ -288,6 +305,7 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err erro
 		return
 	}
 	l.player.silent.Store(true)
+	r.troubled(now)
 	g := &r.gauges[l.site.id]
 	g.mu.Lock()
 	g.failed++
@@ -314,6 +332,27 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err erro
 	}
 }
 
+// unsendable skips a call whose arguments do not fit. It would not fit later either.
+func (r *controller) unsendable(l *lane, call *trace.Call, err error, now int64) {
+	g := &r.gauges[l.site.id]
+	g.mu.Lock()
+	g.unsendable++
+	note(&g.errors, complaint(err), r.into(now))
+	g.fault(unfit, l.site, call, r.into(now), err.Error())
+	g.mu.Unlock()
+	l.retry, l.since, l.inbox = nil, 0, nil
+	r.goOn(l, now, now)
+}
+
+// sent reports whether a call that got this error was sent.
+func sent(err error) bool {
+	var unsent *notSent
+	return !errors.As(err, &unsent)
+}
+
+// troubled notes when something was wrong for the first time.
+func (r *controller) troubled(at int64) { r.trouble.CompareAndSwap(0, at) }
+
 // starved reports whether an error is this machine's and not the target's: no more
 // files may be opened, or no local port is left.
 func starved(err error) bool {
@@ -335,10 +374,10 @@ func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64,
 
 // again repeats a call until its reply meets the condition, and reports whether it
 // does.
-func (r *controller) again(l *lane, reply Reply) bool {
+func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	until := l.site.Until
 	now := r.now()
-	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || refused(reply.Status) {
+	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || reply.refused() {
 		return false
 	}
 	if l.asking == 0 {
@@ -348,7 +387,10 @@ func (r *controller) again(l *lane, reply Reply) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now-l.asking > int64(r.Patience) {
-		note(&g.missing, fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value), r.into(now))
+		g.unmet++
+		why := fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value)
+		note(&g.missing, why, r.into(now))
+		g.fault(unmet, l.site, call, r.into(now), why)
 		return false
 	}
 	g.retries++

@@ -69,8 +69,9 @@ func (c *Counter) typeOf(sender string) string {
 	return "?"
 }
 
-// Compare compares a result with the counts. Calls made again because no reply came are
-// not counted, and counts that the clock or a reply decides need not be equal.
+// Compare compares a result with the counts. Only calls that were sent count, and each
+// once, however often it was tried. Counts that the clock or a reply decides need not be
+// equal, nor those of calls to roles without a target.
 func (c *Counter) Compare(r *Result) Comparison {
 	rows := map[[2]string]*CountRow{}
 	row := func(key [2]string) *CountRow {
@@ -84,7 +85,10 @@ func (c *Counter) Compare(r *Result) Comparison {
 	}
 	for _, call := range r.Calls {
 		w := row([2]string{call.NodeType, call.Method})
-		w.Played += call.Made + call.Unsent - call.Retries
+		w.Played += call.Sent
+		if call.Unsent > 0 {
+			w.Aside = "not sent, for lack of a target"
+		}
 		switch call.Nature {
 		case inBeats.String():
 			w.Aside = "by the clock"

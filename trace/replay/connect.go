@@ -2,6 +2,8 @@ package replay
 
 import (
 	"context"
+	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -44,6 +46,7 @@ type link struct {
 
 	mu    sync.Mutex
 	conn  Conn
+	over  bool          // it was closed, and connects no more
 	wait  time.Duration // before the next try to connect
 	after time.Time     // no try to connect before this
 	cause error         // why the last try failed
@@ -66,6 +69,9 @@ func (k *link) get(ctx context.Context, dialled func(time.Duration)) (Conn, erro
 	defer k.mu.Unlock()
 	if k.conn != nil {
 		return k.conn, nil
+	}
+	if k.over {
+		return nil, net.ErrClosed
 	}
 	begin := time.Now()
 	if begin.Before(k.after) {
@@ -109,11 +115,13 @@ func (k *link) drop(conn Conn) {
 	}
 }
 
+// close ends the link. A beat that was due when the run ended is not sent.
 func (k *link) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.over = true
 	if k.conn != nil {
-		_ = k.conn.Close() // no call is under way
+		_ = k.conn.Close() // nothing is sent any more
 		k.conn = nil
 	}
 }
@@ -135,7 +143,7 @@ func (k *link) call(ctx context.Context, call *trace.Call, dialled func(time.Dur
 		return Reply{}, ctx.Err()
 	}
 	reply, err := conn.Call(ctx, call)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrUnsendable) {
 		k.drop(conn)
 	}
 	return reply, err

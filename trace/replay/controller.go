@@ -47,6 +47,7 @@ type controller struct {
 	stands  int64         // since when all of them wait at a gate; 0 if they do not
 	done    chan struct{} // closed when nothing is left to do
 	once    sync.Once
+	trouble atomic.Int64 // when a call was late, slow or without a reply for the first time; 0 for never
 
 	mu        sync.Mutex
 	groups    []group // by kind
@@ -80,8 +81,8 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
 	r.quiet = newQueue(max(1, runtime.GOMAXPROCS(0)/2), r.work)
-	if r.For == 0 {
-		r.For = pl.beatsOnly()
+	if beats := pl.beatsOnly(); beats > 0 {
+		r.For, r.Stay = cmp.Or(r.For, beats), true
 	}
 	r.makePlayers()
 	if err := r.probe(); err != nil {
@@ -283,7 +284,7 @@ func (r *controller) turn(ctx context.Context) string {
 		case <-limit:
 			return "time"
 		case <-done:
-			if r.For == 0 {
+			if r.For == 0 || !r.Stay {
 				return "done"
 			}
 			done = nil // beats go on
@@ -460,6 +461,7 @@ func (r *controller) nextBeat(l *lane, now int64) {
 		return // once is enough for the types that wait for it
 	}
 	due := l.due + l.every
+	l.ready = now
 	if late := now - due; late > l.every {
 		missed := late / l.every
 		due += missed * l.every

@@ -10,7 +10,9 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"net/url"
+	"strings"
 
 	"gleaner/trace"
 )
@@ -35,7 +37,8 @@ type Conn interface {
 	// Call makes one call: call.Method and call.Request are set. The reply's
 	// leaves have the paths and kinds that a recording of the same call has, and
 	// the same status. An error means that no reply came: the target
-	// refused the connection, broke it, or did not answer in time. A connection
+	// refused the connection, broke it, or did not answer in time; ErrUnsendable, that
+	// nothing was sent. A connection
 	// that fails so is closed and dialled anew, unless it is Multiplexed. Close
 	// may be called during a call, and ends it. A Conn that knows more exactly than
 	// its caller when the call was sent and answered sets call.Start and End.
@@ -43,11 +46,29 @@ type Conn interface {
 	Close() error
 }
 
+// ErrUnsendable is wrapped by the error of a call whose arguments do not fit the target's
+// message: a word where a number must stand.
+var ErrUnsendable = errors.New("it does not fit the target's message")
+
 // A Reply is a reply of the target.
 type Reply struct {
 	Leaves  []trace.Leaf
 	Status  string // as recorded: empty, "OK" or a number from 200 to 299 is success
 	Message string // the target's reason for a refusal
+}
+
+// refused reports whether a reply is a refusal.
+func (r *Reply) refused() bool { return trace.Refused(r.Status) }
+
+// overloaded reports whether a refusal is no judgement on the request: the target had no
+// room for it. Hadoop says so by the class of its exception.
+func (r *Reply) overloaded() bool {
+	switch r.Status {
+	case "ResourceExhausted", "429", "502", "503", "504":
+		return true
+	}
+	class, _, _ := strings.Cut(r.Message, ":")
+	return strings.HasSuffix(class, ".RetriableException") || strings.HasSuffix(class, ".StandbyException")
 }
 
 // An Opener makes an executor for a target, as the user names it:

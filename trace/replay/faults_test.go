@@ -17,6 +17,7 @@ import (
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/carrier"
+	"gleaner/trace/replay/judge"
 	"gleaner/trace/replay/lean"
 )
 
@@ -193,8 +194,10 @@ func TestSlowReplies(t *testing.T) {
 	if work := made(r, "work"); work.Answered != 200 || r.Failed > 0 || work.Service.P50 < 25 {
 		t.Errorf("%+v", work)
 	}
-	if v := (replay.Limits{Latency: 20 * time.Millisecond, Lag: time.Minute}).Judge(r, 0); v.Verdict != replay.GaveIn {
-		t.Errorf("%s: %s", v.Verdict, v.Why)
+	limits := judge.Limits{Latency: 20 * time.Millisecond, Lag: time.Minute}
+	report, err := replay.Sweep(t.Context(), []int{5}, limits, func(context.Context, int) (*replay.Result, error) { return r, nil })
+	if err != nil || report.Runs[0].Verdict != judge.GaveIn {
+		t.Errorf("%v, %s: %s", err, report.Runs[0].Verdict, report.Runs[0].Why)
 	}
 }
 
@@ -279,9 +282,9 @@ func TestBadTargets(t *testing.T) {
 var brief = registered[:strings.Index(registered, "    beats:")]
 
 // TestShared: two connections carry all, one call at a time, and stay when a node
-// is done.
+// is done. Beats that are due while they are closed make no other.
 func TestShared(t *testing.T) {
-	for name, text := range map[string]string{"beating": registered, "brief": strings.Replace(brief, `"40"`, `"40-node"`, 1)} {
+	for name, text := range map[string]string{"beating": registered, "beats due at the end": strings.Replace(registered, "every: 50", "every: 2", 1), "brief": strings.Replace(brief, `"40"`, `"40-node"`, 1)} {
 		t.Run(name, func(t *testing.T) { testShared(t, text) })
 	}
 }
@@ -304,7 +307,15 @@ type counting struct {
 
 func (c counting) Dial(ctx context.Context, who replay.Identity) (replay.Conn, error) {
 	c.dials.Add(1)
-	return c.Executor.Dial(ctx, who)
+	conn, err := c.Executor.Dial(ctx, who)
+	return slowToClose{conn}, err
+}
+
+type slowToClose struct{ replay.Conn }
+
+func (c slowToClose) Close() error {
+	time.Sleep(20 * time.Millisecond)
+	return c.Conn.Close()
 }
 
 // TestCarried: with the connections in another process a program plays the same, and the

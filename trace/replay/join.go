@@ -126,7 +126,10 @@ func (r *controller) standstill(now int64) {
 		g := &r.gauges[st.id]
 		g.mu.Lock()
 		for range held {
-			note(&g.missing, fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, st.Join.After), r.into(now))
+			g.unmet++
+			why := fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, st.Join.After)
+			note(&g.missing, why, r.into(now))
+			g.fault(absent, st, nil, r.into(now), why)
 		}
 		g.mu.Unlock()
 		r.release(held)

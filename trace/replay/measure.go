@@ -12,6 +12,8 @@ import (
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"gleaner/trace/replay/judge"
 )
 
 // A Result is what was measured in one run at one scale.
@@ -28,10 +30,21 @@ type Result struct {
 	Answered  int     `json:"answered"`
 	Refused   int     `json:"refused"`
 	Failed    int     `json:"failed"`
-	Latency   Spread  `json:"latency_ms"` // from the time a call was due
-	Service   Spread  `json:"service_ms"` // from the time it was sent
-	Lag       Spread  `json:"lag_ms"`     // between the two
-	Dial      Spread  `json:"dial_ms"`
+	// What tells a broken program: see judge.Facts.
+	Unsendable int    `json:"unsendable"`
+	Lacking    int    `json:"lacking"` // calls that were not made, and conditions that were never met
+	Unexpected int    `json:"unexpected"`
+	Fault      *Fault `json:"fault,omitempty"` // the first of these
+	// Overloaded is how many calls the target refused because it was overloaded, beyond
+	// those of the recording.
+	Overloaded int     `json:"overloaded"`
+	TroubleAt  float64 `json:"trouble_s,omitempty"` // when a call was late, slow or without a reply for the first time; 0 for never
+	// CPU is who used the CPU of this machine. Play does not measure it.
+	CPU     judge.CPU `json:"cpu"`
+	Latency Spread    `json:"latency_ms"` // from the time a call was due
+	Service Spread    `json:"service_ms"` // from the time it was sent
+	Lag     Spread    `json:"lag_ms"`     // between the two
+	Dial    Spread    `json:"dial_ms"`
 	// Busy is the largest number of calls that were under way at once, Workers
 	// how many may be.
 	Busy    int `json:"busy"`
@@ -51,23 +64,26 @@ type Result struct {
 
 // A CallResult is what was measured of one call type.
 type CallResult struct {
-	NodeType string  `json:"node_type"`
-	Target   string  `json:"target"`
-	Method   string  `json:"method"`
-	Nature   string  `json:"nature"` // step, aside, beat, reach; until if a reply decides how often
-	Made     int     `json:"made"`
-	Answered int     `json:"answered"`
-	Refused  int     `json:"refused"`
-	Failed   int     `json:"failed"`
-	Retries  int     `json:"retries"` // made again, after no reply or until the reply meets a condition
-	Skipped  int     `json:"skipped"` // not made, because a value was missing
-	Missed   int     `json:"missed"`  // beats that passed while the one before had no answer
-	Unsent   int     `json:"unsent"`  // not sent, because the role has no target
-	Latency  Spread  `json:"latency_ms"`
-	Service  Spread  `json:"service_ms"`
-	Lag      Spread  `json:"lag_ms"`
-	Errors   []Said  `json:"errors,omitempty"`
-	PerSec   float64 `json:"per_second"`
+	NodeType   string  `json:"node_type"`
+	Target     string  `json:"target"`
+	Method     string  `json:"method"`
+	Nature     string  `json:"nature"` // step, aside, beat, reach; until if a reply decides how often
+	Made       int     `json:"made"`
+	Answered   int     `json:"answered"`
+	Refused    int     `json:"refused"`
+	Failed     int     `json:"failed"`
+	Retries    int     `json:"retries"`    // made again, after no reply or until the reply meets a condition
+	Skipped    int     `json:"skipped"`    // not made, because a value was missing
+	Missed     int     `json:"missed"`     // beats that passed while the one before had no answer
+	Unsent     int     `json:"unsent"`     // not sent, because the role has no target
+	Unsendable int     `json:"unsendable"` // not sent, because the arguments do not fit the target's message
+	Sent       int     `json:"sent"`       // calls that were sent, all tries of one counted as one
+	Unmet      int     `json:"unmet"`      // answered, but never as the program waits for, or made although what it waits for did not come
+	Latency    Spread  `json:"latency_ms"`
+	Service    Spread  `json:"service_ms"`
+	Lag        Spread  `json:"lag_ms"`
+	Errors     []Said  `json:"errors,omitempty"`
+	PerSec     float64 `json:"per_second"`
 
 	hist [3]*hdr.Histogram // latency, service and lag
 }
@@ -98,11 +114,13 @@ type MadeUp struct {
 // A gauge measures one call site.
 type gauge struct {
 	mu                    sync.Mutex
-	made, answered        int
+	made, sent, answered  int
 	refused, failed       int
 	retries, skipped      int
 	missed, unsent        int
-	starved               int
+	unsendable, unmet     int
+	starved, overloaded   int
+	faults                [faultKinds]*Fault // the first of each kind
 	latency, service, lag *hdr.Histogram
 	errors                map[string]*Said
 	missing               map[string]*Said
@@ -153,6 +171,7 @@ func spread(hs ...*hdr.Histogram) Spread {
 }
 
 var (
+	uuids   = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	numbers = regexp.MustCompile(`[0-9]+`)
 	hexes   = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
 )
@@ -169,7 +188,9 @@ func complaint(err error) string {
 // ones can be counted.
 func summary(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
-	text = numbers.ReplaceAllString(hexes.ReplaceAllString(text, "#"), "#")
+	for _, masked := range []*regexp.Regexp{uuids, hexes, numbers} {
+		text = masked.ReplaceAllString(text, "#")
+	}
 	if len(text) > 300 {
 		text = text[:300] + "..."
 	}
@@ -211,7 +232,7 @@ func (r *controller) result(ended string) *Result {
 			m := &r.gauges[st.id]
 			m.mu.Lock()
 			row.add(m, st)
-			out.Starved += m.starved
+			out.addFaults(m, st)
 			merge(said, m.errors)
 			merge(missing, m.missing)
 			for path, n := range m.madeUp {
@@ -220,7 +241,7 @@ func (r *controller) result(ended string) *Result {
 			l, s, g = append(l, clone(m.latency)), append(s, clone(m.service)), append(g, clone(m.lag))
 			m.mu.Unlock()
 		}
-		if row.Made+row.Failed+row.Unsent+row.Skipped == 0 {
+		if row.Made+row.Failed+row.Unsent+row.Skipped+row.Unsendable == 0 {
 			continue
 		}
 		row.hist = [3]*hdr.Histogram{merged(l), merged(s), merged(g)}
@@ -243,6 +264,12 @@ func (r *controller) result(ended string) *Result {
 	defer r.mu.Unlock()
 	out.Dial = spread(r.dials)
 	out.Unsent, out.Unstart = r.unsent(), slices.Clone(r.unstarted)
+	if out.Lacking += len(out.Unstart); len(out.Unstart) > 0 && out.Fault == nil {
+		out.Fault = &Fault{What: faultNames[absent], At: seconds, Back: "never started: " + out.Unstart[0]}
+	}
+	if at := r.trouble.Load(); at > 0 {
+		out.TroubleAt = r.into(at)
+	}
 	return out
 }
 
@@ -276,6 +303,7 @@ func clone(h *hdr.Histogram) *hdr.Histogram {
 func (c *CallResult) add(m *gauge, st *site) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
+	c.Sent, c.Unsendable, c.Unmet = c.Sent+m.sent, c.Unsendable+m.unsendable, c.Unmet+m.unmet
 	switch {
 	case st.push:
 		c.Nature = "push"

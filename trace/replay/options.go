@@ -11,6 +11,7 @@ import (
 	"gleaner/trace"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/judge"
 )
 
 // Options say how a program is played.
@@ -28,10 +29,12 @@ type Options struct {
 	// longest beat, so that their beats do not coincide; negative: none.
 	Ramp     time.Duration
 	Warmup   time.Duration // calls sent before are counted, but their times are not
-	For      time.Duration // end after this time; 0: when all steps are done
+	For      time.Duration // end after this time, or before when all steps are done; 0: only then
 	Timeout  time.Duration // of a call without a reply; 0: 10 s
 	Patience time.Duration // with a value that does not come, or a connection; 0: 30 s
 	OnError  Policy        // what a player does when a call gets no reply
+	Stay     bool          // let beats go on until For ends, also after the last step
+	Limits   judge.Limits  // beyond which a call is late or slow; see Result.TroubleAt
 	Share    int           // connections that all nodes share for a role; 0: each has its own
 	Workers  int           // calls under way at once; 0: 4096
 	Seed     uint64
@@ -88,6 +91,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.Workers = cmp.Or(o.Workers, 4096)
+	o.Limits = o.Limits.OrDefaults()
 	o.Targets = maps.Clone(o.Targets)
 	for role, e := range o.Targets {
 		if s, ok := e.(Sharer); ok && o.Share > 0 {

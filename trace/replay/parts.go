@@ -77,7 +77,8 @@ func Merge(parts []*Result) *Result {
 	out := *parts[0]
 	out.Calls, out.Made, out.Answered, out.Refused, out.Failed = nil, 0, 0, 0, 0
 	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
-	out.Behind, out.Starved, out.PerSecond = 0, 0, 0
+	out.Behind, out.Starved, out.PerSecond, out.TroubleAt = 0, 0, 0, 0
+	out.Unsendable, out.Lacking, out.Unexpected, out.Overloaded, out.Fault = 0, 0, 0, 0, nil
 	type callType struct{ kind, target, method string }
 	rows := map[callType]*CallResult{}
 	var keys []callType
@@ -86,6 +87,11 @@ func Merge(parts []*Result) *Result {
 		out.Made, out.Answered, out.Refused, out.Failed = out.Made+part.Made, out.Answered+part.Answered, out.Refused+part.Refused, out.Failed+part.Failed
 		out.Busy, out.Workers, out.Silenced = out.Busy+part.Busy, out.Workers+part.Workers, out.Silenced+part.Silenced
 		out.Behind, out.Starved, out.PerSecond = out.Behind+part.Behind, out.Starved+part.Starved, out.PerSecond+part.PerSecond
+		out.Unsendable, out.Lacking, out.Unexpected = out.Unsendable+part.Unsendable, out.Lacking+part.Lacking, out.Unexpected+part.Unexpected
+		out.Overloaded, out.Fault = out.Overloaded+part.Overloaded, earlier(out.Fault, part.Fault)
+		if part.TroubleAt > 0 && (out.TroubleAt == 0 || part.TroubleAt < out.TroubleAt) {
+			out.TroubleAt = part.TroubleAt
+		}
 		out.Dead, out.Memory = append(out.Dead, part.Dead...), out.Memory+part.Memory
 		if part.Dial.Max > out.Dial.Max {
 			out.Dial = part.Dial
@@ -118,6 +124,7 @@ func Merge(parts []*Result) *Result {
 func (c *CallResult) merge(o *CallResult) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+o.Made, c.Answered+o.Answered, c.Refused+o.Refused, c.Failed+o.Failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+o.Retries, c.Skipped+o.Skipped, c.Missed+o.Missed, c.Unsent+o.Unsent
+	c.Sent, c.Unsendable, c.Unmet = c.Sent+o.Sent, c.Unsendable+o.Unsendable, c.Unmet+o.Unmet
 	c.PerSec += o.PerSec
 	for j, h := range o.hist {
 		c.hist[j] = merged([]*hdr.Histogram{c.hist[j], h})

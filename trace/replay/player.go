@@ -107,6 +107,7 @@ type lane struct {
 	due    int64 // when its next call is due
 	meant  int64 // when the call under way was due
 	since  int64 // when it began to wait for a value, or to retry; 0 if it does not
+	ready  int64 // of a beat: when the one before was answered, and it could be made
 	asking int64 // when it began to repeat a call until the reply meets its condition
 	every  int64 // the interval of a beat
 	cursor []frame
@@ -116,6 +117,7 @@ type lane struct {
 	coming []delivery  // those for the call after; this, going and begun are guarded by the memory
 	going  bool        // it has calls to make
 	begun  bool        // its player has begun
+	tried  bool        // the call under way was sent
 	still  atomic.Bool // a beat that has ended
 }
 

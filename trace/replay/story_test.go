@@ -19,6 +19,7 @@ import (
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/judge"
 )
 
 // TestStories plays programs against a target that answers by rules. Each file
@@ -26,7 +27,7 @@ import (
 //
 //	program          the program, as YAML
 //	target           one rule a line, see rules
-//	play [n=N] [for=D] [nodes=TYPE:N] [compress=X] [on-error=P] [roles=A,B] [timeout=D] [patience=D] [workers=N] [show=sender|counts|when]
+//	play [n=N] [for=D] [nodes=TYPE:N] [compress=X] [on-error=P] [roles=A,B] [timeout=D] [patience=D] [workers=N] [stay=true] [show=sender|counts|when|verdict]
 //
 // Stories run in a synctest bubble: no test waits, and no call is late.
 func TestStories(t *testing.T) {
@@ -83,6 +84,8 @@ func play(t *testing.T, d *datadriven.TestData, p *program.Program, rules string
 			o.Share, err = strconv.Atoi(v)
 		case "roles":
 			roles = arg.Vals
+		case "stay":
+			o.Stay, err = strconv.ParseBool(v)
 		case "show":
 			show = v
 		case "nodes":
@@ -108,7 +111,24 @@ func play(t *testing.T, d *datadriven.TestData, p *program.Program, rules string
 	if err != nil {
 		return err.Error()
 	}
+	if show == "verdict" {
+		return judged(t, result)
+	}
 	return target.heard(show) + summary(result)
+}
+
+// judged is the verdict on a run, and the call that shows that the program is broken.
+func judged(t *testing.T, r *replay.Result) string {
+	report, err := replay.Sweep(t.Context(), []int{r.Scale}, judge.Limits{}, func(context.Context, int) (*replay.Result, error) { return r, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := report.Runs[0]
+	out := strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Verdict, v.Why), ": ") + "\n"
+	if f := r.Fault; f != nil {
+		out += fmt.Sprintf("%s %s of %s %s after %gs\nsent: %s\ncame back: %s\n", f.NodeType, f.Call, cmp.Or(f.Sender, "?"), f.What, f.At, f.Sent, f.Back)
+	}
+	return out
 }
 
 // summary is a result without the calls.
@@ -145,6 +165,7 @@ func summary(r *replay.Result) string {
 //	METHOD after D ...      and that so much later
 //	METHOD nth N ...        only to a node's N-th call of the method, from 0
 //	METHOD hang             no reply
+//	METHOD unfit            the arguments do not fit
 //	METHOD cut              break the connection
 //	dial refuse             no connection
 //
@@ -197,7 +218,7 @@ func newTarget(t *testing.T, rules string) *target {
 				if i++; i < len(words) {
 					r.status = words[i]
 				}
-			case "hang", "cut":
+			case "hang", "cut", "unfit":
 				r.do = words[i]
 			default:
 				path, value, ok := strings.Cut(words[i], "=")
@@ -267,6 +288,8 @@ func (c *line) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 		return replay.Reply{}, ctx.Err()
 	case "cut":
 		return replay.Reply{}, errors.New("connection reset by peer")
+	case "unfit":
+		return replay.Reply{}, fmt.Errorf("%w: a word for a number", replay.ErrUnsendable)
 	}
 	reply := replay.Reply{Status: r.status}
 	for _, l := range r.leaves {

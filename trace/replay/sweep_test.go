@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gleaner/trace/replay"
+	"gleaner/trace/replay/judge"
 )
 
 // TestKnee: the scale at which a target gives in is found between those given, and it is
@@ -25,13 +26,27 @@ func TestKnee(t *testing.T) {
 			}
 			return r
 		}, "held 662, gave in 718, player 0; played 100 550 662 718 775 1000 : the slowest hundredth of replies took 2000 ms and more"},
-		{"refuses from 120 on, and always a little", func(n int) *replay.Result {
+		{"overloaded from 120 on, and refuses a little as recorded", func(n int) *replay.Result {
 			r := &replay.Result{Made: 100, Answered: 100, Refused: 5}
 			if n >= 120 {
-				r.Refused, r.Calls = 50, []replay.CallResult{{Errors: []replay.Said{{What: "too many nodes", Count: 45}}}}
+				r.Refused, r.Overloaded, r.Calls = 50, 45, []replay.CallResult{{Errors: []replay.Said{{What: "too many nodes", Count: 45}}}}
 			}
 			return r
-		}, "held 114, gave in 128, player 0; played 100 114 128 156 212 325 550 1000 : 50.0% of calls were refused or had no reply 45 times: too many nodes"},
+		}, "held 114, gave in 128, player 0; played 100 114 128 156 212 325 550 1000 : 45.0% of calls had no reply, or were refused by an overloaded target 45 times: too many nodes"},
+		{"the program does not fit from 120 on", func(n int) *replay.Result {
+			r := &replay.Result{Made: 100, Answered: 100}
+			if n >= 120 {
+				r.Refused, r.Unexpected, r.Fault = 1, 1, &replay.Fault{At: 1}
+			}
+			return r
+		}, "held 100, gave in 0, player 0; played 100 1000 broken 1000 : "},
+		{"a machine full of others from 5000 on", func(n int) *replay.Result {
+			r := &replay.Result{Made: 100, Answered: 100, CPU: judge.CPU{Cores: 2, Players: 0.2, Target: 0.2, Others: 1.6, PlayersWaited: 30}}
+			if n >= 5000 {
+				r.Service.P99 = 2000
+			}
+			return r
+		}, "held 4937, gave in 0, player 5218; played 100 1000 3250 4375 4937 5218 5500 10000 : "},
 		{"players late from 5000 on", func(n int) *replay.Result {
 			r := &replay.Result{Made: 100, Answered: 100, Busy: 1, Workers: 9}
 			if n >= 5000 {
@@ -52,12 +67,12 @@ func TestKnee(t *testing.T) {
 		{"gives nodes up", func(n int) *replay.Result {
 			return &replay.Result{Made: 9, Answered: 9, Nodes: map[string]int{"worker": n}, Dead: make([]string, max(0, n-110))}
 		}, "held 100, gave in 114, player 0; played 100 114 128 156 212 325 550 1000 : 4 of 114 nodes were declared dead"},
-		{"refuses everything, always", func(n int) *replay.Result { return &replay.Result{Made: 20, Answered: 20, Refused: 20} },
-			"held 0, gave in 100, player 0; played 100 : 100.0% of calls were refused or had no reply"},
+		{"refuses everything, always", func(n int) *replay.Result { return &replay.Result{Made: 20, Answered: 20, Refused: 20, Unexpected: 20} },
+			"held 0, gave in 0, player 0; played 100 broken 100 : "},
 		{"dies at the smallest scale", func(n int) *replay.Result { return &replay.Result{Made: 47, Answered: 27, Failed: 20} },
-			"held 0, gave in 100, player 0; played 100 : 42.6% of calls were refused or had no reply"},
+			"held 0, gave in 100, player 0; played 100 : 42.6% of calls had no reply, or were refused by an overloaded target"},
 	} {
-		report, err := replay.Sweep(context.Background(), []int{1000, 100, 10000}, replay.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
+		report, err := replay.Sweep(context.Background(), []int{1000, 100, 10000}, judge.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
 			r := tc.result(n)
 			r.Scale = n
 			return r, nil
@@ -69,11 +84,14 @@ func TestKnee(t *testing.T) {
 		for _, r := range report.Runs {
 			got += fmt.Sprint(r.Scale, " ")
 		}
+		if report.Broken > 0 {
+			got += fmt.Sprintf("broken %d ", report.Broken)
+		}
 		if got += strings.TrimSpace(": " + report.Why + " " + strings.Join(report.Said, "; ")); strings.TrimSpace(got) != strings.TrimSpace(tc.want) {
 			t.Errorf("%s:\n%s\n%s", tc.name, got, tc.want)
 		}
 	}
-	report, err := replay.Sweep(context.Background(), []int{1, 2}, replay.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
+	report, err := replay.Sweep(context.Background(), []int{1, 2}, judge.Limits{}, func(_ context.Context, n int) (*replay.Result, error) {
 		if n == 2 {
 			return nil, errors.New("gone")
 		}

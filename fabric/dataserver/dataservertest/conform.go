@@ -228,6 +228,16 @@ func groups(b *bench) {
 	_, err = b.a.Sums(b.ctx, group, 2)
 	wantsFacts(b, err, stale)
 
+	b.must(b.a.Write(b.ctx, group, 3, 1, 3*disk.BlockSize, slice('y'), true))
+	wantsFacts(b, b.a.Truncate(b.ctx, group, 2, 2), stale)
+	b.wants(b.a.Truncate(b.ctx, group, 3, 5), disk.ErrRange)
+	b.wants(b.a.Truncate(b.ctx, group, 3, -1), disk.ErrRange)
+	b.wants(b.a.Truncate(b.ctx, group+1, 3, 2), disk.ErrNotFound)
+	b.must(b.a.Truncate(b.ctx, group, 3, 2))
+	b.reads(b.a, group, 3, 3*disk.BlockSize, make([]byte, disk.SliceSize))
+	if cut, err := b.a.Stat(b.ctx, group); err != nil || cut != info {
+		b.Errorf("truncated it is %+v, %v, before the last write %+v", cut, err, info)
+	}
 	b.must(b.a.Raise(b.ctx, group, 4))
 	b.reads(b.a, group, 4, disk.BlockSize, slice('x'))
 	b.must(b.a.Sync(b.ctx))

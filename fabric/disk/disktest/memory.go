@@ -42,6 +42,7 @@ type node struct {
 	data    pages
 	durable pages
 	dirty   []uint8 // by page, a bit for each sector that is not durable
+	cut     int64   // what it was shortened to, and one, while that is not durable; 0 if it was not
 }
 
 // New makes an empty file system of that many bytes, with a folder dir.
@@ -52,7 +53,7 @@ func New(capacity int64, dir string) *FS {
 }
 
 // Fault has check asked before each operation (create, open, rename, remove, mkdir, list,
-// syncdir, read, write, sync, allocate); an error of its is that of the operation, which is then not done.
+// syncdir, read, write, sync, allocate, truncate); an error of its is that of the operation, which is then not done.
 func (f *FS) Fault(check func(op, name string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +152,26 @@ func (f *FS) WriteBack(rng *rand.Rand, percent int) {
 }
 
 func (n *node) copy() *node {
-	return &node{n.data.copy(), n.durable.copy(), slices.Clone(n.dirty)}
+	return &node{n.data.copy(), n.durable.copy(), slices.Clone(n.dirty), n.cut}
+}
+
+func (n *node) truncate(size int64) {
+	if size >= n.data.size {
+		return
+	}
+	n.data.truncate(size)
+	n.dirty = n.dirty[:min(len(n.dirty), len(n.data.list))]
+	if n.cut == 0 || size < n.cut-1 {
+		n.cut = size + 1
+	}
+}
+
+// hardenCut makes it durable that the file was shortened.
+func (n *node) hardenCut() {
+	if n.cut > 0 {
+		n.durable.truncate(n.cut - 1)
+		n.cut = 0
+	}
 }
 
 func (n *node) write(buf []byte, at int64) {
@@ -165,6 +185,9 @@ func (n *node) write(buf []byte, at int64) {
 }
 
 func (n *node) writeBack(rng *rand.Rand, percent int) {
+	if n.cut > 0 && rng.IntN(100) < percent {
+		n.hardenCut()
+	}
 	for page, dirty := range n.dirty {
 		for sector := range sectors {
 			if dirty&(1<<sector) != 0 && rng.IntN(100) < percent {
@@ -178,6 +201,9 @@ func (n *node) writeBack(rng *rand.Rand, percent int) {
 func (n *node) harden(sector int) {
 	var buf [Sector]byte
 	at := int64(sector) * Sector
+	if at >= n.cut-1 { // it was written after that
+		n.hardenCut()
+	}
 	got := n.data.read(buf[:], at)
 	n.durable.extend(at + int64(got))
 	n.durable.write(buf[:got], at)
@@ -186,6 +212,7 @@ func (n *node) harden(sector int) {
 
 // sync makes all of a file durable.
 func (n *node) sync() {
+	n.hardenCut()
 	n.durable.extend(n.data.size)
 	for page, dirty := range n.dirty {
 		if dirty != 0 {
@@ -423,6 +450,15 @@ func (o *file) Size() (int64, error) {
 	o.fs.mu.Lock()
 	defer o.fs.mu.Unlock()
 	return o.node.data.size, nil
+}
+
+func (o *file) Truncate(size int64) error {
+	if err := o.fs.begin("truncate", o.name); err != nil {
+		return err
+	}
+	defer o.fs.mu.Unlock()
+	o.node.truncate(size)
+	return nil
 }
 
 func (o *file) Allocate(size int64) error {

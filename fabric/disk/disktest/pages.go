@@ -24,6 +24,19 @@ func (p *pages) extend(size int64) {
 	}
 }
 
+// truncate makes the file shorter.
+func (p *pages) truncate(size int64) {
+	if size >= p.size {
+		return
+	}
+	p.size, p.list = size, p.list[:(size+pageSize-1)/pageSize]
+	if within := size % pageSize; within > 0 && p.list[size/pageSize] != nil {
+		last := *p.list[size/pageSize]
+		clear(last[within:])
+		p.list[size/pageSize] = &last
+	}
+}
+
 // read gives how many bytes there are.
 func (p *pages) read(buf []byte, at int64) int {
 	n := int(max(0, min(int64(len(buf)), p.size-at)))

@@ -44,6 +44,44 @@ func Random(r *rand.Rand, kinds int, amount float64) pack.Problem {
 	return b.Problem
 }
 
+// MostLeast is the highest least number of servers.
+const MostLeast = 3
+
+// Limit adds limits to a problem: stocks of some types, some of them free, a budget of watts and a
+// least number of servers.
+func Limit(r *rand.Rand, p *pack.Problem) {
+	none := func() ([]float64, []float64) {
+		return make([]float64, len(p.Servers)), make([]float64, len(p.Purchases))
+	}
+	for k := range p.Servers {
+		if r.IntN(2) == 0 {
+			s, b := none()
+			s[k] = 1
+			p.Limits = append(p.Limits, pack.Limit{Name: "stock of " + p.Servers[k].Name, Servers: s, Purchases: b, Bound: float64(1 + r.IntN(3))})
+			if r.IntN(2) == 0 {
+				p.Servers[k].Cost = 0
+			}
+		}
+	}
+	if r.IntN(2) == 0 {
+		s, b := none()
+		for k := range s {
+			s[k] = float64(50 + r.IntN(100))
+		}
+		for k := range b {
+			b[k] = float64(r.IntN(30))
+		}
+		p.Limits = append(p.Limits, pack.Limit{Name: "watts", Servers: s, Purchases: b, Bound: float64(100 * (1 + r.IntN(6)))})
+	}
+	if r.IntN(3) == 0 {
+		s, b := none()
+		for k := range s {
+			s[k] = 1
+		}
+		p.Limits = append(p.Limits, pack.Limit{Name: "servers", Servers: s, Purchases: b, Bound: float64(1 + r.IntN(MostLeast)), Least: true})
+	}
+}
+
 // A builder adds loads and purchases to a problem, with new resources.
 type builder struct {
 	pack.Problem

@@ -61,7 +61,7 @@ type Call struct {
 	Op                OpID
 	Site              SiteID
 	Nth               int32 // how many calls of the same site its sender made before; all tries of a call count as one
-	status            intern.Symbol
+	Refused           bool  // by the target
 	id, parent        intern.Symbol
 	moved             bool // into the log of the sender that triggered it
 	Request, Response Message
@@ -95,7 +95,7 @@ func (r *Recording) Add(in *trace.Call) {
 		r.Senders = append(r.Senders, s)
 	}
 	r.Calls = append(r.Calls, Call{Start: in.Start, End: in.End, Sender: s, Op: c.op(in.Target, in.Method), Site: NoSite,
-		status: c.Syms.ID(in.Status), id: c.Syms.ID(in.ID), parent: c.Syms.ID(in.Parent), Request: c.message(in.Request), Response: c.message(in.Response)})
+		Refused: trace.Refused(in.Status), id: c.Syms.ID(in.ID), parent: c.Syms.ID(in.Parent), Request: c.message(in.Request), Response: c.message(in.Response)})
 }
 
 func (c *Corpus) op(target, method string) OpID {

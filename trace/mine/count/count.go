@@ -66,6 +66,7 @@ type Site struct {
 	follows   follow  // the site whose count decides this one's
 	Groups    Count   // of Until: how often it is called, all tries counted as one
 	Tries     float64 // of Until: tries for each
+	Alike     *Site   // a site of the nature Until whose condition this one has too
 	Reach     []reach // the calls that it is made for
 	perReach  float64 // calls for each node that one of them reaches
 }
@@ -113,6 +114,7 @@ func Learn(in *site.Sites, nodes []Count, runs []*corpus.Recording) *Sites {
 			st.Nature = Varying
 		}
 	}
+	s.shareUntil(runs)
 	s.findFollowers()
 	for _, r := range runs {
 		in.Number(r)
@@ -209,6 +211,35 @@ func (s *Sites) findUntil(st *Site, runs []*corpus.Recording) bool {
 		}
 	}
 	return false
+}
+
+// shareUntil gives the condition of a call that is repeated to all sites that call the
+// same: that one of them was never repeated when it was recorded is chance. All replies
+// that it had must meet the condition, and there must be only one.
+func (s *Sites) shareUntil(runs []*corpus.Recording) {
+	first, several := map[corpus.OpID]*Site{}, map[corpus.OpID]bool{}
+	for _, st := range s.All {
+		if st.Nature != Until {
+			continue
+		}
+		if first[st.Op] == nil {
+			first[st.Op] = st
+		}
+		several[st.Op] = several[st.Op] || *first[st.Op].Until != *st.Until
+	}
+	unmet := map[corpus.SiteID]bool{}
+	for _, r := range runs {
+		for i := range r.Calls {
+			if c := &r.Calls[i]; first[c.Op] != nil && !s.Sites.Met(*first[c.Op].Until, c) {
+				unmet[c.Site] = true
+			}
+		}
+	}
+	for _, st := range s.All {
+		if like := first[st.Op]; like != nil && !several[st.Op] && !unmet[st.ID] && (st.Nature == Logical || st.Nature == Varying) {
+			st.Until, st.Tries, st.Alike = like.Until, 1, like
+		}
+	}
 }
 
 func (s *Sites) runOf(c *corpus.Call, runs []*corpus.Recording) *corpus.Recording {

@@ -16,6 +16,16 @@ var scales = []int{3, 4, 6, 8, 12}
 // odd is what no formula of the scale gives, one number for each scale.
 var odd = map[int]int{3: 7, 4: 5, 6: 16, 8: 9, 12: 11}
 
+// retried is n calls that are made again until they are done.
+func retried(n int) string {
+	var out strings.Builder
+	for i := range n {
+		out.WriteString(minetest.Times((i+odd[n])%4, fmt.Sprintf("c: false = done(%d)", i)))
+		fmt.Fprintf(&out, "c: true = done(%d)\n", i)
+	}
+	return out.String()
+}
+
 // TestNature: what decides how often a site is called, and how often that is. All
 // senders are of one type.
 func TestNature(t *testing.T) {
@@ -41,14 +51,16 @@ func TestNature(t *testing.T) {
 			"poll#1 logical n, every 1s"},
 		{"even gaps, as many at every scale: perhaps the clock", func(int) string { return minetest.Times(8, "# c: poll()") },
 			"poll#1 logical 8, every 1s, paced"},
-		{"a reply decides", func(n int) string {
-			var out strings.Builder
-			for i := range n {
-				out.WriteString(minetest.Times((i+odd[n])%4, fmt.Sprintf("c: false = done(%d)", i)))
-				fmt.Fprintf(&out, "c: true = done(%d)\n", i)
-			}
-			return out.String()
-		}, "done#1 until return is true, asked n times"},
+		{"a reply decides", retried, "done#1 until return is true, asked n times"},
+		{"a reply would decide: elsewhere it does", func(n int) string {
+			return retried(n) + minetest.Times(n, "c: true = done(#, 1)")
+		}, "done#1 until return is true, asked n times; done#2 logical n, and return is true as for done#1"},
+		{"no reply would decide: it need not be met", func(n int) string {
+			return retried(n) + minetest.Times(n, "c: false = done(#, 1)")
+		}, "done#1 until return is true, asked n times; done#2 logical n"},
+		{"another call has no such reply", func(n int) string {
+			return retried(n) + minetest.Times(n, "c: true = begin(#, 1)")
+		}, "done#1 until return is true, asked n times; begin#1 logical n"},
 		{"a call that is always made twice is not repeated for its reply", func(n int) string {
 			return minetest.Times(n, "c: false = done(#)\nc: true = done(#)")
 		}, "done#1 logical 2*n"},
@@ -158,6 +170,9 @@ func natures(s *Sites) string {
 			if st.Count.nearly {
 				said += fmt.Sprintf(", %g at n = 20", st.expect(20))
 			}
+		}
+		if like := st.Alike; like != nil {
+			said += fmt.Sprintf(", and %s is %s as for %s", s.c.Paths.Text[st.Until.Path], s.c.Syms.Text[st.Until.Value], like.Label)
 		}
 		out = append(out, said)
 	}

@@ -31,6 +31,7 @@ const (
 	plain = iota
 	multiplexed
 	timedOut
+	unsendable
 	failed
 )
 
@@ -197,8 +198,11 @@ func deadline(ctx context.Context) int64 {
 }
 
 func wrong(kind uint64, text string) error {
-	if kind == timedOut {
+	switch kind {
+	case timedOut:
 		return context.DeadlineExceeded
+	case unsendable:
+		return fmt.Errorf("%w: %s", replay.ErrUnsendable, text)
 	}
 	return errors.New(text)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,6 +132,8 @@ func outcome(err error) (kind uint64, text string) {
 		return plain, ""
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return timedOut, ""
+	case errors.Is(err, replay.ErrUnsendable):
+		return unsendable, strings.TrimPrefix(err.Error(), replay.ErrUnsendable.Error()+": ")
 	}
 	return failed, err.Error()
 }

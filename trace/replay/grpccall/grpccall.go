@@ -195,7 +195,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	}
 	request, err := record.Message(method.Input(), call.Request)
 	if err != nil {
-		return replay.Reply{Status: codes.InvalidArgument.String(), Message: err.Error()}, nil
+		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	if method.IsStreamingClient() || method.IsStreamingServer() {
 		return c.stream(name).ask(ctx, c, method, request)

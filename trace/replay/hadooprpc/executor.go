@@ -123,7 +123,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	defer buffers.Put(buf)
 	request, err := m.in.encode((*buf)[:0], call.Request)
 	if err != nil {
-		return replay.Reply{}, fmt.Errorf("hadoop: %s: %w", call.Method, err)
+		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	*buf = request
 	a, err := c.send(ctx, m, request)

@@ -175,13 +175,13 @@ func (e *executor) Check(method string) error {
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	path, query, fields, err := c.e.address(call)
 	if err != nil {
-		return replay.Reply{Status: "400", Message: err.Error()}, nil
+		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	verb, _, _ := strings.Cut(call.Method, " ")
 	var body []byte
 	if len(fields) > 0 {
 		if body, err = trace.Document(fields); err != nil {
-			return replay.Reply{Status: "400", Message: err.Error()}, nil
+			return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 		}
 	}
 	watches := verb == "watch" || query.Get("watch") == "true"
@@ -194,7 +194,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	}
 	req, err := c.e.request(under, verbs[verb], path, body)
 	if err != nil {
-		return replay.Reply{}, err
+		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", contentType(verb, query))

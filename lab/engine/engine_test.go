@@ -16,32 +16,42 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "update the embedded sources")
 
-// TestSourcesAreThoseOfTheModule: what is embedded is the module lab/etcd.
+// TestSourcesAreThoseOfTheModule: what is embedded is the modules, in the versions that are named.
 func TestSourcesAreThoseOfTheModule(t *testing.T) {
-	files, err := filepath.Glob("../etcd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var archive txtar.Archive
-	for _, f := range files {
-		text, err := os.ReadFile(f)
+	for _, m := range []struct {
+		name    string
+		sources []byte
+		version string
+	}{
+		{"etcd", etcdSources, "go.etcd.io/etcd/server/v3 v" + EtcdVersion},
+		{"kubernetes", kubernetesSources, "k8s.io/kubernetes v" + KubernetesVersion},
+		{"node", nodeSources, "github.com/containerd/containerd/v2 v" + ContainerdVersion},
+	} {
+		files, err := filepath.Glob("../" + m.name + "/*")
 		if err != nil {
 			t.Fatal(err)
 		}
-		archive.Files = append(archive.Files, txtar.File{Name: filepath.Base(f), Data: text})
-	}
-	want := txtar.Format(&archive)
-	if *rewrite {
-		if err := os.WriteFile("etcd.txtar", want, 0o644); err != nil {
-			t.Fatal(err)
+		var archive txtar.Archive
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archive.Files = append(archive.Files, txtar.File{Name: filepath.Base(f), Data: text})
 		}
-		return
-	}
-	if !bytes.Equal(want, etcdSources) {
-		t.Error("the sources differ from lab/etcd; run 'go generate ./lab/engine'")
-	}
-	if !bytes.Contains(etcdSources, []byte("go.etcd.io/etcd/server/v3 v"+EtcdVersion)) {
-		t.Errorf("the module does not build etcd %s", EtcdVersion)
+		want := txtar.Format(&archive)
+		if *rewrite {
+			if err := os.WriteFile(m.name+".txtar", want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !bytes.Equal(want, m.sources) {
+			t.Errorf("the sources differ from lab/%s; run 'go generate ./lab/engine'", m.name)
+		}
+		if !bytes.Contains(m.sources, []byte(m.version)) {
+			t.Errorf("lab/%s does not build %s", m.name, m.version)
+		}
 	}
 }
 

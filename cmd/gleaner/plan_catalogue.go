@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/plan/spec"
+)
+
+func newPlanCatalogue() *cobra.Command {
+	payment := "hourly"
+	cmd := &cobra.Command{
+		Use:   "catalogue FILE.csv",
+		Short: "Turn a list of rented servers of fixed shapes into a hardware document",
+		Long: `Catalogue reads shapes that are rented as they are (vCPUs, memory, disks, a price an hour)
+from a CSV file and prints the hardware document for 'gleaner plan'. Its prices, and with
+them the cost of a plan, are a month's, of 730 hours.`,
+		Example: `  gleaner plan examples scc
+  gleaner plan catalogue scc/catalogue.csv > shapes.xml
+  gleaner plan catalogue scc/catalogue.csv --pay reserved > shapes.xml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return input.Errorf("", "name one CSV file; see 'gleaner plan catalogue --help'")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(spec.Payments, payment) {
+				return input.Errorf("--pay", "%q is not one of %s", payment, strings.Join(spec.Payments, ", "))
+			}
+			data, err := readSpec(args[0], args[0])
+			if err != nil {
+				return err
+			}
+			out, err := spec.Catalogue(args[0], data, payment)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(out)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&payment, "pay", payment, "column of the price: hourly, reserved or spot")
+	return cmd
+}

@@ -1,0 +1,52 @@
+// Command gleaner-kube puts the idle part of a Kubernetes cluster to work.
+//
+// Each command is in a file of its own name, with all wiring between the rooms.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs one command line; it returns the exit code: 2 for bad input, 1 for a failure.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{Use: "gleaner-kube", Short: "Put the idle part of a Kubernetes cluster to work", SilenceErrors: true, SilenceUsage: true}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Errorf("", "%v", err) })
+	root.AddCommand(newController(), newAgent(), newManifests(), newJob(), newVersion())
+	for _, cmd := range root.Commands() {
+		takes := cmd.Args
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := takes(cmd, args); err != nil {
+				return input.Errorf("", "%v", err)
+			}
+			return nil
+		}
+	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "gleaner-kube:", err)
+	if input.Is(err) {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"manifests --image i:1 --namespace here", 0, "namespace: here"},
+		{"manifests", 2, "--image: is needed"},
+		{"version", 0, "gleaner-kube"},
+		{"version --json", 0, `"version":`},
+		{"manifests --chart nowhere/x", 2, "--chart"},
+		{"manifests --chart x --image i", 2, "--chart"},
+		{"manifests more", 2, "unknown command"},
+		{"job ../../../examples/primes.yaml --image busybox", 0, "kind: HarvestJob"},
+		{"job ../../../examples/primes.yaml", 2, "--image: is needed"},
+		{"job nowhere.yaml --image busybox", 2, "nowhere.yaml"},
+		{"job main.go --image busybox", 2, "main.go:"},
+		{"controller --policy none", 2, "--policy"},
+		{"controller --kubeconfig nowhere", 2, "--kubeconfig"},
+		{"controller --kubeconfig main.go --record nowhere/x", 2, "--kubeconfig"},
+		{"agent", 2, "--node: is needed"},
+		{"agent --node n1 --cgroups nowhere", 2, "--cgroups"},
+		{"agent --node n1 --kubeconfig nowhere", 2, "--kubeconfig"},
+		{"controller --what", 2, "unknown flag"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), strings.Fields(tc.args), &out, &errs)
+		if said := out.String() + errs.String(); code != tc.code || !strings.Contains(said, tc.says) || strings.Count(errs.String(), "\n") > 1 {
+			t.Errorf("%s: exit code %d, want %d:\n%s", tc.args, code, tc.code, said)
+		}
+	}
+}

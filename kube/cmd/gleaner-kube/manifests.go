@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gleaner/input"
+	"gleaner/kube/manifests"
+)
+
+func newManifests() *cobra.Command {
+	i := manifests.Install{}
+	var chart string
+	cmd := &cobra.Command{
+		Use:     "manifests",
+		Short:   "Print what is to be installed in a cluster",
+		Example: "  gleaner-kube manifests --image registry.example.com/gleaner-kube:1 | kubectl apply -f -\n  gleaner-kube manifests --chart gleaner && helm install gleaner ./gleaner -n gleaner-system --create-namespace --set image=registry.example.com/gleaner-kube:1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if chart != "" {
+				if i.Image != "" || cmd.Flags().Changed("namespace") {
+					return input.Errorf("--chart", "is given without --image and --namespace, which Helm sets")
+				}
+				return writeChart(chart)
+			}
+			if i.Image == "" {
+				return input.Errorf("--image", "is needed: the image of gleaner-kube")
+			}
+			text, err := manifests.Write(i)
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(text)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&i.Namespace, "namespace", "gleaner-system", "where the controller runs")
+	cmd.Flags().StringVar(&i.Image, "image", "", "the image of gleaner-kube")
+	cmd.Flags().StringVar(&chart, "chart", "", "write a Helm chart to the new folder `DIR` instead")
+	return cmd
+}
+
+// writeChart writes the chart to a folder that is not there yet.
+func writeChart(dir string) error {
+	files, err := manifests.Chart()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return input.Errorf("--chart", "%v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gleaner/cluster"
+	"gleaner/harvest"
+	"gleaner/image"
+	"gleaner/kube"
+	"gleaner/kube/agent"
+	"gleaner/lab/engine"
+)
+
+// taskImage is the image of testdata/task.
+const taskImage = "gleaner.local/task:1"
+
+// A machine is a real node: a kubelet with containerd and runc on this machine.
+type machine struct {
+	*lab
+	node    *engine.Node
+	program string // testdata/task, for processes outside Kubernetes
+}
+
+// startMachine adds a real node to the cluster, once.
+var startMachine = sync.OnceValues(func() (*machine, error) {
+	l, err := open()
+	if err != nil {
+		return nil, err
+	}
+	programs, err := engine.BuildNode(context.Background(), func() { fmt.Fprintln(os.Stderr, "building containerd and runc") })
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(l.Kubeconfig)
+	m := &machine{lab: l, program: filepath.Join(dir, "task")}
+	build := exec.Command("go", "build", "-o", m.program, "./testdata/task")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	text, err := os.ReadFile(m.program)
+	if err != nil {
+		return nil, err
+	}
+	var archive bytes.Buffer
+	if err := image.Write(&archive, image.Image{Name: taskImage, Architecture: runtime.GOARCH, Program: text, Path: "task"}); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(m.program+".tar", archive.Bytes(), 0o600); err != nil {
+		return nil, err
+	}
+	m.node, err = l.StartNode(context.Background(), programs, 0, m.program+".tar")
+	return m, err
+})
+
+// realNode is the real node. It skips the test where there can be none.
+func realNode(t *testing.T) *machine {
+	t.Helper()
+	if os.Getenv("GLEANER_REAL") == "" {
+		t.Skip("GLEANER_REAL=1 starts a real node, which needs root and an idle machine")
+	}
+	if err := engine.CanNode(); err != nil {
+		t.Skip(err)
+	}
+	l := real(t)
+	m, err := startMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.empty(t)
+	return m
+}
+
+// patient is a reserve by which only what the test takes makes a difference: others use this
+// machine too. For CPU that needs two idle cores.
+func patient(burst string) harvest.Reserve {
+	r := harvest.Reserve{Step: 100, Fixed: cluster.Resources{CPU: 1, Memory: cluster.GB}}
+	if burst == "memory" {
+		r.Fixed.CPU = -cluster.MilliCPU(runtime.NumCPU()) * cluster.Core
+	}
+	return r
+}
+
+// guard runs the agent of the node; what it returns stops it.
+func (m *machine) guard(t *testing.T, reserve harvest.Reserve) (stop func()) {
+	t.Helper()
+	config := m.asAgent(m.node.Name)
+	o := agent.Options{Node: m.node.Name, Namespace: system, Reserve: reserve, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Root: m.node.CgroupRoot,
+		Report: 200 * time.Millisecond, Settle: 500 * time.Millisecond}
+	var err1, err2 error
+	o.Client, err1 = client.New(config, client.Options{Scheme: m.client.Scheme()})
+	o.Cache, err2 = cache.New(config, agent.CacheOptions(m.client.Scheme(), m.node.Name))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- o.Cache.Start(ctx) }()
+	go func() { ended <- agent.Run(ctx, o) }()
+	return func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// room waits until the node offers at least so much, and returns what it offers.
+func (m *machine) room(t *testing.T, least cluster.Resources) (cluster.Resources, error) {
+	var offered cluster.Resources
+	err := soon(t.Context(), func() error {
+		var n corev1.Node
+		if err := m.client.Get(t.Context(), client.ObjectKey{Name: m.node.Name}, &n); err != nil {
+			return err
+		}
+		if offered = kube.OfferedBy(&n); offered.CPU < least.CPU || offered.Memory < least.Memory {
+			return fmt.Errorf("it offers %v", offered)
+		}
+		return nil
+	})
+	return offered, err
+}
+
+// pod makes a pod on the node and waits until its processes run, whose numbers it returns.
+// One that asks for something harvested is a harvested one, others are Burstable.
+func (m *machine) pod(t *testing.T, name string, asks cluster.Resources, args ...string) (*corev1.Pod, []int, error) {
+	t.Helper()
+	no := false
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: m.node.Name, RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+		Containers: []corev1.Container{{Name: "task", Image: taskImage, ImagePullPolicy: corev1.PullNever, Args: args}}}}
+	p.Name, p.Namespace = name, namespace
+	group := "burstable"
+	if asks != (cluster.Resources{}) {
+		p.Spec.SchedulerName, group = kube.Scheduler, "besteffort"
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{kube.CPU: *resource.NewQuantity(int64(asks.CPU), resource.DecimalSI), kube.Memory: *resource.NewQuantity(int64(asks.Memory), resource.BinarySI)}
+	} else {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	}
+	if err := m.client.Create(t.Context(), p); err != nil {
+		return nil, nil, err
+	}
+	var pids []int
+	err := soon(t.Context(), func() error {
+		if err := m.client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		pids = pidsBelow(filepath.Join("/sys/fs/cgroup/freezer", m.node.CgroupRoot, "kubepods", group, "pod"+string(p.UID)))
+		if len(pids) < 2 || !isTask(pids[len(pids)-1]) && !slices.ContainsFunc(pids, isTask) {
+			return fmt.Errorf("%s %s: %s has processes %v", p.Status.Phase, p.Status.Reason, p.Name, pids)
+		}
+		return nil
+	})
+	return p, pids, err
+}
+
+// pidsBelow are the processes of a group and all groups below it.
+func pidsBelow(group string) (pids []int) {
+	_ = filepath.WalkDir(group, func(name string, _ os.DirEntry, err error) error {
+		if err == nil && filepath.Base(name) == "cgroup.procs" {
+			text, _ := os.ReadFile(name)
+			for field := range strings.FieldsSeq(string(text)) {
+				if pid, err := strconv.Atoi(field); err == nil {
+					pids = append(pids, pid)
+				}
+			}
+		}
+		return nil
+	})
+	return pids
+}
+
+// isTask reports whether a process is testdata/task, and no longer the runtime that starts it.
+func isTask(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.HasPrefix(string(text), "/task\x00")
+}
+
+// gone waits by pidfds until all processes have ended, and returns when.
+func gone(t *testing.T, pids, fds []int) time.Time {
+	t.Helper()
+	for i, fd := range fds {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for end := time.Now().Add(time.Minute); ; {
+			n, err := unix.Poll(polled, 1000)
+			if n > 0 {
+				break
+			}
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				t.Fatal(err)
+			}
+			if time.Now().After(end) {
+				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pids[i]))
+				t.Fatalf("a harvested process still runs a minute after the burst:\n%s", status)
+			}
+		}
+		_ = unix.Close(fd)
+	}
+	return time.Now()
+}
+
+// A burst is how a primary begins to need the node.
+type burst struct {
+	what    string   // cpu or memory
+	outside bool     // by a process outside Kubernetes; else by a Burstable pod
+	args    []string // of the harvested task
+	age     time.Duration
+	before  func() // the burst
+	after   func() // the burst, while it goes on
+}
+
+// run has a harvested pod run and a primary burst, and returns how long it took from the burst
+// to the last harvested process gone.
+func (m *machine) run(t *testing.T, i int, b burst) (time.Duration, error) {
+	t.Helper()
+	least := cluster.Resources{CPU: 800, Memory: 2 * cluster.GB}
+	time.Sleep(2 * time.Second) // the offer rises again after the last burst
+	offered, err := m.room(t, least)
+	if err != nil {
+		return 0, fmt.Errorf("others use this machine: %w", err)
+	}
+	asks := cluster.Resources{CPU: least.CPU, Memory: 16 * cluster.MB}
+	if b.what == "memory" {
+		asks = cluster.Resources{CPU: 100, Memory: offered.Memory - 256*cluster.MB}
+	}
+	primary, end, err := m.primary(t, i, b)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	p, pids, err := m.pod(t, fmt.Sprintf("harvested-%d", i), asks, b.args...)
+	if p != nil {
+		defer func() { _ = m.client.Delete(context.Background(), p, client.GracePeriodSeconds(0)) }()
+	}
+	if err != nil {
+		return 0, err
+	}
+	var fds []int
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return 0, fmt.Errorf("it was killed before the burst: %w", err)
+		}
+		fds = append(fds, fd)
+	}
+	time.Sleep(b.age)
+	if b.before != nil {
+		b.before()
+	}
+	start := time.Now()
+	if err := syscall.Kill(primary, syscall.SIGUSR1); err != nil {
+		return 0, err
+	}
+	if b.after != nil {
+		b.after()
+	}
+	return gone(t, pids, fds).Sub(start), nil
+}
+
+// primary starts what will burst; end ends it.
+func (m *machine) primary(t *testing.T, i int, b burst) (pid int, end func(), err error) {
+	args := []string{"-burst", b.what}
+	if b.outside {
+		cmd := exec.Command(m.program, args...)
+		if err := cmd.Start(); err != nil {
+			return 0, nil, err
+		}
+		time.Sleep(300 * time.Millisecond) // until it waits for the signal
+		return cmd.Process.Pid, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }, nil
+	}
+	p, pids, err := m.pod(t, fmt.Sprintf("primary-%d", i), cluster.Resources{}, args...)
+	if err != nil {
+		return 0, nil, err
+	}
+	time.Sleep(300 * time.Millisecond)
+	return pids[slices.IndexFunc(pids, isTask)], func() { _ = m.client.Delete(context.Background(), p, client.GracePeriodSeconds(0)) }, nil
+}
+
+// times is how often each burst is measured.
+const times = 5
+
+// measure runs a burst several times and logs how long each took. A machine that others use
+// too may have killed before the burst; then it is tried again, and at last skipped.
+func (m *machine) measure(t *testing.T, b burst) {
+	t.Helper()
+	var took []time.Duration
+	for i := 0; len(took) < times; i++ {
+		d, err := m.run(t, i, b)
+		if err == nil {
+			took = append(took, d.Round(time.Millisecond))
+			continue
+		}
+		if t.Log(err); i > 2*times {
+			t.Skip("others use this machine too much to measure on it")
+		}
+	}
+	slices.Sort(took)
+	t.Logf("from the burst to the last harvested process gone: %v", took)
+}
+
+// A burst of the primary on a real node is followed by the last harvested process gone,
+// whatever the task does with SIGTERM and however young it is.
+func TestRealNodeBursts(t *testing.T) {
+	m := realNode(t)
+	for _, what := range []string{"memory", "cpu"} {
+		stop := m.guard(t, patient(what))
+		for _, where := range []string{"process", "pod"} {
+			for name, b := range map[string]burst{
+				"honours": {age: 2 * time.Second},
+				"ignores": {age: 2 * time.Second, args: []string{"-ignore"}},
+				"young":   {age: 500 * time.Millisecond},
+			} {
+				b.what, b.outside = what, where == "process"
+				t.Run(strings.Join([]string{what, where, name}, "/"), func(t *testing.T) { m.measure(t, b) })
+			}
+		}
+		stop()
+	}
+}

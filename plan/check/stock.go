@@ -1,0 +1,48 @@
+package check
+
+import (
+	"fmt"
+
+	"gleaner/plan"
+)
+
+// exceeded lists the limits of the whole cluster that a configuration does not keep: stock,
+// budgets and the least number of servers.
+func exceeded(in plan.Input, c Config) []string {
+	var out []string
+	short := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	servers, watts, height := 0, 0.0, 0.0
+	types, units := map[string]int{}, map[string]int{}
+	for _, s := range c.Servers {
+		kind := serverOf(in.HW, s.Type)
+		one := kind.Power + float64(s.CPUs)*in.HW.CPU.Power
+		for _, u := range in.HW.Units {
+			one += float64(s.Units[u.Name]) * u.Power
+			units[u.Name] += s.Count * s.Units[u.Name]
+		}
+		types[s.Type] += s.Count
+		servers += s.Count
+		watts += float64(s.Count) * one
+		height += float64(s.Count) * kind.RackUnits
+	}
+	for _, s := range in.HW.Servers {
+		if s.Stock > 0 && types[s.Name] > s.Stock {
+			short("%d servers %s, and %d in stock", types[s.Name], s.Name, s.Stock)
+		}
+	}
+	for _, u := range in.HW.Units {
+		if u.Stock > 0 && units[u.Name] > u.Stock {
+			short("%d units %s, and %d in stock", units[u.Name], u.Name, u.Stock)
+		}
+	}
+	if most := in.SLA.Budget.Power; most > 0 && watts > most*(1+1e-9) {
+		short("%.4g W of %.4g W", watts, most)
+	}
+	if most := in.SLA.Budget.RackUnits; most > 0 && height > most*(1+1e-9) {
+		short("%.4g rack units of %.4g", height, most)
+	}
+	if servers < in.SLA.Least {
+		short("%d of the %d servers that are the least", servers, in.SLA.Least)
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"gleaner/input"
+	"gleaner/plan/pack"
+	"gleaner/plan/spec"
+)
+
+// Stock, budgets and a least number of servers are about all servers of a plan. So data and
+// tasks, which otherwise share nothing, are then packed together: every type of server
+// is there twice, for data and for tasks, and both count.
+
+// Resources that only the servers for data, or for tasks, have.
+const (
+	forData  = "server for data"
+	forTasks = "server for tasks"
+)
+
+// limited reports whether anything limits a plan as a whole.
+func (in Input) limited() bool {
+	for _, s := range in.HW.Servers {
+		if s.Stock > 0 {
+			return true
+		}
+	}
+	for _, u := range in.HW.Units {
+		if u.Stock > 0 {
+			return true
+		}
+	}
+	return in.SLA.Budget != spec.Budget{} || in.SLA.Least > 0
+}
+
+// unlimited is the input without stock, budgets and a least number of servers.
+func (in Input) unlimited() Input {
+	out := in.clone()
+	for i := range out.HW.Servers {
+		out.HW.Servers[i].Stock = 0
+	}
+	for i := range out.HW.Units {
+		out.HW.Units[i].Stock = 0
+	}
+	out.SLA.Budget, out.SLA.Least = spec.Budget{}, 0
+	return out
+}
+
+// asPlenty reports whether units of w may replace as many of u whatever else is bought: w does
+// not run out, and draws no more if that is limited.
+func (in Input) asPlenty(w, u spec.Unit) bool {
+	return w.Name == u.Name || w.Stock == 0 && (in.SLA.Budget.Power == 0 || w.Power <= u.Power)
+}
+
+// Limited states the needs as one packing problem with stock and budgets.
+func (n Needs) Limited(in Input, colocate bool) pack.Problem {
+	b := n.builder(in, !colocate && len(n.Roles) > 0 && len(n.Tiers) > 0)
+	out := b.build()
+	out.Limits = b.limits()
+	return out
+}
+
+// sides are what the servers of a type are for.
+func (b *builder) sides() []vector {
+	if !b.apart {
+		return []vector{{}}
+	}
+	all := float64(len(b.loads))
+	return []vector{{forData: all, forTasks: 0}, {forData: 0, forTasks: all}}
+}
+
+func (b *builder) limits() []pack.Limit {
+	var out []pack.Limit
+	hw, sla := b.in.HW, b.in.SLA
+	add := func(name string, bound float64, server func(int) float64, bought func(piece) float64) *pack.Limit {
+		l := pack.Limit{Name: name, Bound: bound}
+		for _, kind := range b.kinds {
+			l.Servers = append(l.Servers, server(kind))
+		}
+		for _, p := range b.pieces {
+			l.Purchases = append(l.Purchases, bought(p))
+		}
+		out = append(out, l)
+		return &out[len(out)-1]
+	}
+	none := func(piece) float64 { return 0 }
+	for i, s := range hw.Servers {
+		if s.Stock > 0 {
+			add(fmt.Sprintf("number of servers %q", s.Name), float64(s.Stock), func(k int) float64 { return yes(k == i) }, none)
+		}
+	}
+	for i, u := range hw.Units {
+		if u.Stock > 0 {
+			add(fmt.Sprintf("number of units %q", u.Name), float64(u.Stock), func(int) float64 { return 0 }, func(p piece) float64 { return yes(p.unit == i) * p.count })
+		}
+	}
+	if sla.Budget.Power > 0 {
+		add("power in W", sla.Budget.Power, func(k int) float64 { return hw.Servers[k].Power }, func(p piece) float64 { return p.watts })
+	}
+	if sla.Budget.RackUnits > 0 {
+		add("number of rack units", sla.Budget.RackUnits, func(k int) float64 { return hw.Servers[k].RackUnits }, none)
+	}
+	if sla.Least > 0 {
+		add("number of servers", float64(sla.Least), func(int) float64 { return 1 }, none).Least = true
+	}
+	return out
+}
+
+func yes(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// explain notes why needs fit no servers within stock and budgets: they fit none at all, or what the
+// cheapest servers would take without.
+func (s *search) explain(needs Needs) {
+	if s.over != "" {
+		return // it is explained
+	}
+	b := needs.builder(s.in, false)
+	problem := b.build()
+	limits := b.limits()
+	over := make([]float64, len(limits))
+	for _, part := range needs.parts(s.o.Colocate) {
+		got := s.remember(part.Problem(s.in))
+		if unfit, ok := got.err.(*pack.UnfitError); ok {
+			s.keep(unfit)
+			return
+		}
+		for _, f := range got.Fillings {
+			c := widen(f, got.problem, problem)
+			for i, l := range limits {
+				over[i] += float64(f.Count) * l.Of(c)
+			}
+		}
+	}
+	var short []string
+	for i, l := range limits {
+		if over[i] > l.Bound*(1+1e-9) && !l.Least {
+			short = append(short, fmt.Sprintf("a %s of %.4g, and the limit is %.4g", l.Name, over[i], l.Bound))
+		}
+	}
+	s.over = strings.Join(short, "; ")
+}
+
+// exhausted is the error if stock or budgets leave no cluster.
+func (s *search) exhausted() error {
+	text := "no cluster of %s meets this within its stock and the budgets"
+	if s.over != "" {
+		text += ": without them it takes " + s.over
+	}
+	return input.Errorf(s.in.SLA.File, text, s.in.HW.File)
+}
+
+// Power is what everything in a plan draws, in watts.
+func (p Plan) Power(in Input) float64 {
+	return p.total(in, func(s spec.Server) float64 { return s.Power }, func(c spec.Price) float64 { return c.Power })
+}
+
+// Energy is the part of the cost that is not purchase.
+func (p Plan) Energy(in Input) float64 {
+	return p.total(in, func(s spec.Server) float64 { return s.Energy }, func(c spec.Price) float64 { return c.Energy })
+}
+
+// RackUnits is the height of all servers of a plan.
+func (p Plan) RackUnits(in Input) float64 {
+	return p.total(in, func(s spec.Server) float64 { return s.RackUnits }, func(spec.Price) float64 { return 0 })
+}
+
+// total adds up servers, and the CPUs and units in them.
+func (p Plan) total(in Input, server func(spec.Server) float64, piece func(spec.Price) float64) float64 {
+	sum := 0.0
+	for _, s := range p.Servers(in) {
+		one := float64(s.CPUs) * piece(in.HW.CPU)
+		for _, t := range in.HW.Servers {
+			if t.Name == s.Type {
+				one += server(t)
+			}
+		}
+		for _, u := range in.HW.Units {
+			one += float64(s.Units[u.Name]) * piece(u.Price)
+		}
+		sum += one * float64(s.Count)
+	}
+	return sum
+}

@@ -1,0 +1,71 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// An Experiment is one that can be rerun, with its last result.
+type Experiment struct {
+	Name, Short, Paper, Command string
+
+	Size    string  // of the last result, in words
+	Seconds float64 // that it took
+	Failed  string  // why it gave no result
+	Tables  []Table // none if it was not run
+}
+
+// A Table is one of a result: paper beside ours.
+type Table struct {
+	Title   string
+	Columns []string
+	Rows    [][]string
+	Notes   []string
+	More    int // rows that are not shown
+}
+
+// shownRows is how many rows of a table of a result are shown.
+const shownRows = 60
+
+// labData is what the list of experiments shows.
+type labData struct {
+	All []Experiment
+	Run int    // those with a result
+	Out string // where results are read from
+}
+
+func (s *Site) lab(w http.ResponseWriter, _ *http.Request) {
+	all, err := s.Experiments()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	d := labData{All: all, Out: s.Results}
+	for _, e := range all {
+		if len(e.Tables) > 0 {
+			d.Run++
+		}
+	}
+	show(w, http.StatusOK, "lab", view{Title: "Lab", At: "/lab", Data: d})
+}
+
+func (s *Site) experiment(w http.ResponseWriter, r *http.Request) {
+	all, err := s.Experiments()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	i := slices.IndexFunc(all, func(e Experiment) bool { return e.Name == r.PathValue("name") })
+	if i < 0 {
+		missing(w, fmt.Sprintf("There is no experiment %s.", r.PathValue("name")))
+		return
+	}
+	e := all[i]
+	e.Tables = slices.Clone(e.Tables)
+	for k, t := range e.Tables {
+		e.Tables[k].More = max(len(t.Rows)-shownRows, 0)
+		e.Tables[k].Rows = shown(t.Rows, shownRows)
+	}
+	show(w, http.StatusOK, "experiment", view{Title: e.Name, At: "/lab", Data: e})
+}
