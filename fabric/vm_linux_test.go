@@ -21,9 +21,14 @@ const guest = `#!/bin/busybox sh
 export PATH=/bin:/sbin LD_LIBRARY_PATH=/lib
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
-for m in virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk; do insmod /lib/$m.ko; done
 fail() { echo "guest: $1 failed"; poweroff -f; }
-while [ ! -e /dev/vda ]; do sleep 0.1; done
+i=0
+while [ ! -e /dev/vda ]; do # which module needs which differs between kernels
+  for m in /lib/*.ko; do insmod $m 2>/dev/null; done
+  i=$((i+1))
+  [ $i -eq 100 ] && fail virtio
+  sleep 0.1
+done
 /sbin/mke2fs -q -t ext4 -F /dev/vda || fail mkfs
 mkdir /mnt
 mount -t ext4 /dev/vda /mnt || fail mount
