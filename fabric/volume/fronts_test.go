@@ -25,8 +25,18 @@ func newFronts(t *testing.T, n int) []*Space {
 		m, err := maps.Open(t.Context(), store, kv.NewWriter(uint64(i+2)))
 		must(t, err)
 		o := first.o
-		o.Holder, o.Lease = fmt.Sprint("front", i), 200*time.Millisecond
+		o.Holder, o.Lease = fmt.Sprint("front", i), 10*time.Second // as by default
 		all[i] = NewSpace(m, p, o)
+	}
+	return all
+}
+
+// newLapsing is newFronts with leases that soon run out.
+func newLapsing(t *testing.T, n int) []*Space {
+	t.Helper()
+	all := newFronts(t, n)
+	for _, s := range all {
+		s.o.Lease = 200 * time.Millisecond
 	}
 	return all
 }
@@ -83,7 +93,7 @@ func TestTurns(t *testing.T) {
 
 // TestTakeover: who dies is followed when the lease has run out, and not before; who only stood still changes nothing any more.
 func TestTakeover(t *testing.T) {
-	ctx, fronts := t.Context(), newFronts(t, 2)
+	ctx, fronts := t.Context(), newLapsing(t, 2)
 	vdisk, err := fronts[0].Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))
 	must(t, err)
 	a, err := fronts[0].Open(ctx, vdisk.ID)
@@ -121,7 +131,7 @@ func TestTakeover(t *testing.T) {
 // TestStoodStill: a front that stood still before its first write to a group cannot make it once another has taken over, nor
 // take marks of that one away.
 func TestStoodStill(t *testing.T) {
-	ctx, fronts := t.Context(), newFronts(t, 2)
+	ctx, fronts := t.Context(), newLapsing(t, 2)
 	vdisk, err := fronts[0].Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))
 	must(t, err)
 	open := func(i int) *Volume {

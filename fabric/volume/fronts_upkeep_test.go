@@ -36,7 +36,7 @@ func standStill(t *testing.T, fronts []*Space) (before, now *Volume) {
 
 // TestStoodStillBeforeRelocate: a front that stood still does not put the copy of an extent in its place that another has written to since.
 func TestStoodStillBeforeRelocate(t *testing.T) {
-	before, now := standStill(t, newFronts(t, 2))
+	before, now := standStill(t, newLapsing(t, 2))
 	for block := range int64(4) {
 		if err := before.Relocate(t.Context(), block, maps.ExtentID{Group: 1, Quarter: uint8(block)}); !errors.Is(err, ErrFenced) {
 			t.Errorf("block %d: %v", block, err)
@@ -49,7 +49,7 @@ func TestStoodStillBeforeRelocate(t *testing.T) {
 // TestStoodStillWhilePacking: a front that stood still after it wrote a packed group, before extents are said to be there, does not say so when another has written
 // to them since.
 func TestStoodStillWhilePacking(t *testing.T) {
-	ctx, fronts := t.Context(), newFronts(t, 2)
+	ctx, fronts := t.Context(), newLapsing(t, 2)
 	vdisk, err := fronts[0].Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))
 	must(t, err)
 	before, err := fronts[0].Open(ctx, vdisk.ID)

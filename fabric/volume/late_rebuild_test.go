@@ -12,7 +12,7 @@ import (
 
 // A front has lost a vDisk to another, knows it, and its client has not closed the volume yet. Its scan takes for idle what the other has for blocks to come.
 func TestRemoveIdleByFormerWriter(t *testing.T) {
-	ctx, fronts := t.Context(), newFronts(t, 2)
+	ctx, fronts := t.Context(), newLapsing(t, 2)
 	a, b := fronts[0], fronts[1]
 	vdisk, err := a.Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))
 	must(t, err)
@@ -110,7 +110,7 @@ func (d *failingWrite) Write(ctx context.Context, id disk.GroupID, generation, t
 
 // A front that stood still while it rebuilt a group ends the rebuild that another has begun since: what that one has not copied yet is on the list.
 func TestRebuildOfAnotherGoesOn(t *testing.T) {
-	ctx, fronts := t.Context(), newFronts(t, 2)
+	ctx, fronts := t.Context(), newLapsing(t, 2)
 	a, b := fronts[0], fronts[1]
 	vdisk, err := a.Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))
 	must(t, err)
