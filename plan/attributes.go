@@ -35,6 +35,7 @@ func Attributes(in Input) []Attribute {
 	l.application()
 	for i, r := range in.SLA.Rates {
 		l.add("sla "+in.App.Tasks[r.Task].Name, "rate", "1/s", func(in *Input) *float64 { return &in.SLA.Rates[i].PerSecond })
+		l.add("sla "+in.App.Tasks[r.Task].Name, "latency", "s", func(in *Input) *float64 { return &in.SLA.Rates[i].Latency })
 	}
 	l.add("budget", "power", "W", func(in *Input) *float64 { return &in.SLA.Budget.Power })
 	l.add("budget", "rack_units", "", func(in *Input) *float64 { return &in.SLA.Budget.RackUnits })

@@ -177,7 +177,11 @@ func (c *certainty) choose(level float64, all []candidate) Certain {
 // Carries reports whether the servers of a plan, with what is in them and their shares of every load,
 // meet an SLA of other numbers.
 func (p Plan) Carries(in Input) bool {
-	problem := NeedsOf(in, p.Needs.Architecture, p.Needs.Seconds).Limited(in, true)
+	needs := NeedsOf(in, p.Needs.Architecture, p.Needs.Seconds)
+	if needs.Late() {
+		return false
+	}
+	problem := needs.Limited(in, true)
 	var contents []pack.Content
 	for _, f := range p.Packing.Fillings {
 		content := widen(f, p.Problem, problem)

@@ -13,7 +13,7 @@ import (
 // more than another one does with servers of its own, if there are servers enough.
 func (s *search) undominated(r region) [][]Choice {
 	needs := needsOf(s.in, r.open, r.most)
-	d := dominance{s: s, copies: map[Copy]sized{}, timed: slices.ContainsFunc(needs.Roles, Role.counts)}
+	d := dominance{s: s, copies: map[Copy]sized{}, timed: len(needs.Answers) > 0 || slices.ContainsFunc(needs.Roles, Role.counts)}
 	for _, t := range needs.Tiers {
 		size := append([]float64{t.Capacity}, t.IO...)
 		if s.in.HW.Units[t.Unit].Volatile {

@@ -25,6 +25,9 @@ func Homogeneous(in Input, o Options, unit int) (Plan, error) {
 		o.Nodes = 5 * pointNodes // there are no choices to rule out
 	}
 	out := Plan{Needs: NeedsOf(in, arch, nil), Space: 1}
+	if out.Needs.Late() {
+		return Plan{}, fmt.Errorf("plan: all on %s is too slow for the latency goals", in.HW.Units[unit].Name)
+	}
 	if in.SLA.Job != nil {
 		p, err := Fixed(in, o, arch) // it splits the time of the job
 		if err != nil {

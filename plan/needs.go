@@ -32,6 +32,7 @@ type Needs struct {
 	// Targets are the most of each resource that may be used. All needs are of what
 	// must be bought: divided by the target of their resource.
 	Targets spec.Targets
+	Answers []Answer // of the latency goals, for which targets are lower
 }
 
 // A TaskNeed is a task that has instances of its own.
@@ -131,8 +132,9 @@ func NeedsOf(in Input, arch Architecture, seconds []float64) Needs {
 // needsOf computes the needs of each of the open choices. Those of tasks are the
 // least over the choices.
 func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
-	n := &needing{in: in, clock: clock{in, open, make([]*profile, len(in.App.Tasks))}}
+	n := &needing{in: in, clock: clock{in: in, open: open, memo: make([]*profile, len(in.App.Tasks))}}
 	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds, Targets: in.SLA.Targets.Full()}
+	n.answers()
 	n.frequencies()
 	n.tiers()
 	n.roles()

@@ -27,6 +27,7 @@ type search struct {
 	packed int     // problems
 	unfit  *pack.UnfitError
 	over   string // what breaks the limits of the plan, if they leave none
+	late   *Needs // what comes closest to the latency goals, if nothing meets them
 	open   regions
 	seq    int
 }
@@ -150,7 +151,7 @@ func (s *search) explore(r region) error {
 	arch := got.arch
 	if s.in.SLA.Job == nil || len(r.most) == 1 {
 		exact := NeedsOf(s.in, arch, r.most)
-		if sameInstances(needs, exact) {
+		if asMuch(needs, exact) {
 			s.lower = min(s.lower, r.bound)
 			return s.offer(exact, got)
 		}
@@ -192,9 +193,12 @@ func (s *search) offer(needs Needs, got hosted) error {
 	return nil
 }
 
-// sameInstances reports whether the roles whose instances matter have as many in
-// both.
-func sameInstances(a, b Needs) bool {
+// asMuch reports whether the run times of both leave the same: as much headroom, and as
+// many instances where that matters.
+func asMuch(a, b Needs) bool {
+	if math.Abs(a.slack()-b.slack()) > 1e-12 {
+		return false
+	}
 	for i, r := range a.Roles {
 		if r.counts() && math.Abs(r.Instances-b.Roles[i].Instances) > 1e-12*r.Instances {
 			return false
@@ -212,8 +216,9 @@ func (r Role) counts() bool {
 // as in arch, or not.
 func (s *search) part(r region, arch Architecture) {
 	total := func(open [][]Choice) float64 {
-		sum := 0.0
-		for _, role := range needsOf(s.in, open, r.most).Roles {
+		needs := needsOf(s.in, open, r.most)
+		sum := 1 / max(needs.slack(), leastBusy/2)
+		for _, role := range needs.Roles {
 			if role.counts() {
 				sum += role.Instances
 			}
@@ -258,6 +263,10 @@ type hosted struct {
 // host fills servers for needs, reusing what was packed before, and reports whether
 // they fit.
 func (s *search) host(needs Needs) (_ hosted, fits bool, _ error) {
+	if needs.Late() {
+		s.tooSlow(needs)
+		return hosted{}, false, nil
+	}
 	out := hosted{arch: make(Architecture, len(needs.Open))}
 	for d, open := range needs.Open {
 		out.arch[d] = open[0]

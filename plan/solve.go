@@ -141,6 +141,9 @@ func (s *search) impossible() error {
 	if s.in.needsMemory() && s.in.HW.Memory() < 0 {
 		return input.Errorf(s.in.HW.File, "tasks, storage systems or servers need memory, and no storage_unit is volatile to serve as it")
 	}
+	if u == nil && s.late != nil {
+		return s.slow()
+	}
 	if u == nil {
 		return s.exhausted()
 	}

@@ -29,7 +29,7 @@ func (s *search) split(r region, needs Needs, arch Architecture) error {
 		s.lower = min(s.lower, r.bound)
 		return nil
 	}
-	if !sameInstances(needs, NeedsOf(s.in, arch, r.most)) {
+	if !asMuch(needs, NeedsOf(s.in, arch, r.most)) {
 		s.part(r, arch)
 		return nil
 	}

@@ -188,6 +188,7 @@ type planResult struct {
 	Tasks      map[string]planTask       `json:"tasks"`
 	Phases     map[string]float64        `json:"phase_seconds,omitempty"`
 	SecondBest *planSecond               `json:"second_best,omitempty"`
+	Latencies  []planLatency             `json:"latencies,omitempty"`
 	Idle       []string                  `json:"idle_tasks"`
 	Energy     float64                   `json:"energy,omitempty"`
 	Power      float64                   `json:"power_watts,omitempty"`
@@ -220,6 +221,14 @@ type planTask struct {
 	Instances int     `json:"instances"`
 }
 
+type planLatency struct {
+	Task       string  `json:"task"`
+	Percentile float64 `json:"percentile"`
+	Goal       float64 `json:"goal_seconds"`
+	Alone      float64 `json:"alone_seconds"`
+	Busy       float64 `json:"most_busy"`
+}
+
 type planSecond struct {
 	Cost       float64                   `json:"cost"`
 	Assignment map[string]planAssignment `json:"assignment"`
@@ -234,6 +243,10 @@ func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 	}
 	for _, t := range p.Needs.Tasks {
 		out.Tasks[in.App.Tasks[t.Task].Name] = planTask{t.Runtime, t.Instances}
+	}
+	for _, a := range p.Needs.Answers {
+		r := in.SLA.Rates[a.Rate]
+		out.Latencies = append(out.Latencies, planLatency{in.App.Tasks[r.Task].Name, r.Percentile, r.Latency, a.Seconds, a.Busy})
 	}
 	out.Harvested = harvestJSON(in, p)
 	if len(p.Needs.Seconds) > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,8 @@ type checkResult struct {
 	Shortages  []string         `json:"shortages"`
 	Over       []string         `json:"over_target"`
 	Lost       []string         `json:"lost_servers"`
+	Latencies  []checkLatency   `json:"latencies,omitempty"`
+	Slow       []string         `json:"too_slow,omitempty"`
 	Neighbours []checkNeighbour `json:"neighbours"`
 }
 
@@ -81,6 +84,13 @@ type checkTask struct {
 	Task      string  `json:"task"`
 	Required  float64 `json:"required"`
 	Sustained float64 `json:"sustained"`
+}
+
+type checkLatency struct {
+	Task       string  `json:"task"`
+	Percentile float64 `json:"percentile"`
+	Seconds    float64 `json:"seconds"`
+	Goal       float64 `json:"goal_seconds"`
 }
 
 type checkBusy struct {
@@ -96,6 +106,7 @@ type checkNeighbour struct {
 	Shortages []string `json:"shortages"`
 	Over      []string `json:"over_target"`
 	Lost      []string `json:"lost_servers"`
+	Slow      []string `json:"too_slow,omitempty"`
 }
 
 func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, neighbours bool) (checkResult, error) {
@@ -103,7 +114,10 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 	r := run(c)
 	out := checkResult{Cost: cents(c.Cost(in.HW)), Share: r.Share, Meets: r.Meets(), Seconds: r.Seconds,
 		Tasks: []checkTask{}, Busiest: []checkBusy{}, Shortages: append([]string{}, r.Shortages...),
-		Over: append([]string{}, r.Over...), Lost: append([]string{}, r.Lost...), Neighbours: []checkNeighbour{}}
+		Over: append([]string{}, r.Over...), Lost: append([]string{}, r.Lost...), Slow: r.Slow, Neighbours: []checkNeighbour{}}
+	for _, l := range r.Latencies {
+		out.Latencies = append(out.Latencies, checkLatency(l))
+	}
 	for _, t := range r.Tasks {
 		out.Tasks = append(out.Tasks, checkTask{t.Task, t.Required, t.Sustained})
 	}
@@ -121,7 +135,7 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 			return out, err
 		}
 		r := run(n.Config)
-		out.Neighbours = append(out.Neighbours, checkNeighbour{n.Change, n.Saves, r.Share, r.Meets(), append([]string{}, r.Shortages...), append([]string{}, r.Over...), append([]string{}, r.Lost...)})
+		out.Neighbours = append(out.Neighbours, checkNeighbour{n.Change, n.Saves, r.Share, r.Meets(), append([]string{}, r.Shortages...), append([]string{}, r.Over...), append([]string{}, r.Lost...), r.Slow})
 		bar.add(1)
 	}
 	return out, nil
@@ -129,9 +143,12 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 
 func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s: %s\n", money(in.HW.Currency, r.Cost), verdict(r.Share, r.Meets, r.Shortages, append(r.Over, r.Lost...)))
+	fmt.Fprintf(w, "%s: %s\n", money(in.HW.Currency, r.Cost), verdict(r.Share, r.Meets, r.Shortages, slices.Concat(r.Over, r.Slow, r.Lost)))
 	for _, t := range r.Tasks {
 		fmt.Fprintf(w, "  %s: %.4g a second of %.4g\n", t.Task, min(t.Sustained, t.Required), t.Required)
+	}
+	for _, l := range r.Latencies {
+		fmt.Fprintf(w, "  %s: %g%% within %.4g ms of %.4g ms\n", l.Task, 100*l.Percentile, 1000*l.Seconds, 1000*l.Goal)
 	}
 	if r.Seconds > 0 {
 		fmt.Fprintf(w, "  the job takes %.0f s of %.0f s\n", r.Seconds, in.SLA.Job.Time)
@@ -145,7 +162,7 @@ func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 	fmt.Fprintln(w)
 	t := newTable("With one piece less", ">saves", "and then")
 	for _, n := range r.Neighbours {
-		t.row(n.Change, money(in.HW.Currency, n.Saves), verdict(n.Share, n.Meets, n.Shortages, append(n.Over, n.Lost...)))
+		t.row(n.Change, money(in.HW.Currency, n.Saves), verdict(n.Share, n.Meets, n.Shortages, slices.Concat(n.Over, n.Slow, n.Lost)))
 	}
 	return t.print(w)
 }

@@ -26,6 +26,8 @@ type Result struct {
 	Shortages []string     // what is missing at any load
 	Over      []string     // which stations are busier than the SLA's targets
 	Lost      []string     // which servers may not fail, though the SLA says so
+	Latencies []Latency    // of the tasks that have a goal
+	Slow      []string     // which of them are too long
 }
 
 // A TaskResult is the requested rate and the sustained one.
@@ -42,7 +44,7 @@ type Busy struct {
 
 // Meets reports whether the SLA is met.
 func (r Result) Meets() bool {
-	return r.Share >= Enough && len(r.Shortages) == 0 && len(r.Over) == 0 && len(r.Lost) == 0
+	return r.Share >= Enough && len(r.Shortages) == 0 && len(r.Over) == 0 && len(r.Lost) == 0 && len(r.Slow) == 0
 }
 
 // Run simulates a configuration, unless it lacks something at any load.
@@ -53,14 +55,21 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	out := simulate(in, c, rng)
 	if out.Share >= Enough {
 		out.Lost = lost(in, c, rng)
+		out.Latencies = latencies(in, c, rng)
+		out.Slow = slow(out.Latencies)
 	}
 	return out
 }
 
-func simulate(in plan.Input, c Config, rng *rand.Rand) Result {
+func newSimulation(in plan.Input, c Config, rng *rand.Rand) *simulation {
 	e := &engine{}
 	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in)}
 	sim.newMeters()
+	return sim
+}
+
+func simulate(in plan.Input, c Config, rng *rand.Rand) Result {
+	sim := newSimulation(in, c, rng)
 	if stuck := sim.stuck(); len(stuck) > 0 {
 		return Result{Shortages: stuck}
 	}
@@ -112,19 +121,33 @@ const (
 	mostExecutions   = 400_000
 )
 
-// requests offers Poisson arrivals and counts completed steps: the sustained rate of
-// a task is that of its step with the fewest completions.
-func (sim *simulation) requests() Result {
+// offer simulates Poisson arrivals at a multiple of the SLA's rates, and returns when
+// they end. It tells took how long the executions of each task took.
+func (sim *simulation) offer(multiple float64, took func(task int, seconds float64)) (end float64) {
 	rarest, all := math.Inf(1), 0.0
 	for _, s := range sim.in.SLA.Rates {
 		rarest, all = min(rarest, s.PerSecond), all+s.PerSecond
 	}
-	end := min(enoughExecutions/rarest, mostExecutions/all)
+	end = min(enoughExecutions/rarest, mostExecutions/all)
 	sim.warm = warmUp * end
 	for _, s := range sim.in.SLA.Rates {
-		sim.arrivals(s.PerSecond*Offered, end, func() { sim.execute(s.Task, 0, func() {}) })
+		sim.arrivals(s.PerSecond*multiple, end, func() {
+			came := sim.now
+			sim.execute(s.Task, 0, func() {
+				if came >= sim.warm {
+					took(s.Task, sim.now-came)
+				}
+			})
+		})
 	}
 	sim.run(func() bool { return sim.now > end })
+	return end
+}
+
+// requests counts completed steps: the sustained rate of a task is that of its step with
+// the fewest completions.
+func (sim *simulation) requests() Result {
+	end := sim.offer(Offered, func(int, float64) {})
 	out := Result{Share: 1}
 	for _, s := range sim.in.SLA.Rates {
 		share := sim.sustained(s.Task, end-sim.warm)

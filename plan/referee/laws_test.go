@@ -109,6 +109,18 @@ var laws = []law{
 			}
 		}
 	}},
+	{"longer latencies", 0, 1, func(w writer, d documents) {
+		for _, e := range d.sla.all("sla") {
+			scale(e, "latency", pick(w, 1.1, 4))
+		}
+	}},
+	{"a higher percentile", 1, math.Inf(1), func(w writer, d documents) {
+		for _, e := range d.sla.all("sla") {
+			if e.get("latency") != "" {
+				e.set("percentile", "99.9%")
+			}
+		}
+	}},
 	{"more stock", 0, 1, func(w writer, d documents) {
 		for _, e := range append(d.hw.all("server"), d.hw.all("storage_unit")...) {
 			if w.chance(0.7) {

@@ -61,6 +61,10 @@ func bound(in plan.Input, colocate bool, seconds []float64) float64 {
 // relaxed is a lower bound for one architecture: its cost if servers need not be
 // whole. Servers for tasks and for data are separate unless they are shared.
 func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, known map[string]*cover) answer {
+	in, possible := hurried(in, arch)
+	if !possible {
+		return answer{cost: math.Inf(1), arch: arch, exact: true}
+	}
 	groups := [][]load{nil, nil}
 	for _, l := range demand(in, arch, seconds) {
 		g := btoi(l.tasks == nil && !colocate)
@@ -77,7 +81,7 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 		if len(group) == 0 {
 			continue
 		}
-		key := fmt.Sprint(group)
+		key := fmt.Sprint(in.SLA.Targets, group)
 		c, ok := known[key]
 		if !ok {
 			c = newCover(fillings(in, memoryOf, group), len(group), nil)

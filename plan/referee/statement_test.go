@@ -30,6 +30,7 @@ type statement struct {
 
 // state writes a problem with up to most[s] servers of type s.
 func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most []int) string {
+	in, _ = hurried(in, arch)
 	s := &statement{in: in, loads: demand(in, arch, seconds), colocate: colocate}
 	s.phases = len(s.loads[0].cpu)
 	s.shares = make([][]string, len(s.loads))

@@ -1,6 +1,7 @@
 package referee
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +15,10 @@ import (
 // is paid for, it can carry its shares, and shares add up to the whole load. A share
 // below the tolerance counts as none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
+	in, possible := hurried(in, architecture(p))
+	if !possible {
+		return errors.New("a latency goal is missed")
+	}
 	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
 	total, covered, counted := 0.0, make([]float64, len(v.loads)), make([]float64, len(caps(in)))
 	for _, s := range p.Servers(in) {

@@ -68,13 +68,56 @@ func (r *reader) goal(n *node, out *SLA, app Application, once map[string]int) {
 func (r *reader) rate(n *node, name string, app Application) Rate {
 	out := Rate{Line: n.line}
 	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
-	if i, err := app.Task(name); err == nil {
+	i, err := app.Task(name)
+	r.latency(n, &out)
+	if err == nil {
 		out.Task = i
+		if d := app.local(i); d != "" && out.Latency > 0 {
+			r.mistake(n.line, "sla: latency: an execution of task %q waits for dataset %q, which is local: latencies are planned for remote data only", name, d)
+		}
 	} else if name != "" && len(app.Tasks) > 0 { // an unreadable application was already reported
 		_, line, _ := r.take(n, "task")
 		r.mistake(line, "sla: task: %v", err)
 	}
 	return out
+}
+
+// latency reads latency="50ms" percentile="99%".
+func (r *reader) latency(n *node, out *Rate) {
+	out.Latency = r.number(n, "latency", want{kind: timeKind, positive: true})
+	out.Percentile = r.number(n, "percentile", want{kind: shareKind, positive: true, otherwise: 0.99, most: 1})
+	_, line, given := r.take(n, "percentile")
+	switch {
+	case given && out.Latency == 0:
+		r.mistake(line, "sla: percentile: there is no latency that it would be of")
+	case out.Percentile == 1:
+		r.mistake(line, "sla: percentile: must be less than 100%%")
+	}
+}
+
+// local names a local dataset that executions of a task wait for, "" if there is none:
+// instances with local data take one request at a time.
+func (a Application) local(task int) string {
+	seen := map[int]bool{}
+	var visit func(int) string
+	visit = func(t int) string {
+		if seen[t] {
+			return ""
+		}
+		seen[t] = true
+		for _, op := range a.Tasks[t].Path {
+			if op.IO != nil && !a.Datasets[op.IO.Dataset].Remote {
+				return a.Datasets[op.IO.Dataset].Name
+			}
+			if op.Call != nil && (op.Call.Inline || op.Blocking) {
+				if d := visit(op.Call.Task); d != "" {
+					return d
+				}
+			}
+		}
+		return ""
+	}
+	return visit(task)
 }
 
 // job reads job="50GB" or job="500M" (records), and the time for it.

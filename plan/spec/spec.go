@@ -193,7 +193,10 @@ type SLA struct {
 type Rate struct {
 	Task      int
 	PerSecond float64
-	Line      int
+	Latency   Seconds // of an execution, at most; 0 is any
+	// Percentile is the share of executions that must take no longer than Latency.
+	Percentile float64
+	Line       int
 }
 
 // A Job is a batch of input and the time it may take, phase after phase.
