@@ -177,6 +177,14 @@ func (c *certainty) choose(level float64, all []candidate) Certain {
 // Carries reports whether the servers of a plan, with what is in them and their shares of every load,
 // meet an SLA of other numbers.
 func (p Plan) Carries(in Input) bool {
+	zones := 1
+	if in.zoned() {
+		one, err := in.zone()
+		if err != nil {
+			return false
+		}
+		in, zones = one, in.SLA.Zones.Number
+	}
 	needs := NeedsOf(in, p.Needs.Architecture, p.Needs.Seconds)
 	if needs.Late() {
 		return false
@@ -185,6 +193,7 @@ func (p Plan) Carries(in Input) bool {
 	var contents []pack.Content
 	for _, f := range p.Packing.Fillings {
 		content := widen(f, p.Problem, problem)
+		content.Count /= zones
 		for i, n := range f.Bought {
 			k := slices.IndexFunc(problem.Purchases, func(b pack.Purchase) bool { return b.Name == p.Problem.Purchases[i].Name })
 			if n > 0 && k >= 0 && problem.Purchases[k].Cost != p.Problem.Purchases[i].Cost {

@@ -12,6 +12,16 @@ import (
 // of the unit's bus filled (Section 5.2). Tasks without local data run on servers
 // without units. It knows no stock and no budgets. It serves only for comparison, so that a gap of 1% suffices.
 func Homogeneous(in Input, o Options, unit int) (Plan, error) {
+	if in.zoned() {
+		one, err := in.unlimited().zone()
+		if err != nil {
+			return Plan{}, err
+		}
+		p, err := Homogeneous(one, o, unit)
+		p.Cost *= float64(in.SLA.Zones.Number)
+		p.LowerBound *= float64(in.SLA.Zones.Number)
+		return p, err
+	}
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}

@@ -15,6 +15,7 @@ type Input struct {
 
 	Harvested *spec.Harvested // nil if there is nothing
 	use       *use            // of it; nil: all
+	inZone    bool            // it is of one of the SLA's zones
 }
 
 // Needs are what servers must host to meet the SLA, before servers are chosen.

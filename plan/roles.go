@@ -66,7 +66,7 @@ func (n *needing) role(members []int) Role {
 	var datasets []int
 	r.Servers = n.in.servers(0)
 	for _, i := range members {
-		r.Servers = max(r.Servers, n.in.App.Tasks[n.out.Tasks[i].Task].Spread)
+		r.Servers = max(r.Servers, n.in.servers(n.in.App.Tasks[n.out.Tasks[i].Task].Spread))
 	}
 	spare := n.in.spare(r.Servers)
 	for _, i := range members {

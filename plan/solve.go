@@ -88,6 +88,17 @@ func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
+	if in.zoned() {
+		one, err := in.zone()
+		if err != nil {
+			return Plan{}, err
+		}
+		p, err := solve(one, o, open)
+		if err != nil {
+			return Plan{}, err
+		}
+		return p.everywhere(in), nil
+	}
 	if in.Harvested != nil && in.SLA.Job != nil {
 		return harvesting(in, o, open)
 	}

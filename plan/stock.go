@@ -22,12 +22,12 @@ const (
 // limited reports whether anything limits a plan as a whole.
 func (in Input) limited() bool {
 	for _, s := range in.HW.Servers {
-		if s.Stock > 0 {
+		if s.Stock != 0 {
 			return true
 		}
 	}
 	for _, u := range in.HW.Units {
-		if u.Stock > 0 {
+		if u.Stock != 0 {
 			return true
 		}
 	}
@@ -86,13 +86,13 @@ func (b *builder) limits() []pack.Limit {
 	}
 	none := func(piece) float64 { return 0 }
 	for i, s := range hw.Servers {
-		if s.Stock > 0 {
-			add(fmt.Sprintf("number of servers %q", s.Name), float64(s.Stock), func(k int) float64 { return yes(k == i) }, none)
+		if s.Stock != 0 {
+			add(fmt.Sprintf("number of servers %q", s.Name), float64(max(0, s.Stock)), func(k int) float64 { return yes(k == i) }, none)
 		}
 	}
 	for i, u := range hw.Units {
-		if u.Stock > 0 {
-			add(fmt.Sprintf("number of units %q", u.Name), float64(u.Stock), func(int) float64 { return 0 }, func(p piece) float64 { return yes(p.unit == i) * p.count })
+		if u.Stock != 0 {
+			add(fmt.Sprintf("number of units %q", u.Name), float64(max(0, u.Stock)), func(int) float64 { return 0 }, func(p piece) float64 { return yes(p.unit == i) * p.count })
 		}
 	}
 	if sla.Budget.Power > 0 {

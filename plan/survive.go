@@ -17,7 +17,12 @@ type kept struct {
 }
 
 // servers is over how many servers a load is spread at least.
-func (in Input) servers(spread int) int { return max(1, spread, in.SLA.Survive+1) }
+func (in Input) servers(spread int) int {
+	if in.inZone {
+		spread = in.inEach(spread)
+	}
+	return max(1, spread, in.SLA.Survive+1)
+}
 
 // spare is how much more than its part each of so many servers carries when some
 // failed.
@@ -28,6 +33,9 @@ func (in Input) spare(servers int) float64 {
 // kept says how a remote copy is kept. A cache, and data that may be lost, has no
 // replicas: it is filled again on the servers that are left, with all it takes.
 func (in Input) kept(c Copy) kept {
+	if in.inZone {
+		return in.keptInZone(c)
+	}
 	d := in.data(c)
 	replicas := max(1, d.Replicas)
 	if c.Cache {
@@ -47,5 +55,9 @@ func (in Input) sends(a access) float64 {
 	if !a.write {
 		return 1
 	}
-	return float64(max(1, in.App.Datasets[a.dataset].Replicas))
+	replicas := float64(max(1, in.App.Datasets[a.dataset].Replicas))
+	if in.inZone {
+		replicas *= 1 - float64(in.SLA.Zones.Failed)/float64(in.SLA.Zones.Number)
+	}
+	return max(1, replicas)
 }

@@ -45,6 +45,9 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	if most := in.SLA.Budget.RackUnits; most > 0 {
 		fmt.Fprintf(w, "Height: %.4g of %.4g rack units.\n", p.RackUnits(in), most)
 	}
+	if z := in.SLA.Zones; z.Number > 0 {
+		fmt.Fprintf(w, "There are %d zones, with a part of each kind of server in each; any %d of them may fail.\n", z.Number, z.Failed)
+	}
 	for _, a := range p.Needs.Answers {
 		r := in.SLA.Rates[a.Rate]
 		fmt.Fprintf(w, "Of %s, %g%% take %.4g ms or less: %.4g ms each alone, and nothing they wait for is more than %.3g%% busy.\n", in.App.Tasks[r.Task].Name, 100*r.Percentile, 1000*r.Latency, 1000*a.Seconds, 100*a.Busy)

@@ -63,7 +63,7 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 
 func newSimulation(in plan.Input, c Config, rng *rand.Rand) *simulation {
 	e := &engine{}
-	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in)}
+	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in), left: c.replicas}
 	sim.newMeters()
 	return sim
 }

@@ -23,6 +23,8 @@ type Config struct {
 	Servers    []Server              `json:"servers"`
 	// Seconds of each phase of a job; if not given, all are equal.
 	Phases map[string]float64 `json:"phase_seconds,omitempty"`
+
+	replicas float64 // share of them that is left; 0 is all
 }
 
 // An Assignment names the storage units a dataset lies on.

@@ -17,6 +17,7 @@ type simulation struct {
 	warm   float64   // end of the warm-up: meters count from then on
 
 	seconds []float64 // of each phase of a job
+	left    float64   // share of the replicas that is; 0 is all
 }
 
 // A meter counts the completions of one step of a task.
@@ -25,6 +26,8 @@ type meter struct {
 	got  float64
 	due  float64 // part of a record that is still owed
 	hits float64 // part of a hit that is still owed
+
+	copies float64 // part of a replica that is still owed
 }
 
 // draw returns a whole number whose mean is x, by carrying over the rest: only the
@@ -246,7 +249,7 @@ func (sim *simulation) io(op *spec.IO, n int, m *meter) step {
 	copies := sim.copies(op.Dataset)
 	if op.Write { // written once all have it
 		all := []step{sim.records(op, copies[0], n, m)}
-		for range sim.in.App.Datasets[op.Dataset].Replicas - 1 {
+		for range sim.replicas(op.Dataset, m) - 1 {
 			all = append(all, sim.records(op, copies[0], n, &meter{}))
 		}
 		for _, cache := range copies[1:] {
@@ -259,6 +262,15 @@ func (sim *simulation) io(op *spec.IO, n int, m *meter) step {
 	}
 	hits := min(n, draw(&m.hits, float64(n)*sim.in.App.Datasets[op.Dataset].HitRate))
 	return chain([]step{sim.records(op, copies[1], hits, m), sim.records(op, copies[0], n-hits, m)})
+}
+
+// replicas is how many a write goes to.
+func (sim *simulation) replicas(dataset int, m *meter) int {
+	all := sim.in.App.Datasets[dataset].Replicas
+	if sim.left == 0 {
+		return all
+	}
+	return max(1, draw(&m.copies, float64(all)*sim.left))
 }
 
 // records asks one copy of a dataset for n records.

@@ -12,6 +12,9 @@ import (
 func lost(in plan.Input, c Config, rng *rand.Rand) []string {
 	failures := in.SLA.Survive
 	in.SLA.Targets = in.SLA.Targets.Full() // they are for a whole cluster
+	if in.SLA.Zones.Number > 0 {
+		return lostZones(in, c, rng)
+	}
 	var out []string
 	for i, s := range c.Servers {
 		if s.Count == 0 || failures == 0 {
@@ -20,15 +23,35 @@ func lost(in plan.Input, c Config, rng *rand.Rand) []string {
 		left := c.clone()
 		left.Servers[i].Count = max(0, s.Count-failures)
 		name := fmt.Sprintf("with %d of server %d lost, ", min(s.Count, failures), i+1)
-		if what := orphan(in, left); what != "" {
-			out = append(out, name+what+" is nowhere")
-			continue
-		}
-		if r := simulate(in, left, rng); r.Share < Enough {
-			out = append(out, fmt.Sprintf("%s%.1f%% of it", name, 100*r.Share))
-		}
+		out = append(out, without(in, left, rng, name)...)
 	}
 	return out
+}
+
+// without names what a cluster that lost something does not do.
+func without(in plan.Input, left Config, rng *rand.Rand, name string) []string {
+	if what := orphan(in, left); what != "" {
+		return []string{name + what + " is nowhere"}
+	}
+	if r := simulate(in, left, rng); r.Share < Enough {
+		return []string{fmt.Sprintf("%s%.1f%% of it", name, 100*r.Share)}
+	}
+	return nil
+}
+
+// lostZones is lost for zones, which are alike.
+func lostZones(in plan.Input, c Config, rng *rand.Rand) []string {
+	z := in.SLA.Zones
+	left := c.clone()
+	left.replicas = 1 - float64(z.Failed)/float64(z.Number)
+	for i := range left.Servers {
+		s := &left.Servers[i]
+		if s.Count%z.Number != 0 {
+			return []string{fmt.Sprintf("server %d is there %d times, which is not as often in each of %d zones", i+1, s.Count, z.Number)}
+		}
+		s.Count = s.Count / z.Number * (z.Number - z.Failed)
+	}
+	return without(in, left, rng, fmt.Sprintf("with %d of %d zones lost, ", z.Failed, z.Number))
 }
 
 // orphan names a task or a dataset that has no instance or unit left; it is empty if

@@ -129,6 +129,7 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 	if err := verify(in, p, colocate); err != nil {
 		return fmt.Errorf("planned for %.2f, but %w", p.Cost, err)
 	}
+	zones := zonesOf(in)
 	splits := [][]float64{split(in, p)}
 	if in.SLA.Job != nil && len(in.App.Phases()) > 1 {
 		for _, part := range []float64{0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9} {
@@ -136,9 +137,9 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 		}
 	}
 	for _, seconds := range splits {
-		m := model(in, colocate, seconds, p.LowerBound*(1-tolerance))
+		m := model(in, colocate, seconds, p.LowerBound/zones*(1-tolerance))
 		if !math.IsInf(m.cost, 1) {
-			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (phases %.4g)", p.Cost, p.LowerBound, m.cost, seconds)
+			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (phases %.4g)", p.Cost, p.LowerBound, zones*m.cost, seconds)
 		}
 		if !m.exact {
 			return errTooLarge

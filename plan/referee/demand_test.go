@@ -193,12 +193,12 @@ func (r reading) frequencies(seconds []float64) []float64 {
 		}
 	}
 	for _, s := range r.in.SLA.Rates {
-		f[s.Task] += s.PerSecond
+		f[s.Task] += s.PerSecond / r.left()
 	}
 	if job := r.in.SLA.Job; job != nil {
 		for t := range app.Tasks {
 			if invoked[t] == 0 {
-				f[t] = max(job.Bytes, job.Records) / intake(app.Tasks[t], job.Bytes > 0) / seconds[r.phase(t)]
+				f[t] = max(job.Bytes, job.Records) / r.left() / intake(app.Tasks[t], job.Bytes > 0) / seconds[r.phase(t)]
 			}
 		}
 	}
@@ -341,7 +341,7 @@ func (r reading) role(tasks []int, f []float64) load {
 	l.tasks = tasks
 	l.servers = 1 + r.in.SLA.Survive
 	for _, t := range tasks {
-		l.servers = max(l.servers, r.in.App.Tasks[t].Spread)
+		l.servers = max(l.servers, r.inZone(r.in.App.Tasks[t].Spread))
 	}
 	all := f
 	f = slices.Clone(f)
@@ -361,7 +361,7 @@ func (r reading) role(tasks []int, f []float64) load {
 			if r.in.App.Datasets[k.dataset].Remote {
 				sent := 1.0
 				if k.write {
-					sent = float64(r.in.App.Datasets[k.dataset].Replicas)
+					sent = max(1, float64(r.in.App.Datasets[k.dataset].Replicas)*r.left()/r.zones())
 				}
 				l.net[ph] += f[t] * n * k.size * sent
 			}
@@ -422,7 +422,7 @@ func (r reading) copies(dataset int, f []float64) []stored {
 			s.traffic[ph] += n * k.size
 		})
 		s.units = slices.Max(busy) / target(r.in.SLA.Targets.IO)
-		if full := r.times(dataset, cache, true) * size / (r.in.HW.Units[unit].Capacity * target(r.in.SLA.Targets.Space)); data.Remote || data.Partitioned {
+		if full := r.room(dataset, cache) * size / (r.in.HW.Units[unit].Capacity * target(r.in.SLA.Targets.Space)); data.Remote || data.Partitioned {
 			s.units = max(s.units, full)
 		} else {
 			s.perInstance = int(math.Ceil(full * (1 - forgiven)))
@@ -501,9 +501,9 @@ func architectures(in plan.Input) [][]choice {
 // servers is over how many servers a copy of a remote dataset is spread at least.
 func (r reading) servers(dataset int, cache bool) int {
 	data := r.in.App.Datasets[dataset]
-	n := max(1+r.in.SLA.Survive, data.Spread)
+	n := max(1+r.in.SLA.Survive, r.inZone(data.Spread))
 	if !cache {
-		n = max(n, data.Replicas)
+		n = max(n, r.inZone(data.Replicas))
 	}
 	return n
 }
@@ -514,6 +514,12 @@ func (r reading) servers(dataset int, cache bool) int {
 func (r reading) times(dataset int, cache, write bool) float64 {
 	data := r.in.App.Datasets[dataset]
 	if !data.Remote {
+		return 1
+	}
+	if r.zones() > 1 {
+		if write && !cache && data.Replicas > r.in.SLA.Zones.Failed {
+			return float64(data.Replicas) / r.zones() * r.left() // of all writes, and a zone's tasks do 1/left of those
+		}
 		return 1
 	}
 	if write && !cache && data.Replicas > r.in.SLA.Survive {

@@ -259,6 +259,7 @@ func documentsOf(seed uint64, size int) documents {
 		}
 	}
 	limits(seed, d)
+	zone(seed, d)
 	latencies(seed, &d)
 	return d
 }

@@ -82,7 +82,7 @@ func limitedCost(t *testing.T, seed uint64, in plan.Input, colocate bool, limit 
 			t.Errorf("seed %d: the limit %+v is not kept", seed, limit)
 		}
 	}
-	m := among(in, left, colocate, split(in, free), cost*(1-tolerance))
+	m := among(in, left, colocate, split(in, free), cost/zonesOf(in)*(1-tolerance))
 	if !math.IsInf(m.cost, 1) {
 		t.Errorf("seed %d: %+v costs %.2f, and the model has %.2f", seed, limit, cost, m.cost)
 	}

@@ -2,6 +2,7 @@ package referee
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 
@@ -22,12 +23,12 @@ func caps(in plan.Input) []cap {
 	var out []cap
 	for i, s := range in.HW.Servers {
 		if s.Stock > 0 {
-			out = append(out, cap{"servers " + s.Name, func(server, _ int, _ []int) float64 { return float64(btoi(server == i)) }, float64(s.Stock), false})
+			out = append(out, cap{"servers " + s.Name, func(server, _ int, _ []int) float64 { return float64(btoi(server == i)) }, math.Floor(float64(s.Stock) / zonesOf(in)), false})
 		}
 	}
 	for i, u := range in.HW.Units {
 		if u.Stock > 0 {
-			out = append(out, cap{"units " + u.Name, func(_, _ int, units []int) float64 { return float64(units[i]) }, float64(u.Stock), false})
+			out = append(out, cap{"units " + u.Name, func(_, _ int, units []int) float64 { return float64(units[i]) }, math.Floor(float64(u.Stock) / zonesOf(in)), false})
 		}
 	}
 	if in.SLA.Budget.Power > 0 {
@@ -37,13 +38,13 @@ func caps(in plan.Input) []cap {
 				sum += float64(n) * in.HW.Units[i].Power
 			}
 			return sum
-		}, in.SLA.Budget.Power, false})
+		}, in.SLA.Budget.Power / zonesOf(in), false})
 	}
 	if in.SLA.Budget.RackUnits > 0 {
-		out = append(out, cap{"rack units", func(server, _ int, _ []int) float64 { return in.HW.Servers[server].RackUnits }, in.SLA.Budget.RackUnits, false})
+		out = append(out, cap{"rack units", func(server, _ int, _ []int) float64 { return in.HW.Servers[server].RackUnits }, in.SLA.Budget.RackUnits / zonesOf(in), false})
 	}
 	if in.SLA.Least > 0 {
-		out = append(out, cap{"servers", func(int, int, []int) float64 { return 1 }, float64(in.SLA.Least), true})
+		out = append(out, cap{"servers", func(int, int, []int) float64 { return 1 }, math.Ceil(float64(in.SLA.Least) / zonesOf(in)), true})
 	}
 	return out
 }

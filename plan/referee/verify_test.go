@@ -26,12 +26,15 @@ func verify(in plan.Input, p plan.Plan, colocate bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Type, err)
 		}
+		if s.Count%int(zonesOf(in)) != 0 {
+			return fmt.Errorf("%d %s in %g zones", s.Count, s.Type, zonesOf(in))
+		}
 		for i, c := range caps(in) {
-			counted[i] += float64(s.Count) * c.of(slices.IndexFunc(in.HW.Servers, func(t spec.Server) bool { return t.Name == s.Type }), s.CPUs, unitsOf(in, s))
+			counted[i] += float64(s.Count) / zonesOf(in) * c.of(slices.IndexFunc(in.HW.Servers, func(t spec.Server) bool { return t.Name == s.Type }), s.CPUs, unitsOf(in, s))
 		}
 		total += float64(s.Count) * cost
 		for j, x := range shares {
-			covered[j] += float64(s.Count) * x
+			covered[j] += float64(s.Count) / zonesOf(in) * x
 		}
 	}
 	if math.Abs(total-p.Cost) > tolerance*total {
@@ -152,7 +155,7 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 		if i == 0 {
 			instances = s.Tasks[name]
 		}
-		if s.Tasks[name] != instances || s.Shares[name] != x {
+		if s.Tasks[name] != instances || s.Shares[name]*zonesOf(v.in) != x {
 			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
 		}
 	}
@@ -177,14 +180,14 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 	return x, nil
 }
 
-// share is what a server has of a load.
+// share is what a server has of its zone's part of a load.
 func (v verifier) share(s plan.Server, l load) float64 {
 	if l.tasks != nil {
-		return s.Shares[v.in.App.Tasks[l.tasks[0]].Name]
+		return zonesOf(v.in) * s.Shares[v.in.App.Tasks[l.tasks[0]].Name]
 	}
 	name := v.in.App.Datasets[l.copies[0].dataset].Name
 	if l.copies[0].cache {
 		name += " cache"
 	}
-	return s.Shares[name]
+	return zonesOf(v.in) * s.Shares[name]
 }

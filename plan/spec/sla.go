@@ -56,7 +56,7 @@ func (r *reader) goal(n *node, out *SLA, app Application, once map[string]int) {
 	case "utilisation":
 		out.Targets = r.targets(n)
 	case "survive":
-		out.Survive = r.survive(n, app)
+		out.Survive, out.Zones = r.survive(n, app)
 	case "budget":
 		out.Budget = r.budget(n)
 	case "least":

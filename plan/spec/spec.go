@@ -185,6 +185,7 @@ type SLA struct {
 	Job     *Job
 	Targets Targets
 	Survive int // servers that may fail while the rest is met
+	Zones   Zones
 	Budget  Budget
 	Least   int // servers of a plan
 }
