@@ -14,7 +14,7 @@ import (
 )
 
 // listings are the commands that take --watch: they list what changes by itself.
-var listings = [][]string{{"jobs"}, {"tasks"}, {"doctor"}, {"disk", "ls"}, {"curate", "status"}}
+var listings = [][]string{{"jobs"}, {"tasks"}, {"doctor"}, {"disk", "ls"}, {"disk", "df"}, {"disk", "stat"}, {"curate", "status"}, {"history", "show"}}
 
 // watchable gives the listings a flag --watch.
 func watchable(root *cobra.Command) {
