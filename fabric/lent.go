@@ -14,12 +14,15 @@ type Lent struct {
 	State  string `json:"state"` // up, busy (its owner needs the server), away, retiring (it is being emptied) or retired (it is empty)
 	Quota  int64  `json:"quota"` // bytes that may be used
 	Free   int64  `json:"free"`  // of them; 0 if it is away
+	// Left is how many replicas a disk that is being emptied still has, and Stuck how many of these no other disk has room for.
+	Left  int `json:"left,omitempty"`
+	Stuck int `json:"stuck,omitempty"`
 }
 
 // Lent lists all disks, those that are away too, by server.
 func (f *Front) Lent(ctx context.Context) ([]Lent, error) {
 	f.pool.refresh()
-	emptied, err := f.emptied(ctx)
+	leaving, err := f.leaving(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -27,11 +30,11 @@ func (f *Front) Lent(ctx context.Context) ([]Lent, error) {
 	all := make([]Lent, 0, len(disks))
 	for id, d := range disks {
 		l := Lent{Server: string(d.on), Disk: string(id), Tier: string(d.tier), State: "up", Quota: int64(d.quota), Free: int64(d.free)}
-		switch {
-		case emptied[id]:
+		switch left, retired := leaving[id]; {
+		case retired && left.known && left.replicas == 0:
 			l.State = "retired"
-		case f.pool.isRetired(id):
-			l.State = "retiring"
+		case retired:
+			l.State, l.Left, l.Stuck = "retiring", left.replicas, left.stuck
 		case d.busy:
 			l.State = "busy"
 		}

@@ -10,17 +10,20 @@ import (
 	"gleaner/fabric"
 )
 
-func stateOf(f *fabric.Front, disk string) string {
+func stateOf(f *fabric.Front, disk string) string { return lentAs(f, disk).State }
+
+// lentAs is a disk as the front lists it; its state is the error if there is one.
+func lentAs(f *fabric.Front, disk string) fabric.Lent {
 	all, err := f.Lent(context.Background())
 	if err != nil {
-		return err.Error()
+		return fabric.Lent{State: err.Error()}
 	}
 	for _, l := range all {
 		if l.Disk == disk {
-			return l.State
+			return l
 		}
 	}
-	return "none"
+	return fabric.Lent{State: "none"}
 }
 
 // Whatever becomes of one entry of the registry, a server that stops is noticed.

@@ -2,10 +2,12 @@ package fabric
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"gleaner/cluster"
+	"gleaner/fabric/disk"
 	"gleaner/fabric/upkeep"
 	"gleaner/input"
 )
@@ -48,10 +50,21 @@ func (f *Front) lent(ctx context.Context, id cluster.DiskID) (Lent, error) {
 	return all[i], nil
 }
 
-// emptied gives the retired disks that no group has a replica on, and that none will get one.
-func (f *Front) emptied(ctx context.Context) (map[cluster.DiskID]bool, error) {
-	empty := f.pool.retiredBefore(f.o.Now().Add(-f.spread()))
-	if len(empty) == 0 {
+// left is what a retired disk still has.
+type left struct {
+	replicas int
+	stuck    int  // of them, that no other disk has room for
+	known    bool // to all fronts: none will get it another replica
+}
+
+// leaving gives what is left on the retired disks.
+func (f *Front) leaving(ctx context.Context) (map[cluster.DiskID]left, error) {
+	all := map[cluster.DiskID]left{}
+	known := f.o.Now().Add(-f.spread())
+	for id, since := range f.pool.allRetired() {
+		all[id] = left{known: !since.After(known)}
+	}
+	if len(all) == 0 {
 		return nil, nil
 	}
 	for g, err := range f.maps.Groups(ctx) {
@@ -59,10 +72,16 @@ func (f *Front) emptied(ctx context.Context) (map[cluster.DiskID]bool, error) {
 			return nil, err
 		}
 		for _, d := range append(g.Good, g.Building) {
-			delete(empty, d)
+			if l, retired := all[d]; retired {
+				l.replicas++
+				if !f.pool.roomFor(d, g.Good) {
+					l.stuck++
+				}
+				all[d] = l
+			}
 		}
 	}
-	return empty, nil
+	return all, nil
 }
 
 // spread is how long it takes until all fronts know that a disk is retired, after one does: they look every tidyEvery, and are late at times.
@@ -103,17 +122,30 @@ func (p *pool) retire(ids map[cluster.DiskID]bool, now time.Time) {
 	}
 }
 
-// retiredBefore gives the disks that were known to be retired at a moment.
-func (p *pool) retiredBefore(at time.Time) map[cluster.DiskID]bool {
+// allRetired gives the disks that are being emptied, or are empty, and since when that is known here.
+func (p *pool) allRetired() map[cluster.DiskID]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := map[cluster.DiskID]bool{}
-	for id, since := range p.retired {
-		if !since.After(at) {
-			known[id] = true
+	return maps.Clone(p.retired)
+}
+
+// roomFor reports whether another disk has room for a replica, on a server that has none of the others.
+func (p *pool) roomFor(from cluster.DiskID, good []cluster.DiskID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := map[cluster.ServerID]bool{}
+	for _, id := range good {
+		if id != from {
+			taken[p.homes[id]] = true
 		}
 	}
-	return known
+	for id, d := range p.disks {
+		_, retired := p.retired[id]
+		if id != from && !retired && d.free >= kept+disk.GroupSize && !taken[d.on] {
+			return true
+		}
+	}
+	return false
 }
 
 // isRetired reports whether a disk is being emptied, or is empty.

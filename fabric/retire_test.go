@@ -47,6 +47,26 @@ func TestRetire(t *testing.T) {
 	}
 }
 
+// A disk that cannot be emptied says how much is left on it, and how much of that has nowhere to go.
+func TestRetireWithoutRoom(t *testing.T) {
+	s := newShelf(t, upkeep.Policy{})
+	s.add("a", disk.SSD, 256<<20)
+	s.add("b", disk.SSD, 256<<20)
+	s.fill("v", 40<<20, 2)
+	n := s.disks["a"].Usage().Groups
+	if l, err := s.Retire(context.Background(), "a"); err != nil || l.Left != n || l.Stuck != n || n == 0 {
+		t.Fatalf("of %d replicas, %+v, %v", n, l, err)
+	}
+	s.add("c", disk.HDD, 256<<20)
+	if l := lentAs(s.Front, "a"); l.State != "retiring" || l.Left != n || l.Stuck != 0 {
+		t.Errorf("with another disk: %+v", l)
+	}
+	s.scan(upkeep.Retired)
+	if l := lentAs(s.Front, "a"); l.State != "retired" || l.Left != 0 {
+		t.Errorf("at the end: %+v", l)
+	}
+}
+
 // With several fronts a disk is not called retired before all know that it is: until then another may place a replica there.
 func TestRetiredWhenAllFrontsKnow(t *testing.T) {
 	s := newShelfOf(t, fabric.Options{Holder: "one of several"})

@@ -201,7 +201,24 @@ func printLent(out io.Writer, all []fabric.Lent) error {
 		quota, free = quota+cluster.Bytes(l.Quota), free+cluster.Bytes(l.Free)
 	}
 	t.row("all", counted(len(all), "disk"), "", "", quota.Text(), free.Text())
-	return t.print(out)
+	if err := t.print(out); err != nil {
+		return err
+	}
+	for _, l := range all {
+		if l.Left > 0 {
+			fmt.Fprintln(out, leaves(l))
+		}
+	}
+	return nil
+}
+
+// leaves says what is left on a disk that is being emptied.
+func leaves(l fabric.Lent) string {
+	text := fmt.Sprintf("disk %s of server %s still has %s", l.Disk, l.Server, counted(l.Left, "replica"))
+	if l.Stuck > 0 {
+		text += fmt.Sprintf("; for %d of them no other disk has room on a server that has none: lend more with 'gleaner node'", l.Stuck)
+	}
+	return text
 }
 
 func newDiskStat() *cobra.Command {

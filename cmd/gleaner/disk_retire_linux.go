@@ -41,6 +41,9 @@ ever without a copy. DISK is its name there.`,
 			if wantJSON(cmd) {
 				return printJSON(cmd, after)
 			}
+			if after.Stuck > 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), leaves(after))
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "disk %s of server %s is %s\n", after.Disk, after.Server, after.State)
 			return err
 		},
