@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ func TestOneNode(t *testing.T) {
 	t.Run("Tokens", func(t *testing.T) { tokens(t, c) })
 	t.Run("LargeScan", func(t *testing.T) { largeScan(t, c) })
 	t.Run("Refusals", func(t *testing.T) { refuses(t, c) })
+	t.Run("LateTable", func(t *testing.T) { lateTable(t, c) })
 }
 
 func TestThreeNodes(t *testing.T) {
@@ -35,9 +38,30 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("TwoNodesDown", func(t *testing.T) { twoNodesDown(t, c) })
 }
 
-// conformance runs the whole suite.
+// conformance runs the whole suite. Tests of what names a store has get one of their own.
 func conformance(t *testing.T, c *lab.Cluster) {
-	kvtest.Run(t, func(t testing.TB) kv.Store { return openNew(t, c) })
+	var stores atomic.Int64
+	shared := openNew(t, c)
+	kvtest.Run(t, func(t testing.TB) kv.Store {
+		if strings.HasSuffix(t.Name(), "/Names") || strings.HasSuffix(t.Name(), "/Drop") {
+			return openNew(t, c)
+		}
+		return room{shared, fmt.Sprint("room", stores.Add(1))}
+	})
+}
+
+// A room is a store in tables of another: to make a keyspace takes nodes seconds.
+type room struct {
+	*Store
+	name string
+}
+
+func (r room) Table(ctx context.Context, name string) (kv.Table, error) {
+	return r.Store.Table(ctx, r.name+name)
+}
+
+func (r room) LooseTable(ctx context.Context, name string) (kv.LooseTable, error) {
+	return r.Store.LooseTable(ctx, r.name+name)
 }
 
 // tokens: a part has the token here that Cassandra gives it.
@@ -70,6 +94,23 @@ func tokens(t *testing.T, c *lab.Cluster) {
 	must(t, rows.Close())
 	if n < 190 {
 		t.Errorf("compared %d tokens", n)
+	}
+}
+
+// lateTable: a write waits for a table that its node does not know yet.
+func lateTable(t *testing.T, c *lab.Cluster) {
+	s := openNew(t, c)
+	late := strict{newTable(s, "late", s.cql("late"), false)}
+	made := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() {
+		made <- s.createTable(t.Context(), "late", gocql.TimeUUID(), columns(false))
+	})
+	key, v := kv.Key{Part: []byte("p")}, kv.Version{Writer: 1, Seq: 1}
+	must(t, late.CompareAndSet(t.Context(), key, kv.Version{}, v, []byte("x")))
+	must(t, <-made)
+	r, err := late.Get(t.Context(), key)
+	if must(t, err); r.Version != v {
+		t.Errorf("it reads %+v", r)
 	}
 }
 
@@ -256,8 +297,13 @@ func twoNodesDown(t *testing.T, c *lab.Cluster) {
 	says(t, err, "1 of the 2 replicas that SERIAL needs are up")
 	_, err = Open(ctx, s.at, Options{})
 	says(t, err, "1 of the 2 replicas that SERIAL needs are up")
-	must(t, c.Nodes[1].Restart(ctx))
-	must(t, c.Nodes[2].Restart(ctx))
+	var restarts sync.WaitGroup
+	var up [2]error
+	for i := range up {
+		restarts.Go(func() { up[i] = c.Nodes[i+1].Restart(ctx) })
+	}
+	restarts.Wait()
+	must(t, errors.Join(up[:]...))
 	for range 60 {
 		if _, err = kv.NewWriter(7).Update(ctx, tab, key, func(kv.Record) ([]byte, error) { return []byte("on"), nil }); err == nil {
 			break

@@ -46,19 +46,34 @@ func (s *Store) makeCatalogue(ctx context.Context) error {
 // gives it two ids, and what is written under one of them is lost later. So the id
 // is given, and is the same for all.
 func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
-	const patience, pause = time.Minute, 20 * time.Millisecond
+	const patience = time.Minute
 	deadline := time.Now().Add(patience)
 	for {
 		err := s.tryTable(ctx, name, id, columns)
 		if err == nil || !behind(err) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !rest(ctx) {
 			return ctx.Err()
-		case <-time.After(pause):
 		}
 	}
+}
+
+// rest waits a moment, for nodes to learn of a change of the schema. It reports whether to go on.
+func rest(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(20 * time.Millisecond):
+		return true
+	}
+}
+
+// unaware tells whether a write was refused by a node that does not know its table yet: one that was away, for the driver at least, when
+// the table was made. It surely was not applied.
+func unaware(err error) bool {
+	var e gocql.RequestError
+	return errors.As(err, &e) && e.Code() == gocql.ErrCodeInvalid && (strings.Contains(e.Message(), "does not exist") || strings.Contains(e.Message(), "unconfigured table"))
 }
 
 func (s *Store) tryTable(ctx context.Context, name string, id gocql.UUID, columns string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -127,6 +128,9 @@ func (t strict) Apply(ctx context.Context, part []byte, next kv.Version, changes
 		return err
 	}
 	ok, err := applied(t.send(ctx, part, next, changes))
+	for deadline := time.Now().Add(timeout); unaware(err) && time.Now().Before(deadline) && rest(ctx); {
+		ok, err = applied(t.send(ctx, part, next, changes))
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("kv: write table %s of %s: %w", t.name, t.store.at.Keyspace, settled(err))
