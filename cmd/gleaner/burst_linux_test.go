@@ -61,27 +61,11 @@ func measureBursts(t *testing.T, script string) {
 	if os.Getenv("GLEANER_LONG") != "" {
 		bursts, quiet = 100, 30*time.Second
 	}
-	dir, out := t.TempDir(), t.TempDir()
-	u := startUp(t, dir, "--policy", "primary", "--reserve-cpu", "0.2", "--reserve-memory", "0")
-	u.gleaner("run", writeHolding(t, "echo $$ > "+out+"/$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; echo $PPID > "+out+"/supervisor-$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; "+script))
-	var tasks, supervisors []time.Duration
-	for n := range bursts {
-		if !u.soon(10*time.Second, func(s web.Status) bool { return s.Running == 3 }) {
-			break // somebody else keeps this machine busy
-		}
-		if n == 0 {
-			t.Logf("with three tasks to watch over, gleaner up takes %.2f%% of a core", 100*cpuShare(t, u.cmd.Process.Pid, quiet))
-		}
-		time.Sleep(rand.N(time.Second)) // anywhere between two samples
-		begun := time.Now()
-		end := startBurst(t)
-		tasks = append(tasks, gone(t, filepath.Join(out, "[0-9]*")).Sub(begun))
-		supervisors = append(supervisors, gone(t, filepath.Join(out, "supervisor-*")).Sub(begun))
-		end()
+	u, out := startHolding(t, script)
+	if u.holds() {
+		t.Logf("with three tasks to watch over, gleaner up takes %.2f%% of a core", 100*cpuShare(t, u.cmd.Process.Pid, quiet))
 	}
-	if len(tasks) == 0 {
-		t.Skipf("this machine is too busy to be harvested: its primary uses %s", u.status().Primary)
-	}
+	tasks, supervisors := u.bursts(out, bursts)
 	for _, measured := range []struct {
 		name string
 		took []time.Duration
@@ -92,6 +76,40 @@ func measureBursts(t *testing.T, script string) {
 		}
 		t.Logf("from a burst to %s, %d times: p50 %v, p99 %v, at most %v", measured.name, len(tasks), at(0.5), at(0.99), at(1))
 	}
+}
+
+// startHolding starts a gleaner with three tasks that run a script, and write into a folder who they are.
+func startHolding(t *testing.T, script string) (u *up, out string) {
+	t.Helper()
+	out = t.TempDir()
+	u = startUp(t, t.TempDir(), "--policy", "primary", "--reserve-cpu", "0.2", "--reserve-memory", "0")
+	u.gleaner("run", writeHolding(t, "echo $$ > "+out+"/$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; echo $PPID > "+out+"/supervisor-$GLEANER_TASK_INDEX.$GLEANER_ATTEMPT; "+script))
+	return u, out
+}
+
+// holds reports whether the three tasks run.
+func (u *up) holds() bool {
+	return u.soon(10*time.Second, func(s web.Status) bool { return s.Running == 3 })
+}
+
+// bursts lets the primary burst so many times, and gives how long the last process of a task lived each time, and its supervisor.
+func (u *up) bursts(out string, n int) (tasks, supervisors []time.Duration) {
+	u.t.Helper()
+	for range n {
+		if !u.holds() {
+			break // somebody else keeps this machine busy
+		}
+		time.Sleep(rand.N(time.Second)) // anywhere between two samples
+		begun := time.Now()
+		end := startBurst(u.t)
+		tasks = append(tasks, gone(u.t, filepath.Join(out, "[0-9]*")).Sub(begun))
+		supervisors = append(supervisors, gone(u.t, filepath.Join(out, "supervisor-*")).Sub(begun))
+		end()
+	}
+	if len(tasks) == 0 {
+		u.t.Skipf("this machine is too busy to be harvested: its primary uses %s", u.status().Primary)
+	}
+	return tasks, supervisors
 }
 
 // gone waits until none of the processes whose numbers are in files lives, and returns
