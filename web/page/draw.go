@@ -118,7 +118,7 @@ func Chart(panel chart.Panel) (template.HTML, error) {
 	}
 	d.Unit = "" // reports have no scripts
 	var out bytes.Buffer
-	err = templates["missing"].ExecuteTemplate(&out, "chart", d)
+	err = templates()["missing"].ExecuteTemplate(&out, "chart", d)
 	return template.HTML(out.String()), err // the template escapes
 }
 

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"gleaner/cluster"
@@ -67,7 +68,8 @@ var sources embed.FS
 //go:embed assets
 var assets embed.FS
 
-var templates = parse()
+// templates are read when the first view is shown: a supervisor, which is started for every task, shows none.
+var templates = sync.OnceValue(parse)
 
 // parse reads the templates: each view with the frame around it.
 func parse() map[string]*template.Template {
@@ -98,7 +100,7 @@ var menu = []entry{{"/", "Overview"}, {"/jobs", "Jobs"}, {"/tenants", "Tenants"}
 func show(w http.ResponseWriter, code int, name string, v view) {
 	v.Menu = menu
 	var out bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&out, "frame", v); err != nil {
+	if err := templates()[name].ExecuteTemplate(&out, "frame", v); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
