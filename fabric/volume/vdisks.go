@@ -291,7 +291,11 @@ func (s *Space) reap(ctx context.Context, v maps.VDisk, piece time.Duration) (re
 	if err := s.maps.ForgetMarks(ctx, v.ID, s.marksOf(v.ID)); err != nil {
 		return false, err
 	}
-	return true, s.maps.DeleteVDisk(ctx, v.ID, version)
+	err = s.maps.DeleteVDisk(ctx, v.ID, version)
+	if errors.Is(err, maps.ErrChanged) { // another front has just found it removed as well: who looks next deletes it
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // reapStep is how many blocks are removed before it is looked how long that took: a part of the block map.
