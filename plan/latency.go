@@ -143,8 +143,12 @@ func (n Needs) worst(in Input) float64 {
 func (s *search) slow() error {
 	for _, a := range s.late.Answers {
 		if r := s.in.SLA.Rates[a.Rate]; a.Busy < leastBusy {
-			return input.Linef(s.in.SLA.File, r.Line, "sla: latency: no hardware of %s meets this: an execution of task %q takes up to %s of %s even if nobody is before it",
-				s.in.HW.File, s.in.App.Tasks[r.Task].Name, duration(a.Seconds), duration(r.Latency))
+			why := "even if nobody is before it"
+			if a.Seconds < r.Latency {
+				why = fmt.Sprintf("by itself, and so that %.12g%% are in time, all that it waits for would have to be idle for more than %g%% of the time", 100*r.Percentile, 100*(1-leastBusy))
+			}
+			return input.Linef(s.in.SLA.File, r.Line, "sla: latency: no hardware of %s meets this: an execution of task %q takes up to %s of %s %s",
+				s.in.HW.File, s.in.App.Tasks[r.Task].Name, duration(a.Seconds), duration(r.Latency), why)
 		}
 	}
 	return nil

@@ -148,7 +148,7 @@ func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 		fmt.Fprintf(w, "  %s: %.4g a second of %.4g\n", t.Task, min(t.Sustained, t.Required), t.Required)
 	}
 	for _, l := range r.Latencies {
-		fmt.Fprintf(w, "  %s: %g%% within %.4g ms of %.4g ms\n", l.Task, 100*l.Percentile, 1000*l.Seconds, 1000*l.Goal)
+		fmt.Fprintf(w, "  %s: %.6g%% within %.4g ms of %.4g ms\n", l.Task, 100*l.Percentile, 1000*l.Seconds, 1000*l.Goal)
 	}
 	if r.Seconds > 0 {
 		fmt.Fprintf(w, "  the job takes %.0f s of %.0f s\n", r.Seconds, in.SLA.Job.Time)

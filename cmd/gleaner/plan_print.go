@@ -50,7 +50,7 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	}
 	for _, a := range p.Needs.Answers {
 		r := in.SLA.Rates[a.Rate]
-		fmt.Fprintf(w, "Of %s, %g%% take %.4g ms or less: %.4g ms each alone, and nothing they wait for is more than %.3g%% busy.\n", in.App.Tasks[r.Task].Name, 100*r.Percentile, 1000*r.Latency, 1000*a.Seconds, 100*a.Busy)
+		fmt.Fprintf(w, "Of %s, %.6g%% take %.4g ms or less: %.4g ms each alone, and nothing they wait for is more than %.3g%% busy.\n", in.App.Tasks[r.Task].Name, 100*r.Percentile, 1000*r.Latency, 1000*a.Seconds, 100*a.Busy)
 	}
 	for _, name := range idleTasks(in, p) {
 		fmt.Fprintf(w, "Task %s is left out: no SLA asks for it, and no task that runs invokes it.\n", name)

@@ -26,6 +26,7 @@ func latencies(in plan.Input, c Config, rng *rand.Rand) []Latency {
 	sim := newSimulation(in, c, rng)
 	took := make([][]float64, len(in.App.Tasks))
 	sim.offer(1, func(task int, seconds float64) { took[task] = append(took[task], seconds) })
+	sim.run(func() bool { return false }) // until those that still wait are done, too
 	var out []Latency
 	for _, r := range goals {
 		l := Latency{in.App.Tasks[r.Task].Name, r.Percentile, 0, r.Latency}
@@ -43,7 +44,7 @@ func slow(all []Latency) []string {
 	var out []string
 	for _, l := range all {
 		if l.Seconds > l.Goal {
-			out = append(out, fmt.Sprintf("%g%% of %s take up to %.4gs, more than %.4gs", 100*l.Percentile, l.Task, l.Seconds, l.Goal))
+			out = append(out, fmt.Sprintf("%.6g%% of %s take up to %.4gs, more than %.4gs", 100*l.Percentile, l.Task, l.Seconds, l.Goal))
 		}
 	}
 	return out
