@@ -14,19 +14,23 @@ type Neighbour struct {
 	Config Config
 }
 
-// Neighbours takes one piece out of one server of each kind: a CPU, a storage
-// unit of a dataset, a unit of memory. If all of these miss the SLA, no single piece
-// of the plan is superfluous.
+// Neighbours takes one piece out of one server of each kind, in each zone: a CPU, a
+// storage unit of a dataset, a unit of memory. If all of these miss the SLA, no single
+// piece of the plan is superfluous.
 func Neighbours(in plan.Input, c Config) []Neighbour {
 	var out []Neighbour
+	zones, where := max(1, in.SLA.Zones.Number), ""
+	if zones > 1 {
+		where = " in each zone"
+	}
 	add := func(i int, what string, saves float64, edit func(*Server)) {
 		n := c.clone()
 		one := n.Servers[i].clone()
-		one.Count = 1
+		one.Count = min(zones, c.Servers[i].Count)
 		edit(&one)
-		n.Servers[i].Count--
+		n.Servers[i].Count -= one.Count
 		n.Servers = append(n.Servers, one)
-		out = append(out, Neighbour{fmt.Sprintf("server %d without %s", i+1, what), saves, n})
+		out = append(out, Neighbour{fmt.Sprintf("server %d without %s%s", i+1, what, where), saves * float64(one.Count), n})
 	}
 	for i, s := range c.Servers {
 		if s.Count == 0 {
