@@ -8,9 +8,11 @@
 // The state of all jobs is in a directory, with one directory for each job and in it
 // one for each run of each task. A run is written to disk before it starts. A
 // supervisor, a process in a session of its own that outlives this one, runs the
-// command and writes how it ended before it ends itself. A lock on a file in the
-// directory is taken before the supervisor starts and is passed to it, so that the
-// lock is free exactly when there is no supervisor and none will come.
+// command and writes how it ended. A lock on a file in the directory is taken before
+// and passed to the supervisor, which lets go of it after that, so that the lock is
+// free exactly when no supervisor has the run and none will. As long as this process
+// lives, a supervisor gets one run after the other: to start it takes longer than
+// most commands do.
 //
 // A world that is opened after a crash therefore finds each run in one of three
 // states: it has ended, and a file says how; its supervisor is alive, and it is

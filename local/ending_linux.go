@@ -36,17 +36,19 @@ type ending struct {
 }
 
 // watch tells the command to end when the supervisor gets a signal and when its time
-// is over.
-func (e *ending) watch(signals <-chan os.Signal) {
-	var over <-chan time.Time
+// is over, until the run is.
+func (e *ending) watch(signals <-chan os.Signal, over <-chan struct{}) {
+	var late <-chan time.Time
 	if e.run.Time > 0 {
-		over = time.After(e.run.Time)
+		late = time.After(e.run.Time)
 	}
 	for {
 		select {
+		case <-over:
+			return
 		case <-signals:
 			e.tell(false)
-		case <-over:
+		case <-late:
 			e.tell(true)
 			time.Sleep(e.run.grace())
 			_ = e.run.killAll(os.Getpid(), e.dir)

@@ -51,10 +51,13 @@ const (
 	ioprioWhoProcess = 1
 )
 
-// Supervise runs the command of the run in dir and writes how it ended. It is the
-// main function of a supervisor process.
-func Supervise(dir string) error {
-	if err := KeepFiles(); err != nil { // the lock among them
+// runsFile is the number of the file from which a supervisor gets its runs.
+const runsFile = 3
+
+// Supervise runs the commands of the runs that it is given, one after the other, and
+// writes how each ended. It is the main function of a supervisor process.
+func Supervise() error {
+	if err := KeepFiles(); err != nil {
 		return fmt.Errorf("local: keep files from the task: %w", err)
 	}
 	told := make(chan os.Signal, 1)
@@ -69,20 +72,41 @@ func Supervise(dir string) error {
 	if err := refuseCalls(); err != nil { // likewise
 		return err
 	}
+	for {
+		dir, lock, err := receive(runsFile)
+		if err != nil {
+			return fmt.Errorf("local: wait for a run: %w", err)
+		}
+		if dir == "" {
+			return nil
+		}
+		how, err := superviseRun(dir, told)
+		_ = lock.Close()
+		if err != nil || how.Told || len(told) > 0 { // no signal may reach another run than the one it is for
+			return err
+		}
+		if _, err := unix.Write(runsFile, []byte{1}); err != nil { // nobody is there any more
+			return nil
+		}
+	}
+}
+
+// superviseRun runs the command of the run in dir and writes how it ended.
+func superviseRun(dir string, told <-chan os.Signal) (how exit, err error) {
 	var r runSpec
 	if found, err := readFile(filepath.Join(dir, runFile), &r); err != nil || !found {
-		return fmt.Errorf("local: no run in %s: %w", dir, err)
+		return how, fmt.Errorf("local: no run in %s: %w", dir, err)
 	}
 	self, _ := processOf(os.Getpid())
 	if err := noteFile(filepath.Join(dir, startedFile), started{os.Getpid(), self.ticks}); err != nil {
-		return fmt.Errorf("local: supervise: %w", err)
+		return how, fmt.Errorf("local: supervise: %w", err)
 	}
-	how := r.supervise(dir, told)
+	how = r.supervise(dir, told)
 	how.At = time.Now()
 	for {
 		err := writeFile(filepath.Join(dir, exitFile), how)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return err
+			return how, err
 		}
 		if spoilt(err) { // the task has put something in its place
 			_ = os.RemoveAll(filepath.Join(dir, exitFile))
@@ -114,7 +138,9 @@ func (r *runSpec) supervise(dir string, told <-chan os.Signal) exit {
 		_ = r.killAll(os.Getpid(), dir) // it was killed before it was started
 	}
 	end := ending{run: r, dir: dir, pid: pid}
-	go end.watch(told)
+	over := make(chan struct{})
+	defer close(over)
+	go end.watch(told, over)
 	how := waitFor(pid)
 	end.note(&how)
 	if r.Group != nil {

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +29,11 @@ type task struct {
 	how  exit          // valid then
 
 	mu     sync.Mutex
-	pid    int       // of its supervisor, our child; 0 before it is started, and if it was adopted
-	reason string    // why it must be killed; empty if not
-	until  time.Time // when its grace time is over, if so
+	pid    int           // of its supervisor, our child; 0 before it is started, and if it was adopted
+	before time.Duration // CPU time that the supervisor and earlier tasks had used, if there are no groups
+	left   bool          // by its supervisor, which may have another task now
+	reason string        // why it must be killed; empty if not
+	until  time.Time     // when its grace time is over, if so
 }
 
 func newTask(dir string, r runSpec) *task { return &task{dir: dir, run: r, done: make(chan struct{})} }
@@ -41,9 +41,9 @@ func newTask(dir string, r runSpec) *task { return &task{dir: dir, run: r, done:
 // supervisor is the number of the task's supervisor, 0 if there is none.
 func (t *task) supervisor() int {
 	t.mu.Lock()
-	pid := t.pid
+	pid, left := t.pid, t.left
 	t.mu.Unlock()
-	if pid != 0 {
+	if pid != 0 || left {
 		return pid
 	}
 	var s started
@@ -76,7 +76,7 @@ func (w *World) adopt(t *task) {
 	w.over(t, err)
 }
 
-// attend stores a run, starts its supervisor and waits for its end.
+// attend stores a run, finds a supervisor for it and waits for its end.
 func (w *World) attend(t *task) error {
 	started := w.takeTurn()
 	defer started()
@@ -96,24 +96,30 @@ func (w *World) attend(t *task) error {
 	if err := writeFile(filepath.Join(t.dir, runFile), t.run); err != nil {
 		return err
 	}
-	cmd, err := w.startSupervisor(t)
-	if cmd == nil {
+	s, err := w.supervise(t)
+	if s == nil {
 		return err
 	}
 	started()
-	_ = await(cmd.Process) // it has written how the command ended
+	alive := s.wait() // the end of the command is written
 	t.mu.Lock()
-	t.pid = 0
+	t.pid, t.left = 0, true
+	killed := t.reason != ""
 	t.mu.Unlock()
+	if !alive || killed { // signals for this task may still be on their way
+		s.end()
+		return nil
+	}
+	w.rest(s)
 	return nil
 }
 
 // groupName is the name of the control group of the run in dir.
 func groupName(dir string) string { return filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir) }
 
-// startSupervisor starts the supervisor of a run and passes it the lock. It returns
-// no command if the task was already killed.
-func (w *World) startSupervisor(t *task) (*exec.Cmd, error) {
+// supervise finds a supervisor for a run and passes it the lock. It returns none if the
+// task was already killed.
+func (w *World) supervise(t *task) (*supervisor, error) {
 	lock, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -122,33 +128,42 @@ func (w *World) startSupervisor(t *task) (*exec.Cmd, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("another process holds its lock: %v", err)
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
+	for {
+		s, err := w.rested()
+		if err != nil {
+			return nil, err
+		}
+		given, err := t.begin(s, lock)
+		switch {
+		case given:
+			return s, nil
+		case err == nil:
+			w.rest(s)
+			return nil, nil
+		}
+		s.end()
+		if s.idle.IsZero() { // else it was killed while it had nothing to do
+			return nil, err
+		}
 	}
-	defer null.Close()
-	if err := roomAbove(lock, null); err != nil {
-		return nil, err
-	}
-	cmd := &exec.Cmd{
-		Path:        "/proc/self/exe", // works even if the file was replaced meanwhile
-		Args:        []string{"gleaner", "task", t.dir},
-		Stdin:       null,
-		Stdout:      null,
-		Stderr:      null,
-		ExtraFiles:  []*os.File{lock},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
+}
+
+// begin gives the run to a supervisor, unless the task was already killed.
+func (t *task) begin(s *supervisor, lock *os.File) (given bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reason != "" {
-		return nil, nil
+		return false, nil
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	if t.run.Group == nil {
+		p, _ := processOf(s.process.Pid)
+		t.before = p.cpu
 	}
-	t.pid = cmd.Process.Pid
-	return cmd, nil
+	if err := s.give(t.dir, lock); err != nil {
+		return false, err
+	}
+	t.pid = s.process.Pid
+	return true, nil
 }
 
 // kill kills a task, gently if it may have its own grace time. It writes killFile

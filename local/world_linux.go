@@ -75,6 +75,7 @@ type World struct {
 	jobs   map[cluster.JobID]*cluster.Job // that have not ended
 	last   cluster.JobID
 	tasks  map[cluster.TaskID]*task // that run
+	idle   []*supervisor            // that have nothing to do, the last one last
 	lost   map[cluster.TaskID]int   // how many runs of a task were lost with their supervisors, by its first attempt
 	queue  []cluster.Event
 	sample Sample
@@ -85,7 +86,7 @@ type World struct {
 var ErrHeld = errors.New("another process uses the directory")
 
 // Open continues the work in the directory where it was left. Supervisors are this
-// program: with the arguments "task" and a directory it must call Supervise.
+// program: with the argument "task" it must call Supervise.
 func Open(o Options) (*World, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
@@ -355,6 +356,7 @@ func (w *World) pop() (cluster.Event, bool) {
 // report takes a sample.
 func (w *World) report() (cluster.Event, error) {
 	w.checkDisk()
+	w.dismiss(idleTime)
 	s, err := w.Sample()
 	if err != nil {
 		return cluster.Event{}, err
@@ -376,6 +378,7 @@ func (w *World) harvest() (cpu time.Duration, memory int64, err error) {
 	for _, t := range w.tasks {
 		if pid := t.supervisor(); pid != 0 {
 			supervisors = append(supervisors, pid)
+			cpu -= t.before
 		}
 	}
 	w.mu.Unlock()
@@ -629,6 +632,7 @@ func (w *World) Stop(reason string) []cluster.TaskID {
 func (w *World) Close() error {
 	w.ticks.Stop()
 	close(w.closed)
+	w.dismiss(0)
 	w.removing.Wait()
 	if w.meter != nil {
 		_ = w.meter.stat.Close()

@@ -24,8 +24,8 @@ import (
 
 // TestMain lets this program be its own supervisor.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[0] == "gleaner" && os.Args[1] == "task" {
-		if err := Supervise(os.Args[2]); err != nil {
+	if len(os.Args) == 2 && os.Args[0] == "gleaner" && os.Args[1] == "task" {
+		if err := Supervise(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

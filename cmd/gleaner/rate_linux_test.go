@@ -37,6 +37,7 @@ func TestTenThousandShortTasks(t *testing.T) {
 		t.Logf("%s: %.0f tasks/s", name, took)
 		return took
 	}
+	t.Logf("a sync: %v; a task needs five", syncTime(t, dir))
 	small := []string{"--each", lines, "--cpu", "0.1", "--memory", "4MiB"}
 	u := startUp(t, dir)
 	u.gleaner("status")
@@ -78,4 +79,26 @@ func TestTenThousandShortTasks(t *testing.T) {
 	if len(ran) != tasks || len(found) != tasks {
 		t.Errorf("%d runs of %d tasks, not of %d", len(found), len(ran), tasks)
 	}
+}
+
+// syncTime is how long a small file takes to reach the disk.
+func syncTime(t *testing.T, dir string) time.Duration {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "sync-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	const times = 50
+	begun := time.Now()
+	for range times {
+		if _, err := f.WriteString("a line\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Since(begun) / times
 }

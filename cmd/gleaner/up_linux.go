@@ -87,14 +87,14 @@ priority, but their memory is not limited. It says so when it starts.`,
 	return cmd
 }
 
-// newTask is the supervisor of one run of a task; users do not call it.
+// newTask is a supervisor of tasks; users do not call it.
 func newTask() *cobra.Command {
 	return &cobra.Command{
-		Use:    "task DIR",
-		Short:  "Supervise one run of a task (started by 'gleaner up')",
+		Use:    "task",
+		Short:  "Supervise tasks (started by 'gleaner up')",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE:   func(_ *cobra.Command, args []string) error { return local.Supervise(args[0]) },
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return local.Supervise() },
 	}
 }
 

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 		b.MB, _ = strconv.Atoi(os.Args[8])
 		b.Index, _ = strconv.Atoi(os.Getenv("GLEANER_TASK_INDEX"))
 		err = b.Run(os.Stdout)
-	case strings.HasPrefix(args, "task "):
-		err = local.Supervise(os.Args[2])
+	case args == "task":
+		err = local.Supervise()
 	default:
 		os.Exit(m.Run())
 	}

@@ -92,7 +92,7 @@ func mostProcesses() int {
 }
 
 func (p *Parent) openV1() (err error) {
-	p.group.V1, err = newV1(p.name, &specs.LinuxResources{})
+	p.group.V1, err = newV1(p.name)
 	p.group.Relax()
 	return err
 }
@@ -120,7 +120,8 @@ func (p *Parent) makeV2() error {
 	p.group.V2 = filepath.Join(mount, p.name)
 	p.group.Relax()
 	_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable) // not every kernel has it
-	return manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable)
+	_ = write(p.group.V2, "cgroup.subtree_control", "+pids")
+	return errors.Join(manager.ToggleControllers([]string{"cpu", "memory"}, cgroup2.Enable), write(p.group.V2, "cgroup.subtree_control", "+cpu +memory"))
 }
 
 // vacate moves this process out of its group into one below: only a group without
@@ -162,25 +163,40 @@ type Limits struct {
 	Processes int               // and threads, at most; 0: not limited
 }
 
-// New makes a group for one task. Processes are limited only if the kernel counts
-// them.
+// New makes a group for one task, or takes over an existing one. Processes are limited only
+// if the kernel counts them.
 func (p *Parent) New(name string, limits Limits) (Group, error) {
 	g := p.child(name)
-	var err error
-	if p.v2 {
-		err = p.newV2(name, limits.Request)
-	} else {
-		g.V1, err = newV1(filepath.Join(p.name, name), limitsV1(limits.Request))
-		if g.V2 != "" && err == nil {
-			err = os.MkdirAll(g.V2, 0o755)
-		}
-	}
+	err := p.make(g, limits.Request)
 	if err != nil {
-		_ = p.child(name).Remove() // as much as was made
+		_ = g.Remove() // as much as was made
 		return g, fmt.Errorf("cgroup: make %s: %w", name, err)
 	}
 	g.limitProcesses(limits.Processes)
 	return g, nil
+}
+
+func (p *Parent) make(g Group, request cluster.Resources) error {
+	for _, dir := range g.dirs() {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := p.setWeight(g, int64(request.CPU)); err != nil {
+		return err
+	}
+	if request.Memory > 0 {
+		return g.LimitMemory(request.Memory)
+	}
+	return nil
+}
+
+// setWeight sets the share of the CPU that a group gets among others.
+func (p *Parent) setWeight(g Group, milli int64) error {
+	if p.v2 {
+		return write(g.V2, "cpu.weight", strconv.FormatInt(min(max(lowestV2, milli*usualV2/int64(cluster.Core)), 10000), 10))
+	}
+	return write(g.V1[cgroup1.Cpu], "cpu.shares", strconv.FormatInt(max(lowestV1, milli*usualV1/int64(cluster.Core)), 10))
 }
 
 // child is the group name below p.
@@ -207,33 +223,11 @@ func (g Group) limitProcesses(n int) {
 	}
 }
 
-func limitsV1(request cluster.Resources) *specs.LinuxResources {
-	shares := uint64(max(lowestV1, int64(request.CPU)*usualV1/int64(cluster.Core)))
-	limits := &specs.LinuxResources{CPU: &specs.LinuxCPU{Shares: &shares}}
-	if memory := int64(request.Memory); memory > 0 {
-		limits.Memory = &specs.LinuxMemory{Limit: &memory}
-	}
-	return limits
-}
-
-func (p *Parent) newV2(name string, request cluster.Resources) error {
-	weight := uint64(min(max(lowestV2, int64(request.CPU)*usualV2/int64(cluster.Core)), 10000))
-	limits := &cgroup2.Resources{CPU: &cgroup2.CPU{Weight: &weight}, Memory: &cgroup2.Memory{}}
-	if memory := int64(request.Memory); memory > 0 {
-		limits.Memory.Max = &memory
-	}
-	manager, err := cgroup2.NewManager(mount, filepath.Join("/", p.name, name), limits)
-	if err == nil {
-		_ = manager.ToggleControllers([]string{"pids"}, cgroup2.Enable)
-	}
-	return err
-}
-
 // newV1 makes a group below this process's own in every hierarchy, so that the
 // limits of this process apply to its tasks too.
-func newV1(name string, limits *specs.LinuxResources) (map[cgroup1.Name]string, error) {
+func newV1(name string) (map[cgroup1.Name]string, error) {
 	path := cgroup1.NestedPath(name)
-	group, err := cgroup1.New(path, limits, cgroup1.WithHierarchy(hierarchy))
+	group, err := cgroup1.New(path, &specs.LinuxResources{}, cgroup1.WithHierarchy(hierarchy))
 	if err != nil {
 		return nil, err
 	}

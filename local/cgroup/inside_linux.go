@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/containerd/cgroups/v3/cgroup1"
@@ -32,24 +33,20 @@ func (g Group) Enter(start func(fd int) error) error {
 		defer dir.Close()
 		fd = int(dir.Fd())
 	}
-	home := cgroup1.NestedPath("")
+	home := ownV1()
 	tid := strconv.Itoa(unix.Gettid())
-	moved := map[string]string{} // where to go back to
+	var moved []cgroup1.Name
 	back := func() (err error) {
-		for dir := range moved {
-			err = errors.Join(err, write(moved[dir], "tasks", tid))
+		for _, name := range moved {
+			err = errors.Join(err, write(home[name], "tasks", tid))
 		}
 		return err
 	}
 	for name, dir := range g.V1 {
-		below, err := home(name)
-		if err == nil {
-			err = write(dir, "tasks", tid)
-		}
-		if err != nil {
+		if err := write(dir, "tasks", tid); err != nil {
 			return fmt.Errorf("cgroup: enter: %w", errors.Join(err, back()))
 		}
-		moved[dir] = filepath.Join(mount, string(name), below)
+		moved = append(moved, name)
 	}
 	started := start(fd)
 	if err := back(); err != nil {
@@ -57,6 +54,18 @@ func (g Group) Enter(start func(fd int) error) error {
 	}
 	return started
 }
+
+// ownV1 is the groups that this process was in at first: to look them up takes longer than
+// to start a command. A controller that has none is missing.
+var ownV1 = sync.OnceValue(func() map[cgroup1.Name]string {
+	path, own := cgroup1.NestedPath(""), map[cgroup1.Name]string{}
+	for _, name := range controllers {
+		if below, err := path(name); err == nil {
+			own[name] = filepath.Join(mount, string(name), below)
+		}
+	}
+	return own
+})
 
 // Processes lists the processes in the group and in those below it.
 func (g Group) Processes() ([]int, error) {
