@@ -48,6 +48,9 @@ func (w *world) do(t task.Task) error {
 		return nil // it may come back
 	}
 	err := upkeep.Do(context.Background(), modelFabric{w.space, w}, w.choose, t)
+	for tries := 0; errors.Is(err, ErrUnfinished) && tries < 100; tries++ { // on a slow machine it takes pieces
+		err = upkeep.Do(context.Background(), modelFabric{w.space, w}, w.choose, t)
+	}
 	w.note("%s of %s: %v", t.Kind, upkeep.Subject(t), err)
 	if err == nil {
 		w.kept[t.Kind]++

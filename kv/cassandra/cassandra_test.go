@@ -105,8 +105,9 @@ func lateTable(t *testing.T, c *lab.Cluster) {
 	time.AfterFunc(300*time.Millisecond, func() {
 		made <- s.createTable(t.Context(), "late", gocql.TimeUUID(), columns(false))
 	})
-	key, v := kv.Key{Part: []byte("p")}, kv.Version{Writer: 1, Seq: 1}
-	must(t, late.CompareAndSet(t.Context(), key, kv.Version{}, v, []byte("x")))
+	key := kv.Key{Part: []byte("p")}
+	v, err := kv.NewWriter(1).Create(t.Context(), late, key, []byte("x")) // it may come while the node learns of the table, and fail in between
+	must(t, err)
 	must(t, <-made)
 	r, err := late.Get(t.Context(), key)
 	if must(t, err); r.Version != v {

@@ -67,6 +67,7 @@ type Setting struct {
 	Nodes int            // each on the next address
 	First netip.AddrPort // where clients reach the first node
 	Heap  string         // of each node's Java machine
+	Phi   int            // how surely dead a node must be before others take it for dead; 0: 12, after half a minute
 	More  string         // further lines of cassandra.yaml
 
 	archive string // the archive of classes to write when it ends, if any
@@ -174,10 +175,10 @@ auto_bootstrap: false
 auto_snapshot: false
 commitlog_sync: batch
 paxos_variant: v2
-phi_convict_threshold: 12
+phi_convict_threshold: %[7]d
 cas_contention_timeout: 5s
 write_request_timeout: 5s
-%[6]s`, strings.Join(seeds, ","), n.addr, n.cluster.set.First.Port(), gossip, token, n.cluster.set.More)
+%[6]s`, strings.Join(seeds, ","), n.addr, n.cluster.set.First.Port(), gossip, token, n.cluster.set.More, cmp.Or(n.cluster.set.Phi, 12))
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		return fmt.Errorf("cassandra: %w", err)
 	}
