@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,11 +28,17 @@ type learner struct {
 	said   Learning
 }
 
-// A Learning is what the learner decided last, and why.
+// A Learning is what the learner has decided of late, and why.
 type Learning struct {
-	Task      string    `json:"task"`
-	Decisions int       `json:"decisions"` // in all, also of earlier runs of the front
-	Runs      int       `json:"runs"`      // since the front was opened
+	Task      string     `json:"task"`
+	Decisions int        `json:"decisions"` // in all, also of earlier runs of the front
+	Runs      int        `json:"runs"`      // since the front was opened
+	Decision             // the last
+	Recent    []Decision `json:"recent,omitempty"` // the last of them, the last one last
+}
+
+// A Decision is whether data was moved down at a time.
+type Decision struct {
 	At        time.Time `json:"at,omitzero"`
 	Run       bool      `json:"run"`
 	Why       string    `json:"why"`
@@ -39,6 +46,9 @@ type Learning struct {
 	Move      float64   `json:"value_run"`
 	LatencyMS float64   `json:"latency_ms"` // mean of the requests before it; 0 if there was none
 }
+
+// mostRecent is how many decisions are remembered for people to see.
+const mostRecent = 200
 
 // learnable are the features of the tiering task, of those that a front knows.
 func learnable() []string { return learn.Tiering()[2:] }
@@ -74,13 +84,14 @@ func (l *learner) poll(ctx context.Context, now time.Time, s Served, v upkeep.Vi
 	o.Due, o.Blocked = due, o.Blocked || !idle
 	d := l.agent.Poll(o)
 	l.next, l.at, l.served = d.Next, now, s
-	l.said.At, l.said.Run, l.said.Why = now.UTC(), d.Run, string(d.Why)
-	l.said.Wait, l.said.Move = l.agent.Values(now, o.State)
-	l.said.LatencyMS = 0
+	said := Decision{At: now.UTC(), Run: d.Run, Why: string(d.Why)}
+	said.Wait, said.Move = l.agent.Values(now, o.State)
 	if !math.IsNaN(o.LatencyMS) {
-		l.said.LatencyMS = o.LatencyMS
+		said.LatencyMS = o.LatencyMS
 	}
-	l.said.Decisions = l.agent.Decisions()
+	l.said.Decision, l.said.Decisions = said, l.agent.Decisions()
+	l.said.Recent = append(l.said.Recent, said)
+	l.said.Recent = l.said.Recent[max(len(l.said.Recent)-mostRecent, 0):]
 	if d.Run {
 		l.said.Runs++
 	}
@@ -116,5 +127,6 @@ func (l *learner) says() *Learning {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	said := l.said
+	said.Recent = slices.Clone(said.Recent)
 	return &said
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,9 @@ func TestLearnedWhenToMoveDown(t *testing.T) {
 	c, err := s.Curation(context.Background())
 	if err != nil || c.Learning == nil || c.Learning.Runs == 0 || c.Learning.Decisions <= 400 {
 		t.Errorf("%+v, %v", c.Learning, err)
+	}
+	if r := c.Learning.Recent; len(r) == 0 || len(r) > 200 || r[len(r)-1] != c.Learning.Decision || !slices.ContainsFunc(r, func(d fabric.Decision) bool { return d.Run }) {
+		t.Errorf("%d decisions are remembered", len(r))
 	}
 	if c.Served.Reads == 0 || c.Served.Writes == 0 || c.Served.WriteSeconds <= 0 {
 		t.Errorf("%+v", c.Served)

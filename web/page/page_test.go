@@ -174,7 +174,8 @@ func busy(t testing.TB) *Site {
 		return disksOfTest{[]fabric.Info{{Name: "copy", Parent: hostile, Size: 1 << 30}, {Name: "db", Parent: hostile, Exported: true}, {Name: hostile, Snapshot: true}, {Name: "other"}},
 			[]fabric.Lent{{Server: "s", Disk: "0123456789ab", Tier: "ssd", State: "up", Quota: 100 << 30, Free: 5 << 30}, {Server: "t", Disk: "ffff", Tier: "hdd", State: "away", Quota: 1 << 30}},
 			fabric.Curation{Paused: hostile, Since: noon, Scan: 12, Pace: 0.25, Next: noon, Policy: upkeep.Default(), Findings: []string{"a block of " + hostile}, Repairs: fabric.Repairs{Waiting: 3, Done: 1},
-				Checked: fabric.Checked{At: noon, Missing: 2}, Scrubbed: fabric.Scrubbed{Began: noon, Passes: 2},
+				Learning: &fabric.Learning{Decisions: 412, Runs: 1, Decision: fabric.Decision{At: after(20), Why: hostile}, Recent: []fabric.Decision{{At: noon, LatencyMS: 2}, {At: after(10), Run: true, LatencyMS: 3.5}, {At: after(20), LatencyMS: 1}}},
+				Checked:  fabric.Checked{At: noon, Missing: 2}, Scrubbed: fabric.Scrubbed{Began: noon, Passes: 2},
 				Tasks: []fabric.Backlog{{Kind: "rebuild", Waiting: 30, UnderWay: 1, Seconds: 62, Done: 7}, {Kind: "migrate", Waiting: 1, Seconds: -1}, {Kind: "share"}}}}
 	}
 	s.Learned = func() ([]loads.Learned, dilation.Machine) {
@@ -235,7 +236,8 @@ var views = []struct {
 	{"/slowdown?n-sort%2fmap=2", []string{"each of 2 tasks takes 1.66 times", "3 tasks at once"}, []string{"Nothing was learned yet"}},
 	{"/slowdown?n-sort%2fmap=x&n-other=9", []string{"2 tasks at once"}, []string{"Nothing was learned yet"}},
 	{"/slowdown?n-sort%2fmap=999999999", []string{"65 tasks at once"}, []string{"Nothing was learned yet"}},
-	{"/storage", []string{"snapshot of", "vDisk of 1 GiB", "in use", "0123456789ab", "Space by tier", "12 scans so far", "<dd>since 2026-06-01 12:00:00</dd>", "25% of the time", "3 groups", "1 done, 0 times failed", "1m2s", "not known yet", "Nothing of: share.", "a block of", "2 replicas missing", "2 passes before"}, []string{"No disks are served"}},
+	{"/storage", []string{"snapshot of", "vDisk of 1 GiB", "in use", "0123456789ab", "Space by tier", "12 scans so far", "<dd>since 2026-06-01 12:00:00</dd>", "25% of the time", "3 groups", "1 done, 0 times failed", "1m2s", "not known yet", "Nothing of: share.", "a block of", "2 replicas missing", "2 passes before", "412 decisions in all, 1 move", "cold data is moved down", `<td class="n">3.5`}, []string{"No disks are served"}},
+	{"/storage?from=1780315200&to=1780315205", []string{"From 2026-06-01 12:00:00 to 2026-06-01 12:00:05", `<td class="n">2</td>`}, []string{"No disks are served"}},
 	{"/traces", []string{"/traces/job", "Add a program"}, []string{"Add a program"}},
 	{"/traces/job", []string{"repeat 2*n times:", "75.0%", "uuid of client create#1", "The target held n = 8.", "nodes of client"}, []string{"Listing"}},
 	{"/lab", []string{"1 of 2 have a result", "gleaner reproduce fig13", "2.5 s", "Figure 13"}, []string{"/lab/scc"}},

@@ -29,6 +29,8 @@ type upkeepData struct {
 	State  string
 	Active []fabric.Backlog // tasks of which there are or were some
 	Idle   []string         // all others
+	Chart  *drawing         // of what the learner decided; nil if there is none
+	Zoom   *zoom            // into it
 }
 
 // A diskTree is a vDisk with what reads through it.
@@ -59,6 +61,15 @@ func (s *Site) storage(w http.ResponseWriter, r *http.Request) {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
+		}
+		if l := d.Upkeep.Learning; l != nil && len(l.Recent) > 0 {
+			d.Upkeep.Zoom = zoomOf(r)
+			drawn, err := draw(d.Upkeep.Zoom.into([]chart.Panel{learnedPanel(l)})[0], full, usual)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			d.Upkeep.Chart = &drawn
 		}
 	}
 	show(w, http.StatusOK, "storage", view{Title: "Storage", At: "/storage", Live: true, Data: d})
@@ -169,4 +180,21 @@ func tierPanel(lent []fabric.Lent) chart.Panel {
 		bars.Values[1] = append(bars.Values[1], free[tier])
 	}
 	return chart.Panel{Title: "Space by tier", X: "tier", Y: "GiB", Bars: bars}
+}
+
+// learnedPanel is how long requests took, and when the learner had cold data moved down.
+func learnedPanel(l *fabric.Learning) chart.Panel {
+	all, moved := chart.Line{Name: "mean latency before each decision"}, chart.Line{Name: "cold data is moved down", Dots: true}
+	for _, d := range l.Recent {
+		at := float64(d.At.Unix())
+		all.X, all.Y = append(all.X, at), append(all.Y, d.LatencyMS)
+		if d.Run {
+			moved.X, moved.Y = append(moved.X, at), append(moved.Y, d.LatencyMS)
+		}
+	}
+	p := chart.Panel{Title: "What the learner decided, and how long requests took", X: "time (UTC)", Y: "ms", Time: true, Lines: []chart.Line{all}}
+	if len(moved.X) > 0 {
+		p.Lines = append(p.Lines, moved)
+	}
+	return p
 }
