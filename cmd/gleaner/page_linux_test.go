@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,10 +13,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"gleaner/chart"
 	"gleaner/classify"
 	"gleaner/cluster"
 	"gleaner/input"
+	"gleaner/lab"
 )
 
 // TestPageOfARealGleaner logs in with the link that 'gleaner up' prints, and submits a job. The log, which is
@@ -260,11 +264,22 @@ func TestProgramsOfThePage(t *testing.T) {
 func TestExperimentsOfThePage(t *testing.T) {
 	dir := t.TempDir()
 	keepProgram(t, dir)
-	all, err := labBehind{filepath.Join(dir, "lab")}.experiments()
+	results := cache{dir: filepath.Join(dir, "cache")}
+	figure := chart.Figure{Name: "f", Panels: []chart.Panel{{Title: "A picture", Lines: []chart.Line{{X: []float64{1, 2}, Y: []float64{1, math.NaN()}}}}}}
+	if err := results.put("fig14", kept{Size: "quick, 1 seed", At: time.Now(), Tables: []lab.Table{{Title: "Kept", Columns: []string{"a"}, Rows: [][]string{{"b"}}}}, Figures: []chart.Figure{figure}}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := labBehind{filepath.Join(dir, "lab"), results}.experiments()
 	if err != nil || len(all) != len(experiments()) {
 		t.Fatalf("%d, %v", len(all), err)
 	}
 	for _, e := range all {
+		if e.Name == "fig14" {
+			if len(e.Figures) != 1 || len(e.Tables) != 1 || e.Tables[0].Title != "Kept" {
+				t.Errorf("%+v", e)
+			}
+			continue
+		}
 		if e.Name == "fig13" != (len(e.Tables) == 1 && e.Paper != "" && e.Tables[0].Rows[0][1] == "1181 s") || !strings.HasPrefix(e.Command, "gleaner reproduce "+e.Name) {
 			t.Errorf("%+v", e)
 		}

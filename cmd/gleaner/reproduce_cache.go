@@ -37,11 +37,16 @@ type cache struct {
 
 func openCache() (cache, error) {
 	code, err := codeVersion()
-	dir, none := os.UserCacheDir()
-	if none != nil || err != nil {
-		return cache{code: code}, err
+	return cache{resultsDir(), code}, err
+}
+
+// resultsDir is where results are kept; "" if the user has no cache.
+func resultsDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
 	}
-	return cache{filepath.Join(dir, "gleaner", "reproduce"), code}, nil
+	return filepath.Join(dir, "gleaner", "reproduce")
 }
 
 // codeVersion is the fingerprint of this binary: what is built from other code has
@@ -92,12 +97,18 @@ func (c cache) path(name, size string) string {
 
 // get finds a result that this code computed at this size.
 func (c cache) get(name, size string) (kept, bool) {
+	if c.dir == "" {
+		return kept{}, false
+	}
 	k, err := readKept(c.path(name, size))
 	return k, err == nil && k.Code == c.code && k.Size == size
 }
 
 // last is the latest result at any size and of any code.
 func (c cache) last(name string) (latest kept, found bool) {
+	if c.dir == "" {
+		return kept{}, false
+	}
 	paths, _ := filepath.Glob(filepath.Join(c.dir, name+".*"))
 	for _, path := range paths {
 		if k, err := readKept(path); err == nil && k.At.After(latest.At) {

@@ -39,7 +39,7 @@ func (u *wiring) pages(ctx context.Context, api *web.API, up *harvester.Harveste
 	results := filepath.Join(u.dir, "lab")
 	site := &page.Site{Board: u.shown, Harvested: api.Harvested, Most: up.Most(), Jobs: jobsBehind{api, api.Machine}, Trail: trail,
 		Disks: u.disks.shown, Classes: classes.last, Learned: up.Learned,
-		Traces: tracesBehind{filepath.Join(u.dir, "traces")}, Experiments: labBehind{results}.experiments, Results: results}
+		Traces: tracesBehind{filepath.Join(u.dir, "traces")}, Experiments: labBehind{results, cache{dir: resultsDir()}}.experiments, Results: results}
 	return site.Handler(), func() { stop(); watching.Wait(); classes.running.Wait() }
 }
 

@@ -204,20 +204,46 @@ func programCurves(p *program.Program) []chart.Panel {
 	return all
 }
 
-// labBehind are the experiments of the page, with the results in an index that 'gleaner reproduce --out' wrote.
-type labBehind struct{ dir string }
+// labBehind are the experiments of the page, with the results in an index that 'gleaner reproduce --out' wrote, and the last that are in the
+// cache of this user.
+type labBehind struct {
+	dir   string // of the index
+	cache cache
+}
 
 func (l labBehind) experiments() ([]page.Experiment, error) {
 	var all []page.Experiment
 	for _, e := range experiments() {
 		all = append(all, page.Experiment{Name: e.Name, Short: e.Short, Paper: e.Paper, Command: "gleaner reproduce " + e.Name})
 	}
+	if err := l.readIndex(all); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		e := &all[i]
+		last, found := l.cache.last(e.Name)
+		if !found || len(e.Tables) > 0 && e.Size != last.Size {
+			continue
+		}
+		e.Figures = last.Figures
+		if len(e.Tables) == 0 {
+			e.Size, e.Seconds = last.Size, last.Seconds
+			for _, t := range last.Tables {
+				e.Tables = append(e.Tables, page.Table{Title: t.Title, Columns: t.Columns, Rows: t.Rows, Notes: t.Notes})
+			}
+		}
+	}
+	return all, nil
+}
+
+// readIndex adds the results of the index, if there is one.
+func (l labBehind) readIndex(all []page.Experiment) error {
 	text, err := os.ReadFile(filepath.Join(l.dir, "index.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var index struct {
 		Experiments []struct {
@@ -227,7 +253,7 @@ func (l labBehind) experiments() ([]page.Experiment, error) {
 		}
 	}
 	if err := json.Unmarshal(text, &index); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(l.dir, "index.json"), err)
+		return fmt.Errorf("%s: %w", filepath.Join(l.dir, "index.json"), err)
 	}
 	for _, done := range index.Experiments {
 		if i := slices.IndexFunc(all, func(e page.Experiment) bool { return e.Name == done.Name }); i >= 0 {
@@ -238,5 +264,5 @@ func (l labBehind) experiments() ([]page.Experiment, error) {
 			}
 		}
 	}
-	return all, nil
+	return nil
 }

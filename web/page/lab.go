@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+
+	"gleaner/chart"
 )
 
 // An Experiment is one that can be rerun, with its last result.
@@ -14,6 +16,7 @@ type Experiment struct {
 	Seconds float64 // that it took
 	Failed  string  // why it gave no result
 	Tables  []Table // none if it was not run
+	Figures []chart.Figure
 }
 
 // A Table is one of a result: paper beside ours.
@@ -27,6 +30,16 @@ type Table struct {
 
 // shownRows is how many rows of a table of a result are shown.
 const shownRows = 60
+
+// shownPanels is how many panels of a result are drawn: each weighs some ten kilobytes.
+const shownPanels = 12
+
+// experimentData is what the view of an experiment shows.
+type experimentData struct {
+	Experiment
+	Charts []drawing
+	More   int // panels that are not drawn
+}
 
 // labData is what the list of experiments shows.
 type labData struct {
@@ -67,5 +80,15 @@ func (s *Site) experiment(w http.ResponseWriter, r *http.Request) {
 		e.Tables[k].More = max(len(t.Rows)-shownRows, 0)
 		e.Tables[k].Rows = shown(t.Rows, shownRows)
 	}
-	show(w, http.StatusOK, "experiment", view{Title: e.Name, At: "/lab", Data: e})
+	d := experimentData{Experiment: e}
+	var panels []chart.Panel
+	for _, f := range e.Figures {
+		panels = append(panels, f.Panels...)
+	}
+	d.More = max(len(panels)-shownPanels, 0)
+	if d.Charts, err = drawAll(shown(panels, shownPanels)...); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	show(w, http.StatusOK, "experiment", view{Title: e.Name, At: "/lab", Data: d})
 }

@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -119,7 +120,8 @@ func (t *tracesOfTest) Fill(name, method, argument, value string) error {
 }
 
 func experimentsOfTest() ([]Experiment, error) {
-	return []Experiment{{Name: "fig13", Short: "jobs", Paper: "OSDI'16, Figure 13", Command: "gleaner reproduce fig13", Seconds: 2.5, Tables: []Table{{Title: "Job times", Columns: []string{"policy", "paper", "ours"}, Rows: slices.Repeat([][]string{{"PT", "1,181 s", hostile}}, 100), Notes: []string{"at 10%"}}}},
+	return []Experiment{{Name: "fig13", Short: "jobs", Paper: "OSDI'16, Figure 13", Command: "gleaner reproduce fig13", Seconds: 2.5, Tables: []Table{{Title: "Job times", Columns: []string{"policy", "paper", "ours"}, Rows: slices.Repeat([][]string{{"PT", "1,181 s", hostile}}, 100), Notes: []string{"at 10%"}}},
+		Figures: []chart.Figure{{Panels: slices.Repeat([]chart.Panel{{Title: "Job time by load", X: "load", Y: "s", Lines: []chart.Line{{Name: hostile, X: []float64{1, 2}, Y: []float64{3, math.NaN()}}}}}, 15)}}},
 		{Name: "scc", Short: "costs", Command: "gleaner reproduce scc"}}, nil
 }
 
@@ -241,7 +243,7 @@ var views = []struct {
 	{"/traces", []string{"/traces/job", "Add a program"}, []string{"Add a program"}},
 	{"/traces/job", []string{"repeat 2*n times:", "75.0%", "uuid of client create#1", "The target held n = 8.", "nodes of client"}, []string{"Listing"}},
 	{"/lab", []string{"1 of 2 have a result", "gleaner reproduce fig13", "2.5 s", "Figure 13"}, []string{"/lab/scc"}},
-	{"/lab/fig13", []string{"1,181 s", "And 40 more rows", "at 10%"}, []string{"Job times"}},
+	{"/lab/fig13", []string{"1,181 s", "And 40 more rows", "at 10%", "Job time by load", "And 3 pictures more"}, []string{"Job times"}},
 	{"/lab/scc", []string{"No result of it is kept here"}, []string{"gleaner reproduce scc"}},
 	{"/plan?example=productsearch&level=0", []string{"Product search at 0.1 times the SLA", "USD", "proven cheapest", "Cost against SLA"}, []string{"Cost against SLA"}},
 }
