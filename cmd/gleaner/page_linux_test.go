@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"math"
@@ -138,7 +139,8 @@ func TestPageWalk(t *testing.T) {
 	modules := t.TempDir()
 	mustRun(t, "npm", append([]string{"install", "--no-audit", "--no-fund", "--prefix", modules}, walkModules...)...)
 	dir := t.TempDir()
-	mustRun(t, "gleaner", "generate", "--datacenter", "DC-9", "--servers", "60", "--days", "28", "--out", filepath.Join(modules, "dc9"))
+	servers := cmp.Or(os.Getenv("GLEANER_SERVERS"), "60") // 5,000 to see how quick the page is then
+	mustRun(t, "gleaner", "generate", "--datacenter", "DC-9", "--servers", servers, "--days", "28", "--out", filepath.Join(modules, "dc9"))
 	mustRun(t, "gleaner", "history", "import", filepath.Join(modules, "dc9/history.csv.gz"), "--servers", filepath.Join(modules, "dc9/servers.csv"), "--data", dir)
 	u := startUp(t, dir, "--listen", "127.0.0.1:0")
 	u.gleaner("run", "../../examples/wordcount.yaml", "--wait")
@@ -146,14 +148,24 @@ func TestPageWalk(t *testing.T) {
 		u.gleaner(append([]string{"disk"}, args...)...)
 	}
 	keepProgram(t, dir)
+	if _, err := exec.LookPath("fio"); err == nil { // beside all of it
+		uri := strings.TrimSpace(string(u.gleaner("disk", "export", "first")))
+		load := exec.Command("fio", "--name=load", "--ioengine=nbd", "--uri="+uri, "--thread", "--bs=4k", "--size=64m", "--rw=randrw", "--rate_iops=50", "--time_based", "--runtime=1h", "--output="+filepath.Join(modules, "fio"))
+		if err := load.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer load.Wait()
+		defer load.Process.Signal(os.Interrupt)
+	}
 	pictures := os.Getenv("GLEANER_PICTURES") // to look at
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
 	walk := exec.Command("node", "../../web/walk/walk.mjs", modules, strings.TrimSpace(string(u.gleaner("status", "--link"))), pictures)
 	walk.Env = append(os.Environ(), "CHROMIUM="+chromium)
-	if out, err := walk.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
+	out, err := walk.CombinedOutput()
+	if t.Logf("%s", out); err != nil {
+		t.Error(err)
 	}
 }
 

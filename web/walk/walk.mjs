@@ -108,10 +108,21 @@ async function walk(storageState, colorScheme, width, javaScriptEnabled) {
     const selector = width < 800 && seen.startsWith("figure") ? seen.replace("figure", ".narrow") : seen.replace("figure", ".wide");
     await page.locator(selector).first().waitFor({ timeout: 15000 }).catch(() => complain(name, `does not show ${selector}`));
     if (view === "tenants") tenant = await page.locator("td a").first().getAttribute("href");
-    if (javaScriptEnabled) await check(page, name);
+    if (javaScriptEnabled) {
+      await painted(page, name);
+      await check(page, name);
+    }
     if (view === "plan") await slide(page, name, javaScriptEnabled);
   }
   await context.close();
+}
+
+// painted notes how long it took until something was seen.
+const paints = [];
+async function painted(page, name) {
+  const paint = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime, undefined, { timeout: 15000 }).catch(() => null);
+  if (paint === null) complain(name, "nothing was painted");
+  else paints.push([await paint.jsonValue(), name]);
 }
 
 // slide moves the slider, which changes cost and configuration, with a script or with the button.
@@ -330,5 +341,8 @@ await hover(session, 390);
 await bring(session, true);
 await bring(session, false);
 await browser.close();
+paints.sort(([a], [b]) => a - b);
+const [slowest, where] = paints[paints.length - 1];
+console.log(`first paint: ${paints[paints.length >> 1][0].toFixed(0)} ms in the middle of ${paints.length}, ${slowest.toFixed(0)} at most (${where})`);
 console.log(wrong === 0 ? "all views are as they should be" : `${wrong} complaints`);
 process.exit(wrong === 0 ? 0 : 1);
