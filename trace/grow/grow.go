@@ -279,11 +279,11 @@ func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
 	if c != nil {
 		n.scene.Nth = n.made[c.Name]
 	}
-	for i := range h.Alts {
-		if text, ok := n.scene.Alt(&h.Alts[i]); ok {
+	for _, a := range h.Alts {
+		if text, ok := n.scene.Alt(a); ok {
 			return value.Pad(text, h.Width)
 		}
-		if h.Alts[i].Kind != program.Case {
+		if _, chosen := a.(program.Case); !chosen {
 			break
 		}
 	}

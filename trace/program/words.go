@@ -16,17 +16,16 @@ func EachWord(text string, visit func(start, end int)) {
 	}
 }
 
-// Word is one word of a text, or all of it for -1; not ok when it has no such word.
-func Word(text string, at int) (word string, ok bool) {
-	if at < 0 {
+// Of is the word in a text; not ok when it has no such word.
+func (w Word) Of(text string) (word string, ok bool) {
+	if w <= 0 {
 		return text, true
 	}
 	n := 0
 	EachWord(text, func(start, end int) {
-		if n == at {
+		if n++; n == int(w) {
 			word, ok = text[start:end], true
 		}
-		n++
 	})
 	return word, ok
 }

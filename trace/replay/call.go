@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gleaner/trace"
+	"gleaner/trace/program"
 	"gleaner/trace/value"
 )
 
@@ -20,7 +21,7 @@ func (r *controller) play(f *filling, l *lane) {
 		return
 	}
 	p.mu.Lock()
-	others := st.global || st.tells[inRequest] || l.nature == byReach
+	others := st.global || st.tells[program.Request] || l.nature == byReach
 	if others {
 		r.memory.mu.Lock()
 	}
@@ -56,7 +57,7 @@ func (r *controller) play(f *filling, l *lane) {
 	first := p.made[st.local] == 0
 	p.made[st.local]++
 	rec := &record{}
-	rec.parts[inRequest] = st.kept(inRequest, request)
+	rec.parts[program.Request] = st.kept(program.Request, request)
 	r.publish(p, st, rec, false)
 	unlock()
 	if st.sent {
@@ -75,7 +76,7 @@ func (r *controller) park(f *filling, l *lane, until int64) {
 	l.state.Store(waiting)
 	l.player.parked = append(l.player.parked, l)
 	for _, w := range f.wants {
-		if w.index.by != "me" {
+		if w.index.by != program.ByMe {
 			post := r.memory.at(w.index, w.key)
 			post.waiting = append(post.waiting, l)
 		}
@@ -101,7 +102,7 @@ func (r *controller) cannot(f *filling, l *lane, now int64) {
 // lacks tells which value of a call is missing.
 func (r *controller) lacks(f *filling, st *site) string {
 	if f.lost != nil {
-		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
+		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Past)
 	}
 	from := "some call"
 	if s := f.wants[0].index.scope; s.site != nil {
@@ -283,11 +284,11 @@ func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 		return
 	}
 	p.mu.Lock()
-	others := st.tells[inReply] || len(st.feeds) > 0
+	others := st.tells[program.Reply] || len(st.feeds) > 0
 	if others {
 		r.memory.mu.Lock()
 	}
-	rec.parts[inReply] = st.kept(inReply, leaves)
+	rec.parts[program.Reply] = st.kept(program.Reply, leaves)
 	r.publish(p, st, rec, true)
 	if others {
 		r.deliver(st, rec, leaves)

@@ -44,12 +44,16 @@ type senders struct {
 func NewCounter(p *program.Program) *Counter {
 	c := &Counter{counts: map[[2]string]int{}}
 	for _, t := range p.Types {
-		text := t.Sender.Fill(func(*program.Hole) string { return "\x00" })
-		parts := strings.Split(text, "\x00")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
+		pattern, fixed := "", 0
+		for text, hole := range t.Sender.Pieces() {
+			if hole != nil {
+				pattern += ".+"
+				continue
+			}
+			pattern += regexp.QuoteMeta(text)
+			fixed += len(text)
 		}
-		c.types = append(c.types, senders{t.Name, regexp.MustCompile("^" + strings.Join(parts, ".+") + "$"), len(text) - strings.Count(text, "\x00")})
+		c.types = append(c.types, senders{t.Name, regexp.MustCompile("^" + pattern + "$"), fixed})
 	}
 	slices.SortStableFunc(c.types, func(a, b senders) int { return b.fixed - a.fixed })
 	return c

@@ -165,16 +165,14 @@ func (f *filling) elements(l *list) int {
 		n = value.Length(f.st.Lists[i], f.scene.Scale, f.scene.Chance)
 	}
 	for _, i := range l.args {
-		for _, h := range f.st.args[i].Value.Holes() {
-			for k := range h.Alts {
-				s := f.r.plan.sources[&h.Alts[k]]
-				switch {
-				case s == nil:
-				case s.Alt.Index == "item":
-					return f.lengthOf(s)
-				case s.Pick == "each" && s.By == "me":
-					n = len(f.p.pools[s.pool])
-				}
+		for a := range f.st.args[i].Value.Alts() {
+			s := f.r.plan.source(a)
+			switch {
+			case s == nil:
+			case s.Index.By == program.IndexItem:
+				return f.lengthOf(s)
+			case s.Pick == program.PickEach && s.By == program.ByMe:
+				n = len(f.p.pools[s.pool])
 			}
 		}
 	}
@@ -236,8 +234,8 @@ func (f *filling) know(i, item int, g given) {
 // in wants if it may still come, and in lost if it will not.
 func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
-	for i := range h.Alts {
-		text, ok := f.scene.Alt(&h.Alts[i])
+	for _, alt := range h.Alts {
+		text, ok := f.scene.Alt(alt)
 		if !ok {
 			continue
 		}
@@ -250,18 +248,18 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 	if len(f.wants) > wants {
 		return "", false
 	}
-	for i := range h.Alts {
-		if s := f.r.plan.sources[&h.Alts[i]]; s != nil && s.gone {
+	for _, alt := range h.Alts {
+		if s := f.r.plan.source(alt); s != nil && s.gone {
 			f.lost = s
 			return "", false
 		}
 	}
 	f.madeUp = append(f.madeUp, a.Path)
-	kind := "uuid"
+	by := program.MakeUUID
 	if a.Value.Bare {
-		kind = "int"
+		by = program.MakeInt
 	}
-	return f.scene.MakeUp(kind), true
+	return f.scene.MakeUp(by), true
 }
 
 // argument is another argument of the call, by its path in the program.
@@ -295,7 +293,7 @@ func (f *filling) inList(path string) (int, int) {
 }
 
 // past is a value from an earlier call.
-func (f *filling) past(a *program.Alt) (string, bool) {
+func (f *filling) past(a *program.Past) (string, bool) {
 	s := f.r.plan.sources[a]
 	key, ok := f.key(s)
 	if !ok {
@@ -305,7 +303,7 @@ func (f *filling) past(a *program.Alt) (string, bool) {
 		return text, true
 	}
 	post := f.posting(s, key)
-	if s.Pick == "each" {
+	if s.Pick == program.PickEach {
 		ok = false
 		var text string
 		if pool := f.pool(s, post); pool != nil {
@@ -329,7 +327,7 @@ func (f *filling) past(a *program.Alt) (string, bool) {
 
 // delivered is a value of the call that this one is made for.
 func (f *filling) delivered(s *source) (string, bool) {
-	if s.Pick != "each" || f.scene.Item >= len(f.l.inbox) {
+	if s.Pick != program.PickEach || f.scene.Item >= len(f.l.inbox) {
 		return "", false
 	}
 	d := f.l.inbox[f.scene.Item]
@@ -353,17 +351,17 @@ func (f *filling) want(s *source, key string) {
 
 func (f *filling) key(s *source) (string, bool) {
 	switch s.By {
-	case "address":
+	case program.ByAddress:
 		return f.p.address, f.p.address != ""
-	case "where":
-		text, ok := f.argument(s.Is)
+	case program.ByWhere:
+		text, ok := f.argument(s.Where.Is)
 		return plainNumber(text), ok
 	}
 	return "", true
 }
 
 func (f *filling) posting(s *source, key string) *posting {
-	if s.By == "me" {
+	if s.By == program.ByMe {
 		return &f.p.own[s.index.at]
 	}
 	return f.r.memory.found[s.index.at][key]
@@ -375,11 +373,11 @@ func (f *filling) choose(s *source, post *posting) (*record, bool) {
 	}
 	at := f.scene.Node
 	switch s.Pick {
-	case "last":
+	case program.PickLast:
 		return post.last, post.last != nil
-	case "first":
+	case program.PickFirst:
 		return post.first, post.first != nil
-	case "i":
+	case program.PickNth:
 		at = f.scene.Nth
 	}
 	if at >= len(post.all) {
@@ -389,7 +387,7 @@ func (f *filling) choose(s *source, post *posting) (*record, bool) {
 }
 
 func (f *filling) pool(s *source, post *posting) *[]*item {
-	if s.By == "me" {
+	if s.By == program.ByMe {
 		return &f.p.pools[s.pool]
 	}
 	if post == nil {

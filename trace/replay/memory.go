@@ -73,11 +73,11 @@ func (p *posting) add(rec *record, all bool) {
 
 // items are the values of a source in one call, in any element of a list.
 func (s *source) items(rec *record) (out []*item) {
-	for _, l := range rec.parts[s.part] {
+	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) != s.class {
 			continue
 		}
-		if text, ok := program.Word(l.Value, s.Word); ok {
+		if text, ok := s.Word.Of(l.Value); ok {
 			out = append(out, &item{text: text})
 		}
 	}
@@ -102,7 +102,7 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 		if ix.late != late {
 			continue
 		}
-		if ix.by != "me" {
+		if ix.by != program.ByMe {
 			r.enter(p, ix, rec)
 			continue
 		}
@@ -119,13 +119,13 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 
 func (r *controller) enter(p *player, ix *index, rec *record) {
 	switch ix.by {
-	case "anyone":
+	case program.ByAnyone:
 		r.enterAt(ix, "", rec)
-	case "address":
+	case program.ByAddress:
 		if p.address != "" {
 			r.enterAt(ix, p.address, rec)
 		}
-	case "where":
+	case program.ByWhere:
 		for _, l := range rec.parts[ix.keyPart] {
 			if value.Class(l.Path) == ix.keyWhat {
 				r.enterAt(ix, plainNumber(l.Value), rec)
@@ -152,35 +152,35 @@ func (s *source) read(rec *record, sc *value.Scene, key string) (string, bool) {
 		return "", false
 	}
 	path := s.Path
-	switch s.Index {
-	case "item":
-		path = value.At(path, s.Level, sc.Item)
-	case "node":
-		path = value.At(path, s.Level, sc.Node)
-	case "i":
-		path = value.At(path, s.Level, sc.Nth)
-	case "row":
+	switch s.Index.By {
+	case program.IndexItem:
+		path = value.At(path, s.Index.Level, sc.Item)
+	case program.IndexNode:
+		path = value.At(path, s.Index.Level, sc.Node)
+	case program.IndexNth:
+		path = value.At(path, s.Index.Level, sc.Nth)
+	case program.IndexRow:
 		row := slices.IndexFunc(rec.parts[s.index.keyPart], func(l trace.Leaf) bool {
 			return value.Class(l.Path) == s.index.keyWhat && plainNumber(l.Value) == key
 		})
 		if row < 0 {
 			return "", false
 		}
-		path = value.At(path, s.Level, value.Index(rec.parts[s.index.keyPart][row].Path, s.Level))
+		path = value.At(path, s.Index.Level, value.Index(rec.parts[s.index.keyPart][row].Path, s.Index.Level))
 	}
-	text, ok := trace.Get(rec.parts[s.part], path)
+	text, ok := trace.Get(rec.parts[s.Part], path)
 	if !ok {
 		return "", false
 	}
-	return program.Word(text, s.Word)
+	return s.Word.Of(text)
 }
 
 // length is the length of the list that a source takes its elements from.
 func (s *source) length(rec *record) int {
 	n := 0
-	for _, l := range rec.parts[s.part] {
+	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) == s.class {
-			n = max(n, value.Index(l.Path, s.Level)+1)
+			n = max(n, value.Index(l.Path, s.Index.Level)+1)
 		}
 	}
 	return n

@@ -17,7 +17,7 @@ type plan struct {
 	kinds   []*kind
 	sites   []*site
 	byName  map[string]*site
-	sources map[*program.Alt]*source
+	sources map[*program.Past]*source
 	indexes []*index // of calls of all nodes; a node's own calls are in its kind's indexes
 }
 
@@ -107,18 +107,12 @@ type wanted struct {
 	exact []string
 }
 
-const (
-	inRequest = 0
-	inReply   = 1
-)
-
 // A source is where an alternative finds its value: calls that were entered
 // into an index.
 type source struct {
-	*program.Alt
+	*program.Past
 	index *index
 	class string
-	part  int
 	pool  int  // of an unordered source: which of the index's, or the node's
 	comes bool // a value that is missing may still come
 	gone  bool // a value that is missing will not come: its call is earlier in the same steps
@@ -127,13 +121,13 @@ type source struct {
 // An index finds earlier calls by a key: their sender, its address, a value
 // they hold, or nothing.
 type index struct {
-	by      string // me, anyone, address, where
+	by      program.By
 	scope   scope
-	late    bool // calls are entered with their reply, not with their request
-	keyPart int
-	keyWhat string // class of the key's path
-	all     bool   // some source asks for more than the first and the last
-	at      int    // in plan.indexes, or kind.own
+	late    bool         // calls are entered with their reply, not with their request
+	keyPart program.Part // if by is ByWhere
+	keyWhat string       // class of the key's path
+	all     bool         // some source asks for more than the first and the last
+	at      int          // in plan.indexes, or kind.own
 	each    []*source
 }
 
@@ -149,7 +143,7 @@ func (s scope) holds(st *site) bool {
 
 // newPlan prepares a program. sent tells which roles have a target.
 func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *plan {
-	pl := &plan{scale: s.Scale, byName: map[string]*site{}, sources: map[*program.Alt]*source{}}
+	pl := &plan{scale: s.Scale, byName: map[string]*site{}, sources: map[*program.Past]*source{}}
 	byType := map[string]*kind{}
 	for i := range p.Types {
 		k := &kind{NodeType: &p.Types[i], at: i}
@@ -267,48 +261,49 @@ func leaf(a *arg, path, text string) trace.Leaf {
 
 func (pl *plan) findSources(st *site) {
 	for i := range st.args {
-		for _, h := range st.args[i].Value.Holes() {
-			for k := range h.Alts {
-				if a := &h.Alts[k]; a.Kind == program.Reply || a.Kind == program.Request {
-					pl.addSource(st, a)
-				}
+		for a := range st.args[i].Value.Alts() {
+			if past, ok := a.(*program.Past); ok {
+				pl.addSource(st, past)
 			}
 		}
 	}
 }
 
-func (pl *plan) addSource(st *site, a *program.Alt) {
-	s := &source{Alt: a, class: value.Class(a.Path), part: inRequest}
-	if a.Kind == program.Reply {
-		s.part = inReply
-	}
+// source is where an alternative finds its value; nil if it is not from an earlier call.
+func (pl *plan) source(a program.Alt) *source {
+	past, _ := a.(*program.Past)
+	return pl.sources[past]
+}
+
+func (pl *plan) addSource(st *site, a *program.Past) {
+	s := &source{Past: a, class: value.Class(a.Path)}
 	s.index = pl.indexFor(st, s)
-	if a.Pick == "each" {
+	if a.Pick == program.PickEach {
 		s.pool = len(s.index.each)
 		s.index.each = append(s.index.each, s)
-		if a.By == "me" {
+		if a.By == program.ByMe {
 			s.pool = st.kind.pools
 			st.kind.pools++
 		}
-	} else if a.Pick == "i" || a.Pick == "node" {
+	} else if a.Pick == program.PickNth || a.Pick == program.PickNode {
 		s.index.all = true
 	}
-	st.global = st.global || a.By != "me"
+	st.global = st.global || a.By != program.ByMe
 	for _, from := range pl.sites {
 		if !s.index.scope.holds(from) {
 			continue
 		}
-		from.want(s.part, s.class, a)
-		if s.index.by == "where" {
+		from.want(s.Part, s.class, a)
+		if s.index.by == program.ByWhere {
 			from.want(s.index.keyPart, s.index.keyWhat, nil)
 		}
 		if !slices.Contains(from.enters, s.index) {
 			from.enters = append(from.enters, s.index)
-			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != "me"
+			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != program.ByMe
 		}
 		// In a node's own steps a call is either over or comes too late to wait for;
 		// any other call may still come.
-		inOrder := from.inMain && st.inMain && a.By == "me"
+		inOrder := from.inMain && st.inMain && a.By == program.ByMe
 		if from != st && from.kind.count > 0 && (from.sent || !s.index.late) {
 			s.comes, s.gone = s.comes || !inOrder, s.gone || inOrder && from.place < st.place
 		}
@@ -317,21 +312,14 @@ func (pl *plan) addSource(st *site, a *program.Alt) {
 }
 
 func (pl *plan) indexFor(st *site, s *source) *index {
-	ix := &index{by: s.By, late: s.part == inReply}
-	switch {
-	case !s.Any:
-		ix.scope.site = pl.byName[s.From]
-	default:
-		ix.scope.method = s.From
-	}
-	if s.By == "where" {
-		ix.keyWhat = s.Where
-		if s.WhereIn == "reply" {
-			ix.keyPart, ix.late = inReply, true
-		}
+	ix := &index{by: s.By, late: s.Part == program.Reply}
+	ix.scope.site, ix.scope.method = pl.byName[s.Of.Call], s.Of.Method
+	if s.By == program.ByWhere {
+		ix.keyPart, ix.keyWhat = s.Where.In, s.Where.Path
+		ix.late = ix.late || ix.keyPart == program.Reply
 	}
 	of := &pl.indexes
-	if s.By == "me" {
+	if s.By == program.ByMe {
 		ix.scope.kind = st.kind
 		of = &st.kind.own
 	}
@@ -345,15 +333,15 @@ func (pl *plan) indexFor(st *site, s *source) *index {
 	return ix
 }
 
-func lateness(late bool) int {
+func lateness(late bool) program.Part {
 	if late {
-		return inReply
+		return program.Reply
 	}
-	return inRequest
+	return program.Request
 }
 
 // want notes that arguments come from leaves of a class; a is nil for a key.
-func (st *site) want(part int, class string, a *program.Alt) {
+func (st *site) want(part program.Part, class string, a *program.Past) {
 	if st.keep[part] == nil {
 		st.keep[part] = map[string]*wanted{}
 	}
@@ -362,7 +350,7 @@ func (st *site) want(part int, class string, a *program.Alt) {
 		w = &wanted{}
 		st.keep[part][class] = w
 	}
-	if a == nil || a.Pick == "each" || a.Index != "" {
+	if a == nil || a.Pick == program.PickEach || a.Index.By != program.IndexFixed {
 		w.all = true
 	} else if !slices.Contains(w.exact, a.Path) {
 		w.exact = append(w.exact, a.Path)
@@ -370,7 +358,7 @@ func (st *site) want(part int, class string, a *program.Alt) {
 }
 
 // kept are the leaves of a message that arguments come from.
-func (st *site) kept(part int, leaves []trace.Leaf) []trace.Leaf {
+func (st *site) kept(part program.Part, leaves []trace.Leaf) []trace.Leaf {
 	if st.keep[part] == nil {
 		return nil
 	}

@@ -45,12 +45,8 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 	scene := value.Scene{Scale: scale, Node: rank, Chance: &p.rand}
 	fill := func(t program.Template) string {
 		return t.Fill(func(h *program.Hole) string {
-			for i := range h.Alts {
-				if text, ok := scene.Alt(&h.Alts[i]); ok {
-					return value.Pad(text, h.Width)
-				}
-			}
-			return ""
+			text, _ := scene.Hole(h)
+			return text
 		})
 	}
 	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))

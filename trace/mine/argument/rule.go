@@ -41,7 +41,7 @@ func (r firstThen) class() class { return regular }
 type scaled struct{ f program.Formula }
 
 func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.In.Scale)}))), true
+	return e.Number(int64(r.f.Eval(program.Vars{program.N: float64(o.In.Scale)}))), true
 }
 func (r scaled) class() class { return regular }
 
@@ -54,7 +54,8 @@ const (
 	item                // the index in a list
 )
 
-var featureNames = [...]string{"i", "node", "item"}
+// features are their names in a program.
+var features = [...]program.Variable{nth: program.I, node: program.Node, item: program.Item}
 
 func (f feature) of(o flow.Occ) int64 {
 	switch f {
@@ -78,10 +79,8 @@ func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
 }
 func (r affine) class() class { return regular }
 
-// now gives the time of the call, in the unit of the argument.
-type now struct {
-	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
-}
+// now gives the time of the call, in the format of the argument.
+type now struct{ as program.TimeFormat }
 
 func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
 func (r now) class() class                                          { return regular }
@@ -100,22 +99,23 @@ func (r now) meets(c *corpus.Corpus, o flow.Occ, v intern.Symbol) bool {
 }
 
 func (r now) read(text string) (int64, bool) {
-	if r.unit == 0 {
+	if r.as == program.TimeRFC3339 {
 		if len(text) < 20 || text[4] != '-' {
 			return 0, false
 		}
 		t, err := time.Parse(time.RFC3339Nano, text)
 		return t.UnixNano(), err == nil
 	}
-	if r.unit < 0 {
+	if r.as == program.TimeHexNS {
 		v, err := strconv.ParseInt(text, 16, 64)
 		return v, err == nil
 	}
+	unit := r.as.Unit()
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v <= 0 || v > math.MaxInt64/r.unit {
+	if err != nil || v <= 0 || v > math.MaxInt64/unit {
 		return 0, false
 	}
-	return v * r.unit, true
+	return v * unit, true
 }
 
 // simple finds a rule that needs only the place of an occurrence. It is not sure of
@@ -266,12 +266,12 @@ func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, b
 
 // timeRule finds the time of the call, as a number or as a text.
 func (s *slot) timeRule(c *corpus.Corpus) rule {
-	units := []int64{1, 1e3, 1e6, 1e9, -1}
+	formats := []program.TimeFormat{program.TimeNS, program.TimeUS, program.TimeMS, program.TimeS, program.TimeHexNS}
 	if s.arg.Kind == trace.String && s.word < 0 {
-		units = append(units, 0)
+		formats = append(formats, program.TimeRFC3339)
 	}
-	for _, unit := range units {
-		r, hits := now{unit}, 0
+	for _, as := range formats {
+		r, hits := now{as}, 0
 		for _, o := range s.arg.occs {
 			if v, ok := s.value(c, o); ok && r.meets(c, o, v) {
 				hits++

@@ -123,8 +123,8 @@ func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 // minute before the first recorded call: processes start before they call. Half or
 // twice of the minute changes nothing in the recorded systems.
 func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
-	for _, unit := range []int64{1e3, 1e6, 1e9} {
-		r, ok := now{unit}, true
+	for _, as := range []program.TimeFormat{program.TimeUS, program.TimeMS, program.TimeS} {
+		r, ok := now{as}, true
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
 			at, isTime := r.read(c.Syms.Text[v])

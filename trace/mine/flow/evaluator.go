@@ -9,6 +9,7 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
 )
 
 // An Evaluator goes through a run in the order of time and knows at each call what
@@ -66,7 +67,7 @@ func (e *Evaluator) Need(s Source) {
 		return
 	}
 	sp := s.spec()
-	wantsAll := s.sel != last && s.sel != firstOne
+	wantsAll := s.sel != program.PickLast && s.sel != program.PickFirst
 	if ix := e.indexes[sp]; ix != nil {
 		ix.all = ix.all || wantsAll
 		return

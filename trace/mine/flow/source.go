@@ -6,6 +6,7 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
 )
 
 // A Source is information flow (PatternMiner §III-B3): it says in which earlier
@@ -15,13 +16,13 @@ import (
 type Source struct {
 	from  scope
 	key   keyKind
-	sel   selector
-	part  corpus.Part   // of the earlier call the value is in
-	path  intern.PathID // with index 0 at level when an index is not fixed
-	level int8          // of the index that is not fixed
-	index indexBy       // what gives that index
-	word  int16         // of the text; -1: the whole value
-	qPart corpus.Part   // where the earlier call holds the key
+	sel   program.Pick
+	part  corpus.Part     // of the earlier call the value is in
+	path  intern.PathID   // with index 0 at level when an index is not fixed
+	level int8            // of the index that is not fixed
+	index program.IndexBy // what gives that index
+	word  int16           // of the text; -1: the whole value
+	qPart corpus.Part     // where the earlier call holds the key
 	q     intern.ClassID
 	arg   int32 // which of the own arguments the key must equal
 }
@@ -35,8 +36,6 @@ type scope struct {
 type (
 	scopeKind uint8
 	keyKind   uint8
-	selector  uint8
-	indexBy   uint8
 )
 
 const (
@@ -55,50 +54,34 @@ const (
 	sameAddress
 )
 
-const (
-	last selector = iota
-	nthOne
-	nodeOne
-	firstOne
-	each // any of them, each used once
-)
-
-const (
-	fixed indexBy = iota
-	byItem
-	byRow // the row of the list that holds the key
-	byNode
-	byNth
-)
-
 // Own reports whether the source is the sender's own name or address.
 func (s Source) Own() bool { return s.key == ownName || s.key == ownAddress }
 
 // AnyOrder reports whether any of the calls may be meant: then Among says
 // whether they hold a value, and Value does not know.
-func (s Source) AnyOrder() bool { return s.sel == each }
+func (s Source) AnyOrder() bool { return s.sel == program.PickEach }
 
 // Chained reports whether the value comes from the reply to the sender's previous
 // call.
 func (s Source) Chained() bool {
-	return s.part == corpus.Response && s.key == sameSender && s.sel == last
+	return s.part == corpus.Response && s.key == sameSender && s.sel == program.PickLast
 }
 
 // LastOf reports whether the source is the sender's own last call of a site: then
 // the order of its calls matters.
 func (s Source) LastOf(st *site.Site) bool {
-	return s.key == sameSender && s.sel == last && s.from.holds(st.ID, st.Op)
+	return s.key == sameSender && s.sel == program.PickLast && s.from.holds(st.ID, st.Op)
 }
 
 // Told reports whether the source is the whole value of a reply that several
 // nodes may use: in any order, or found by an argument of the call.
 func (s Source) Told() bool {
-	return (s.sel == each || s.key == sameArg) && s.part == corpus.Response && s.index == fixed && s.word < 0
+	return (s.sel == program.PickEach || s.key == sameArg) && s.part == corpus.Response && s.index == program.IndexFixed && s.word < 0
 }
 
 // Listed reports whether the source is a list in a reply, taken element by
 // element with each call.
-func (s Source) Listed() bool { return s.part == corpus.Response && s.index == byNth }
+func (s Source) Listed() bool { return s.part == corpus.Response && s.index == program.IndexNth }
 
 // Site is the site whose calls the source is in; not ok if it is not one site.
 func (s Source) Site() (corpus.SiteID, bool) {
@@ -113,7 +96,7 @@ func (s Source) Site() (corpus.SiteID, bool) {
 // else explains the value.
 func (s Source) cost() int {
 	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
-	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
+	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{program.PickLast: 0, program.PickNth: 4, program.PickNode: 5, program.PickFirst: 2, program.PickEach: 100}[s.sel]
 	if s.part == corpus.Request && s.key != sameSender {
 		n += 5 // prefer replies to others' requests
 	}
@@ -192,13 +175,13 @@ func (s Source) posting(e *Evaluator, o Occ) *posting {
 func (s Source) pick(p *posting, o Occ) (ref, bool) {
 	at := 0
 	switch s.sel {
-	case last:
+	case program.PickLast:
 		return p.last, true
-	case firstOne:
+	case program.PickFirst:
 		return p.first, true
-	case nthOne:
+	case program.PickNth:
 		at = int(o.CallOf().Nth)
-	case nodeOne:
+	case program.PickNode:
 		at = o.CallOf().Sender.Rank
 	}
 	if at >= len(p.refs) {
@@ -253,13 +236,13 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 	m := call.Message(s.part)
 	path := s.path
 	switch s.index {
-	case byItem:
+	case program.IndexItem:
 		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
-	case byNode:
+	case program.IndexNode:
 		path = e.Corpus.Paths.At(path, int(s.level), o.CallOf().Sender.Rank)
-	case byNth:
+	case program.IndexNth:
 		path = e.Corpus.Paths.At(path, int(s.level), int(o.CallOf().Nth))
-	case byRow:
+	case program.IndexRow:
 		key := call.Message(s.qPart)
 		steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
 		if int(s.level) >= len(steps) {
@@ -278,7 +261,7 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 func (s Source) own(e *Evaluator, o Occ) (intern.Symbol, bool) {
 	m := &o.CallOf().Request
 	path := s.path
-	if s.index == byItem {
+	if s.index == program.IndexItem {
 		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
 	}
 	pos := e.Corpus.Shapes.Find(m.Shape, path)
