@@ -130,7 +130,7 @@ func TestFormula(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.Eval(Vars{"n": 12}); got != want {
+		if got := f.Eval(Vars{N: 12}); got != want {
 			t.Errorf("%s is %g at 12, not %g", text, got, want)
 		}
 	}
