@@ -186,7 +186,7 @@ type node struct {
 
 func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, rank int, chance *rand.Rand) *node {
 	return &node{kind: t, calls: calls, setting: s, rank: rank, made: map[string]int{},
-		scene: value.Scene{Scale: s.Scale, Node: rank, Chance: chance}}
+		scene: value.Scene{Place: value.Place{Scale: s.Scale, Node: rank}, Chance: chance}}
 }
 
 // play makes the node's calls, and its heartbeats until end.

@@ -1,5 +1,7 @@
 package program
 
+import "strings"
+
 // EachWord visits the words of a text: its pieces of letters and digits, and a
 // number with its minus where one stands alone.
 func EachWord(text string, visit func(start, end int)) {
@@ -28,6 +30,18 @@ func (w Word) Of(text string) (word string, ok bool) {
 		}
 	})
 	return word, ok
+}
+
+// Plain takes the leading zeros of a number off, so that 0001 in a path is the 1 of a
+// reply. Other texts stay as they are.
+func Plain(text string) string {
+	if len(text) < 2 || text[0] != '0' || strings.Trim(text, "0123456789") != "" {
+		return text
+	}
+	if text = strings.TrimLeft(text, "0"); text == "" {
+		return "0"
+	}
+	return text
 }
 
 // isSign reports whether a number starts here with its minus: "_-17" but not "a-17".

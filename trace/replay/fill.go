@@ -241,7 +241,7 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 		}
 		f.wants = f.wants[:wants] // do not wait for an earlier alternative
 		if h.Width > 0 {
-			text = value.Pad(plainNumber(text), h.Width)
+			text = value.Pad(program.Plain(text), h.Width)
 		}
 		return text, true
 	}
@@ -317,7 +317,7 @@ func (f *filling) past(a *program.Past) (string, bool) {
 	rec, ok := f.choose(s, post)
 	var text string
 	if ok {
-		text, ok = s.read(rec, &f.scene, key)
+		text, ok = s.read(rec, f.scene.Place, key)
 	}
 	if !ok {
 		f.want(s, key)
@@ -355,7 +355,7 @@ func (f *filling) key(s *source) (string, bool) {
 		return f.p.address, f.p.address != ""
 	case program.ByWhere:
 		text, ok := f.argument(s.Where.Is)
-		return plainNumber(text), ok
+		return program.Plain(text), ok
 	}
 	return "", true
 }
@@ -371,19 +371,7 @@ func (f *filling) choose(s *source, post *posting) (*record, bool) {
 	if post == nil {
 		return nil, false
 	}
-	at := f.scene.Node
-	switch s.Pick {
-	case program.PickLast:
-		return post.last, post.last != nil
-	case program.PickFirst:
-		return post.first, post.first != nil
-	case program.PickNth:
-		at = f.scene.Nth
-	}
-	if at >= len(post.all) {
-		return nil, false
-	}
-	return post.all[at], true
+	return post.Choose(s.Pick, f.scene.Place)
 }
 
 func (f *filling) pool(s *source, post *posting) *[]*item {

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"slices"
-	"strings"
 	"sync"
 
 	"gleaner/trace"
@@ -18,10 +16,9 @@ type record struct {
 
 // A posting is the calls found under one key of an index.
 type posting struct {
-	first, last *record
-	all         []*record // if index.all
-	pools       [][]*item // values of unordered sources, by source
-	waiting     []*lane   // lanes that wait for a call under this key
+	value.Posting[*record]
+	pools   [][]*item // values of unordered sources, by source
+	waiting []*lane   // lanes that wait for a call under this key
 }
 
 // An item is one value of an unordered source.
@@ -55,22 +52,6 @@ func (m *memory) at(ix *index, key string) *posting {
 	return p
 }
 
-// keep is how many calls are kept under one key: the first ones and the last.
-const keep = 4096
-
-func (p *posting) add(rec *record, all bool) {
-	if p.first == nil {
-		p.first = rec
-	}
-	p.last = rec
-	switch {
-	case all && len(p.all) < keep:
-		p.all = append(p.all, rec)
-	case all:
-		p.all[keep-1] = rec
-	}
-}
-
 // items are the values of a source in one call, in any element of a list.
 func (s *source) items(rec *record) (out []*item) {
 	for _, l := range rec.parts[s.Part] {
@@ -84,17 +65,6 @@ func (s *source) items(rec *record) (out []*item) {
 	return out
 }
 
-// plainNumber takes leading zeros off, so that 0001 in a path is the 1 of a reply.
-func plainNumber(text string) string {
-	if len(text) < 2 || text[0] != '0' || strings.Trim(text, "0123456789") != "" {
-		return text
-	}
-	if text = strings.TrimLeft(text, "0"); text == "" {
-		return "0"
-	}
-	return text
-}
-
 // publish enters a call of a node into its indexes: when it is made, and again when it
 // is answered. The player is locked, and the memory too if others use the call.
 func (r *controller) publish(p *player, st *site, rec *record, late bool) {
@@ -106,7 +76,7 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 			r.enter(p, ix, rec)
 			continue
 		}
-		p.own[ix.at].add(rec, ix.all)
+		p.own[ix.at].Add(rec, ix.all)
 		for _, s := range ix.each {
 			p.pools[s.pool] = append(p.pools[s.pool], s.items(rec)...)
 		}
@@ -128,7 +98,7 @@ func (r *controller) enter(p *player, ix *index, rec *record) {
 	case program.ByWhere:
 		for _, l := range rec.parts[ix.keyPart] {
 			if value.Class(l.Path) == ix.keyWhat {
-				r.enterAt(ix, plainNumber(l.Value), rec)
+				r.enterAt(ix, program.Plain(l.Value), rec)
 			}
 		}
 	}
@@ -136,7 +106,7 @@ func (r *controller) enter(p *player, ix *index, rec *record) {
 
 func (r *controller) enterAt(ix *index, key string, rec *record) {
 	post := r.memory.at(ix, key)
-	post.add(rec, ix.all)
+	post.Add(rec, ix.all)
 	for i, s := range ix.each {
 		post.pools[i] = append(post.pools[i], s.items(rec)...)
 	}
@@ -147,32 +117,33 @@ func (r *controller) enterAt(ix *index, key string, rec *record) {
 }
 
 // read gives a source's value in a call.
-func (s *source) read(rec *record, sc *value.Scene, key string) (string, bool) {
-	if rec == nil {
-		return "", false
-	}
+func (s *source) read(rec *record, at value.Place, key string) (string, bool) {
 	path := s.Path
-	switch s.Index.By {
-	case program.IndexItem:
-		path = value.At(path, s.Index.Level, sc.Item)
-	case program.IndexNode:
-		path = value.At(path, s.Index.Level, sc.Node)
-	case program.IndexNth:
-		path = value.At(path, s.Index.Level, sc.Nth)
-	case program.IndexRow:
-		row := slices.IndexFunc(rec.parts[s.index.keyPart], func(l trace.Leaf) bool {
-			return value.Class(l.Path) == s.index.keyWhat && plainNumber(l.Value) == key
-		})
-		if row < 0 {
+	if s.Index.By != program.IndexFixed {
+		row, ok := 0, true
+		if s.Index.By == program.IndexRow {
+			row, ok = s.row(rec, key)
+		}
+		if !ok {
 			return "", false
 		}
-		path = value.At(path, s.Index.Level, value.Index(rec.parts[s.index.keyPart][row].Path, s.Index.Level))
+		path = value.At(path, s.Index.Level, at.Index(s.Index.By, row))
 	}
 	text, ok := trace.Get(rec.parts[s.Part], path)
 	if !ok {
 		return "", false
 	}
 	return s.Word.Of(text)
+}
+
+// row is the index of the list element of a call that holds the key.
+func (s *source) row(rec *record, key string) (int, bool) {
+	for _, l := range rec.parts[s.index.keyPart] {
+		if value.Class(l.Path) == s.index.keyWhat && program.Plain(l.Value) == key {
+			return value.Index(l.Path, s.Index.Level), true
+		}
+	}
+	return 0, false
 }
 
 // length is the length of the list that a source takes its elements from.

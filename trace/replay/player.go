@@ -42,7 +42,7 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 	}
 	p.pcg = *rand.NewPCG(seed, uint64(k.at)<<32|uint64(rank))
 	p.rand = *rand.New(&p.pcg)
-	scene := value.Scene{Scale: scale, Node: rank, Chance: &p.rand}
+	scene := value.Scene{Place: value.Place{Scale: scale, Node: rank}, Chance: &p.rand}
 	fill := func(t program.Template) string {
 		return t.Fill(func(h *program.Hole) string {
 			text, _ := scene.Hole(h)

@@ -1,5 +1,6 @@
-// Package value computes the values of holes in a program's arguments, both for traffic
-// that is written to a file and for traffic that is replayed.
+// Package value computes the values of holes in a program's arguments: where mining holds
+// them against recorded calls, for traffic that is written to a file, and for traffic that
+// is replayed.
 package value
 
 import (
@@ -16,13 +17,11 @@ import (
 
 // A Scene is everything that the value of an argument may depend on, for one call.
 type Scene struct {
-	Scale, Node int // the scale, and the node's number in its type
-	Nth         int // how many times the node made this call before
-	Item        int // the list element
-	At          int64
-	Sender      string
-	Address     string
-	Chance      *rand.Rand
+	Place
+	At      int64 // nanoseconds since 1970
+	Sender  string
+	Address string
+	Chance  *rand.Rand
 
 	// Past gives a value from an earlier request or reply. If it is nil, as when there
 	// are no replies, such alternatives have no value.
@@ -117,13 +116,9 @@ func (s *Scene) names() program.Vars {
 
 // pick chooses a case by a number or an argument.
 func (s *Scene) pick(a program.Case) (string, bool) {
-	var key string
-	if a.Number != "" {
-		key = strconv.FormatFloat(s.names()[a.Number], 'f', -1, 64)
-	} else if s.Arg == nil {
+	key, ok := s.Key(a)
+	if !ok {
 		return "", false
-	} else {
-		key, _ = s.Arg(a.Arg) // a missing argument counts as empty
 	}
 	for _, row := range a.Rows {
 		if row.Key == key {
@@ -136,13 +131,25 @@ func (s *Scene) pick(a program.Case) (string, bool) {
 	return *a.Else, true
 }
 
+// Key is what a case is chosen by; not ok where there are no arguments.
+func (s *Scene) Key(a program.Case) (string, bool) {
+	if a.Number != "" {
+		return strconv.FormatFloat(s.names()[a.Number], 'f', -1, 64), true
+	}
+	if s.Arg == nil {
+		return "", false
+	}
+	key, _ := s.Arg(a.Arg) // a missing argument counts as empty
+	return key, true
+}
+
 func (s *Scene) own(a program.Own) (string, bool) {
 	if s.Arg == nil {
 		return "", false
 	}
 	path := a.Path
-	if a.Index.By == program.IndexItem {
-		path = At(path, a.Index.Level, s.Item)
+	if a.Index.By != program.IndexFixed {
+		path = At(path, a.Index.Level, s.Index(a.Index.By, 0))
 	}
 	text, ok := s.Arg(path)
 	if !ok {

@@ -13,37 +13,32 @@ import (
 	"gleaner/trace/program"
 )
 
-// A rule gives the value of a slot at an occurrence.
+// A rule is how the value of a slot is known.
 type rule interface {
-	// value is not ok if the rule has no value here, as a source whose call was not made yet.
-	value(e *flow.Evaluator, o flow.Occ) (v intern.Symbol, ok bool)
+	// alt is the rule as a program says it, which is also how its values are computed.
+	alt(m *Rules, a *arg) program.Alt
 	class() class
 }
 
 // always gives one value.
 type always struct{ v intern.Symbol }
 
-func (r always) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return r.v, true }
-func (r always) class() class                                          { return constant }
+func (r always) alt(m *Rules, _ *arg) program.Alt { return program.Const(m.c.Syms.Text[r.v]) }
+func (r always) class() class                     { return constant }
 
 // firstThen gives one value in a sender's first call of the site, another later.
 type firstThen struct{ first, then intern.Symbol }
 
-func (r firstThen) value(_ *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	if o.CallOf().Nth == 0 {
-		return r.first, true
-	}
-	return r.then, true
+func (r firstThen) alt(m *Rules, _ *arg) program.Alt {
+	return program.First{First: m.c.Syms.Text[r.first], Then: m.c.Syms.Text[r.then]}
 }
 func (r firstThen) class() class { return regular }
 
 // scaled gives a formula of the scale.
 type scaled struct{ f program.Formula }
 
-func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(int64(r.f.Eval(program.Vars{program.N: float64(o.In.Scale)}))), true
-}
-func (r scaled) class() class { return regular }
+func (r scaled) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.f} }
+func (r scaled) class() class                 { return regular }
 
 // A feature is a number that an occurrence's place gives.
 type feature uint8
@@ -74,16 +69,14 @@ type affine struct {
 	a, b int64
 }
 
-func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(r.a*(r.x.of(o)/r.div) + r.b), true
-}
-func (r affine) class() class { return regular }
+func (r affine) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.formula()} }
+func (r affine) class() class                 { return regular }
 
 // now gives the time of the call, in the format of the argument.
 type now struct{ as program.TimeFormat }
 
-func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
-func (r now) class() class                                          { return regular }
+func (r now) alt(*Rules, *arg) program.Alt { return program.Now{As: r.as} }
+func (r now) class() class                 { return regular }
 
 // near is how far from the start of its call a time may be and still be the time of
 // the call: clocks of machines differ, and calls wait in queues. With one second, 17

@@ -10,6 +10,7 @@ import (
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // template is an argument as a program writes it.
@@ -45,18 +46,13 @@ func (m *Rules) wordTemplate(a *arg) program.Template {
 		before, rest, _ := strings.Cut(text, intern.Blank)
 		text = rest
 		if v, ok := s.fixed(); ok {
-			t.Append(before+s.prefix+m.pad(v, s.width), nil)
+			t.Append(before+s.prefix+value.Pad(m.c.Syms.Text[v], s.width), nil)
 		} else {
 			t.Append(before+s.prefix, m.hole(s))
 		}
 	}
 	t.Append(text, nil)
 	return t
-}
-
-func (m *Rules) pad(v intern.Symbol, width int) string {
-	text := m.c.Syms.Text[v]
-	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
 // fixed is the one value of a slot.
@@ -72,67 +68,12 @@ func (s *slot) fixed() (intern.Symbol, bool) {
 func (m *Rules) hole(s *slot) *program.Hole {
 	h := &program.Hole{Width: s.width}
 	for _, r := range s.best() {
-		h.Alts = append(h.Alts, m.alt(s.arg, r))
+		h.Alts = append(h.Alts, r.alt(m, s.arg))
 	}
 	if len(h.Alts) == 0 {
 		return m.slotGenerator(s)
 	}
 	return h
-}
-
-func (m *Rules) alt(a *arg, r rule) program.Alt {
-	switch r := r.(type) {
-	case always:
-		return program.Const(m.c.Syms.Text[r.v])
-	case shuffled:
-		return program.Const(m.c.Syms.Text[r.v])
-	case usual:
-		return program.Const(m.c.Syms.Text[r.v])
-	case firstThen:
-		return program.First{First: m.c.Syms.Text[r.first], Then: m.c.Syms.Text[r.then]}
-	case table:
-		return m.tableAlt(a, r)
-	case cycle:
-		return program.Number{Formula: r.formula()}
-	case ring:
-		return program.Number{Formula: r.formula()}
-	case scaled:
-		return program.Number{Formula: r.f}
-	case affine:
-		return program.Number{Formula: r.formula()}
-	case sum:
-		return program.Sum{Total: r.total, Terms: []program.Term{{Minus: r.a < 0, Path: a.peers[r.x].Name}, {Minus: r.b < 0, Path: a.peers[r.y].Name}}}
-	case duration:
-		return program.Span{Path: a.peers[r.arg].Name}
-	case now:
-		return program.Now{As: r.as}
-	case taken:
-		return r.Alt(m.sites, a.Site.Args)
-	}
-	panic(fmt.Sprintf("mine: no way to write the rule %T", r))
-}
-
-// tableAlt writes a table as a case for each row.
-func (m *Rules) tableAlt(a *arg, t table) program.Alt {
-	var out program.Case
-	if t.by < 0 {
-		out.Number = features[-1-t.by]
-	} else {
-		out.Arg = a.peers[t.by].Name
-	}
-	keys := make([]intern.Symbol, 0, len(t.rows))
-	for k := range t.rows {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b intern.Symbol) int { return intern.Natural(m.c.Syms.Text[a], m.c.Syms.Text[b]) })
-	for _, k := range keys {
-		out.Rows = append(out.Rows, program.Row{Key: m.c.Syms.Text[k], Value: m.c.Syms.Text[t.rows[k]]})
-	}
-	if t.open {
-		rest := m.c.Syms.Text[t.rest]
-		out.Else = &rest
-	}
-	return out
 }
 
 func (r cycle) formula() program.Formula {

@@ -7,6 +7,7 @@ import (
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // A Source is information flow (PatternMiner §III-B3): it says in which earlier
@@ -144,7 +145,7 @@ func (s Source) Value(e *Evaluator, o Occ) (intern.Symbol, bool) {
 	if p == nil {
 		return 0, false
 	}
-	r, ok := s.pick(p, o)
+	r, ok := p.Choose(s.sel, o.Place())
 	if !ok {
 		return 0, false
 	}
@@ -172,24 +173,6 @@ func (s Source) posting(e *Evaluator, o Occ) *posting {
 	return ix.postings[key]
 }
 
-func (s Source) pick(p *posting, o Occ) (ref, bool) {
-	at := 0
-	switch s.sel {
-	case program.PickLast:
-		return p.last, true
-	case program.PickFirst:
-		return p.first, true
-	case program.PickNth:
-		at = int(o.CallOf().Nth)
-	case program.PickNode:
-		at = o.CallOf().Sender.Rank
-	}
-	if at >= len(p.refs) {
-		return ref{}, false
-	}
-	return p.refs[at], true
-}
-
 // recent is how many calls an unordered source looks back. Half loses 0.1% of
 // Hadoop's arguments, and twice 0.4%.
 const recent = 256
@@ -203,8 +186,9 @@ func (s Source) Among(e *Evaluator, o Occ, v intern.Symbol) bool {
 		return false
 	}
 	held, class := 0, e.Corpus.Paths.Class[s.path]
-	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-recent); i-- {
-		m := e.run.Calls[p.refs[i].call].Message(s.part)
+	all := p.All()
+	for _, r := range all[max(0, len(all)-recent):] {
+		m := e.run.Calls[r.call].Message(s.part)
 		for _, pos := range e.positions(m.Shape, class) {
 			if got, ok := e.wordOf(m.Values[pos], s.word); ok && got == v {
 				held++
@@ -235,20 +219,17 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 	call := &e.run.Calls[r.call]
 	m := call.Message(s.part)
 	path := s.path
-	switch s.index {
-	case program.IndexItem:
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
-	case program.IndexNode:
-		path = e.Corpus.Paths.At(path, int(s.level), o.CallOf().Sender.Rank)
-	case program.IndexNth:
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.CallOf().Nth))
-	case program.IndexRow:
-		key := call.Message(s.qPart)
-		steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
-		if int(s.level) >= len(steps) {
-			return 0, false
+	if s.index != program.IndexFixed {
+		row := 0
+		if s.index == program.IndexRow {
+			key := call.Message(s.qPart)
+			steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
+			if int(s.level) >= len(steps) {
+				return 0, false
+			}
+			row = steps[s.level].Index
 		}
-		path = e.Corpus.Paths.At(path, int(s.level), steps[s.level].Index)
+		path = e.Corpus.Paths.At(path, int(s.level), o.Place().Index(s.index, row))
 	}
 	pos := e.Corpus.Shapes.Find(m.Shape, path)
 	if pos < 0 {
@@ -261,8 +242,8 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 func (s Source) own(e *Evaluator, o Occ) (intern.Symbol, bool) {
 	m := &o.CallOf().Request
 	path := s.path
-	if s.index == program.IndexItem {
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
+	if s.index != program.IndexFixed {
+		path = e.Corpus.Paths.At(path, int(s.level), o.Place().Index(s.index, 0))
 	}
 	pos := e.Corpus.Shapes.Find(m.Shape, path)
 	if pos < 0 {
@@ -281,6 +262,12 @@ type Occ struct {
 
 // CallOf is the call it is an argument of.
 func (o Occ) CallOf() *corpus.Call { return &o.In.Calls[o.Call] }
+
+// Place is where it stands.
+func (o Occ) Place() value.Place {
+	c := o.CallOf()
+	return value.Place{Scale: o.In.Scale, Node: c.Sender.Rank, Nth: int(c.Nth), Item: int(o.Star)}
+}
 
 // Raw is the value as recorded.
 func (o Occ) Raw() intern.Symbol { return o.In.Calls[o.Call].Request.Values[o.Pos] }
