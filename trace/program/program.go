@@ -1,8 +1,10 @@
 // Package program is what mining learns, and what is grown and replayed: for every type
 // of node, the calls it makes, in loops, with the origin of every argument.
 //
-// A program is written as YAML (docs/formats/program.md) for people to read
-// and edit. Reading and writing it again gives the same bytes.
+// It is a typed language: each way to know a value is a type (see Alt), and numbers are
+// formulas that can be asked what they are. YAML (docs/formats/program.md) is only its
+// notation, for people to read and edit; nothing decides by its text. Reading and writing
+// a program again gives the same bytes.
 package program
 
 import (

@@ -40,8 +40,7 @@ func (e *evaluator) gives(a program.Alt, o flow.Occ, want intern.Symbol) bool {
 	return known && program.Plain(got) == e.text(want)
 }
 
-// argument is another argument of the call: by its name or, if lists of one length have
-// no name for all elements, by its path.
+// argument is another argument of the call, by its name or by its path in the request.
 func (e *evaluator) argument(path string) (string, bool) {
 	call := e.occ.CallOf()
 	if a := e.rules.sites.All[call.Site].Named(path); a != nil {
