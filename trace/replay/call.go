@@ -17,7 +17,7 @@ import (
 // play fills in a call and makes it, or lets its lane wait for a missing value.
 func (r *controller) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
-	if st.gate != nil && st.gate.hold(r, l) {
+	if g := r.gates[st.id]; g != nil && g.hold(r, l) {
 		return
 	}
 	p.mu.Lock()

@@ -29,6 +29,7 @@ type controller struct {
 	queue  *queue  // lanes whose call is sent
 	quiet  *queue  // lanes whose call is not sent
 	gauges []gauge // by site
+	gates  []*gate // by site; nil for one that waits for no other
 	ctx    context.Context
 	start  time.Time
 	begun  int64
@@ -71,12 +72,12 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	o = o.withDefaults()
 	pl := newPlan(o.Program, o.Setting, func(role string) bool { return o.target(role) != nil })
-	if err := pl.playable(o); err != nil {
+	if err := playable(pl, o); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
+	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), gates: newGates(pl), ctx: ctx,
 		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
 	r.queue = newQueue(o.Workers, r.work)
@@ -121,7 +122,7 @@ func (r *controller) dead(ctx context.Context) (out []string) {
 
 // playable is an error for a program of which no call has a target, or that calls a
 // method that its target does not have.
-func (pl *plan) playable(o Options) error {
+func playable(pl *plan, o Options) error {
 	var roles []string
 	sent := false
 	for _, st := range pl.sites {
@@ -142,20 +143,6 @@ func (pl *plan) playable(o Options) error {
 		return nil
 	}
 	return input.Fieldf("target", "no role that the program calls has one: %s", strings.Join(roles, ", "))
-}
-
-// beatsOnly is how long a program without steps is played: three of its longest beats.
-func (pl *plan) beatsOnly() time.Duration {
-	longest := int64(0)
-	for _, k := range pl.kinds {
-		if k.count > 0 && len(k.steps)+len(k.aside) > 0 {
-			return 0
-		}
-		for _, b := range k.beats {
-			longest = max(longest, value.Millis(b.every, pl.scale, 0))
-		}
-	}
-	return max(3*time.Duration(longest), time.Second)
 }
 
 func (r *controller) now() int64 { return r.begun + int64(time.Since(r.start)) }
@@ -244,7 +231,7 @@ func (r *controller) rampOf(k *kind) int64 {
 	case !k.sent:
 		return 0 // no target has to cope with them
 	case r.Ramp == 0:
-		for _, b := range k.beats {
+		for _, b := range k.lanes.beats {
 			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
 		}
 	}
@@ -485,7 +472,7 @@ func (r *controller) closed(p *player) {
 }
 
 func (r *controller) playerDone(p *player) {
-	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
+	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.lanes.beats)+len(k.lanes.reach) == 0) {
 		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
@@ -505,8 +492,8 @@ func (r *controller) endPlayer(p *player) {
 		r.playerDone(p)
 	}
 	for _, st := range p.kind.sites {
-		if st.gate != nil {
-			st.gate.forget(r, p)
+		if g := r.gates[st.id]; g != nil {
+			g.forget(r, p)
 		}
 	}
 	r.memory.mu.Lock()

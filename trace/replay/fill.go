@@ -66,7 +66,7 @@ func newFilling(r *controller) *filling {
 func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	p, st := l.player, l.site
 	f.p, f.l, f.st = p, l, st
-	f.given = slices.Grow(f.given[:0], len(st.args))[:len(st.args)]
+	f.given = slices.Grow(f.given[:0], len(st.request.args))[:len(st.request.args)]
 	clear(f.given)
 	clear(f.listed)
 	clear(f.long)
@@ -76,12 +76,12 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
 	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
 	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, f.r.from(p), p.chance()
-	out := make([]trace.Leaf, 0, len(st.args))
-	for i := range st.args {
-		a := &st.args[i]
+	out := make([]trace.Leaf, 0, len(st.request.args))
+	for i := range st.request.args {
+		a := &st.request.args[i]
 		if a.list >= 0 {
-			if st.lists[a.list].args[0] == i {
-				out = f.list(out, &st.lists[a.list])
+			if st.request.lists[a.list].args[0] == i {
+				out = f.list(out, &st.request.lists[a.list])
 			}
 			continue
 		}
@@ -102,7 +102,7 @@ func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
 		for item := range f.length(l, path) {
 			at := path + "[" + strconv.Itoa(item) + "]"
 			for _, i := range l.args {
-				out = f.leaf(out, i, item, at+f.st.args[i].Path[len(l.prefix)+len("[*]"):])
+				out = f.leaf(out, i, item, at+f.st.request.args[i].Path[len(l.prefix)+len("[*]"):])
 			}
 		}
 	}
@@ -118,8 +118,8 @@ func (f *filling) lists(prefix string) []string {
 		return []string{prefix}
 	}
 	holder := &list{prefix: prefix[:at]}
-	if i := slices.IndexFunc(f.st.lists, func(l list) bool { return l.prefix == holder.prefix }); i >= 0 {
-		holder = &f.st.lists[i]
+	if i := slices.IndexFunc(f.st.request.lists, func(l list) bool { return l.prefix == holder.prefix }); i >= 0 {
+		holder = &f.st.request.lists[i]
 	}
 	var out []string
 	for _, path := range f.lists(holder.prefix) {
@@ -141,7 +141,7 @@ func (f *filling) length(l *list, path string) int {
 }
 
 func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
-	a := &f.st.args[i]
+	a := &f.st.request.args[i]
 	if a.fixed != nil {
 		l := *a.fixed
 		l.Path = path
@@ -165,7 +165,7 @@ func (f *filling) elements(l *list) int {
 		n = value.Length(f.st.Lists[i], f.scene.Scale, f.scene.Chance)
 	}
 	for _, i := range l.args {
-		for a := range f.st.args[i].Value.Alts() {
+		for a := range f.st.request.args[i].Value.Alts() {
 			s := f.r.plan.source(a)
 			switch {
 			case s == nil:
@@ -188,12 +188,12 @@ func (f *filling) lengthOf(s *source) int {
 	if !ok {
 		return 0
 	}
-	return s.length(rec)
+	return rec.length(s)
 }
 
 // get computes an argument, once.
 func (f *filling) get(i, item int) given {
-	a := &f.st.args[i]
+	a := &f.st.request.args[i]
 	if a.fixed != nil {
 		return given{text: a.fixed.Value, ok: true}
 	}
@@ -216,14 +216,14 @@ func (f *filling) get(i, item int) given {
 }
 
 func (f *filling) known(i, item int) given {
-	if f.st.args[i].list < 0 {
+	if f.st.request.args[i].list < 0 {
 		return f.given[i]
 	}
 	return f.listed[place{i, f.outer, item}]
 }
 
 func (f *filling) know(i, item int, g given) {
-	if f.st.args[i].list < 0 {
+	if f.st.request.args[i].list < 0 {
 		f.given[i] = g
 		return
 	}
@@ -264,14 +264,14 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 
 // argument is another argument of the call, by its path in the program.
 func (f *filling) argument(path string) (string, bool) {
-	i, ok := f.st.byPath[path]
+	i, ok := f.st.request.byPath[path]
 	item := f.scene.Item
 	if !ok {
 		if i, item = f.inList(path); i < 0 {
 			return "", false
 		}
 	}
-	if f.st.args[i].list < 0 {
+	if f.st.request.args[i].list < 0 {
 		item = 0
 	}
 	g := f.get(i, item)
@@ -286,7 +286,7 @@ func (f *filling) inList(path string) (int, int) {
 		if index < 0 {
 			return -1, 0
 		}
-		if i, ok := f.st.byPath[strings.Replace(value.At(path, level, -1), "[-1]", "[*]", 1)]; ok {
+		if i, ok := f.st.request.byPath[strings.Replace(value.At(path, level, -1), "[-1]", "[*]", 1)]; ok {
 			return i, index
 		}
 	}
@@ -317,7 +317,7 @@ func (f *filling) past(a *program.Past) (string, bool) {
 	rec, ok := f.choose(s, post)
 	var text string
 	if ok {
-		text, ok = s.read(rec, f.scene.Place, key)
+		text, ok = rec.read(s, f.scene.Place, key)
 	}
 	if !ok {
 		f.want(s, key)
@@ -331,10 +331,10 @@ func (f *filling) delivered(s *source) (string, bool) {
 		return "", false
 	}
 	d := f.l.inbox[f.scene.Item]
-	if !s.index.scope.holds(d.from) {
+	if !s.in.scope.holds(d.from) {
 		return "", false
 	}
-	items := s.items(d.rec)
+	items := d.rec.items(s)
 	if len(items) == 0 {
 		return "", false
 	}
@@ -344,8 +344,8 @@ func (f *filling) delivered(s *source) (string, bool) {
 // want notes a missing value that may still come. A call that is not sent waits only
 // for values from replies: without them players would run ahead of the target.
 func (f *filling) want(s *source, key string) {
-	if s.comes && (f.st.sent || s.index.late) {
-		f.wants = append(f.wants, want{s.index, key})
+	if s.comes && (f.st.sent || s.in.late) {
+		f.wants = append(f.wants, want{s.in, key})
 	}
 }
 
@@ -362,9 +362,9 @@ func (f *filling) key(s *source) (string, bool) {
 
 func (f *filling) posting(s *source, key string) *posting {
 	if s.By == program.ByMe {
-		return &f.p.own[s.index.at]
+		return &f.p.own[s.in.at]
 	}
-	return f.r.memory.found[s.index.at][key]
+	return f.r.memory.found[s.in.at][key]
 }
 
 func (f *filling) choose(s *source, post *posting) (*record, bool) {

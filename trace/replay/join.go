@@ -17,9 +17,16 @@ type gate struct {
 	open   bool
 }
 
-func newGate(after *site, share float64) *gate {
-	enough := max(1, int(math.Ceil(share*float64(after.kind.count))))
-	return &gate{enough: enough, passed: map[*player]bool{}, open: after.kind.count == 0}
+// newGates makes a gate for each site that waits for another.
+func newGates(pl *plan) []*gate {
+	out := make([]*gate, len(pl.sites))
+	for _, after := range pl.sites {
+		for _, st := range after.opens {
+			enough := max(1, int(math.Ceil(st.Join.Share*float64(after.kind.count))))
+			out[st.id] = &gate{enough: enough, passed: map[*player]bool{}, open: after.kind.count == 0}
+		}
+	}
+	return out
 }
 
 // hold makes a lane wait while the gate is closed, and reports whether it does.
@@ -83,21 +90,25 @@ func (g *gate) swing() []*lane {
 	return held
 }
 
+// throw opens the gate, whoever has passed, and gives the lanes to release.
+func (g *gate) throw() []*lane {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.swing()
+}
+
 // passed tells the gates that a player is done with a call.
 func (r *controller) passed(st *site, p *player) {
-	for _, g := range st.opens {
-		r.release(g.pass(p))
+	for _, held := range st.opens {
+		r.release(r.gates[held.id].pass(p))
 	}
 }
 
 // openGates opens the gates that wait for calls of a type that is done.
 func (r *controller) openGates(k *kind) {
 	for _, st := range k.sites {
-		for _, g := range st.opens {
-			g.mu.Lock()
-			held := g.swing()
-			g.mu.Unlock()
-			r.release(held)
+		for _, waits := range st.opens {
+			r.release(r.gates[waits.id].throw())
 		}
 	}
 }
@@ -117,12 +128,11 @@ func (r *controller) standstill(now int64) {
 		return
 	}
 	for _, st := range r.plan.sites {
-		if st.gate == nil {
+		gate := r.gates[st.id]
+		if gate == nil {
 			continue
 		}
-		st.gate.mu.Lock()
-		held := st.gate.swing()
-		st.gate.mu.Unlock()
+		held := gate.throw()
 		g := &r.gauges[st.id]
 		g.mu.Lock()
 		for range held {

@@ -53,7 +53,7 @@ func (m *memory) at(ix *index, key string) *posting {
 }
 
 // items are the values of a source in one call, in any element of a list.
-func (s *source) items(rec *record) (out []*item) {
+func (rec *record) items(s *source) (out []*item) {
 	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) != s.class {
 			continue
@@ -78,7 +78,7 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 		}
 		p.own[ix.at].Add(rec, ix.all)
 		for _, s := range ix.each {
-			p.pools[s.pool] = append(p.pools[s.pool], s.items(rec)...)
+			p.pools[s.pool] = append(p.pools[s.pool], rec.items(s)...)
 		}
 	}
 	for _, l := range p.parked {
@@ -108,7 +108,7 @@ func (r *controller) enterAt(ix *index, key string, rec *record) {
 	post := r.memory.at(ix, key)
 	post.Add(rec, ix.all)
 	for i, s := range ix.each {
-		post.pools[i] = append(post.pools[i], s.items(rec)...)
+		post.pools[i] = append(post.pools[i], rec.items(s)...)
 	}
 	for _, l := range post.waiting {
 		r.wake(l)
@@ -117,12 +117,12 @@ func (r *controller) enterAt(ix *index, key string, rec *record) {
 }
 
 // read gives a source's value in a call.
-func (s *source) read(rec *record, at value.Place, key string) (string, bool) {
+func (rec *record) read(s *source, at value.Place, key string) (string, bool) {
 	path := s.Path
 	if s.Index.By != program.IndexFixed {
 		row, ok := 0, true
 		if s.Index.By == program.IndexRow {
-			row, ok = s.row(rec, key)
+			row, ok = rec.row(s, key)
 		}
 		if !ok {
 			return "", false
@@ -137,9 +137,9 @@ func (s *source) read(rec *record, at value.Place, key string) (string, bool) {
 }
 
 // row is the index of the list element of a call that holds the key.
-func (s *source) row(rec *record, key string) (int, bool) {
-	for _, l := range rec.parts[s.index.keyPart] {
-		if value.Class(l.Path) == s.index.keyWhat && program.Plain(l.Value) == key {
+func (rec *record) row(s *source, key string) (int, bool) {
+	for _, l := range rec.parts[s.in.keyPart] {
+		if value.Class(l.Path) == s.in.keyWhat && program.Plain(l.Value) == key {
 			return value.Index(l.Path, s.Index.Level), true
 		}
 	}
@@ -147,7 +147,7 @@ func (s *source) row(rec *record, key string) (int, bool) {
 }
 
 // length is the length of the list that a source takes its elements from.
-func (s *source) length(rec *record) int {
+func (rec *record) length(s *source) int {
 	n := 0
 	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) == s.class {

@@ -18,7 +18,7 @@ import (
 func Apart(p *program.Program, s grow.Setting) bool {
 	pl := newPlan(p, s, func(string) bool { return true })
 	for _, k := range pl.kinds {
-		if k.Start != nil || len(k.reach) > 0 {
+		if k.Start != nil || len(k.lanes.reach) > 0 {
 			return false
 		}
 	}

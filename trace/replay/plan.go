@@ -3,6 +3,7 @@ package replay
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"gleaner/trace"
 	"gleaner/trace/grow"
@@ -27,10 +28,7 @@ type kind struct {
 	at     int // in plan.kinds
 	count  int
 	sites  []*site
-	steps  []step
-	aside  []step
-	beats  []beat
-	reach  []*site  // sites that are called for calls of others
+	lanes  lanes
 	roles  []string // the roles that it calls
 	sent   bool     // one of them has a target
 	own    []*index // of its nodes' own calls
@@ -38,12 +36,20 @@ type kind struct {
 	starts []*kind  // kinds whose start waits for one of its calls
 }
 
+// lanes are the sequences of calls that a node makes beside each other.
+type lanes struct {
+	steps []step
+	aside []step
+	beats []beat
+	reach []*site // called for calls of others
+}
+
 // A step is a program.Step with its call resolved. Calls made for calls of others are
 // left out.
 type step struct {
 	program.Step
-	site  *site
-	steps []step
+	site *site
+	body []step // of a loop
 }
 
 type beat struct {
@@ -51,29 +57,36 @@ type beat struct {
 	every program.Formula
 }
 
+// period is the time between two beats of a node, in nanoseconds.
+func (b *beat) period(scale, node int) int64 { return max(value.Millis(b.every, scale, node), 1e6) }
+
 // A site is a place that makes a call.
 type site struct {
 	*program.Call
-	id     int // in plan.sites
-	local  int // in its kind's sites
-	kind   *kind
-	role   int  // in its kind's roles
-	sent   bool // its role has a target
-	push   bool // it is no call: the node waits for a push of the target
-	inMain bool // it is in the steps
-	place  int  // where it is first in the steps
-	nature nature
+	id      int // in plan.sites
+	local   int // in its kind's sites
+	kind    *kind
+	role    int  // in its kind's roles
+	sent    bool // its role has a target
+	push    bool // it is no call: the node waits for a push of the target
+	inMain  bool // it is in the steps
+	place   int  // where it is first in the steps
+	nature  nature
+	request request
+	global  bool // some argument comes from calls of others
+	enters  []*index
+	tells   [2]bool               // by part: others take arguments from its calls
+	keep    [2]map[string]*wanted // by part: the leaves to keep, by class
+	starts  []*kind               // kinds whose start waits for this call
+	feeds   []*site               // sites that are called for this call
+	opens   []*site               // sites that wait for it: see program.Join
+}
+
+// A request is the arguments of a site.
+type request struct {
 	args   []arg
 	byPath map[string]int
 	lists  []list
-	global bool // some argument comes from calls of others
-	enters []*index
-	tells  [2]bool               // by part: others take arguments from its calls
-	keep   [2]map[string]*wanted // by part: the leaves to keep, by class
-	starts []*kind               // kinds whose start waits for this call
-	feeds  []*site               // sites that are called for this call
-	gate   *gate                 // it waits at
-	opens  []*gate               // that wait for it
 }
 
 // nature is why a call is made.
@@ -111,7 +124,7 @@ type wanted struct {
 // into an index.
 type source struct {
 	*program.Past
-	index *index
+	in    *index
 	class string
 	pool  int  // of an unordered source: which of the index's, or the node's
 	comes bool // a value that is missing may still come
@@ -163,11 +176,10 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 		}
 	}
 	for _, st := range pl.sites {
-		st.arguments()
+		st.request.layOut(st.Args)
 		if st.Join != nil {
 			after := pl.byName[st.Join.After]
-			st.gate = newGate(after, st.Join.Share)
-			after.opens = append(after.opens, st.gate)
+			after.opens = append(after.opens, st)
 		}
 	}
 	for _, st := range pl.sites {
@@ -197,10 +209,10 @@ func (k *kind) layOut(pl *plan) {
 	convert = func(steps []program.Step, main bool) []step {
 		out := make([]step, 0, len(steps))
 		for i := range steps {
-			s := step{Step: steps[i], site: pl.byName[steps[i].Call], steps: convert(steps[i].Steps, main)}
+			s := step{Step: steps[i], site: pl.byName[steps[i].Call], body: convert(steps[i].Steps, main)}
 			s.Steps = nil
-			for k := range s.steps {
-				s.Steps = append(s.Steps, s.steps[k].Step)
+			for k := range s.body {
+				s.Steps = append(s.Steps, s.body[k].Step)
 			}
 			if s.site != nil && main && !s.site.inMain {
 				s.site.inMain, s.site.nature, s.site.place = true, inSteps, places
@@ -210,10 +222,10 @@ func (k *kind) layOut(pl *plan) {
 				out = append(out, s)
 				continue
 			}
-			if s.site.nature = byReach; slices.Contains(k.reach, s.site) {
+			if s.site.nature = byReach; slices.Contains(k.lanes.reach, s.site) {
 				continue
 			}
-			k.reach = append(k.reach, s.site)
+			k.lanes.reach = append(k.lanes.reach, s.site)
 			for _, r := range s.site.Reach {
 				from := pl.byName[r.From]
 				from.feeds = append(from.feeds, s.site)
@@ -221,33 +233,33 @@ func (k *kind) layOut(pl *plan) {
 		}
 		return out
 	}
-	k.steps, k.aside = convert(k.Steps, true), convert(k.Aside, false)
+	k.lanes.steps, k.lanes.aside = convert(k.Steps, true), convert(k.Aside, false)
 	for i := range k.Beats {
 		st := pl.byName[k.Beats[i].Call]
 		st.nature = inBeats
-		k.beats = append(k.beats, beat{st, k.Beats[i].Every.Formula})
+		k.lanes.beats = append(k.lanes.beats, beat{st, k.Beats[i].Every.Formula})
 	}
 }
 
-// arguments finds the lists among a site's arguments, and the arguments without holes.
-func (st *site) arguments() {
-	st.byPath = map[string]int{}
-	for i := range st.Args {
-		a := arg{Arg: st.Args[i], list: -1}
-		st.byPath[a.Path] = i
+// layOut finds the lists among the arguments, and the arguments without holes.
+func (r *request) layOut(args program.Args) {
+	r.byPath = map[string]int{}
+	for i := range args {
+		a := arg{Arg: args[i], list: -1}
+		r.byPath[a.Path] = i
 		if at := strings.LastIndex(a.Path, "[*]"); at >= 0 {
-			a.list = slices.IndexFunc(st.lists, func(l list) bool { return l.prefix == a.Path[:at] })
+			a.list = slices.IndexFunc(r.lists, func(l list) bool { return l.prefix == a.Path[:at] })
 			if a.list < 0 {
-				a.list = len(st.lists)
-				st.lists = append(st.lists, list{prefix: a.Path[:at]})
+				a.list = len(r.lists)
+				r.lists = append(r.lists, list{prefix: a.Path[:at]})
 			}
-			st.lists[a.list].args = append(st.lists[a.list].args, i)
+			r.lists[a.list].args = append(r.lists[a.list].args, i)
 		}
 		if len(a.Value.Holes()) == 0 {
 			l := leaf(&a, a.Path, a.Value.Fill(nil))
 			a.fixed = &l
 		}
-		st.args = append(st.args, a)
+		r.args = append(r.args, a)
 	}
 }
 
@@ -260,8 +272,8 @@ func leaf(a *arg, path, text string) trace.Leaf {
 }
 
 func (pl *plan) findSources(st *site) {
-	for i := range st.args {
-		for a := range st.args[i].Value.Alts() {
+	for i := range st.request.args {
+		for a := range st.request.args[i].Value.Alts() {
 			if past, ok := a.(*program.Past); ok {
 				pl.addSource(st, past)
 			}
@@ -277,34 +289,34 @@ func (pl *plan) source(a program.Alt) *source {
 
 func (pl *plan) addSource(st *site, a *program.Past) {
 	s := &source{Past: a, class: value.Class(a.Path)}
-	s.index = pl.indexFor(st, s)
+	s.in = pl.indexFor(st, s)
 	if a.Pick == program.PickEach {
-		s.pool = len(s.index.each)
-		s.index.each = append(s.index.each, s)
+		s.pool = len(s.in.each)
+		s.in.each = append(s.in.each, s)
 		if a.By == program.ByMe {
 			s.pool = st.kind.pools
 			st.kind.pools++
 		}
 	} else if a.Pick == program.PickNth || a.Pick == program.PickNode {
-		s.index.all = true
+		s.in.all = true
 	}
 	st.global = st.global || a.By != program.ByMe
 	for _, from := range pl.sites {
-		if !s.index.scope.holds(from) {
+		if !s.in.scope.holds(from) {
 			continue
 		}
 		from.want(s.Part, s.class, a)
-		if s.index.by == program.ByWhere {
-			from.want(s.index.keyPart, s.index.keyWhat, nil)
+		if s.in.by == program.ByWhere {
+			from.want(s.in.keyPart, s.in.keyWhat, nil)
 		}
-		if !slices.Contains(from.enters, s.index) {
-			from.enters = append(from.enters, s.index)
-			from.tells[lateness(s.index.late)] = from.tells[lateness(s.index.late)] || a.By != program.ByMe
+		if !slices.Contains(from.enters, s.in) {
+			from.enters = append(from.enters, s.in)
+			from.tells[lateness(s.in.late)] = from.tells[lateness(s.in.late)] || a.By != program.ByMe
 		}
 		// In a node's own steps a call is either over or comes too late to wait for;
 		// any other call may still come.
 		inOrder := from.inMain && st.inMain && a.By == program.ByMe
-		if from != st && from.kind.count > 0 && (from.sent || !s.index.late) {
+		if from != st && from.kind.count > 0 && (from.sent || !s.in.late) {
 			s.comes, s.gone = s.comes || !inOrder, s.gone || inOrder && from.place < st.place
 		}
 	}
@@ -369,4 +381,18 @@ func (st *site) kept(part program.Part, leaves []trace.Leaf) []trace.Leaf {
 		}
 	}
 	return out
+}
+
+// beatsOnly is how long a program without steps is played: three of its longest beats.
+func (pl *plan) beatsOnly() time.Duration {
+	longest := int64(0)
+	for _, k := range pl.kinds {
+		if k.count > 0 && len(k.lanes.steps)+len(k.lanes.aside) > 0 {
+			return 0
+		}
+		for _, b := range k.lanes.beats {
+			longest = max(longest, value.Millis(b.every, pl.scale, 0))
+		}
+	}
+	return max(3*time.Duration(longest), time.Second)
 }

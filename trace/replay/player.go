@@ -56,29 +56,27 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 
 func (p *player) layLanes() {
 	k := p.kind
-	p.lanes = make([]lane, 0, 1+len(k.aside)+len(k.beats)+len(k.reach))
+	p.lanes = make([]lane, 0, 1+len(k.lanes.aside)+len(k.lanes.beats)+len(k.lanes.reach))
 	add := func(n nature) *lane {
 		p.lanes = append(p.lanes, lane{player: p, nature: n})
 		l := &p.lanes[len(p.lanes)-1]
 		l.timer.Of = l
 		return l
 	}
-	if len(k.steps) > 0 {
-		add(inSteps).cursor = []frame{{steps: k.steps, left: -1}}
+	if len(k.lanes.steps) > 0 {
+		add(inSteps).cursor = []frame{{steps: k.lanes.steps, left: -1}}
 	}
-	for i := range k.aside {
-		add(inAside).cursor = []frame{{steps: k.aside[i : i+1], left: -1}}
+	for i := range k.lanes.aside {
+		add(inAside).cursor = []frame{{steps: k.lanes.aside[i : i+1], left: -1}}
 	}
-	for _, b := range k.beats {
+	for _, b := range k.lanes.beats {
 		l := add(inBeats)
-		l.site, l.every = b.site, b.period(p)
+		l.site, l.every = b.site, b.period(p.scale, p.rank)
 	}
-	for _, st := range k.reach {
+	for _, st := range k.lanes.reach {
 		add(byReach).site = st
 	}
 }
-
-func (b *beat) period(p *player) int64 { return max(value.Millis(b.every, p.scale, p.rank), 1e6) }
 
 func (p *player) chance() *rand.Rand { return &p.rand }
 
@@ -170,7 +168,7 @@ func (l *lane) next(scale int) *site {
 		if s.site != nil {
 			return s.site
 		}
-		l.cursor = append(l.cursor, frame{steps: s.steps, left: -1})
+		l.cursor = append(l.cursor, frame{steps: s.body, left: -1})
 	}
 	l.cursor = nil
 	return nil

@@ -93,7 +93,7 @@ func (l *lane) collect() {
 		return
 	}
 	n := len(l.coming)
-	if len(l.site.lists) == 0 {
+	if len(l.site.request.lists) == 0 {
 		n = min(n, 1)
 	}
 	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
