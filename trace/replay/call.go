@@ -11,17 +11,18 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/value"
 )
 
 // play fills in a call and makes it, or lets its lane wait for a missing value.
 func (r *controller) play(f *filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
-	if g := r.gates[st.id]; g != nil && g.hold(r, l) {
+	if g := r.gates[st.ID]; g != nil && g.hold(r, l) {
 		return
 	}
 	p.mu.Lock()
-	others := st.global || st.tells[program.Request] || l.nature == byReach
+	others := st.Global || st.Tells[program.Request] || l.nature == plan.ByReach
 	if others {
 		r.memory.mu.Lock()
 	}
@@ -38,7 +39,7 @@ func (r *controller) play(f *filling, l *lane) {
 			l.since = now
 		}
 		patience := r.Patience
-		if !st.sent {
+		if !st.Sent {
 			patience = min(patience, r.Timeout) // no target waits for it
 		}
 		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
@@ -54,19 +55,19 @@ func (r *controller) play(f *filling, l *lane) {
 		return
 	}
 	l.since, l.meant, l.tried = 0, l.due, false
-	first := p.made[st.local] == 0
-	p.made[st.local]++
+	first := p.made[st.Local] == 0
+	p.made[st.Local]++
 	rec := &record{}
-	rec.parts[program.Request] = st.kept(program.Request, request)
+	rec.parts[program.Request] = st.Kept(program.Request, request)
 	r.publish(p, st, rec, false)
 	unlock()
-	if st.sent {
+	if st.Sent {
 		r.noteMadeUp(f, st)
 	}
 	if first {
 		r.reached(st, p)
 	}
-	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.scale, Sender: p.sender, Address: p.address, Target: st.Target, Method: st.Method, Request: request}
+	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.Scale, Sender: p.sender, Address: p.address, Target: st.Target, Method: st.Method, Request: request}
 	r.send(l, call, rec)
 }
 
@@ -76,7 +77,7 @@ func (r *controller) park(f *filling, l *lane, until int64) {
 	l.state.Store(waiting)
 	l.player.parked = append(l.player.parked, l)
 	for _, w := range f.wants {
-		if w.index.by != program.ByMe {
+		if w.index.By != program.ByMe {
 			post := r.memory.at(w.index, w.key)
 			post.waiting = append(post.waiting, l)
 		}
@@ -88,7 +89,7 @@ func (r *controller) park(f *filling, l *lane, until int64) {
 
 // cannot skips a call for which a value is missing.
 func (r *controller) cannot(f *filling, l *lane, now int64) {
-	g, why := &r.gauges[l.site.id], r.lacks(f, l.site)
+	g, why := &r.gauges[l.site.ID], r.lacks(f, l.site)
 	g.mu.Lock()
 	g.skipped++
 	note(&g.missing, why, r.into(now))
@@ -100,26 +101,26 @@ func (r *controller) cannot(f *filling, l *lane, now int64) {
 }
 
 // lacks tells which value of a call is missing.
-func (r *controller) lacks(f *filling, st *site) string {
+func (r *controller) lacks(f *filling, st *plan.Site) string {
 	if f.lost != nil {
 		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Past)
 	}
 	from := "some call"
-	if s := f.wants[0].index.scope; s.site != nil {
-		from = s.site.Name
-	} else if s.method != "" {
-		from = s.method
+	if s := f.wants[0].index.Scope; s.Site != nil {
+		from = s.Site.Name
+	} else if s.Method != "" {
+		from = s.Method
 	}
 	return fmt.Sprintf("%s waited for a value from %s that did not come", st.Name, from)
 }
 
 func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *controller) noteMadeUp(f *filling, st *site) {
+func (r *controller) noteMadeUp(f *filling, st *plan.Site) {
 	if len(f.madeUp) == 0 {
 		return
 	}
-	g := &r.gauges[st.id]
+	g := &r.gauges[st.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, path := range f.madeUp {
@@ -132,8 +133,8 @@ func (r *controller) noteMadeUp(f *filling, st *site) {
 
 // send makes a call and takes its reply.
 func (r *controller) send(l *lane, call *trace.Call, rec *record) {
-	st, g := l.site, &r.gauges[l.site.id]
-	if !st.sent {
+	st, g := l.site, &r.gauges[l.site.ID]
+	if !st.Sent {
 		g.mu.Lock()
 		g.unsent++
 		g.mu.Unlock()
@@ -144,11 +145,11 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	call.Start, call.End = 0, 0
 	began := r.now()
-	if st.push && r.listen(ctx, l, call, rec) {
+	if st.Push && r.listen(ctx, l, call, rec) {
 		cancel()
 		return
 	}
-	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
+	reply, err := l.player.links[st.Role].call(ctx, call, r.dialled)
 	cancel()
 	end := r.now()
 	if call.Start == 0 {
@@ -206,7 +207,7 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 // listen waits for a push of the target, without a worker. It reports whether the
 // connection can do that.
 func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
-	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
+	conn, err := l.player.links[l.site.Role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
 	if err != nil || !ok {
 		return false
@@ -228,7 +229,7 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 func (r *controller) hear(l *lane) {
 	e, now := l.ear, r.now()
 	l.ear = nil
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	if reply := e.heard.Load(); reply != nil {
 		g.made++
@@ -250,11 +251,11 @@ func (r *controller) hear(l *lane) {
 func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
 func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered++
-	if l.site.push {
+	if l.site.Push {
 		return
 	}
 	if call.End-call.Start > int64(r.Limits.Latency) {
@@ -280,15 +281,15 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 // the nodes that make calls for it.
 func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
-	if len(st.enters) == 0 && len(st.feeds) == 0 {
+	if len(st.Enters) == 0 && len(st.Feeds) == 0 {
 		return
 	}
 	p.mu.Lock()
-	others := st.tells[program.Reply] || len(st.feeds) > 0
+	others := st.Tells[program.Reply] || len(st.Feeds) > 0
 	if others {
 		r.memory.mu.Lock()
 	}
-	rec.parts[program.Reply] = st.kept(program.Reply, leaves)
+	rec.parts[program.Reply] = st.Kept(program.Reply, leaves)
 	r.publish(p, st, rec, true)
 	if others {
 		r.deliver(st, rec, leaves)
@@ -300,14 +301,14 @@ func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 // unanswered handles a call without a reply, by the policy.
 func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
 	var lost *notYet
-	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	again := l.nature != plan.InBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
 		r.tryAgain(l, call, rec, now, lost.wait)
 		return
 	}
 	l.player.silent.Store(true)
 	r.troubled(now)
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	g.failed++
 	if starved(err) {
@@ -335,7 +336,7 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err erro
 
 // unsendable skips a call whose arguments do not fit. It would not fit later either.
 func (r *controller) unsendable(l *lane, call *trace.Call, err error, now int64) {
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	g.unsendable++
 	note(&g.errors, complaint(err), r.into(now))
@@ -384,7 +385,7 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	if l.asking == 0 {
 		l.asking = now
 	}
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now-l.asking > int64(r.Patience) {
@@ -396,11 +397,11 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	}
 	g.retries++
 	l.player.mu.Lock()
-	l.player.made[l.site.local]-- // all tries are one call
+	l.player.made[l.site.Local]-- // all tries are one call
 	l.player.mu.Unlock()
 	wait := r.wait(l.site)
 	if !until.Every.IsZero() {
-		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.scale, 0)) / r.Compress)
+		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.Scale, 0)) / r.Compress)
 	}
 	r.schedule(l, now+max(wait, 1e6))
 	return true

@@ -8,6 +8,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 )
 
 // A Comparison compares what was played with what was recorded.
@@ -94,11 +95,11 @@ func (c *Counter) Compare(r *Result) Comparison {
 			w.Aside = "not sent, for lack of a target"
 		}
 		switch call.Nature {
-		case inBeats.String():
+		case plan.InBeats.String():
 			w.Aside = "by the clock"
 		case "until":
 			w.Aside = "until the reply meets a condition"
-		case byReach.String():
+		case plan.ByReach.String():
 			w.Aside = "several may be merged into one"
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/value"
 )
 
@@ -15,7 +16,7 @@ type filling struct {
 	r      *controller
 	p      *player
 	l      *lane
-	st     *site
+	st     *plan.Site
 	scene  value.Scene
 	given  []given          // by argument
 	listed map[place]given  // arguments in lists
@@ -25,7 +26,7 @@ type filling struct {
 	taken  []take           // values of unordered sources, used up if the call is made
 	looked map[*[]*item]int // how far each unordered source was searched
 	wants  []want           // missing values that may still come
-	lost   *source          // a missing value that will not come
+	lost   *plan.Source     // a missing value that will not come
 	spare  bool             // values that others have used may be taken
 	soon   bool             // such a value is there, but spare is not set yet
 	madeUp []string         // arguments without a source
@@ -44,7 +45,7 @@ type given struct {
 
 // A want is a key of an index under which no call is entered yet.
 type want struct {
-	index *index
+	index *plan.Index
 	key   string
 }
 
@@ -55,7 +56,7 @@ type take struct {
 
 func newFilling(r *controller) *filling {
 	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
-	f.scene.Scale = r.plan.scale
+	f.scene.Scale = r.plan.Scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
 }
@@ -66,7 +67,7 @@ func newFilling(r *controller) *filling {
 func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	p, st := l.player, l.site
 	f.p, f.l, f.st = p, l, st
-	f.given = slices.Grow(f.given[:0], len(st.request.args))[:len(st.request.args)]
+	f.given = slices.Grow(f.given[:0], len(st.Request.Args))[:len(st.Request.Args)]
 	clear(f.given)
 	clear(f.listed)
 	clear(f.long)
@@ -74,14 +75,14 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	f.room = value.MaxElements
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
-	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.local]), at
+	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.Local]), at
 	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, f.r.from(p), p.chance()
-	out := make([]trace.Leaf, 0, len(st.request.args))
-	for i := range st.request.args {
-		a := &st.request.args[i]
-		if a.list >= 0 {
-			if st.request.lists[a.list].args[0] == i {
-				out = f.list(out, &st.request.lists[a.list])
+	out := make([]trace.Leaf, 0, len(st.Request.Args))
+	for i := range st.Request.Args {
+		a := &st.Request.Args[i]
+		if a.List >= 0 {
+			if st.Request.Lists[a.List].Args[0] == i {
+				out = f.list(out, &st.Request.Lists[a.List])
 			}
 			continue
 		}
@@ -96,13 +97,13 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 
 // list fills the elements of a list, or of each list of the same name if it is in a
 // list itself.
-func (f *filling) list(out []trace.Leaf, l *list) []trace.Leaf {
-	for outer, path := range f.lists(l.prefix) {
+func (f *filling) list(out []trace.Leaf, l *plan.List) []trace.Leaf {
+	for outer, path := range f.lists(l.Prefix) {
 		f.outer = outer
 		for item := range f.length(l, path) {
 			at := path + "[" + strconv.Itoa(item) + "]"
-			for _, i := range l.args {
-				out = f.leaf(out, i, item, at+f.st.request.args[i].Path[len(l.prefix)+len("[*]"):])
+			for _, i := range l.Args {
+				out = f.leaf(out, i, item, at+f.st.Request.Args[i].Path[len(l.Prefix)+len("[*]"):])
 			}
 		}
 	}
@@ -117,12 +118,12 @@ func (f *filling) lists(prefix string) []string {
 	if at < 0 {
 		return []string{prefix}
 	}
-	holder := &list{prefix: prefix[:at]}
-	if i := slices.IndexFunc(f.st.request.lists, func(l list) bool { return l.prefix == holder.prefix }); i >= 0 {
-		holder = &f.st.request.lists[i]
+	holder := &plan.List{Prefix: prefix[:at]}
+	if i := slices.IndexFunc(f.st.Request.Lists, func(l plan.List) bool { return l.Prefix == holder.Prefix }); i >= 0 {
+		holder = &f.st.Request.Lists[i]
 	}
 	var out []string
-	for _, path := range f.lists(holder.prefix) {
+	for _, path := range f.lists(holder.Prefix) {
 		for item := range f.length(holder, path) {
 			out = append(out, path+"["+strconv.Itoa(item)+"]"+prefix[at+len("[*]"):])
 		}
@@ -131,7 +132,7 @@ func (f *filling) lists(prefix string) []string {
 }
 
 // length is the length of a list in this call. It is decided once.
-func (f *filling) length(l *list, path string) int {
+func (f *filling) length(l *plan.List, path string) int {
 	n, ok := f.long[path]
 	if !ok {
 		n = min(f.elements(l), f.room)
@@ -141,9 +142,9 @@ func (f *filling) length(l *list, path string) int {
 }
 
 func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
-	a := &f.st.request.args[i]
-	if a.fixed != nil {
-		l := *a.fixed
+	a := &f.st.Request.Args[i]
+	if a.Fixed != nil {
+		l := *a.Fixed
 		l.Path = path
 		return append(out, l)
 	}
@@ -151,35 +152,35 @@ func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf 
 	if !g.ok {
 		return out
 	}
-	return append(out, leaf(a, path, g.text))
+	return append(out, a.Leaf(path, g.text))
 }
 
 // elements is the length of a list: that of the list its values come from, or the
 // number of values to be used, or what the program says; otherwise one.
-func (f *filling) elements(l *list) int {
-	if f.l.inbox != nil && len(l.args) > 0 {
+func (f *filling) elements(l *plan.List) int {
+	if f.l.inbox != nil && len(l.Args) > 0 {
 		return len(f.l.inbox)
 	}
 	n := 1
-	if i := slices.IndexFunc(f.st.Lists, func(told program.List) bool { return told.Path == l.prefix }); i >= 0 {
+	if i := slices.IndexFunc(f.st.Lists, func(told program.List) bool { return told.Path == l.Prefix }); i >= 0 {
 		n = value.Length(f.st.Lists[i], f.scene.Scale, f.scene.Chance)
 	}
-	for _, i := range l.args {
-		for a := range f.st.request.args[i].Value.Alts() {
-			s := f.r.plan.source(a)
+	for _, i := range l.Args {
+		for a := range f.st.Request.Args[i].Value.Alts() {
+			s := f.r.plan.Source(a)
 			switch {
 			case s == nil:
 			case s.Index.By == program.IndexItem:
 				return f.lengthOf(s)
 			case s.Pick == program.PickEach && s.By == program.ByMe:
-				n = len(f.p.pools[s.pool])
+				n = len(f.p.pools[s.Pool])
 			}
 		}
 	}
 	return n
 }
 
-func (f *filling) lengthOf(s *source) int {
+func (f *filling) lengthOf(s *plan.Source) int {
 	key, ok := f.key(s)
 	if !ok {
 		return 0
@@ -193,9 +194,9 @@ func (f *filling) lengthOf(s *source) int {
 
 // get computes an argument, once.
 func (f *filling) get(i, item int) given {
-	a := &f.st.request.args[i]
-	if a.fixed != nil {
-		return given{text: a.fixed.Value, ok: true}
+	a := &f.st.Request.Args[i]
+	if a.Fixed != nil {
+		return given{text: a.Fixed.Value, ok: true}
 	}
 	if g := f.known(i, item); g.asked {
 		return g
@@ -216,14 +217,14 @@ func (f *filling) get(i, item int) given {
 }
 
 func (f *filling) known(i, item int) given {
-	if f.st.request.args[i].list < 0 {
+	if f.st.Request.Args[i].List < 0 {
 		return f.given[i]
 	}
 	return f.listed[place{i, f.outer, item}]
 }
 
 func (f *filling) know(i, item int, g given) {
-	if f.st.request.args[i].list < 0 {
+	if f.st.Request.Args[i].List < 0 {
 		f.given[i] = g
 		return
 	}
@@ -232,7 +233,7 @@ func (f *filling) know(i, item int, g given) {
 
 // hole fills one hole. A value without a source is made up. A missing value is noted
 // in wants if it may still come, and in lost if it will not.
-func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
+func (f *filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
 	for _, alt := range h.Alts {
 		text, ok := f.scene.Alt(alt)
@@ -249,7 +250,7 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 		return "", false
 	}
 	for _, alt := range h.Alts {
-		if s := f.r.plan.source(alt); s != nil && s.gone {
+		if s := f.r.plan.Source(alt); s != nil && s.Gone {
 			f.lost = s
 			return "", false
 		}
@@ -264,14 +265,14 @@ func (f *filling) hole(a *arg, h *program.Hole) (string, bool) {
 
 // argument is another argument of the call, by its path in the program.
 func (f *filling) argument(path string) (string, bool) {
-	i, ok := f.st.request.byPath[path]
+	i, ok := f.st.Request.ByPath[path]
 	item := f.scene.Item
 	if !ok {
 		if i, item = f.inList(path); i < 0 {
 			return "", false
 		}
 	}
-	if f.st.request.args[i].list < 0 {
+	if f.st.Request.Args[i].List < 0 {
 		item = 0
 	}
 	g := f.get(i, item)
@@ -286,7 +287,7 @@ func (f *filling) inList(path string) (int, int) {
 		if index < 0 {
 			return -1, 0
 		}
-		if i, ok := f.st.request.byPath[strings.Replace(value.At(path, level, -1), "[-1]", "[*]", 1)]; ok {
+		if i, ok := f.st.Request.ByPath[strings.Replace(value.At(path, level, -1), "[-1]", "[*]", 1)]; ok {
 			return i, index
 		}
 	}
@@ -294,7 +295,7 @@ func (f *filling) inList(path string) (int, int) {
 
 // past is a value from an earlier call.
 func (f *filling) past(a *program.Past) (string, bool) {
-	s := f.r.plan.sources[a]
+	s := f.r.plan.Source(a)
 	key, ok := f.key(s)
 	if !ok {
 		return "", false
@@ -326,12 +327,12 @@ func (f *filling) past(a *program.Past) (string, bool) {
 }
 
 // delivered is a value of the call that this one is made for.
-func (f *filling) delivered(s *source) (string, bool) {
+func (f *filling) delivered(s *plan.Source) (string, bool) {
 	if s.Pick != program.PickEach || f.scene.Item >= len(f.l.inbox) {
 		return "", false
 	}
 	d := f.l.inbox[f.scene.Item]
-	if !s.in.scope.holds(d.from) {
+	if !s.In.Scope.Holds(d.from) {
 		return "", false
 	}
 	items := d.rec.items(s)
@@ -343,13 +344,13 @@ func (f *filling) delivered(s *source) (string, bool) {
 
 // want notes a missing value that may still come. A call that is not sent waits only
 // for values from replies: without them players would run ahead of the target.
-func (f *filling) want(s *source, key string) {
-	if s.comes && (f.st.sent || s.in.late) {
-		f.wants = append(f.wants, want{s.in, key})
+func (f *filling) want(s *plan.Source, key string) {
+	if s.Comes && (f.st.Sent || s.In.Late) {
+		f.wants = append(f.wants, want{s.In, key})
 	}
 }
 
-func (f *filling) key(s *source) (string, bool) {
+func (f *filling) key(s *plan.Source) (string, bool) {
 	switch s.By {
 	case program.ByAddress:
 		return f.p.address, f.p.address != ""
@@ -360,28 +361,28 @@ func (f *filling) key(s *source) (string, bool) {
 	return "", true
 }
 
-func (f *filling) posting(s *source, key string) *posting {
+func (f *filling) posting(s *plan.Source, key string) *posting {
 	if s.By == program.ByMe {
-		return &f.p.own[s.in.at]
+		return &f.p.own[s.In.At]
 	}
-	return f.r.memory.found[s.in.at][key]
+	return f.r.memory.found[s.In.At][key]
 }
 
-func (f *filling) choose(s *source, post *posting) (*record, bool) {
+func (f *filling) choose(s *plan.Source, post *posting) (*record, bool) {
 	if post == nil {
 		return nil, false
 	}
 	return post.Choose(s.Pick, f.scene.Place)
 }
 
-func (f *filling) pool(s *source, post *posting) *[]*item {
+func (f *filling) pool(s *plan.Source, post *posting) *[]*item {
 	if s.By == program.ByMe {
-		return &f.p.pools[s.pool]
+		return &f.p.pools[s.Pool]
 	}
 	if post == nil {
 		return nil
 	}
-	return &post.pools[s.pool]
+	return &post.pools[s.Pool]
 }
 
 // grace is how long a node waits for an unused value before it takes one that another

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"gleaner/trace/replay/plan"
 )
 
 // A gate holds calls back until enough nodes have had an answer to another call
@@ -18,12 +20,12 @@ type gate struct {
 }
 
 // newGates makes a gate for each site that waits for another.
-func newGates(pl *plan) []*gate {
-	out := make([]*gate, len(pl.sites))
-	for _, after := range pl.sites {
-		for _, st := range after.opens {
-			enough := max(1, int(math.Ceil(st.Join.Share*float64(after.kind.count))))
-			out[st.id] = &gate{enough: enough, passed: map[*player]bool{}, open: after.kind.count == 0}
+func newGates(pl *plan.Plan) []*gate {
+	out := make([]*gate, len(pl.Sites))
+	for _, after := range pl.Sites {
+		for _, st := range after.Opens {
+			enough := max(1, int(math.Ceil(st.Join.Share*float64(after.Kind.Count))))
+			out[st.ID] = &gate{enough: enough, passed: map[*player]bool{}, open: after.Kind.Count == 0}
 		}
 	}
 	return out
@@ -41,7 +43,7 @@ func (g *gate) hold(r *controller, l *lane) bool {
 	}
 	l.state.Store(waiting)
 	g.held = append(g.held, l)
-	if l.nature != inBeats {
+	if l.nature != plan.InBeats {
 		r.held.Add(1)
 	}
 	return true
@@ -50,7 +52,7 @@ func (g *gate) hold(r *controller, l *lane) bool {
 // release plays the lanes that waited at a gate.
 func (r *controller) release(held []*lane) {
 	for _, l := range held {
-		if l.nature != inBeats {
+		if l.nature != plan.InBeats {
 			r.held.Add(-1)
 		}
 		r.wake(l)
@@ -62,7 +64,7 @@ func (g *gate) forget(r *controller, p *player) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(l *lane) bool {
-		if l.player == p && l.nature != inBeats {
+		if l.player == p && l.nature != plan.InBeats {
 			r.held.Add(-1)
 		}
 		return l.player == p
@@ -98,17 +100,17 @@ func (g *gate) throw() []*lane {
 }
 
 // passed tells the gates that a player is done with a call.
-func (r *controller) passed(st *site, p *player) {
-	for _, held := range st.opens {
-		r.release(r.gates[held.id].pass(p))
+func (r *controller) passed(st *plan.Site, p *player) {
+	for _, held := range st.Opens {
+		r.release(r.gates[held.ID].pass(p))
 	}
 }
 
 // openGates opens the gates that wait for calls of a type that is done.
-func (r *controller) openGates(k *kind) {
-	for _, st := range k.sites {
-		for _, waits := range st.opens {
-			r.release(r.gates[waits.id].throw())
+func (r *controller) openGates(k *plan.Kind) {
+	for _, st := range k.Sites {
+		for _, waits := range st.Opens {
+			r.release(r.gates[waits.ID].throw())
 		}
 	}
 }
@@ -127,13 +129,13 @@ func (r *controller) standstill(now int64) {
 	if now-r.stands < int64(r.Patience) {
 		return
 	}
-	for _, st := range r.plan.sites {
-		gate := r.gates[st.id]
+	for _, st := range r.plan.Sites {
+		gate := r.gates[st.ID]
 		if gate == nil {
 			continue
 		}
 		held := gate.throw()
-		g := &r.gauges[st.id]
+		g := &r.gauges[st.ID]
 		g.mu.Lock()
 		for range held {
 			g.unmet++

@@ -10,7 +10,7 @@ import (
 // connect makes the player's connections. If one fails, it is tried again with the
 // first call.
 func (r *controller) connect(p *player) {
-	for _, role := range p.kind.roles {
+	for _, role := range p.kind.Roles {
 		if r.target(role) == nil {
 			continue
 		}
@@ -23,9 +23,9 @@ func (r *controller) connect(p *player) {
 // linkOf gives a player's link to a role, and makes it.
 func (r *controller) linkOf(p *player, role string) *link {
 	if p.links == nil {
-		p.links = make([]*link, len(p.kind.roles))
+		p.links = make([]*link, len(p.kind.Roles))
 	}
-	k := &p.links[slices.Index(p.kind.roles, role)]
+	k := &p.links[slices.Index(p.kind.Roles, role)]
 	if *k == nil {
 		*k = r.newLinkOf(p, role)
 	}

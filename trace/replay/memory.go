@@ -5,6 +5,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/value"
 )
 
@@ -34,8 +35,8 @@ type memory struct {
 	found []map[string]*posting
 }
 
-func newMemory(pl *plan) *memory {
-	m := &memory{found: make([]map[string]*posting, len(pl.indexes))}
+func newMemory(pl *plan.Plan) *memory {
+	m := &memory{found: make([]map[string]*posting, len(pl.Indexes))}
 	for i := range m.found {
 		m.found[i] = map[string]*posting{}
 	}
@@ -43,19 +44,19 @@ func newMemory(pl *plan) *memory {
 }
 
 // at gives the posting under a key, and makes it if there is none.
-func (m *memory) at(ix *index, key string) *posting {
-	p := m.found[ix.at][key]
+func (m *memory) at(ix *plan.Index, key string) *posting {
+	p := m.found[ix.At][key]
 	if p == nil {
-		p = &posting{pools: make([][]*item, len(ix.each))}
-		m.found[ix.at][key] = p
+		p = &posting{pools: make([][]*item, len(ix.Each))}
+		m.found[ix.At][key] = p
 	}
 	return p
 }
 
 // items are the values of a source in one call, in any element of a list.
-func (rec *record) items(s *source) (out []*item) {
+func (rec *record) items(s *plan.Source) (out []*item) {
 	for _, l := range rec.parts[s.Part] {
-		if value.Class(l.Path) != s.class {
+		if value.Class(l.Path) != s.Class {
 			continue
 		}
 		if text, ok := s.Word.Of(l.Value); ok {
@@ -67,18 +68,18 @@ func (rec *record) items(s *source) (out []*item) {
 
 // publish enters a call of a node into its indexes: when it is made, and again when it
 // is answered. The player is locked, and the memory too if others use the call.
-func (r *controller) publish(p *player, st *site, rec *record, late bool) {
-	for _, ix := range st.enters {
-		if ix.late != late {
+func (r *controller) publish(p *player, st *plan.Site, rec *record, late bool) {
+	for _, ix := range st.Enters {
+		if ix.Late != late {
 			continue
 		}
-		if ix.by != program.ByMe {
+		if ix.By != program.ByMe {
 			r.enter(p, ix, rec)
 			continue
 		}
-		p.own[ix.at].Add(rec, ix.all)
-		for _, s := range ix.each {
-			p.pools[s.pool] = append(p.pools[s.pool], rec.items(s)...)
+		p.own[ix.At].Add(rec, ix.All)
+		for _, s := range ix.Each {
+			p.pools[s.Pool] = append(p.pools[s.Pool], rec.items(s)...)
 		}
 	}
 	for _, l := range p.parked {
@@ -87,8 +88,8 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 	p.parked = p.parked[:0]
 }
 
-func (r *controller) enter(p *player, ix *index, rec *record) {
-	switch ix.by {
+func (r *controller) enter(p *player, ix *plan.Index, rec *record) {
+	switch ix.By {
 	case program.ByAnyone:
 		r.enterAt(ix, "", rec)
 	case program.ByAddress:
@@ -96,18 +97,18 @@ func (r *controller) enter(p *player, ix *index, rec *record) {
 			r.enterAt(ix, p.address, rec)
 		}
 	case program.ByWhere:
-		for _, l := range rec.parts[ix.keyPart] {
-			if value.Class(l.Path) == ix.keyWhat {
+		for _, l := range rec.parts[ix.KeyPart] {
+			if value.Class(l.Path) == ix.KeyWhat {
 				r.enterAt(ix, program.Plain(l.Value), rec)
 			}
 		}
 	}
 }
 
-func (r *controller) enterAt(ix *index, key string, rec *record) {
+func (r *controller) enterAt(ix *plan.Index, key string, rec *record) {
 	post := r.memory.at(ix, key)
-	post.Add(rec, ix.all)
-	for i, s := range ix.each {
+	post.Add(rec, ix.All)
+	for i, s := range ix.Each {
 		post.pools[i] = append(post.pools[i], rec.items(s)...)
 	}
 	for _, l := range post.waiting {
@@ -117,7 +118,7 @@ func (r *controller) enterAt(ix *index, key string, rec *record) {
 }
 
 // read gives a source's value in a call.
-func (rec *record) read(s *source, at value.Place, key string) (string, bool) {
+func (rec *record) read(s *plan.Source, at value.Place, key string) (string, bool) {
 	path := s.Path
 	if s.Index.By != program.IndexFixed {
 		row, ok := 0, true
@@ -137,9 +138,9 @@ func (rec *record) read(s *source, at value.Place, key string) (string, bool) {
 }
 
 // row is the index of the list element of a call that holds the key.
-func (rec *record) row(s *source, key string) (int, bool) {
-	for _, l := range rec.parts[s.in.keyPart] {
-		if value.Class(l.Path) == s.in.keyWhat && program.Plain(l.Value) == key {
+func (rec *record) row(s *plan.Source, key string) (int, bool) {
+	for _, l := range rec.parts[s.In.KeyPart] {
+		if value.Class(l.Path) == s.In.KeyWhat && program.Plain(l.Value) == key {
 			return value.Index(l.Path, s.Index.Level), true
 		}
 	}
@@ -147,10 +148,10 @@ func (rec *record) row(s *source, key string) (int, bool) {
 }
 
 // length is the length of the list that a source takes its elements from.
-func (rec *record) length(s *source) int {
+func (rec *record) length(s *plan.Source) int {
 	n := 0
 	for _, l := range rec.parts[s.Part] {
-		if value.Class(l.Path) == s.class {
+		if value.Class(l.Path) == s.Class {
 			n = max(n, value.Index(l.Path, s.Index.Level)+1)
 		}
 	}

@@ -10,20 +10,21 @@ import (
 	"gleaner/input"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 )
 
 // Apart reports whether the nodes of a program are independent: none waits for another,
 // and no argument comes from a call of another. Then several processes may play a part
 // each.
 func Apart(p *program.Program, s grow.Setting) bool {
-	pl := newPlan(p, s, func(string) bool { return true })
-	for _, k := range pl.kinds {
-		if k.Start != nil || len(k.lanes.reach) > 0 {
+	pl := plan.New(p, s, func(string) bool { return true })
+	for _, k := range pl.Kinds {
+		if k.Start != nil || len(k.Lanes.Reach) > 0 {
 			return false
 		}
 	}
-	for _, st := range pl.sites {
-		if st.global || len(st.opens) > 0 {
+	for _, st := range pl.Sites {
+		if st.Global || len(st.Opens) > 0 {
 			return false
 		}
 	}

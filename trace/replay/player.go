@@ -8,6 +8,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
 )
@@ -16,7 +17,7 @@ import (
 // its own: its lanes sleep on the wheel, and a worker plays each when it is due.
 type player struct {
 	mu      sync.Mutex
-	kind    *kind
+	kind    *plan.Kind
 	rank    int
 	scale   int
 	sender  string
@@ -35,12 +36,12 @@ type player struct {
 	silent atomic.Bool  // the last call got no reply
 }
 
-func newPlayer(k *kind, rank, scale int, seed uint64) *player {
-	p := &player{kind: k, rank: rank, scale: scale, made: make([]int32, len(k.sites)), own: make([]posting, len(k.own))}
-	if k.pools > 0 {
-		p.pools = make([][]*item, k.pools)
+func newPlayer(k *plan.Kind, rank, scale int, seed uint64) *player {
+	p := &player{kind: k, rank: rank, scale: scale, made: make([]int32, len(k.Sites)), own: make([]posting, len(k.Own))}
+	if k.Pools > 0 {
+		p.pools = make([][]*item, k.Pools)
 	}
-	p.pcg = *rand.NewPCG(seed, uint64(k.at)<<32|uint64(rank))
+	p.pcg = *rand.NewPCG(seed, uint64(k.At)<<32|uint64(rank))
 	p.rand = *rand.New(&p.pcg)
 	scene := value.Scene{Place: value.Place{Scale: scale, Node: rank}, Chance: &p.rand}
 	fill := func(t program.Template) string {
@@ -56,25 +57,25 @@ func newPlayer(k *kind, rank, scale int, seed uint64) *player {
 
 func (p *player) layLanes() {
 	k := p.kind
-	p.lanes = make([]lane, 0, 1+len(k.lanes.aside)+len(k.lanes.beats)+len(k.lanes.reach))
-	add := func(n nature) *lane {
+	p.lanes = make([]lane, 0, 1+len(k.Lanes.Aside)+len(k.Lanes.Beats)+len(k.Lanes.Reach))
+	add := func(n plan.Nature) *lane {
 		p.lanes = append(p.lanes, lane{player: p, nature: n})
 		l := &p.lanes[len(p.lanes)-1]
 		l.timer.Of = l
 		return l
 	}
-	if len(k.lanes.steps) > 0 {
-		add(inSteps).cursor = []frame{{steps: k.lanes.steps, left: -1}}
+	if len(k.Lanes.Steps) > 0 {
+		add(plan.InSteps).cursor = []frame{{steps: k.Lanes.Steps, left: -1}}
 	}
-	for i := range k.lanes.aside {
-		add(inAside).cursor = []frame{{steps: k.lanes.aside[i : i+1], left: -1}}
+	for i := range k.Lanes.Aside {
+		add(plan.InAside).cursor = []frame{{steps: k.Lanes.Aside[i : i+1], left: -1}}
 	}
-	for _, b := range k.lanes.beats {
-		l := add(inBeats)
-		l.site, l.every = b.site, b.period(p.scale, p.rank)
+	for _, b := range k.Lanes.Beats {
+		l := add(plan.InBeats)
+		l.site, l.every = b.Site, b.Period(p.scale, p.rank)
 	}
-	for _, st := range k.lanes.reach {
-		add(byReach).site = st
+	for _, st := range k.Lanes.Reach {
+		add(plan.ByReach).site = st
 	}
 }
 
@@ -95,8 +96,8 @@ func (p *player) owns(pool *[]*item) bool {
 type lane struct {
 	timer  wheel.Timer[lane]
 	player *player
-	site   *site // to be called next
-	nature nature
+	site   *plan.Site // to be called next
+	nature plan.Nature
 	state  atomic.Int32
 	due    int64 // when its next call is due
 	meant  int64 // when the call under way was due
@@ -137,19 +138,19 @@ type ear struct {
 
 // A delivery is a call that another one is made for.
 type delivery struct {
-	from *site
+	from *plan.Site
 	rec  *record
 }
 
 // A frame is where a lane stands in a list of steps.
 type frame struct {
-	steps []step
+	steps []plan.Step
 	at    int
 	left  int // how often the step is still to be made; -1 if not decided yet
 }
 
 // next moves to the next call of the steps; nil after the last.
-func (l *lane) next(scale int) *site {
+func (l *lane) next(scale int) *plan.Site {
 	for len(l.cursor) > 0 {
 		f := &l.cursor[len(l.cursor)-1]
 		if f.at == len(f.steps) {
@@ -165,10 +166,10 @@ func (l *lane) next(scale int) *site {
 			continue
 		}
 		f.left--
-		if s.site != nil {
-			return s.site
+		if s.Site != nil {
+			return s.Site
 		}
-		l.cursor = append(l.cursor, frame{steps: s.body, left: -1})
+		l.cursor = append(l.cursor, frame{steps: s.Body, left: -1})
 	}
 	l.cursor = nil
 	return nil
@@ -180,12 +181,12 @@ func (l *lane) atLast() bool {
 }
 
 // times is how often a player makes a step.
-func (l *lane) times(s *step, scale int) int {
+func (l *lane) times(s *plan.Step, scale int) int {
 	p := l.player
 	if s.Share > 0 && p.rand.Float64() >= s.Share || value.Idle(&s.Step, scale, p.rank) {
 		return 0
 	}
-	if l.nature == inAside && s.Repeat != nil && len(l.cursor) == 1 {
+	if l.nature == plan.InAside && s.Repeat != nil && len(l.cursor) == 1 {
 		return value.Portion(s.Repeat, scale, p.rank)
 	}
 	return value.Times(s.Repeat, scale, p.rank, &p.rand)

@@ -2,26 +2,27 @@ package replay
 
 import (
 	"gleaner/trace"
+	"gleaner/trace/replay/plan"
 )
 
 // deliver delivers a reply to the nodes that make a call for it: as many as the program
 // says, first those that the reply names by address or name, then others at random.
 // The memory is locked.
-func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
-	for _, st := range from.feeds {
+func (r *controller) deliver(from *plan.Site, rec *record, leaves []trace.Leaf) {
+	for _, st := range from.Feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
 				continue
 			}
-			n := min(reach.Nodes.At(r.plan.scale), st.kind.count)
-			for _, p := range r.chosen(st.kind, n, leaves) {
+			n := min(reach.Nodes.At(r.plan.Scale), st.Kind.Count)
+			for _, p := range r.chosen(st.Kind, n, leaves) {
 				r.deliverTo(p, st, delivery{from, rec})
 			}
 		}
 	}
 }
 
-func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *plan.Kind, n int, leaves []trace.Leaf) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
 	for _, l := range leaves {
@@ -29,7 +30,7 @@ func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 			picked, seen[p] = append(picked, p), true
 		}
 	}
-	players := r.players[k.at]
+	players := r.players[k.At]
 	for len(picked) < n {
 		p := players[r.lots.IntN(len(players))]
 		if !seen[p] {
@@ -40,25 +41,25 @@ func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 }
 
 // named finds the node of a type with a name or an address.
-func (r *controller) named(k *kind, text string) *player {
-	if r.names[k.at] == nil {
-		r.names[k.at] = map[string]*player{}
-		for _, p := range r.players[k.at] {
-			r.names[k.at][p.sender] = p
+func (r *controller) named(k *plan.Kind, text string) *player {
+	if r.names[k.At] == nil {
+		r.names[k.At] = map[string]*player{}
+		for _, p := range r.players[k.At] {
+			r.names[k.At][p.sender] = p
 			if p.address != "" {
-				r.names[k.at][p.address] = p
+				r.names[k.At][p.address] = p
 			}
 		}
 	}
-	return r.names[k.at][text]
+	return r.names[k.At][text]
 }
 
 // deliverTo adds a delivery for a player's call. Several deliveries before the call is
 // made go into one call, if it has a list.
-func (r *controller) deliverTo(p *player, st *site, d delivery) {
+func (r *controller) deliverTo(p *player, st *plan.Site, d delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		if l.nature != byReach || l.site != st {
+		if l.nature != plan.ByReach || l.site != st {
 			continue
 		}
 		l.coming = append(l.coming, d)
@@ -89,11 +90,11 @@ func (r *controller) beginReach(l *lane) {
 // collect takes the deliveries for a lane's next call: all of them if the call has a
 // list, otherwise one. The memory is locked.
 func (l *lane) collect() {
-	if l.nature != byReach || len(l.inbox) > 0 {
+	if l.nature != plan.ByReach || len(l.inbox) > 0 {
 		return
 	}
 	n := len(l.coming)
-	if len(l.site.request.lists) == 0 {
+	if len(l.site.Request.Lists) == 0 {
 		n = min(n, 1)
 	}
 	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
