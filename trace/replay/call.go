@@ -11,12 +11,13 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/memory"
 	"gleaner/trace/replay/plan"
 	"gleaner/trace/value"
 )
 
 // play fills in a call and makes it, or lets its lane wait for a missing value.
-func (r *controller) play(f *filling, l *lane) {
+func (r *controller) play(f *memory.Filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
 	if g := r.gates[st.ID]; g != nil && g.hold(r, l) {
 		return
@@ -24,16 +25,16 @@ func (r *controller) play(f *filling, l *lane) {
 	p.mu.Lock()
 	others := st.Global || st.Tells[program.Request] || l.nature == plan.ByReach
 	if others {
-		r.memory.mu.Lock()
+		r.memory.Lock()
 	}
 	unlock := func() {
 		if others {
-			r.memory.mu.Unlock()
+			r.memory.Unlock()
 		}
 		p.mu.Unlock()
 	}
 	l.collect()
-	request, ok := f.fill(l, now)
+	request, ok := f.Fill(&p.Node, st, l.inbox, l.since, now)
 	if !ok {
 		if l.since == 0 {
 			l.since = now
@@ -42,8 +43,8 @@ func (r *controller) play(f *filling, l *lane) {
 		if !st.Sent {
 			patience = min(patience, r.Timeout) // no target waits for it
 		}
-		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
-			if f.soon && !f.spare {
+		if left := l.since + int64(patience) - now; f.Lost() == nil && left > 0 {
+			if f.Grace() {
 				left = min(left, l.since+r.grace()-now)
 			}
 			r.park(f, l, now+left)
@@ -55,11 +56,11 @@ func (r *controller) play(f *filling, l *lane) {
 		return
 	}
 	l.since, l.meant, l.tried = 0, l.due, false
-	first := p.made[st.Local] == 0
-	p.made[st.Local]++
-	rec := &record{}
-	rec.parts[program.Request] = st.Kept(program.Request, request)
-	r.publish(p, st, rec, false)
+	first := p.Made[st.Local] == 0
+	p.Made[st.Local]++
+	rec := &memory.Record{}
+	rec.Keep(st, program.Request, request)
+	r.memory.Publish(&p.Node, st, rec, false)
 	unlock()
 	if st.Sent {
 		r.noteMadeUp(f, st)
@@ -67,33 +68,27 @@ func (r *controller) play(f *filling, l *lane) {
 	if first {
 		r.reached(st, p)
 	}
-	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.Scale, Sender: p.sender, Address: p.address, Target: st.Target, Method: st.Method, Request: request}
+	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.Scale, Sender: p.Sender, Address: p.Address, Target: st.Target, Method: st.Method, Request: request}
 	r.send(l, call, rec)
 }
 
 // park lets a lane wait until a value comes or patience ends. The player is locked,
 // and the memory too if the value comes from others.
-func (r *controller) park(f *filling, l *lane, until int64) {
+func (r *controller) park(f *memory.Filling, l *lane, until int64) {
 	l.state.Store(waiting)
-	l.player.parked = append(l.player.parked, l)
-	for _, w := range f.wants {
-		if w.index.By != program.ByMe {
-			post := r.memory.at(w.index, w.key)
-			post.waiting = append(post.waiting, l)
-		}
-	}
+	f.Park(l)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, until)
 	r.clock.Unlock()
 }
 
 // cannot skips a call for which a value is missing.
-func (r *controller) cannot(f *filling, l *lane, now int64) {
+func (r *controller) cannot(f *memory.Filling, l *lane, now int64) {
 	g, why := &r.gauges[l.site.ID], r.lacks(f, l.site)
 	g.mu.Lock()
 	g.skipped++
 	note(&g.missing, why, r.into(now))
-	g.fault(absent, l.site, &trace.Call{Sender: l.player.sender}, r.into(now), why)
+	g.fault(absent, l.site, &trace.Call{Sender: l.player.Sender}, r.into(now), why)
 	g.mu.Unlock()
 	l.since, l.inbox = 0, nil
 	r.reached(l.site, l.player)
@@ -101,12 +96,12 @@ func (r *controller) cannot(f *filling, l *lane, now int64) {
 }
 
 // lacks tells which value of a call is missing.
-func (r *controller) lacks(f *filling, st *plan.Site) string {
-	if f.lost != nil {
-		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Past)
+func (r *controller) lacks(f *memory.Filling, st *plan.Site) string {
+	if lost := f.Lost(); lost != nil {
+		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, lost.Past)
 	}
 	from := "some call"
-	if s := f.wants[0].index.Scope; s.Site != nil {
+	if s := f.Scope(); s.Site != nil {
 		from = s.Site.Name
 	} else if s.Method != "" {
 		from = s.Method
@@ -116,14 +111,14 @@ func (r *controller) lacks(f *filling, st *plan.Site) string {
 
 func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *controller) noteMadeUp(f *filling, st *plan.Site) {
-	if len(f.madeUp) == 0 {
+func (r *controller) noteMadeUp(f *memory.Filling, st *plan.Site) {
+	if len(f.MadeUp()) == 0 {
 		return
 	}
 	g := &r.gauges[st.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, path := range f.madeUp {
+	for _, path := range f.MadeUp() {
 		if g.madeUp == nil {
 			g.madeUp = map[string]int{}
 		}
@@ -132,7 +127,7 @@ func (r *controller) noteMadeUp(f *filling, st *plan.Site) {
 }
 
 // send makes a call and takes its reply.
-func (r *controller) send(l *lane, call *trace.Call, rec *record) {
+func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
 	st, g := l.site, &r.gauges[l.site.ID]
 	if !st.Sent {
 		g.mu.Lock()
@@ -186,7 +181,7 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 }
 
 // answered takes the reply to a call, and goes on.
-func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+func (r *controller) answered(l *lane, call *trace.Call, rec *memory.Record, reply Reply, end int64) {
 	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
@@ -206,7 +201,7 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 
 // listen waits for a push of the target, without a worker. It reports whether the
 // connection can do that.
-func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
+func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *memory.Record) bool {
 	conn, err := l.player.links[l.site.Role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
 	if err != nil || !ok {
@@ -279,7 +274,7 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 
 // remember keeps the leaves that later arguments come from, and delivers the reply to
 // the nodes that make calls for it.
-func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
+func (r *controller) remember(l *lane, rec *memory.Record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
 	if len(st.Enters) == 0 && len(st.Feeds) == 0 {
 		return
@@ -287,19 +282,19 @@ func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	p.mu.Lock()
 	others := st.Tells[program.Reply] || len(st.Feeds) > 0
 	if others {
-		r.memory.mu.Lock()
+		r.memory.Lock()
 	}
-	rec.parts[program.Reply] = st.Kept(program.Reply, leaves)
-	r.publish(p, st, rec, true)
+	rec.Keep(st, program.Reply, leaves)
+	r.memory.Publish(&p.Node, st, rec, true)
 	if others {
 		r.deliver(st, rec, leaves)
-		r.memory.mu.Unlock()
+		r.memory.Unlock()
 	}
 	p.mu.Unlock()
 }
 
 // unanswered handles a call without a reply, by the policy.
-func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, err error, now int64) {
 	var lost *notYet
 	again := l.nature != plan.InBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
@@ -363,13 +358,13 @@ func starved(err error) bool {
 
 // tryAgain makes a call again after a wait. A random part keeps players from retrying
 // all at once.
-func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
+func (r *controller) tryAgain(l *lane, call *trace.Call, rec *memory.Record, now int64, wait time.Duration) {
 	if l.since == 0 {
 		l.since = now
 	}
 	l.retry = &attempt{call, rec}
 	l.player.mu.Lock()
-	wait += firstBackoff + time.Duration(l.player.rand.Int64N(int64(4*firstBackoff)))
+	wait += firstBackoff + time.Duration(l.player.Chance.Int64N(int64(4*firstBackoff)))
 	l.player.mu.Unlock()
 	r.schedule(l, now+int64(wait))
 }
@@ -397,7 +392,7 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	}
 	g.retries++
 	l.player.mu.Lock()
-	l.player.made[l.site.Local]-- // all tries are one call
+	l.player.Made[l.site.Local]-- // all tries are one call
 	l.player.mu.Unlock()
 	wait := r.wait(l.site)
 	if !until.Every.IsZero() {

@@ -17,6 +17,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"gleaner/input"
+	"gleaner/trace/replay/memory"
 	"gleaner/trace/replay/plan"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
@@ -26,7 +27,7 @@ import (
 type controller struct {
 	Options
 	plan   *plan.Plan
-	memory *memory
+	memory *memory.Shared
 	queue  *queue  // lanes whose call is sent
 	quiet  *queue  // lanes whose call is not sent
 	gauges []gauge // by site
@@ -78,7 +79,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.Sites)), gates: newGates(pl), ctx: ctx,
+	r := &controller{Options: o, plan: pl, memory: memory.New(pl), gauges: make([]gauge, len(pl.Sites)), gates: newGates(pl), ctx: ctx,
 		groups: make([]group, len(pl.Kinds)), players: make([][]*player, len(pl.Kinds)), began: make([]atomic.Int64, len(pl.Kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.Kinds))}
 	r.queue = newQueue(o.Workers, r.work)
@@ -151,7 +152,7 @@ func (r *controller) now() int64 { return r.begun + int64(time.Since(r.start)) }
 func (r *controller) makePlayers() {
 	for i, k := range r.plan.Kinds {
 		for rank := r.Part; rank < k.Count; rank += max(r.Parts, 1) {
-			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.Scale, r.Seed))
+			r.players[i] = append(r.players[i], newPlayer(r, k, rank))
 		}
 	}
 }
@@ -221,7 +222,7 @@ func (r *controller) launch(k *plan.Kind, at int64) {
 	for _, p := range r.players[k.At] {
 		l := &lane{player: p}
 		l.timer.Of = l
-		r.schedule(l, at+int64(float64(ramp)*float64(p.rank)/float64(k.Count)))
+		r.schedule(l, at+int64(float64(ramp)*float64(p.Rank)/float64(k.Count)))
 	}
 }
 
@@ -302,7 +303,7 @@ func (r *controller) schedule(l *lane, due int64) {
 // push queues a lane to be played. Calls that are not sent have a few workers of their
 // own: a thousand of them at once would delay those that are sent.
 func (r *controller) push(l *lane) {
-	sends := l.player.kind.Sent
+	sends := l.player.Kind.Sent
 	if l.site != nil { // it has begun
 		sends = l.site.Sent
 	}
@@ -334,7 +335,7 @@ func (r *controller) finish(n int64) {
 
 // work plays lanes until there are no more.
 func (r *controller) work(next func() *lane) {
-	f := newFilling(r)
+	f := memory.NewFilling(r.plan, r.memory, r.grace(), r.Share > 0)
 	for l := next(); l != nil; l = next() {
 		switch {
 		case l.site == nil:
@@ -349,10 +350,14 @@ func (r *controller) work(next func() *lane) {
 	}
 }
 
+// grace is how long a node waits for an unused value before it takes one that another
+// has used.
+func (r *controller) grace() int64 { return int64(r.Patience) / 10 }
+
 // begin connects a player and starts its lanes.
 func (r *controller) begin(p *player) {
 	r.connect(p)
-	r.began[p.kind.At].Add(1)
+	r.began[p.Kind.At].Add(1)
 	now, scale := r.now(), r.plan.Scale
 	p.open.Store(1)
 	at := now
@@ -424,7 +429,7 @@ func (r *controller) goOn(l *lane, began, ended int64) {
 	case l.site.Push:
 		r.schedule(l, ended)
 		return
-	case p.kind.Leaves && l.nature == plan.InSteps && l.atLast():
+	case p.Kind.Leaves && l.nature == plan.InSteps && l.atLast():
 		r.stopBeats(p)
 	}
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
@@ -473,14 +478,14 @@ func (r *controller) closed(p *player) {
 }
 
 func (r *controller) playerDone(p *player) {
-	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.Lanes.Beats)+len(k.Lanes.Reach) == 0) {
+	if k := p.Kind; r.Share == 0 && (k.Leaves || len(k.Lanes.Beats)+len(k.Lanes.Reach) == 0) {
 		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
-	g := &r.groups[p.kind.At]
+	g := &r.groups[p.Kind.At]
 	g.undone--
 	if g.undone == 0 {
-		r.closeGroup(p.kind)
+		r.closeGroup(p.Kind)
 	}
 	r.mu.Unlock()
 	r.finish(1)
@@ -492,13 +497,13 @@ func (r *controller) endPlayer(p *player) {
 		r.lanes.Add(-int64(open))
 		r.playerDone(p)
 	}
-	for _, st := range p.kind.Sites {
+	for _, st := range p.Kind.Sites {
 		if g := r.gates[st.ID]; g != nil {
 			g.forget(r, p)
 		}
 	}
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
+	r.memory.Lock()
+	defer r.memory.Unlock()
 	r.clock.Lock()
 	defer r.clock.Unlock()
 	for i := range p.lanes {

@@ -1,13 +1,12 @@
 package replay
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"gleaner/trace"
-	"gleaner/trace/program"
+	"gleaner/trace/replay/memory"
 	"gleaner/trace/replay/plan"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
@@ -16,47 +15,24 @@ import (
 // A player stands for one node (PatternMiner §III-C). It has no goroutine of
 // its own: its lanes sleep on the wheel, and a worker plays each when it is due.
 type player struct {
-	mu      sync.Mutex
-	kind    *plan.Kind
-	rank    int
-	scale   int
-	sender  string
-	address string
-	pcg     rand.PCG
-	rand    rand.Rand
-
-	made   []int32   // how often each of its calls was made
-	own    []posting // its own calls
-	pools  [][]*item
-	used   map[*item]bool // values from others' calls that it has used
-	parked []*lane        // lanes that wait for a value
-	links  []*link        // by role
+	mu sync.Mutex // guards the node
+	memory.Node
+	run    *controller
+	links  []*link // by role
 	lanes  []lane
 	open   atomic.Int32 // lanes that are not done
 	silent atomic.Bool  // the last call got no reply
 }
 
-func newPlayer(k *plan.Kind, rank, scale int, seed uint64) *player {
-	p := &player{kind: k, rank: rank, scale: scale, made: make([]int32, len(k.Sites)), own: make([]posting, len(k.Own))}
-	if k.Pools > 0 {
-		p.pools = make([][]*item, k.Pools)
-	}
-	p.pcg = *rand.NewPCG(seed, uint64(k.At)<<32|uint64(rank))
-	p.rand = *rand.New(&p.pcg)
-	scene := value.Scene{Place: value.Place{Scale: scale, Node: rank}, Chance: &p.rand}
-	fill := func(t program.Template) string {
-		return t.Fill(func(h *program.Hole) string {
-			text, _ := scene.Hole(h)
-			return text
-		})
-	}
-	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))
+func newPlayer(r *controller, k *plan.Kind, rank int) *player {
+	p := &player{run: r}
+	p.Init(k, rank, r.plan.Scale, r.Seed)
 	p.layLanes()
 	return p
 }
 
 func (p *player) layLanes() {
-	k := p.kind
+	k := p.Kind
 	p.lanes = make([]lane, 0, 1+len(k.Lanes.Aside)+len(k.Lanes.Beats)+len(k.Lanes.Reach))
 	add := func(n plan.Nature) *lane {
 		p.lanes = append(p.lanes, lane{player: p, nature: n})
@@ -72,23 +48,11 @@ func (p *player) layLanes() {
 	}
 	for _, b := range k.Lanes.Beats {
 		l := add(plan.InBeats)
-		l.site, l.every = b.Site, b.Period(p.scale, p.rank)
+		l.site, l.every = b.Site, b.Period(p.run.plan.Scale, p.Rank)
 	}
 	for _, st := range k.Lanes.Reach {
 		add(plan.ByReach).site = st
 	}
-}
-
-func (p *player) chance() *rand.Rand { return &p.rand }
-
-// owns reports whether a pool has values of the player's own calls.
-func (p *player) owns(pool *[]*item) bool {
-	for i := range p.pools {
-		if &p.pools[i] == pool {
-			return true
-		}
-	}
-	return false
 }
 
 // A lane is a sequence of calls of a player: its steps, one call aside, one beat, or
@@ -107,14 +71,17 @@ type lane struct {
 	every  int64 // the interval of a beat
 	cursor []frame
 	retry  *attempt
-	ear    *ear        // while it waits for a push
-	inbox  []delivery  // the calls that its next call is made for
-	coming []delivery  // those for the call after; this, going and begun are guarded by the memory
-	going  bool        // it has calls to make
-	begun  bool        // its player has begun
-	tried  bool        // the call under way was sent
-	still  atomic.Bool // a beat that has ended
+	ear    *ear              // while it waits for a push
+	inbox  []memory.Delivery // the calls that its next call is made for
+	coming []memory.Delivery // those for the call after; this, going and begun are guarded by the memory
+	going  bool              // it has calls to make
+	begun  bool              // its player has begun
+	tried  bool              // the call under way was sent
+	still  atomic.Bool       // a beat that has ended
 }
+
+// Wake plays a lane that waited for a value.
+func (l *lane) Wake() { l.player.run.wake(l) }
 
 // The states of a lane.
 const (
@@ -126,7 +93,7 @@ const (
 // An attempt is a call that got no reply and is made again.
 type attempt struct {
 	call *trace.Call
-	rec  *record
+	rec  *memory.Record
 }
 
 // An ear waits for a push.
@@ -134,12 +101,6 @@ type ear struct {
 	attempt
 	heard  atomic.Pointer[Reply] // nil: nothing yet
 	cancel func()
-}
-
-// A delivery is a call that another one is made for.
-type delivery struct {
-	from *plan.Site
-	rec  *record
 }
 
 // A frame is where a lane stands in a list of steps.
@@ -183,11 +144,11 @@ func (l *lane) atLast() bool {
 // times is how often a player makes a step.
 func (l *lane) times(s *plan.Step, scale int) int {
 	p := l.player
-	if s.Share > 0 && p.rand.Float64() >= s.Share || value.Idle(&s.Step, scale, p.rank) {
+	if s.Share > 0 && p.Chance.Float64() >= s.Share || value.Idle(&s.Step, scale, p.Rank) {
 		return 0
 	}
 	if l.nature == plan.InAside && s.Repeat != nil && len(l.cursor) == 1 {
-		return value.Portion(s.Repeat, scale, p.rank)
+		return value.Portion(s.Repeat, scale, p.Rank)
 	}
-	return value.Times(s.Repeat, scale, p.rank, &p.rand)
+	return value.Times(s.Repeat, scale, p.Rank, &p.Chance)
 }

@@ -2,13 +2,14 @@ package replay
 
 import (
 	"gleaner/trace"
+	"gleaner/trace/replay/memory"
 	"gleaner/trace/replay/plan"
 )
 
 // deliver delivers a reply to the nodes that make a call for it: as many as the program
 // says, first those that the reply names by address or name, then others at random.
 // The memory is locked.
-func (r *controller) deliver(from *plan.Site, rec *record, leaves []trace.Leaf) {
+func (r *controller) deliver(from *plan.Site, rec *memory.Record, leaves []trace.Leaf) {
 	for _, st := range from.Feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
@@ -16,7 +17,7 @@ func (r *controller) deliver(from *plan.Site, rec *record, leaves []trace.Leaf) 
 			}
 			n := min(reach.Nodes.At(r.plan.Scale), st.Kind.Count)
 			for _, p := range r.chosen(st.Kind, n, leaves) {
-				r.deliverTo(p, st, delivery{from, rec})
+				r.deliverTo(p, st, memory.Delivery{From: from, Rec: rec})
 			}
 		}
 	}
@@ -45,9 +46,9 @@ func (r *controller) named(k *plan.Kind, text string) *player {
 	if r.names[k.At] == nil {
 		r.names[k.At] = map[string]*player{}
 		for _, p := range r.players[k.At] {
-			r.names[k.At][p.sender] = p
-			if p.address != "" {
-				r.names[k.At][p.address] = p
+			r.names[k.At][p.Sender] = p
+			if p.Address != "" {
+				r.names[k.At][p.Address] = p
 			}
 		}
 	}
@@ -56,7 +57,7 @@ func (r *controller) named(k *plan.Kind, text string) *player {
 
 // deliverTo adds a delivery for a player's call. Several deliveries before the call is
 // made go into one call, if it has a list.
-func (r *controller) deliverTo(p *player, st *plan.Site, d delivery) {
+func (r *controller) deliverTo(p *player, st *plan.Site, d memory.Delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.nature != plan.ByReach || l.site != st {
@@ -80,8 +81,8 @@ func (r *controller) callFor(l *lane) {
 
 // beginReach starts a lane, with the deliveries that came before.
 func (r *controller) beginReach(l *lane) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
+	r.memory.Lock()
+	defer r.memory.Unlock()
 	if l.begun = true; len(l.coming) > 0 {
 		r.callFor(l)
 	}
@@ -109,8 +110,8 @@ func (r *controller) stopReach(l *lane) {
 
 // nextReach schedules the next call of a lane, if there are deliveries for one.
 func (r *controller) nextReach(l *lane, now int64) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
+	r.memory.Lock()
+	defer r.memory.Unlock()
 	if len(l.coming) > 0 {
 		r.schedule(l, now)
 		return

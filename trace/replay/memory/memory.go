@@ -1,4 +1,10 @@
-package replay
+// Package memory keeps what nodes that are played need of earlier calls, and fills in the
+// arguments of their calls from it.
+//
+// A Node has its own calls; those that other nodes take values from are Shared. Neither
+// locks itself, because a call is filled in and entered in one go: the caller locks the
+// node and then, where values come from others or go to them, the shared memory.
+package memory
 
 import (
 	"sync"
@@ -9,17 +15,25 @@ import (
 	"gleaner/trace/value"
 )
 
-// A record is what is kept of one call: the leaves of its request and of its reply that
-// arguments come from. Nothing else is kept, so that a player is small.
-type record struct {
+// A Record is what is kept of one call: the leaves of its request and of its reply that
+// arguments come from. Nothing else is kept, so that a node is small.
+type Record struct {
 	parts [2][]trace.Leaf
 }
 
+// Keep keeps what arguments come from of a part of a call.
+func (rec *Record) Keep(st *plan.Site, part program.Part, leaves []trace.Leaf) {
+	rec.parts[part] = st.Kept(part, leaves)
+}
+
+// A Waiter waits for a value. It is woken once by a call that may have it.
+type Waiter interface{ Wake() }
+
 // A posting is the calls found under one key of an index.
 type posting struct {
-	value.Posting[*record]
+	value.Posting[*Record]
 	pools   [][]*item // values of unordered sources, by source
-	waiting []*lane   // lanes that wait for a call under this key
+	waiting []Waiter  // for a call under this key
 }
 
 // An item is one value of an unordered source.
@@ -28,15 +42,15 @@ type item struct {
 	used bool
 }
 
-// A memory has the calls of all nodes, by index. A node's own calls are with its
-// player.
-type memory struct {
-	mu    sync.Mutex
+// Shared has the calls of all nodes, by index.
+type Shared struct {
+	sync.Mutex
 	found []map[string]*posting
 }
 
-func newMemory(pl *plan.Plan) *memory {
-	m := &memory{found: make([]map[string]*posting, len(pl.Indexes))}
+// New returns a memory without calls.
+func New(pl *plan.Plan) *Shared {
+	m := &Shared{found: make([]map[string]*posting, len(pl.Indexes))}
 	for i := range m.found {
 		m.found[i] = map[string]*posting{}
 	}
@@ -44,7 +58,7 @@ func newMemory(pl *plan.Plan) *memory {
 }
 
 // at gives the posting under a key, and makes it if there is none.
-func (m *memory) at(ix *plan.Index, key string) *posting {
+func (m *Shared) at(ix *plan.Index, key string) *posting {
 	p := m.found[ix.At][key]
 	if p == nil {
 		p = &posting{pools: make([][]*item, len(ix.Each))}
@@ -54,7 +68,7 @@ func (m *memory) at(ix *plan.Index, key string) *posting {
 }
 
 // items are the values of a source in one call, in any element of a list.
-func (rec *record) items(s *plan.Source) (out []*item) {
+func (rec *Record) items(s *plan.Source) (out []*item) {
 	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) != s.Class {
 			continue
@@ -66,59 +80,59 @@ func (rec *record) items(s *plan.Source) (out []*item) {
 	return out
 }
 
-// publish enters a call of a node into its indexes: when it is made, and again when it
-// is answered. The player is locked, and the memory too if others use the call.
-func (r *controller) publish(p *player, st *plan.Site, rec *record, late bool) {
+// Publish enters a call of a node into its indexes: when it is made, and again when it is
+// answered. The node is locked, and the shared memory too if others use the call.
+func (m *Shared) Publish(n *Node, st *plan.Site, rec *Record, answered bool) {
 	for _, ix := range st.Enters {
-		if ix.Late != late {
+		if ix.Late != answered {
 			continue
 		}
 		if ix.By != program.ByMe {
-			r.enter(p, ix, rec)
+			m.enter(n, ix, rec)
 			continue
 		}
-		p.own[ix.At].Add(rec, ix.All)
+		n.own[ix.At].Add(rec, ix.All)
 		for _, s := range ix.Each {
-			p.pools[s.Pool] = append(p.pools[s.Pool], rec.items(s)...)
+			n.pools[s.Pool] = append(n.pools[s.Pool], rec.items(s)...)
 		}
 	}
-	for _, l := range p.parked {
-		r.wake(l)
+	for _, w := range n.parked {
+		w.Wake()
 	}
-	p.parked = p.parked[:0]
+	n.parked = n.parked[:0]
 }
 
-func (r *controller) enter(p *player, ix *plan.Index, rec *record) {
+func (m *Shared) enter(n *Node, ix *plan.Index, rec *Record) {
 	switch ix.By {
 	case program.ByAnyone:
-		r.enterAt(ix, "", rec)
+		m.enterAt(ix, "", rec)
 	case program.ByAddress:
-		if p.address != "" {
-			r.enterAt(ix, p.address, rec)
+		if n.Address != "" {
+			m.enterAt(ix, n.Address, rec)
 		}
 	case program.ByWhere:
 		for _, l := range rec.parts[ix.KeyPart] {
 			if value.Class(l.Path) == ix.KeyWhat {
-				r.enterAt(ix, program.Plain(l.Value), rec)
+				m.enterAt(ix, program.Plain(l.Value), rec)
 			}
 		}
 	}
 }
 
-func (r *controller) enterAt(ix *plan.Index, key string, rec *record) {
-	post := r.memory.at(ix, key)
+func (m *Shared) enterAt(ix *plan.Index, key string, rec *Record) {
+	post := m.at(ix, key)
 	post.Add(rec, ix.All)
 	for i, s := range ix.Each {
 		post.pools[i] = append(post.pools[i], rec.items(s)...)
 	}
-	for _, l := range post.waiting {
-		r.wake(l)
+	for _, w := range post.waiting {
+		w.Wake()
 	}
 	post.waiting = nil
 }
 
 // read gives a source's value in a call.
-func (rec *record) read(s *plan.Source, at value.Place, key string) (string, bool) {
+func (rec *Record) read(s *plan.Source, at value.Place, key string) (string, bool) {
 	path := s.Path
 	if s.Index.By != program.IndexFixed {
 		row, ok := 0, true
@@ -138,7 +152,7 @@ func (rec *record) read(s *plan.Source, at value.Place, key string) (string, boo
 }
 
 // row is the index of the list element of a call that holds the key.
-func (rec *record) row(s *plan.Source, key string) (int, bool) {
+func (rec *Record) row(s *plan.Source, key string) (int, bool) {
 	for _, l := range rec.parts[s.In.KeyPart] {
 		if value.Class(l.Path) == s.In.KeyWhat && program.Plain(l.Value) == key {
 			return value.Index(l.Path, s.Index.Level), true
@@ -148,7 +162,7 @@ func (rec *record) row(s *plan.Source, key string) (int, bool) {
 }
 
 // length is the length of the list that a source takes its elements from.
-func (rec *record) length(s *plan.Source) int {
+func (rec *Record) length(s *plan.Source) int {
 	n := 0
 	for _, l := range rec.parts[s.Part] {
 		if value.Class(l.Path) == s.Class {

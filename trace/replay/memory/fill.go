@@ -1,4 +1,4 @@
-package replay
+package memory
 
 import (
 	"slices"
@@ -11,12 +11,16 @@ import (
 	"gleaner/trace/value"
 )
 
-// A filling computes the arguments of one call. Every worker has one and reuses it.
-type filling struct {
-	r      *controller
-	p      *player
-	l      *lane
+// A Filling computes the arguments of one call after another.
+type Filling struct {
+	plan   *plan.Plan
+	shared *Shared
+	grace  int64
+	local  bool
+
+	node   *Node
 	st     *plan.Site
+	inbox  []Delivery
 	scene  value.Scene
 	given  []given          // by argument
 	listed map[place]given  // arguments in lists
@@ -30,6 +34,12 @@ type filling struct {
 	spare  bool             // values that others have used may be taken
 	soon   bool             // such a value is there, but spare is not set yet
 	madeUp []string         // arguments without a source
+}
+
+// A Delivery is a call that another one is made for.
+type Delivery struct {
+	From *plan.Site
+	Rec  *Record
 }
 
 // A place is an argument in an element of a list.
@@ -54,19 +64,21 @@ type take struct {
 	it   *item
 }
 
-func newFilling(r *controller) *filling {
-	f := &filling{r: r, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
-	f.scene.Scale = r.plan.Scale
+// NewFilling returns a filling. Grace is how long a node waits for an unused value before
+// it takes one that another has used, in nanoseconds. If local is set, nodes share
+// connections, and their calls come from the loopback address.
+func NewFilling(pl *plan.Plan, shared *Shared, grace int64, local bool) *Filling {
+	f := &Filling{plan: pl, shared: shared, grace: grace, local: local, listed: map[place]given{}, long: map[string]int{}, looked: map[*[]*item]int{}}
+	f.scene.Scale = pl.Scale
 	f.scene.Past, f.scene.Arg = f.past, f.argument
 	return f
 }
 
-// fill gives the request's leaves, or false if a value is missing: wants has those that
-// may still come, lost one that will not. The player is locked, and the memory too if
-// values come from others.
-func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
-	p, st := l.player, l.site
-	f.p, f.l, f.st = p, l, st
+// Fill gives the leaves of a node's request at a time, or false if a value is missing. The
+// call is made for those in the inbox, and has waited since a time; 0 if it has not. The
+// node is locked, and the shared memory too if values come from others.
+func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64) ([]trace.Leaf, bool) {
+	f.node, f.st, f.inbox = n, st, inbox
 	f.given = slices.Grow(f.given[:0], len(st.Request.Args))[:len(st.Request.Args)]
 	clear(f.given)
 	clear(f.listed)
@@ -74,9 +86,12 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	clear(f.looked)
 	f.room = value.MaxElements
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
-	f.soon, f.spare = false, l.since != 0 && at-l.since >= f.r.grace()
-	f.scene.Node, f.scene.Nth, f.scene.At = p.rank, int(p.made[st.Local]), at
-	f.scene.Sender, f.scene.Address, f.scene.Chance = p.sender, f.r.from(p), p.chance()
+	f.soon, f.spare = false, since != 0 && at-since >= f.grace
+	f.scene.Node, f.scene.Nth, f.scene.At = n.Rank, int(n.Made[st.Local]), at
+	f.scene.Sender, f.scene.Address, f.scene.Chance = n.Sender, n.Address, &n.Chance
+	if f.local && n.Address != "" {
+		f.scene.Address = "127.0.0.1"
+	}
 	out := make([]trace.Leaf, 0, len(st.Request.Args))
 	for i := range st.Request.Args {
 		a := &st.Request.Args[i]
@@ -95,9 +110,32 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 	return out, true
 }
 
+// Lost is the source of a value that is missing and will not come; nil if it may come.
+func (f *Filling) Lost() *plan.Source { return f.lost }
+
+// Scope is the calls that one of the missing values may still come from.
+func (f *Filling) Scope() plan.Scope { return f.wants[0].index.Scope }
+
+// Grace reports whether a value that another node has used will do after the grace.
+func (f *Filling) Grace() bool { return f.soon && !f.spare }
+
+// MadeUp are the arguments that have no source.
+func (f *Filling) MadeUp() []string { return f.madeUp }
+
+// Park notes who waits for the missing values. The locks are those of Fill.
+func (f *Filling) Park(w Waiter) {
+	f.node.parked = append(f.node.parked, w)
+	for _, want := range f.wants {
+		if want.index.By != program.ByMe {
+			post := f.shared.at(want.index, want.key)
+			post.waiting = append(post.waiting, w)
+		}
+	}
+}
+
 // list fills the elements of a list, or of each list of the same name if it is in a
 // list itself.
-func (f *filling) list(out []trace.Leaf, l *plan.List) []trace.Leaf {
+func (f *Filling) list(out []trace.Leaf, l *plan.List) []trace.Leaf {
 	for outer, path := range f.lists(l.Prefix) {
 		f.outer = outer
 		for item := range f.length(l, path) {
@@ -113,7 +151,7 @@ func (f *filling) list(out []trace.Leaf, l *plan.List) []trace.Leaf {
 
 // lists are the paths of the lists that a prefix stands for: a[0].b and a[1].b
 // for a[*].b.
-func (f *filling) lists(prefix string) []string {
+func (f *Filling) lists(prefix string) []string {
 	at := strings.LastIndex(prefix, "[*]")
 	if at < 0 {
 		return []string{prefix}
@@ -132,7 +170,7 @@ func (f *filling) lists(prefix string) []string {
 }
 
 // length is the length of a list in this call. It is decided once.
-func (f *filling) length(l *plan.List, path string) int {
+func (f *Filling) length(l *plan.List, path string) int {
 	n, ok := f.long[path]
 	if !ok {
 		n = min(f.elements(l), f.room)
@@ -141,7 +179,7 @@ func (f *filling) length(l *plan.List, path string) int {
 	return n
 }
 
-func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
+func (f *Filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf {
 	a := &f.st.Request.Args[i]
 	if a.Fixed != nil {
 		l := *a.Fixed
@@ -157,9 +195,9 @@ func (f *filling) leaf(out []trace.Leaf, i, item int, path string) []trace.Leaf 
 
 // elements is the length of a list: that of the list its values come from, or the
 // number of values to be used, or what the program says; otherwise one.
-func (f *filling) elements(l *plan.List) int {
-	if f.l.inbox != nil && len(l.Args) > 0 {
-		return len(f.l.inbox)
+func (f *Filling) elements(l *plan.List) int {
+	if f.inbox != nil && len(l.Args) > 0 {
+		return len(f.inbox)
 	}
 	n := 1
 	if i := slices.IndexFunc(f.st.Lists, func(told program.List) bool { return told.Path == l.Prefix }); i >= 0 {
@@ -167,20 +205,20 @@ func (f *filling) elements(l *plan.List) int {
 	}
 	for _, i := range l.Args {
 		for a := range f.st.Request.Args[i].Value.Alts() {
-			s := f.r.plan.Source(a)
+			s := f.plan.Source(a)
 			switch {
 			case s == nil:
 			case s.Index.By == program.IndexItem:
 				return f.lengthOf(s)
 			case s.Pick == program.PickEach && s.By == program.ByMe:
-				n = len(f.p.pools[s.Pool])
+				n = len(f.node.pools[s.Pool])
 			}
 		}
 	}
 	return n
 }
 
-func (f *filling) lengthOf(s *plan.Source) int {
+func (f *Filling) lengthOf(s *plan.Source) int {
 	key, ok := f.key(s)
 	if !ok {
 		return 0
@@ -193,7 +231,7 @@ func (f *filling) lengthOf(s *plan.Source) int {
 }
 
 // get computes an argument, once.
-func (f *filling) get(i, item int) given {
+func (f *Filling) get(i, item int) given {
 	a := &f.st.Request.Args[i]
 	if a.Fixed != nil {
 		return given{text: a.Fixed.Value, ok: true}
@@ -216,14 +254,14 @@ func (f *filling) get(i, item int) given {
 	return g
 }
 
-func (f *filling) known(i, item int) given {
+func (f *Filling) known(i, item int) given {
 	if f.st.Request.Args[i].List < 0 {
 		return f.given[i]
 	}
 	return f.listed[place{i, f.outer, item}]
 }
 
-func (f *filling) know(i, item int, g given) {
+func (f *Filling) know(i, item int, g given) {
 	if f.st.Request.Args[i].List < 0 {
 		f.given[i] = g
 		return
@@ -233,7 +271,7 @@ func (f *filling) know(i, item int, g given) {
 
 // hole fills one hole. A value without a source is made up. A missing value is noted
 // in wants if it may still come, and in lost if it will not.
-func (f *filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
+func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
 	for _, alt := range h.Alts {
 		text, ok := f.scene.Alt(alt)
@@ -250,7 +288,7 @@ func (f *filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 		return "", false
 	}
 	for _, alt := range h.Alts {
-		if s := f.r.plan.Source(alt); s != nil && s.Gone {
+		if s := f.plan.Source(alt); s != nil && s.Gone {
 			f.lost = s
 			return "", false
 		}
@@ -264,7 +302,7 @@ func (f *filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 }
 
 // argument is another argument of the call, by its path in the program.
-func (f *filling) argument(path string) (string, bool) {
+func (f *Filling) argument(path string) (string, bool) {
 	i, ok := f.st.Request.ByPath[path]
 	item := f.scene.Item
 	if !ok {
@@ -281,7 +319,7 @@ func (f *filling) argument(path string) (string, bool) {
 
 // inList finds the argument of a path with an index, and the index: ask[2].id is
 // element 2 of ask[*].id.
-func (f *filling) inList(path string) (int, int) {
+func (f *Filling) inList(path string) (int, int) {
 	for level := 0; ; level++ {
 		index := value.Index(path, level)
 		if index < 0 {
@@ -294,8 +332,8 @@ func (f *filling) inList(path string) (int, int) {
 }
 
 // past is a value from an earlier call.
-func (f *filling) past(a *program.Past) (string, bool) {
-	s := f.r.plan.Source(a)
+func (f *Filling) past(a *program.Past) (string, bool) {
+	s := f.plan.Source(a)
 	key, ok := f.key(s)
 	if !ok {
 		return "", false
@@ -327,15 +365,15 @@ func (f *filling) past(a *program.Past) (string, bool) {
 }
 
 // delivered is a value of the call that this one is made for.
-func (f *filling) delivered(s *plan.Source) (string, bool) {
-	if s.Pick != program.PickEach || f.scene.Item >= len(f.l.inbox) {
+func (f *Filling) delivered(s *plan.Source) (string, bool) {
+	if s.Pick != program.PickEach || f.scene.Item >= len(f.inbox) {
 		return "", false
 	}
-	d := f.l.inbox[f.scene.Item]
-	if !s.In.Scope.Holds(d.from) {
+	d := f.inbox[f.scene.Item]
+	if !s.In.Scope.Holds(d.From) {
 		return "", false
 	}
-	items := d.rec.items(s)
+	items := d.Rec.items(s)
 	if len(items) == 0 {
 		return "", false
 	}
@@ -344,16 +382,16 @@ func (f *filling) delivered(s *plan.Source) (string, bool) {
 
 // want notes a missing value that may still come. A call that is not sent waits only
 // for values from replies: without them players would run ahead of the target.
-func (f *filling) want(s *plan.Source, key string) {
+func (f *Filling) want(s *plan.Source, key string) {
 	if s.Comes && (f.st.Sent || s.In.Late) {
 		f.wants = append(f.wants, want{s.In, key})
 	}
 }
 
-func (f *filling) key(s *plan.Source) (string, bool) {
+func (f *Filling) key(s *plan.Source) (string, bool) {
 	switch s.By {
 	case program.ByAddress:
-		return f.p.address, f.p.address != ""
+		return f.node.Address, f.node.Address != ""
 	case program.ByWhere:
 		text, ok := f.argument(s.Where.Is)
 		return program.Plain(text), ok
@@ -361,23 +399,23 @@ func (f *filling) key(s *plan.Source) (string, bool) {
 	return "", true
 }
 
-func (f *filling) posting(s *plan.Source, key string) *posting {
+func (f *Filling) posting(s *plan.Source, key string) *posting {
 	if s.By == program.ByMe {
-		return &f.p.own[s.In.At]
+		return &f.node.own[s.In.At]
 	}
-	return f.r.memory.found[s.In.At][key]
+	return f.shared.found[s.In.At][key]
 }
 
-func (f *filling) choose(s *plan.Source, post *posting) (*record, bool) {
+func (f *Filling) choose(s *plan.Source, post *posting) (*Record, bool) {
 	if post == nil {
 		return nil, false
 	}
 	return post.Choose(s.Pick, f.scene.Place)
 }
 
-func (f *filling) pool(s *plan.Source, post *posting) *[]*item {
+func (f *Filling) pool(s *plan.Source, post *posting) *[]*item {
 	if s.By == program.ByMe {
-		return &f.p.pools[s.Pool]
+		return &f.node.pools[s.Pool]
 	}
 	if post == nil {
 		return nil
@@ -385,17 +423,13 @@ func (f *filling) pool(s *plan.Source, post *posting) *[]*item {
 	return &post.pools[s.Pool]
 }
 
-// grace is how long a node waits for an unused value before it takes one that another
-// has used.
-func (r *controller) grace() int64 { return int64(r.Patience) / 10 }
-
 // take finds a value in a pool that no node has used or, if spare is set, that this
 // node has not used. Values that were used longest ago come first.
-func (f *filling) take(pool *[]*item) (string, bool) {
+func (f *Filling) take(pool *[]*item) (string, bool) {
 	for f.looked[pool] < len(*pool) {
 		it := (*pool)[f.looked[pool]]
 		f.looked[pool]++
-		if f.p.used[it] {
+		if f.node.used[it] {
 			continue
 		}
 		if it.used && !f.spare {
@@ -410,7 +444,7 @@ func (f *filling) take(pool *[]*item) (string, bool) {
 
 // commit marks the values that were taken as used. A value of the node's own calls is
 // removed; one of others' calls goes to the end of the pool, for other nodes.
-func (f *filling) commit() {
+func (f *Filling) commit() {
 	for _, t := range f.taken {
 		pool := *t.from
 		at := slices.Index(pool, t.it)
@@ -419,12 +453,12 @@ func (f *filling) commit() {
 		} else {
 			pool = slices.Delete(pool, at, at+1)
 		}
-		if !f.p.owns(t.from) {
+		if !f.node.owns(t.from) {
 			pool = append(pool, t.it)
-			if f.p.used == nil {
-				f.p.used = map[*item]bool{}
+			if f.node.used == nil {
+				f.node.used = map[*item]bool{}
 			}
-			f.p.used[t.it], t.it.used = true, true
+			f.node.used[t.it], t.it.used = true, true
 		}
 		*t.from = pool
 	}
