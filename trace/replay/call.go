@@ -34,18 +34,18 @@ func (r *controller) play(f *memory.Filling, l *lane) {
 		p.mu.Unlock()
 	}
 	l.collect()
-	request, ok := f.Fill(&p.Node, st, l.inbox, l.since, now)
+	request, ok := f.Fill(&p.Node, st, l.try.inbox, l.try.since, now)
 	if !ok {
-		if l.since == 0 {
-			l.since = now
+		if l.try.since == 0 {
+			l.try.since = now
 		}
 		patience := r.Patience
 		if !st.Sent {
 			patience = min(patience, r.Timeout) // no target waits for it
 		}
-		if left := l.since + int64(patience) - now; f.Lost() == nil && left > 0 {
+		if left := l.try.since + int64(patience) - now; f.Lost() == nil && left > 0 {
 			if f.Grace() {
-				left = min(left, l.since+r.grace()-now)
+				left = min(left, l.try.since+r.grace()-now)
 			}
 			r.park(f, l, now+left)
 			unlock()
@@ -55,7 +55,7 @@ func (r *controller) play(f *memory.Filling, l *lane) {
 		r.cannot(f, l, now)
 		return
 	}
-	l.since, l.meant, l.tried = 0, l.due, false
+	l.try.since, l.try.meant, l.try.sent = 0, l.due, false
 	first := p.Made[st.Local] == 0
 	p.Made[st.Local]++
 	rec := &memory.Record{}
@@ -90,7 +90,7 @@ func (r *controller) cannot(f *memory.Filling, l *lane, now int64) {
 	note(&g.missing, why, r.into(now))
 	g.fault(absent, l.site, &trace.Call{Sender: l.player.Sender}, r.into(now), why)
 	g.mu.Unlock()
-	l.since, l.inbox = 0, nil
+	l.try.settle()
 	r.reached(l.site, l.player)
 	r.goOn(l, now, now)
 }
@@ -158,17 +158,17 @@ func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
 		return
 	}
 	if sent(err) {
-		late := call.Start - max(l.meant, l.ready)
-		if late > int64(r.Limits.Lag) && l.retry == nil {
+		late := call.Start - max(l.try.meant, l.beat.ready)
+		if late > int64(r.Limits.Lag) && l.try.again == nil {
 			r.troubled(call.Start)
 		}
 		g.mu.Lock()
 		g.made++
-		if !l.tried && l.asking == 0 {
+		if !l.try.sent && l.try.asking == 0 {
 			g.sent++
 		}
-		l.tried = true
-		if l.retry == nil && r.warm(call.Start) {
+		l.try.sent = true
+		if l.try.again == nil && r.warm(call.Start) {
 			observe(&g.lag, late)
 		}
 		g.mu.Unlock()
@@ -191,11 +191,11 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *memory.Record, rep
 		r.Record(call)
 	}
 	r.remember(l, rec, reply.Leaves)
-	l.retry, l.since, l.inbox = nil, 0, nil
+	l.try.settle()
 	if st.Until != nil && r.again(l, call, reply) {
 		return
 	}
-	l.asking = 0
+	l.try.asking = 0
 	r.goOn(l, call.Start, end)
 }
 
@@ -208,7 +208,7 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 		return false
 	}
 	e := &ear{attempt: attempt{call, rec}}
-	l.ear = e
+	l.try.ear = e
 	r.clock.Lock()
 	l.state.Store(waiting)
 	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
@@ -222,8 +222,8 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 
 // hear takes the push that came, or goes on if none did.
 func (r *controller) hear(l *lane) {
-	e, now := l.ear, r.now()
-	l.ear = nil
+	e, now := l.try.ear, r.now()
+	l.try.ear = nil
 	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	if reply := e.heard.Load(); reply != nil {
@@ -257,7 +257,7 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 		r.troubled(call.End)
 	}
 	if r.warm(call.Start) {
-		observe(&g.latency, call.End-min(l.meant, call.Start))
+		observe(&g.latency, call.End-min(l.try.meant, call.Start))
 		observe(&g.service, call.End-call.Start)
 	}
 	if reply.refused() {
@@ -296,7 +296,7 @@ func (r *controller) remember(l *lane, rec *memory.Record, leaves []trace.Leaf) 
 // unanswered handles a call without a reply, by the policy.
 func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, err error, now int64) {
 	var lost *notYet
-	again := l.nature != plan.InBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	again := l.nature != plan.InBeats && r.OnError == Retry && (l.try.since == 0 || now-l.try.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
 		r.tryAgain(l, call, rec, now, lost.wait)
 		return
@@ -324,7 +324,7 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, e
 	case r.OnError == End:
 		r.endPlayer(l.player)
 	default:
-		l.retry, l.since, l.inbox = nil, 0, nil
+		l.try.settle()
 		r.goOn(l, call.Start, now)
 	}
 }
@@ -337,7 +337,7 @@ func (r *controller) unsendable(l *lane, call *trace.Call, err error, now int64)
 	note(&g.errors, complaint(err), r.into(now))
 	g.fault(unfit, l.site, call, r.into(now), err.Error())
 	g.mu.Unlock()
-	l.retry, l.since, l.inbox = nil, 0, nil
+	l.try.settle()
 	r.goOn(l, now, now)
 }
 
@@ -359,10 +359,10 @@ func starved(err error) bool {
 // tryAgain makes a call again after a wait. A random part keeps players from retrying
 // all at once.
 func (r *controller) tryAgain(l *lane, call *trace.Call, rec *memory.Record, now int64, wait time.Duration) {
-	if l.since == 0 {
-		l.since = now
+	if l.try.since == 0 {
+		l.try.since = now
 	}
-	l.retry = &attempt{call, rec}
+	l.try.again = &attempt{call, rec}
 	l.player.mu.Lock()
 	wait += firstBackoff + time.Duration(l.player.Chance.Int64N(int64(4*firstBackoff)))
 	l.player.mu.Unlock()
@@ -377,13 +377,13 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || reply.refused() {
 		return false
 	}
-	if l.asking == 0 {
-		l.asking = now
+	if l.try.asking == 0 {
+		l.try.asking = now
 	}
 	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now-l.asking > int64(r.Patience) {
+	if now-l.try.asking > int64(r.Patience) {
 		g.unmet++
 		why := fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value)
 		note(&g.missing, why, r.into(now))

@@ -24,6 +24,9 @@ import (
 )
 
 // A controller plays a program once, at one scale (PatternMiner §III-C).
+//
+// Whoever holds a lock may take only those behind it in this list: link, gauge,
+// controller (mu), gate, player, memory, clock, queue.
 type controller struct {
 	Options
 	plan   *plan.Plan
@@ -285,7 +288,7 @@ func (r *controller) turn(ctx context.Context) string {
 
 // schedule sets when a lane is played next.
 func (r *controller) schedule(l *lane, due int64) {
-	if l.player.open.Load() < 0 || l.still.Load() {
+	if l.player.open.Load() < 0 || l.beat.ended.Load() {
 		return // it was taken out of the run
 	}
 	l.due = due
@@ -340,10 +343,10 @@ func (r *controller) work(next func() *lane) {
 		switch {
 		case l.site == nil:
 			r.begin(l.player)
-		case l.ear != nil:
+		case l.try.ear != nil:
 			r.hear(l)
-		case l.retry != nil:
-			r.send(l, l.retry.call, l.retry.rec)
+		case l.try.again != nil:
+			r.send(l, l.try.again.call, l.try.again.rec)
 		default:
 			r.play(f, l)
 		}
@@ -441,7 +444,7 @@ func (r *controller) stopBeats(p *player) {
 	defer r.clock.Unlock()
 	for i := range p.lanes {
 		if l := &p.lanes[i]; l.nature == plan.InBeats {
-			l.still.Store(true)
+			l.beat.ended.Store(true)
 			r.wheel.Stop(&l.timer)
 		}
 	}
@@ -453,11 +456,11 @@ func (r *controller) nextBeat(l *lane, now int64) {
 	if !l.site.Sent {
 		return // once is enough for the types that wait for it
 	}
-	due := l.due + l.every
-	l.ready = now
-	if late := now - due; late > l.every {
-		missed := late / l.every
-		due += missed * l.every
+	due := l.due + l.beat.every
+	l.beat.ready = now
+	if late := now - due; late > l.beat.every {
+		missed := late / l.beat.every
+		due += missed * l.beat.every
 		g := &r.gauges[l.site.ID]
 		g.mu.Lock()
 		g.missed += int(missed)

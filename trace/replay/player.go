@@ -48,10 +48,11 @@ func (p *player) layLanes() {
 	}
 	for _, b := range k.Lanes.Beats {
 		l := add(plan.InBeats)
-		l.site, l.every = b.Site, b.Period(p.run.plan.Scale, p.Rank)
+		l.site, l.beat.every = b.Site, b.Period(p.run.plan.Scale, p.Rank)
 	}
 	for _, st := range k.Lanes.Reach {
-		add(plan.ByReach).site = st
+		l := add(plan.ByReach)
+		l.site, l.mail = st, &mailbox{}
 	}
 }
 
@@ -64,20 +65,39 @@ type lane struct {
 	nature plan.Nature
 	state  atomic.Int32
 	due    int64 // when its next call is due
-	meant  int64 // when the call under way was due
-	since  int64 // when it began to wait for a value, or to retry; 0 if it does not
-	ready  int64 // of a beat: when the one before was answered, and it could be made
-	asking int64 // when it began to repeat a call until the reply meets its condition
-	every  int64 // the interval of a beat
-	cursor []frame
-	retry  *attempt
+	try    try
+	cursor []frame  // of steps, and of a call aside
+	beat   beating  // of a beat
+	mail   *mailbox // of calls for calls of others
+}
+
+// A try is the call of a lane that is under way.
+type try struct {
+	meant  int64             // when it was due
+	since  int64             // when it began to wait for a value, or to retry; 0 if it does not
+	asking int64             // when it began to be repeated until the reply meets its condition; 0 if it is not
+	sent   bool              // to the target
+	inbox  []memory.Delivery // the calls that it is made for
+	again  *attempt          // it got no reply and is made again
 	ear    *ear              // while it waits for a push
-	inbox  []memory.Delivery // the calls that its next call is made for
-	coming []memory.Delivery // those for the call after; this, going and begun are guarded by the memory
-	going  bool              // it has calls to make
-	begun  bool              // its player has begun
-	tried  bool              // the call under way was sent
-	still  atomic.Bool       // a beat that has ended
+}
+
+// settle ends a try, but for its being repeated until a reply meets a condition.
+func (t *try) settle() { t.again, t.since, t.inbox = nil, 0, nil }
+
+// A beating is the state of a beat.
+type beating struct {
+	every int64 // the interval
+	ready int64 // when the one before was answered, and the next could be made
+	ended atomic.Bool
+}
+
+// A mailbox has the calls that the next calls of a lane are made for. It is guarded by
+// the shared memory.
+type mailbox struct {
+	coming []memory.Delivery
+	going  bool // the lane has calls to make
+	begun  bool // its player has begun
 }
 
 // Wake plays a lane that waited for a value.
@@ -90,7 +110,7 @@ const (
 	waiting          // for a value, or until patience ends
 )
 
-// An attempt is a call that got no reply and is made again.
+// An attempt is a call that is made again, or waits for a push.
 type attempt struct {
 	call *trace.Call
 	rec  *memory.Record

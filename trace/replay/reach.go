@@ -63,8 +63,8 @@ func (r *controller) deliverTo(p *player, st *plan.Site, d memory.Delivery) {
 		if l.nature != plan.ByReach || l.site != st {
 			continue
 		}
-		l.coming = append(l.coming, d)
-		if l.begun && !l.going {
+		l.mail.coming = append(l.mail.coming, d)
+		if l.mail.begun && !l.mail.going {
 			r.callFor(l)
 		}
 		return
@@ -73,7 +73,7 @@ func (r *controller) deliverTo(p *player, st *plan.Site, d memory.Delivery) {
 
 // callFor schedules a call for a lane's deliveries. The memory is locked.
 func (r *controller) callFor(l *lane) {
-	l.going = true
+	l.mail.going = true
 	r.left.Add(1)
 	r.lanes.Add(1)
 	r.schedule(l, r.now())
@@ -83,7 +83,7 @@ func (r *controller) callFor(l *lane) {
 func (r *controller) beginReach(l *lane) {
 	r.memory.Lock()
 	defer r.memory.Unlock()
-	if l.begun = true; len(l.coming) > 0 {
+	if l.mail.begun = true; len(l.mail.coming) > 0 {
 		r.callFor(l)
 	}
 }
@@ -91,19 +91,22 @@ func (r *controller) beginReach(l *lane) {
 // collect takes the deliveries for a lane's next call: all of them if the call has a
 // list, otherwise one. The memory is locked.
 func (l *lane) collect() {
-	if l.nature != plan.ByReach || len(l.inbox) > 0 {
+	if l.nature != plan.ByReach || len(l.try.inbox) > 0 {
 		return
 	}
-	n := len(l.coming)
+	n := len(l.mail.coming)
 	if len(l.site.Request.Lists) == 0 {
 		n = min(n, 1)
 	}
-	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
+	l.try.inbox, l.mail.coming = l.mail.coming[:n:n], l.mail.coming[n:]
 }
 
-// stopReach ends a lane. The memory is locked.
+// stopReach ends a lane, if it makes calls for others. The memory is locked.
 func (r *controller) stopReach(l *lane) {
-	if l.begun = false; l.going {
+	if l.mail == nil {
+		return
+	}
+	if l.mail.begun = false; l.mail.going {
 		r.rest(l)
 	}
 }
@@ -112,18 +115,18 @@ func (r *controller) stopReach(l *lane) {
 func (r *controller) nextReach(l *lane, now int64) {
 	r.memory.Lock()
 	defer r.memory.Unlock()
-	if len(l.coming) > 0 {
+	if len(l.mail.coming) > 0 {
 		r.schedule(l, now)
 		return
 	}
-	if l.going {
+	if l.mail.going {
 		r.rest(l)
 	}
 }
 
 // rest counts a lane as without calls to make. The memory is locked.
 func (r *controller) rest(l *lane) {
-	l.going = false
+	l.mail.going = false
 	r.lanes.Add(-1)
 	r.finish(1)
 }
