@@ -95,7 +95,7 @@ var (
 	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group", "fabric/tiering",
 		"curator/task", "curator/learn", "sim/disks", "sim/oltp", "sim/tiers",
 		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
-		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace", "trace/replay/judge"}
+		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace", "trace/replay/plan", "trace/replay/judge"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
 )
 

@@ -44,7 +44,7 @@ func countPanel(c mine.Curve) chart.Panel {
 	fitted := chart.Line{Name: fmt.Sprintf("%s %s", how, brief(c.Formula.String(), 30)), Dashed: true}
 	top := c.N[len(c.N)-1]
 	for n := 1.0; n <= 2*top; n++ {
-		fitted.X, fitted.Y = append(fitted.X, n), append(fitted.Y, c.Formula.Eval(program.Vars{"n": n}))
+		fitted.X, fitted.Y = append(fitted.X, n), append(fitted.Y, c.Formula.Eval(program.Vars{program.N: n}))
 	}
 	return chart.Panel{Title: brief(c.Name, 48), X: "scale n", Y: "calls", Lines: []chart.Line{fitted, {Name: "recorded", X: c.N, Y: c.V, Dots: true}}}
 }

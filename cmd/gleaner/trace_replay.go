@@ -55,7 +55,6 @@ type replayFlags struct {
 	record, check, out        string
 	processes                 int
 	warmup                    time.Duration
-	part                      string
 	limits                    judge.Limits
 }
 
@@ -97,8 +96,6 @@ late, a machine that is full, or the target. It exits with 1 if the program is b
 	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls has no reply, or of beats is missed")
 	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are late when a hundredth of calls are sent later than this")
 	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
-	cmd.Flags().StringVar(&f.part, "part", "", "play every N-th node from the K-th on, as K/N, for a process that plays all")
-	_ = cmd.Flags().MarkHidden("part") // it exists
 	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
 	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
 	cmd.Flags().StringVar(&f.record, "record", "", "write the calls as a trace to this file, .gz or .zst to compress")
@@ -139,10 +136,6 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err := st.openTargets(cmd.Context()); err != nil {
 		return err
 	}
-	if f.part != "" {
-		return st.playPart(cmd)
-	}
-	st.name = name
 	f.tellNodes(cmd, p)
 	if f.out != "" {
 		if err := os.MkdirAll(f.out, 0o755); err != nil {
@@ -176,7 +169,6 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 // A stage is where a program is played, at one scale or several.
 type stage struct {
 	flags     replayFlags
-	name      string // of the program's file
 	program   *program.Program
 	options   replay.Options
 	addresses []string // of the targets
@@ -218,7 +210,7 @@ func (st *stage) playIn(ctx context.Context, o replay.Options, n int) (*replay.R
 		}
 		return result, err
 	case o.Record == nil && replay.Apart(st.program, o.Setting):
-		return st.playParts(ctx, o.Setting.Scale, n)
+		return st.playParts(ctx, o, n)
 	}
 	return st.playCarried(ctx, o, n)
 }

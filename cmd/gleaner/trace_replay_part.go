@@ -3,26 +3,33 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
-	"gleaner/input"
 	"gleaner/trace/replay"
 )
 
 // playParts plays a program whose nodes are independent of each other in several
 // processes, each with a part of the nodes and their connections.
-func (st *stage) playParts(ctx context.Context, scale, n int) (*replay.Result, error) {
+func (st *stage) playParts(ctx context.Context, o replay.Options, n int) (*replay.Result, error) {
+	targets := map[string]string{}
+	for i, role := range st.roles {
+		targets[role] = st.addresses[i]
+	}
+	orders, err := replay.Orders(o, targets, n)
+	if err != nil {
+		return nil, err
+	}
 	parts := make([]*replay.Result, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { parts[i], errs[i] = st.startPart(ctx, scale, i, n) })
+		all.Go(func() { parts[i], errs[i] = startPart(ctx, orders[i]) })
 	}
 	all.Wait()
 	for _, err := range errs {
@@ -35,25 +42,18 @@ func (st *stage) playParts(ctx context.Context, scale, n int) (*replay.Result, e
 	return out, nil
 }
 
-// startPart starts the process of one part, and waits for its result.
-func (st *stage) startPart(ctx context.Context, scale, part, of int) (*replay.Result, error) {
-	f := st.flags
-	args := []string{"trace", "replay", st.name, "--part", fmt.Sprintf("%d/%d", part, of), "--scale", strconv.Itoa(scale),
-		"--compress", fmt.Sprint(f.compress), "--for", f.runFor.String(), "--timeout", f.timeout.String(), "--patience", f.patience.String(),
-		"--ramp", f.ramp.String(), "--warmup", f.warmup.String(), "--on-error", f.onError, "--connections", f.connections, "--workers", strconv.Itoa(f.workers), "--seed", fmt.Sprint(f.seed),
-		"--limit-lag", f.limits.Lag.String(), "--limit-latency", f.limits.Latency.String()}
-	for _, t := range f.targets {
-		args = append(args, "--target", t)
+// startPart starts the process of one part, tells it its order, and waits for its result.
+func startPart(ctx context.Context, order replay.Order) (*replay.Result, error) {
+	told, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
 	}
-	for _, n := range f.nodes {
-		args = append(args, "--nodes", n)
-	}
-	child, err := ourselves(args...)
+	child, err := ourselves("trace", "part")
 	if err != nil {
 		return nil, err
 	}
 	var said, complaint bytes.Buffer
-	child.Stdout, child.Stderr = &said, &complaint
+	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(told), &said, &complaint
 	if err := child.Start(); err != nil {
 		return nil, fmt.Errorf("start a process for a part of the nodes: %w", err)
 	}
@@ -66,24 +66,36 @@ func (st *stage) startPart(ctx context.Context, scale, part, of int) (*replay.Re
 	return nil, fmt.Errorf("%s (%w)", strings.TrimPrefix(strings.TrimSpace(complaint.String()), "gleaner: "), err)
 }
 
-// playPart plays one part, and writes its result.
-func (st *stage) playPart(cmd *cobra.Command) error {
-	part, of, _ := strings.Cut(st.flags.part, "/")
-	o := st.options
-	var err, bad error
-	o.Part, err = strconv.Atoi(part)
-	if o.Parts, bad = strconv.Atoi(of); err != nil || bad != nil || o.Part < 0 || o.Part >= o.Parts {
-		return input.Errorf("--part", "%q is not K/N", st.flags.part)
+// newTracePart plays a part of a replay; users do not call it.
+func newTracePart() *cobra.Command {
+	return &cobra.Command{
+		Use:    "part",
+		Short:  "Play a part of a replay's nodes, as the order on standard input says",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			order, err := replay.ReadOrder(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			o := order.Options
+			o.Targets = map[string]replay.Executor{}
+			for role, address := range order.Targets {
+				if o.Targets[role], err = openTarget(cmd.Context(), address); err != nil {
+					return err
+				}
+			}
+			result, err := replay.Play(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			result.Memory = residentBytes(os.Getpid())
+			b, err := result.Export()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(b)
+			return err
+		},
 	}
-	result, err := replay.Play(cmd.Context(), o)
-	if err != nil {
-		return err
-	}
-	result.Memory = residentBytes(os.Getpid())
-	b, err := result.Export()
-	if err != nil {
-		return err
-	}
-	_, err = cmd.OutOrStdout().Write(b)
-	return err
 }

@@ -186,7 +186,7 @@ type node struct {
 
 func newNode(t *program.NodeType, calls map[string]*program.Call, s Setting, rank int, chance *rand.Rand) *node {
 	return &node{kind: t, calls: calls, setting: s, rank: rank, made: map[string]int{},
-		scene: value.Scene{Scale: s.Scale, Node: rank, Chance: chance}}
+		scene: value.Scene{Place: value.Place{Scale: s.Scale, Node: rank}, Chance: chance}}
 }
 
 // play makes the node's calls, and its heartbeats until end.
@@ -279,11 +279,11 @@ func (n *node) fill(h *program.Hole, c *program.Call, item int) string {
 	if c != nil {
 		n.scene.Nth = n.made[c.Name]
 	}
-	for i := range h.Alts {
-		if text, ok := n.scene.Alt(&h.Alts[i]); ok {
+	for _, a := range h.Alts {
+		if text, ok := n.scene.Alt(a); ok {
 			return value.Pad(text, h.Width)
 		}
-		if h.Alts[i].Kind != program.Case {
+		if _, chosen := a.(program.Case); !chosen {
 			break
 		}
 	}

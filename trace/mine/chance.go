@@ -8,6 +8,7 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
 	"gleaner/trace/mine/ladder"
+	"gleaner/trace/program"
 )
 
 // Varying is a count that no formula of the scale gives, and what is known of
@@ -154,7 +155,7 @@ func (m *Model) doubtful() []Ambiguous {
 	for _, t := range m.totals {
 		if t.Nature == count.Logical && t.Count.Exact && len(m.Program.Scales) == 3 && !t.Explained() {
 			a := m.doubt(t)
-			if why := m.uneven(t.CallType); !count.Plain(t.Count.Formula) {
+			if why := m.uneven(t.CallType); !t.Count.Formula.Line() {
 				a.Why = "three scales prove no more than a line"
 				out = append(out, a)
 			} else if why != "" {
@@ -181,8 +182,7 @@ func (m *Model) doubt(t *count.Total) Ambiguous {
 // bendOf gives the scales between which a count that the scale decides last changed
 // its course.
 func bendOf(t *count.Total) (before, after int, ok bool) {
-	text := t.Count.Formula.String()
-	if t.Nature != count.Logical || !t.Count.Exact || !strings.Contains(text, "min(") && !strings.Contains(text, "max(") {
+	if t.Nature != count.Logical || !t.Count.Exact || !t.Count.Formula.Calls(program.Min, program.Max) {
 		return 0, 0, false
 	}
 	return ladder.Break(t.Count.Points)

@@ -266,7 +266,7 @@ func (m *Model) checkIntervals(r *corpus.Recording) float64 {
 		if !ok {
 			return
 		}
-		if want := f.Eval(program.Vars{"n": float64(r.Scale)}); math.Abs(want-ms) <= 0.1*ms {
+		if want := f.Eval(program.Vars{program.N: float64(r.Scale)}); math.Abs(want-ms) <= 0.1*ms {
 			near++
 		}
 	})

@@ -42,7 +42,7 @@ func (m *Model) Curves() []Curve {
 func (m *Model) Intervals(r *corpus.Recording) (predicted, recorded []float64) {
 	pace.EachGap(m.sites, r, func(g pace.Gap, ms float64) {
 		if f, ok := m.timing.Gaps[g]; ok {
-			predicted, recorded = append(predicted, f.Eval(program.Vars{"n": float64(r.Scale)})), append(recorded, ms)
+			predicted, recorded = append(predicted, f.Eval(program.Vars{program.N: float64(r.Scale)})), append(recorded, ms)
 		}
 	})
 	return predicted, recorded

@@ -91,7 +91,7 @@ func (m *Model) each(st *count.Site) program.Formula {
 		c = st.Groups
 	}
 	nodes := m.nodes[st.Kind].Formula
-	if one := nodes.String(); one == "1" {
+	if nodes.Is(1) {
 		return c.Formula
 	}
 	return program.MustFormula("(%s)/max(1, %s)", c.Formula, nodes)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,10 +17,21 @@ type Formula struct {
 	root term
 }
 
-// Vars gives the names in a formula their values.
-type Vars map[string]float64
+// A Variable is a name in a formula.
+type Variable string
 
-type term interface{ eval(Vars) float64 }
+// The variables that formulas may have.
+const (
+	N    Variable = "n"    // the scale
+	I    Variable = "i"    // how many times the node made the call before
+	Node Variable = "node" // the node's number
+	Item Variable = "item" // the list element
+)
+
+func (v Variable) known() bool { return v == N || v == I || v == Node || v == Item }
+
+// Vars gives the names in a formula their values.
+type Vars map[Variable]float64
 
 // maxFormula is how long the text of a formula may be: every character may take a level
 // of recursion to evaluate.
@@ -67,7 +79,7 @@ func (f Formula) Eval(vars Vars) float64 {
 }
 
 // At gives the value for a scale, as a count.
-func (f Formula) At(n int) int { return Whole(f.Eval(Vars{"n": float64(n)})) }
+func (f Formula) At(n int) int { return Whole(f.Eval(Vars{N: float64(n)})) }
 
 // Whole is a value as a count: rounded, not below zero, and not above 2^53, the largest
 // number up to which floats are exact.
@@ -93,6 +105,28 @@ func (f Formula) Constant() bool {
 	return ok || f.root == nil
 }
 
+// Is reports whether the formula is the number v.
+func (f Formula) Is(v float64) bool { return f.Constant() && f.Eval(nil) == v }
+
+// Line reports whether the formula is a number, or has one variable once and calls no
+// function.
+func (f Formula) Line() bool {
+	return len(f.Names()) <= 1 && !f.has(func(t term) bool { _, calls := t.(call); return calls })
+}
+
+// Calls reports whether the formula calls one of some functions.
+func (f Formula) Calls(functions ...Function) bool {
+	return f.has(func(t term) bool {
+		c, ok := t.(call)
+		return ok && slices.Contains(functions, c.f)
+	})
+}
+
+// Equal reports whether two formulas are the same, however they are spelled.
+func (f Formula) Equal(g Formula) bool {
+	return slices.EqualFunc(f.terms(), g.terms(), func(a, b term) bool { return a.same(b) })
+}
+
 // MarshalYAML writes a formula as its text, and a plain number as a number.
 func (f Formula) MarshalYAML() (any, error) {
 	if v, err := strconv.Atoi(f.String()); err == nil {
@@ -107,21 +141,73 @@ func (f *Formula) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// A term is a node of a formula's tree.
+type term interface {
+	eval(Vars) float64
+	within() []term       // the terms it is made of
+	same(other term) bool // but for the terms within
+}
+
 type (
 	number   float64
-	variable string
+	variable Variable
 	binary   struct {
 		op   byte
 		a, b term
 	}
 	call struct {
-		name string
+		f    Function
 		args []term
 	}
 )
 
+func (v number) within() []term   { return nil }
+func (v variable) within() []term { return nil }
+func (b binary) within() []term   { return []term{b.a, b.b} }
+func (c call) within() []term     { return c.args }
+
+func (v number) same(o term) bool   { return o == term(v) }
+func (v variable) same(o term) bool { return o == term(v) }
+
+func (b binary) same(o term) bool {
+	other, ok := o.(binary)
+	return ok && other.op == b.op
+}
+
+func (c call) same(o term) bool {
+	other, ok := o.(call)
+	return ok && other.f == c.f
+}
+
+// terms are all terms of a formula, each before those within it.
+func (f Formula) terms() (out []term) {
+	if f.root == nil {
+		return []term{number(0)}
+	}
+	open := []term{f.root}
+	for len(open) > 0 {
+		t := open[len(open)-1]
+		open = append(open[:len(open)-1], t.within()...)
+		out = append(out, t)
+	}
+	return out
+}
+
+func (f Formula) has(what func(term) bool) bool { return slices.ContainsFunc(f.terms(), what) }
+
+// Names lists the names a formula uses.
+func (f Formula) Names() (out []Variable) {
+	for _, t := range f.terms() {
+		if v, ok := t.(variable); ok {
+			out = append(out, Variable(v))
+		}
+	}
+	slices.Reverse(out) // terms goes from right to left
+	return out
+}
+
 func (v number) eval(Vars) float64      { return float64(v) }
-func (v variable) eval(in Vars) float64 { return in[string(v)] }
+func (v variable) eval(in Vars) float64 { return in[Variable(v)] }
 
 func (b binary) eval(in Vars) float64 {
 	x, y := b.a.eval(in), b.b.eval(in)
@@ -140,21 +226,41 @@ func (b binary) eval(in Vars) float64 {
 	return x / y
 }
 
-// functions are those a formula may call, with how many arguments each takes.
-var functions = map[string]int{"min": 2, "max": 2, "floor": 1, "ceil": 1, "log2": 1, "sqrt": 1}
+// A Function is one that a formula may call.
+type Function uint8
+
+// The functions.
+const (
+	Min Function = iota
+	Max
+	Floor
+	Ceil
+	Log2
+	Sqrt
+)
+
+var functions = []string{Min: "min", Max: "max", Floor: "floor", Ceil: "ceil", Log2: "log2", Sqrt: "sqrt"}
+
+// arguments is how many arguments a function takes.
+func (f Function) arguments() int {
+	if f == Min || f == Max {
+		return 2
+	}
+	return 1
+}
 
 func (c call) eval(in Vars) float64 {
 	x := c.args[0].eval(in)
-	switch c.name {
-	case "min":
+	switch c.f {
+	case Min:
 		return min(x, c.args[1].eval(in))
-	case "max":
+	case Max:
 		return max(x, c.args[1].eval(in))
-	case "floor":
+	case Floor:
 		return math.Floor(x)
-	case "ceil":
+	case Ceil:
 		return math.Ceil(x)
-	case "log2":
+	case Log2:
 		return math.Log2(x)
 	}
 	return math.Sqrt(x)
@@ -252,11 +358,11 @@ func (p *formulaParser) name(depth int) (term, error) {
 	if p.peek() != '(' {
 		return variable(name), nil
 	}
-	want, known := functions[name]
-	if !known {
+	at := slices.Index(functions, name)
+	if at < 0 {
 		return nil, fmt.Errorf("unknown function %q", name)
 	}
-	c := call{name: name}
+	c := call{f: Function(at)}
 	for p.peek() != ')' {
 		p.at++ // the bracket, or the comma
 		arg, err := p.sum(depth + 1)
@@ -269,31 +375,8 @@ func (p *formulaParser) name(depth int) (term, error) {
 		}
 	}
 	p.at++
-	if len(c.args) != want {
+	if want := c.f.arguments(); len(c.args) != want {
 		return nil, fmt.Errorf("%s takes %d arguments, not %d", name, want, len(c.args))
 	}
 	return c, nil
-}
-
-// Names lists the names a formula uses.
-func (f Formula) Names() []string {
-	var out []string
-	var walk func(term)
-	walk = func(t term) {
-		switch t := t.(type) {
-		case variable:
-			out = append(out, string(t))
-		case binary:
-			walk(t.a)
-			walk(t.b)
-		case call:
-			for _, a := range t.args {
-				walk(a)
-			}
-		}
-	}
-	if f.root != nil {
-		walk(f.root)
-	}
-	return out
 }

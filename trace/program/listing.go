@@ -3,7 +3,6 @@ package program
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 )
 
@@ -158,7 +157,7 @@ func (c *Coverage) add(value Template) {
 	switch {
 	case value.Asks():
 		c.Asked++
-	case value.has(Reply, Request):
+	case value.fromPast():
 		c.Flow++
 	case len(value.Holes()) > 0:
 		c.Regular++
@@ -181,14 +180,21 @@ func (p *Program) EachCall() iter.Seq[*Call] {
 }
 
 // Asks reports whether a value is made up or drawn, at least where nothing better is found: someone who knows should fill it in.
-func (t Template) Asks() bool { return t.has(Unknown, Draw) }
+func (t Template) Asks() bool {
+	for a := range t.Alts() {
+		switch a.(type) {
+		case Draw, Unknown:
+			return true
+		}
+	}
+	return false
+}
 
-func (t Template) has(kinds ...AltKind) bool {
-	for _, h := range t.Holes() {
-		for _, a := range h.Alts {
-			if slices.Contains(kinds, a.Kind) {
-				return true
-			}
+// fromPast reports whether an alternative of the value comes from an earlier call.
+func (t Template) fromPast() bool {
+	for a := range t.Alts() {
+		if _, ok := a.(*Past); ok {
+			return true
 		}
 	}
 	return false
@@ -196,7 +202,7 @@ func (t Template) has(kinds ...AltKind) bool {
 
 // Made is how many calls the nodes of a type make at a scale, beside those at regular intervals.
 func (t *NodeType) Made(n int) float64 {
-	vars := Vars{"n": float64(n)}
+	vars := Vars{N: float64(n)}
 	var made func(steps []Step) float64
 	made = func(steps []Step) (sum float64) {
 		for _, s := range steps {

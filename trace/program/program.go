@@ -1,8 +1,10 @@
 // Package program is what mining learns, and what is grown and replayed: for every type
 // of node, the calls it makes, in loops, with the origin of every argument.
 //
-// A program is written as YAML (docs/formats/program.md) for people to read
-// and edit. Reading and writing it again gives the same bytes.
+// It is a typed language: each way to know a value is a type (see Alt), and numbers are
+// formulas that can be asked what they are. YAML (docs/formats/program.md) is only its
+// notation, for people to read and edit; nothing decides by its text. Reading and writing
+// a program again gives the same bytes.
 package program
 
 import (
@@ -12,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -336,7 +337,7 @@ func (c *Call) check() error {
 	if c.Method == "" {
 		return errors.New("it has no method")
 	}
-	if err := known(c.Wait.Formula, "n"); err != nil {
+	if err := known(c.Wait.Formula, N); err != nil {
 		return at(err, "wait")
 	}
 	if c.Join != nil {
@@ -345,7 +346,7 @@ func (c *Call) check() error {
 		}
 	}
 	if c.Until != nil {
-		if err := known(c.Until.Every.Formula, "n"); err != nil {
+		if err := known(c.Until.Every.Formula, N); err != nil {
 			return at(err, "until", "every")
 		}
 	}
@@ -353,13 +354,13 @@ func (c *Call) check() error {
 		return at(err, "refused")
 	}
 	for i, r := range c.Reach {
-		if err := known(r.Nodes, "n"); err != nil {
+		if err := known(r.Nodes, N); err != nil {
 			return at(err, "reach", i, "nodes")
 		}
 	}
 	for _, l := range c.Lists {
 		for _, f := range l.Lengths {
-			if err := known(f, "n"); err != nil {
+			if err := known(f, N); err != nil {
 				return at(err, "lists", l.Path)
 			}
 		}
@@ -368,7 +369,7 @@ func (c *Call) check() error {
 }
 
 func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
-	if err := known(t.Nodes, "n"); err != nil {
+	if err := known(t.Nodes, N); err != nil {
 		return at(err, "nodes")
 	}
 	if s := t.Start; s != nil {
@@ -378,7 +379,7 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 		if s.Of != "" && !types[s.Of] {
 			return at(fmt.Errorf("starts after the type %q, which does not exist", s.Of), "start", "of")
 		}
-		if err := cmp.Or(at(checkShare(s.Share), "share"), at(known(s.Wait.Formula, "n"), "wait")); err != nil {
+		if err := cmp.Or(at(checkShare(s.Share), "share"), at(known(s.Wait.Formula, N), "wait")); err != nil {
 			return at(err, "start")
 		}
 	}
@@ -410,11 +411,9 @@ func (c *Call) checkFlows(owner map[string]string) error {
 		}
 	}
 	for _, a := range c.Args {
-		for _, h := range a.Value.Holes() {
-			for _, from := range h.From() {
-				if owner[from] == "" {
-					return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, from), "args", a.Path)
-				}
+		for alt := range a.Value.Alts() {
+			if past, ok := alt.(*Past); ok && past.Of.Call != "" && owner[past.Of.Call] == "" {
+				return at(fmt.Errorf(", argument %s: taken from the call %q, which does not exist", a.Path, past.Of.Call), "args", a.Path)
 			}
 		}
 	}
@@ -446,11 +445,11 @@ func (s *Step) check(kind string, owner map[string]string) error {
 		return fmt.Errorf("step %q: %w", s.Call, err)
 	}
 	if s.Repeat != nil {
-		if err := known(*s.Repeat, "n", "node"); err != nil {
+		if err := known(*s.Repeat, N, Node); err != nil {
 			return at(err, "repeat")
 		}
 	}
-	return at(known(s.Every.Formula, "n", "node"), "every")
+	return at(known(s.Every.Formula, N, Node), "every")
 }
 
 func checkShare(share float64) error {
@@ -461,10 +460,14 @@ func checkShare(share float64) error {
 }
 
 // known is an error for names in a formula that have no value there.
-func known(f Formula, names ...string) error {
+func known(f Formula, names ...Variable) error {
+	here := string(names[0])
+	for _, name := range names[1:] {
+		here += " and " + string(name)
+	}
 	for _, name := range f.Names() {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("formula %q: %q is not known here; %s", f, name, strings.Join(names, " and "))
+			return fmt.Errorf("formula %q: %q is not known here; %s", f, name, here)
 		}
 	}
 	return nil

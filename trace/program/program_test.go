@@ -130,9 +130,28 @@ func TestFormula(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.Eval(Vars{"n": 12}); got != want {
+		if got := f.Eval(Vars{N: 12}); got != want {
 			t.Errorf("%s is %g at 12, not %g", text, got, want)
 		}
+	}
+	for _, same := range [][2]string{{"n*(n-1)", " (n)*( n-1 )"}, {"-n", "0-n"}, {"min(3, n)", "min(3,n)"}, {"1", "1.0"}} {
+		if a, b := MustFormula("%s", same[0]), MustFormula("%s", same[1]); !a.Equal(b) {
+			t.Errorf("%s is not %s", a, b)
+		}
+	}
+	for _, other := range [][2]string{{"n*(n-1)", "n*n-1"}, {"min(3, n)", "max(3, n)"}, {"n", "node"}, {"n", "n+0"}, {"1", "2"}} {
+		if a, b := MustFormula("%s", other[0]), MustFormula("%s", other[1]); a.Equal(b) {
+			t.Errorf("%s is %s", a, b)
+		}
+	}
+	if f := MustFormula("2*min(3, ceil(n/2))"); !f.Calls(Max, Ceil) || !f.Calls(Min) || f.Calls(Floor, Log2) || f.Line() || f.Is(2) {
+		t.Errorf("%s calls min and ceil", f)
+	}
+	if f := MustFormula("2*n+1"); f.Calls(Min, Max, Floor, Ceil, Log2, Sqrt) || !f.Line() || MustFormula("n*n").Line() || !MustFormula("7").Line() {
+		t.Errorf("%s is a line, n*n is none", f)
+	}
+	if !MustFormula("1").Is(1) || MustFormula("n").Is(0) || !(Formula{}).Is(0) {
+		t.Error("1 is 1, n is no number, and no formula is 0")
 	}
 	for _, bad := range []string{"", "3+", "min(1)", "f(2)", "(1", "1)", "a b", strings.Repeat("(", 80) + "1", strings.Repeat("1+", maxFormula) + "1"} {
 		if _, err := ParseFormula(bad); err == nil {
@@ -177,7 +196,57 @@ func glob(f *testing.F) []string {
 	return names
 }
 
+// everyAlt has each way to know a value once, with every word that each may have.
+var everyAlt = []string{
+	`"a \"b\""`, "i*2+1", "min(n, node)", `first "a" then "b"`,
+	"now ns", "now us", "now ms", "now s", "now rfc3339", "now hexns", `draw "a"`, `draw "a" "b" "c"`,
+	"unknown uuid", "unknown hex", "unknown int", "unknown port", "unknown bytes", "unknown word", "unknown time",
+	"sender", "sender word 0", "address", "address word 3", `arg "a[0].b"`, `arg "a[0].b" index item 0 word 1`,
+	`case i "0" "a" "1" "b"`, `case node "0" "a"`, `case item "0" "a"`, `case n "3" "a" else ""`, `case arg "x" "" "a" else "b"`,
+	"sum 7", `sum -100 - "a" + "b"`, `span "a"`,
+	`reply "c#1" "p"`, `request "c#1" "p"`, `reply method "c" "p" first`, `request any "p" i`, `reply any "p" node`, `reply any "p" each by anyone`,
+	`reply "c#1" "p" by address`, `reply "c#1" "p[0]" where request "q[0]" is "a" index row 0 word 2`, `reply "c#1" "p" first where reply "q" is "a"`,
+	`reply "c#1" "p[0][0]" index item 1`, `reply "c#1" "p[0]" index node 0`, `reply "c#1" "p[0]" index i 0`,
+}
+
+// TestEveryAlt: each way to know a value prints as it was written.
+func TestEveryAlt(t *testing.T) {
+	seen := map[string]bool{}
+	for _, text := range everyAlt {
+		got, err := ParseTemplate("{" + text + "}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != "{"+text+"}" {
+			t.Errorf("%s became %s", text, got)
+		}
+		for a := range got.Alts() {
+			seen[fmt.Sprintf("%T", a)] = true
+		}
+	}
+	if len(seen) != 13 {
+		t.Errorf("%d types, not 13: %v", len(seen), seen)
+	}
+}
+
+// TestBadAlts: words that mean nothing where they stand are errors.
+func TestBadAlts(t *testing.T) {
+	for _, text := range []string{
+		"", `"a`, "k", `first "a"`, `first "a" then`, "now", "now fortnights", "draw", "unknown", "unknown thing", "sender by anyone", "address first", "sender word",
+		"sender word -1", `arg`, `arg "a" each`, `arg "a" index row 0`, `arg "a" index item`, `case x "a" "b"`, `case i "a"`, `case i "a" "b" else`, `case arg "a"`,
+		`sum a`, `sum 1.5`, `sum 1 - 2`, `span 7`, `reply "p"`, `reply "" "p"`, `reply call "c" "p"`, `reply any "p" by nobody`, `reply any "p" where "q" is "a"`,
+		`reply any "p" where call "q" is "a"`, `reply any "p" where reply "q" "a"`, `reply any "p" index 0`, `reply any "p" index item -1`, `reply any "p" word 99999999999`,
+	} {
+		if got, err := ParseTemplate("{" + text + "}"); err == nil {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
 func FuzzTemplate(f *testing.F) {
+	for _, s := range everyAlt {
+		f.Add("{" + s + "}")
+	}
 	for _, s := range []string{"a{i}b", `={reply "c#1" "x[0].y" each by anyone word 3 | "0"}`, "{{", "{=}", "{i%(2*n)+1:05}"} {
 		f.Add(s)
 	}

@@ -1,5 +1,7 @@
 package program
 
+import "strings"
+
 // EachWord visits the words of a text: its pieces of letters and digits, and a
 // number with its minus where one stands alone.
 func EachWord(text string, visit func(start, end int)) {
@@ -16,19 +18,30 @@ func EachWord(text string, visit func(start, end int)) {
 	}
 }
 
-// Word is one word of a text, or all of it for -1; not ok when it has no such word.
-func Word(text string, at int) (word string, ok bool) {
-	if at < 0 {
+// Of is the word in a text; not ok when it has no such word.
+func (w Word) Of(text string) (word string, ok bool) {
+	if w <= 0 {
 		return text, true
 	}
 	n := 0
 	EachWord(text, func(start, end int) {
-		if n == at {
+		if n++; n == int(w) {
 			word, ok = text[start:end], true
 		}
-		n++
 	})
 	return word, ok
+}
+
+// Plain takes the leading zeros of a number off, so that 0001 in a path is the 1 of a
+// reply. Other texts stay as they are.
+func Plain(text string) string {
+	if len(text) < 2 || text[0] != '0' || strings.Trim(text, "0123456789") != "" {
+		return text
+	}
+	if text = strings.TrimLeft(text, "0"); text == "" {
+		return "0"
+	}
+	return text
 }
 
 // isSign reports whether a number starts here with its minus: "_-17" but not "a-17".

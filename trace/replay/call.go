@@ -10,39 +10,42 @@ import (
 	"time"
 
 	"gleaner/trace"
+	"gleaner/trace/program"
+	"gleaner/trace/replay/memory"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/value"
 )
 
 // play fills in a call and makes it, or lets its lane wait for a missing value.
-func (r *controller) play(f *filling, l *lane) {
+func (r *controller) play(f *memory.Filling, l *lane) {
 	p, st, now := l.player, l.site, r.now()
-	if st.gate != nil && st.gate.hold(r, l) {
+	if g := r.gates[st.ID]; g != nil && g.hold(r, l) {
 		return
 	}
 	p.mu.Lock()
-	others := st.global || st.tells[inRequest] || l.nature == byReach
+	others := st.Global || st.Tells[program.Request] || l.nature == plan.ByReach
 	if others {
-		r.memory.mu.Lock()
+		r.memory.Lock()
 	}
 	unlock := func() {
 		if others {
-			r.memory.mu.Unlock()
+			r.memory.Unlock()
 		}
 		p.mu.Unlock()
 	}
 	l.collect()
-	request, ok := f.fill(l, now)
+	request, ok := f.Fill(&p.Node, st, l.try.inbox, l.try.since, now)
 	if !ok {
-		if l.since == 0 {
-			l.since = now
+		if l.try.since == 0 {
+			l.try.since = now
 		}
 		patience := r.Patience
-		if !st.sent {
+		if !st.Sent {
 			patience = min(patience, r.Timeout) // no target waits for it
 		}
-		if left := l.since + int64(patience) - now; f.lost == nil && left > 0 {
-			if f.soon && !f.spare {
-				left = min(left, l.since+r.grace()-now)
+		if left := l.try.since + int64(patience) - now; f.Lost() == nil && left > 0 {
+			if f.Grace() {
+				left = min(left, l.try.since+r.grace()-now)
 			}
 			r.park(f, l, now+left)
 			unlock()
@@ -52,76 +55,70 @@ func (r *controller) play(f *filling, l *lane) {
 		r.cannot(f, l, now)
 		return
 	}
-	l.since, l.meant, l.tried = 0, l.due, false
-	first := p.made[st.local] == 0
-	p.made[st.local]++
-	rec := &record{}
-	rec.parts[inRequest] = st.kept(inRequest, request)
-	r.publish(p, st, rec, false)
+	l.try.since, l.try.meant, l.try.sent = 0, l.due, false
+	first := p.Made[st.Local] == 0
+	p.Made[st.Local]++
+	rec := &memory.Record{}
+	rec.Keep(st, program.Request, request)
+	r.memory.Publish(&p.Node, st, rec, false)
 	unlock()
-	if st.sent {
+	if st.Sent {
 		r.noteMadeUp(f, st)
 	}
 	if first {
 		r.reached(st, p)
 	}
-	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.scale, Sender: p.sender, Address: p.address, Target: st.Target, Method: st.Method, Request: request}
+	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.Scale, Sender: p.Sender, Address: p.Address, Target: st.Target, Method: st.Method, Request: request}
 	r.send(l, call, rec)
 }
 
 // park lets a lane wait until a value comes or patience ends. The player is locked,
 // and the memory too if the value comes from others.
-func (r *controller) park(f *filling, l *lane, until int64) {
+func (r *controller) park(f *memory.Filling, l *lane, until int64) {
 	l.state.Store(waiting)
-	l.player.parked = append(l.player.parked, l)
-	for _, w := range f.wants {
-		if w.index.by != "me" {
-			post := r.memory.at(w.index, w.key)
-			post.waiting = append(post.waiting, l)
-		}
-	}
+	f.Park(l)
 	r.clock.Lock()
 	r.wheel.Set(&l.timer, until)
 	r.clock.Unlock()
 }
 
 // cannot skips a call for which a value is missing.
-func (r *controller) cannot(f *filling, l *lane, now int64) {
-	g, why := &r.gauges[l.site.id], r.lacks(f, l.site)
+func (r *controller) cannot(f *memory.Filling, l *lane, now int64) {
+	g, why := &r.gauges[l.site.ID], r.lacks(f, l.site)
 	g.mu.Lock()
 	g.skipped++
 	note(&g.missing, why, r.into(now))
-	g.fault(absent, l.site, &trace.Call{Sender: l.player.sender}, r.into(now), why)
+	g.fault(absent, l.site, &trace.Call{Sender: l.player.Sender}, r.into(now), why)
 	g.mu.Unlock()
-	l.since, l.inbox = 0, nil
+	l.try.settle()
 	r.reached(l.site, l.player)
 	r.goOn(l, now, now)
 }
 
 // lacks tells which value of a call is missing.
-func (r *controller) lacks(f *filling, st *site) string {
-	if f.lost != nil {
-		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, f.lost.Alt)
+func (r *controller) lacks(f *memory.Filling, st *plan.Site) string {
+	if lost := f.Lost(); lost != nil {
+		return fmt.Sprintf("%s needs %s, and no reply had it", st.Name, lost.Past)
 	}
 	from := "some call"
-	if s := f.wants[0].index.scope; s.site != nil {
-		from = s.site.Name
-	} else if s.method != "" {
-		from = s.method
+	if s := f.Scope(); s.Site != nil {
+		from = s.Site.Name
+	} else if s.Method != "" {
+		from = s.Method
 	}
 	return fmt.Sprintf("%s waited for a value from %s that did not come", st.Name, from)
 }
 
 func (r *controller) into(now int64) float64 { return float64((now-r.begun)/1e6) / 1e3 }
 
-func (r *controller) noteMadeUp(f *filling, st *site) {
-	if len(f.madeUp) == 0 {
+func (r *controller) noteMadeUp(f *memory.Filling, st *plan.Site) {
+	if len(f.MadeUp()) == 0 {
 		return
 	}
-	g := &r.gauges[st.id]
+	g := &r.gauges[st.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, path := range f.madeUp {
+	for _, path := range f.MadeUp() {
 		if g.madeUp == nil {
 			g.madeUp = map[string]int{}
 		}
@@ -130,9 +127,9 @@ func (r *controller) noteMadeUp(f *filling, st *site) {
 }
 
 // send makes a call and takes its reply.
-func (r *controller) send(l *lane, call *trace.Call, rec *record) {
-	st, g := l.site, &r.gauges[l.site.id]
-	if !st.sent {
+func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
+	st, g := l.site, &r.gauges[l.site.ID]
+	if !st.Sent {
 		g.mu.Lock()
 		g.unsent++
 		g.mu.Unlock()
@@ -143,11 +140,11 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	call.Start, call.End = 0, 0
 	began := r.now()
-	if st.push && r.listen(ctx, l, call, rec) {
+	if st.Push && r.listen(ctx, l, call, rec) {
 		cancel()
 		return
 	}
-	reply, err := l.player.links[st.role].call(ctx, call, r.dialled)
+	reply, err := l.player.links[st.Role].call(ctx, call, r.dialled)
 	cancel()
 	end := r.now()
 	if call.Start == 0 {
@@ -161,17 +158,17 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 		return
 	}
 	if sent(err) {
-		late := call.Start - max(l.meant, l.ready)
-		if late > int64(r.Limits.Lag) && l.retry == nil {
+		late := call.Start - max(l.try.meant, l.beat.ready)
+		if late > int64(r.Limits.Lag) && l.try.again == nil {
 			r.troubled(call.Start)
 		}
 		g.mu.Lock()
 		g.made++
-		if !l.tried && l.asking == 0 {
+		if !l.try.sent && l.try.asking == 0 {
 			g.sent++
 		}
-		l.tried = true
-		if l.retry == nil && r.warm(call.Start) {
+		l.try.sent = true
+		if l.try.again == nil && r.warm(call.Start) {
 			observe(&g.lag, late)
 		}
 		g.mu.Unlock()
@@ -184,7 +181,7 @@ func (r *controller) send(l *lane, call *trace.Call, rec *record) {
 }
 
 // answered takes the reply to a call, and goes on.
-func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Reply, end int64) {
+func (r *controller) answered(l *lane, call *trace.Call, rec *memory.Record, reply Reply, end int64) {
 	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
 	call.Response, call.Status = reply.Leaves, reply.Status
@@ -194,24 +191,24 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 		r.Record(call)
 	}
 	r.remember(l, rec, reply.Leaves)
-	l.retry, l.since, l.inbox = nil, 0, nil
+	l.try.settle()
 	if st.Until != nil && r.again(l, call, reply) {
 		return
 	}
-	l.asking = 0
+	l.try.asking = 0
 	r.goOn(l, call.Start, end)
 }
 
 // listen waits for a push of the target, without a worker. It reports whether the
 // connection can do that.
-func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *record) bool {
-	conn, err := l.player.links[l.site.role].get(ctx, r.dialled)
+func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec *memory.Record) bool {
+	conn, err := l.player.links[l.site.Role].get(ctx, r.dialled)
 	pusher, ok := conn.(Pusher)
 	if err != nil || !ok {
 		return false
 	}
 	e := &ear{attempt: attempt{call, rec}}
-	l.ear = e
+	l.try.ear = e
 	r.clock.Lock()
 	l.state.Store(waiting)
 	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
@@ -225,9 +222,9 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 
 // hear takes the push that came, or goes on if none did.
 func (r *controller) hear(l *lane) {
-	e, now := l.ear, r.now()
-	l.ear = nil
-	g := &r.gauges[l.site.id]
+	e, now := l.try.ear, r.now()
+	l.try.ear = nil
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	if reply := e.heard.Load(); reply != nil {
 		g.made++
@@ -249,18 +246,18 @@ func (r *controller) hear(l *lane) {
 func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
 func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered++
-	if l.site.push {
+	if l.site.Push {
 		return
 	}
 	if call.End-call.Start > int64(r.Limits.Latency) {
 		r.troubled(call.End)
 	}
 	if r.warm(call.Start) {
-		observe(&g.latency, call.End-min(l.meant, call.Start))
+		observe(&g.latency, call.End-min(l.try.meant, call.Start))
 		observe(&g.service, call.End-call.Start)
 	}
 	if reply.refused() {
@@ -277,36 +274,36 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 
 // remember keeps the leaves that later arguments come from, and delivers the reply to
 // the nodes that make calls for it.
-func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
+func (r *controller) remember(l *lane, rec *memory.Record, leaves []trace.Leaf) {
 	p, st := l.player, l.site
-	if len(st.enters) == 0 && len(st.feeds) == 0 {
+	if len(st.Enters) == 0 && len(st.Feeds) == 0 {
 		return
 	}
 	p.mu.Lock()
-	others := st.tells[inReply] || len(st.feeds) > 0
+	others := st.Tells[program.Reply] || len(st.Feeds) > 0
 	if others {
-		r.memory.mu.Lock()
+		r.memory.Lock()
 	}
-	rec.parts[inReply] = st.kept(inReply, leaves)
-	r.publish(p, st, rec, true)
+	rec.Keep(st, program.Reply, leaves)
+	r.memory.Publish(&p.Node, st, rec, true)
 	if others {
 		r.deliver(st, rec, leaves)
-		r.memory.mu.Unlock()
+		r.memory.Unlock()
 	}
 	p.mu.Unlock()
 }
 
 // unanswered handles a call without a reply, by the policy.
-func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err error, now int64) {
+func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, err error, now int64) {
 	var lost *notYet
-	again := l.nature != inBeats && r.OnError == Retry && (l.since == 0 || now-l.since < int64(r.Patience))
+	again := l.nature != plan.InBeats && r.OnError == Retry && (l.try.since == 0 || now-l.try.since < int64(r.Patience))
 	if errors.As(err, &lost) && again {
 		r.tryAgain(l, call, rec, now, lost.wait)
 		return
 	}
 	l.player.silent.Store(true)
 	r.troubled(now)
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	g.failed++
 	if starved(err) {
@@ -327,20 +324,20 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *record, err erro
 	case r.OnError == End:
 		r.endPlayer(l.player)
 	default:
-		l.retry, l.since, l.inbox = nil, 0, nil
+		l.try.settle()
 		r.goOn(l, call.Start, now)
 	}
 }
 
 // unsendable skips a call whose arguments do not fit. It would not fit later either.
 func (r *controller) unsendable(l *lane, call *trace.Call, err error, now int64) {
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	g.unsendable++
 	note(&g.errors, complaint(err), r.into(now))
 	g.fault(unfit, l.site, call, r.into(now), err.Error())
 	g.mu.Unlock()
-	l.retry, l.since, l.inbox = nil, 0, nil
+	l.try.settle()
 	r.goOn(l, now, now)
 }
 
@@ -361,13 +358,13 @@ func starved(err error) bool {
 
 // tryAgain makes a call again after a wait. A random part keeps players from retrying
 // all at once.
-func (r *controller) tryAgain(l *lane, call *trace.Call, rec *record, now int64, wait time.Duration) {
-	if l.since == 0 {
-		l.since = now
+func (r *controller) tryAgain(l *lane, call *trace.Call, rec *memory.Record, now int64, wait time.Duration) {
+	if l.try.since == 0 {
+		l.try.since = now
 	}
-	l.retry = &attempt{call, rec}
+	l.try.again = &attempt{call, rec}
 	l.player.mu.Lock()
-	wait += firstBackoff + time.Duration(l.player.rand.Int64N(int64(4*firstBackoff)))
+	wait += firstBackoff + time.Duration(l.player.Chance.Int64N(int64(4*firstBackoff)))
 	l.player.mu.Unlock()
 	r.schedule(l, now+int64(wait))
 }
@@ -380,13 +377,13 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || reply.refused() {
 		return false
 	}
-	if l.asking == 0 {
-		l.asking = now
+	if l.try.asking == 0 {
+		l.try.asking = now
 	}
-	g := &r.gauges[l.site.id]
+	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now-l.asking > int64(r.Patience) {
+	if now-l.try.asking > int64(r.Patience) {
 		g.unmet++
 		why := fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value)
 		note(&g.missing, why, r.into(now))
@@ -395,11 +392,11 @@ func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
 	}
 	g.retries++
 	l.player.mu.Lock()
-	l.player.made[l.site.local]-- // all tries are one call
+	l.player.Made[l.site.Local]-- // all tries are one call
 	l.player.mu.Unlock()
 	wait := r.wait(l.site)
 	if !until.Every.IsZero() {
-		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.scale, 0)) / r.Compress)
+		wait = int64(float64(value.Millis(until.Every.Formula, r.plan.Scale, 0)) / r.Compress)
 	}
 	r.schedule(l, now+max(wait, 1e6))
 	return true

@@ -8,6 +8,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 )
 
 // A Comparison compares what was played with what was recorded.
@@ -44,12 +45,16 @@ type senders struct {
 func NewCounter(p *program.Program) *Counter {
 	c := &Counter{counts: map[[2]string]int{}}
 	for _, t := range p.Types {
-		text := t.Sender.Fill(func(*program.Hole) string { return "\x00" })
-		parts := strings.Split(text, "\x00")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
+		pattern, fixed := "", 0
+		for text, hole := range t.Sender.Pieces() {
+			if hole != nil {
+				pattern += ".+"
+				continue
+			}
+			pattern += regexp.QuoteMeta(text)
+			fixed += len(text)
 		}
-		c.types = append(c.types, senders{t.Name, regexp.MustCompile("^" + strings.Join(parts, ".+") + "$"), len(text) - strings.Count(text, "\x00")})
+		c.types = append(c.types, senders{t.Name, regexp.MustCompile("^" + pattern + "$"), fixed})
 	}
 	slices.SortStableFunc(c.types, func(a, b senders) int { return b.fixed - a.fixed })
 	return c
@@ -90,11 +95,11 @@ func (c *Counter) Compare(r *Result) Comparison {
 			w.Aside = "not sent, for lack of a target"
 		}
 		switch call.Nature {
-		case inBeats.String():
+		case plan.InBeats.String():
 			w.Aside = "by the clock"
 		case "until":
 			w.Aside = "until the reply meets a condition"
-		case byReach.String():
+		case plan.ByReach.String():
 			w.Aside = "several may be merged into one"
 		}
 	}

@@ -17,18 +17,24 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"gleaner/input"
+	"gleaner/trace/replay/memory"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
 )
 
 // A controller plays a program once, at one scale (PatternMiner §III-C).
+//
+// Whoever holds a lock may take only those behind it in this list: link, gauge,
+// controller (mu), gate, player, memory, clock, queue.
 type controller struct {
 	Options
-	plan   *plan
-	memory *memory
+	plan   *plan.Plan
+	memory *memory.Shared
 	queue  *queue  // lanes whose call is sent
 	quiet  *queue  // lanes whose call is not sent
 	gauges []gauge // by site
+	gates  []*gate // by site; nil for one that waits for no other
 	ctx    context.Context
 	start  time.Time
 	begun  int64
@@ -60,7 +66,7 @@ type group struct {
 	started bool
 	long    bool // starting all of them takes longer than the run
 	undone  int
-	reached map[*site]map[*player]bool // the players that made a call that other types wait for
+	reached map[*plan.Site]map[*player]bool // the players that made a call that other types wait for
 }
 
 // Play plays a program once. If the context ends, the run ends, and what was measured
@@ -70,18 +76,18 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	pl := newPlan(o.Program, o.Setting, func(role string) bool { return o.target(role) != nil })
-	if err := pl.playable(o); err != nil {
+	pl := plan.New(o.Program, o.Setting, func(role string) bool { return o.target(role) != nil })
+	if err := playable(pl, o); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &controller{Options: o, plan: pl, memory: newMemory(pl), gauges: make([]gauge, len(pl.sites)), ctx: ctx,
-		groups: make([]group, len(pl.kinds)), players: make([][]*player, len(pl.kinds)), began: make([]atomic.Int64, len(pl.kinds)), done: make(chan struct{}), shared: map[string][]*link{},
-		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.kinds))}
+	r := &controller{Options: o, plan: pl, memory: memory.New(pl), gauges: make([]gauge, len(pl.Sites)), gates: newGates(pl), ctx: ctx,
+		groups: make([]group, len(pl.Kinds)), players: make([][]*player, len(pl.Kinds)), began: make([]atomic.Int64, len(pl.Kinds)), done: make(chan struct{}), shared: map[string][]*link{},
+		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.Kinds))}
 	r.queue = newQueue(o.Workers, r.work)
 	r.quiet = newQueue(max(1, runtime.GOMAXPROCS(0)/2), r.work)
-	if beats := pl.beatsOnly(); beats > 0 {
+	if beats := pl.BeatsOnly(); beats > 0 {
 		r.For, r.Stay = cmp.Or(r.For, beats), true
 	}
 	r.makePlayers()
@@ -121,11 +127,11 @@ func (r *controller) dead(ctx context.Context) (out []string) {
 
 // playable is an error for a program of which no call has a target, or that calls a
 // method that its target does not have.
-func (pl *plan) playable(o Options) error {
+func playable(pl *plan.Plan, o Options) error {
 	var roles []string
 	sent := false
-	for _, st := range pl.sites {
-		if st.sent {
+	for _, st := range pl.Sites {
+		if st.Sent {
 			sent = true
 			if c, ok := o.target(st.Target).(Checker); ok {
 				if err := c.Check(st.Method); err != nil {
@@ -144,26 +150,12 @@ func (pl *plan) playable(o Options) error {
 	return input.Fieldf("target", "no role that the program calls has one: %s", strings.Join(roles, ", "))
 }
 
-// beatsOnly is how long a program without steps is played: three of its longest beats.
-func (pl *plan) beatsOnly() time.Duration {
-	longest := int64(0)
-	for _, k := range pl.kinds {
-		if k.count > 0 && len(k.steps)+len(k.aside) > 0 {
-			return 0
-		}
-		for _, b := range k.beats {
-			longest = max(longest, value.Millis(b.every, pl.scale, 0))
-		}
-	}
-	return max(3*time.Duration(longest), time.Second)
-}
-
 func (r *controller) now() int64 { return r.begun + int64(time.Since(r.start)) }
 
 func (r *controller) makePlayers() {
-	for i, k := range r.plan.kinds {
-		for rank := r.Part; rank < k.count; rank += max(r.Parts, 1) {
-			r.players[i] = append(r.players[i], newPlayer(k, rank, r.plan.scale, r.Seed))
+	for i, k := range r.plan.Kinds {
+		for rank := r.Part; rank < k.Count; rank += max(r.Parts, 1) {
+			r.players[i] = append(r.players[i], newPlayer(r, k, rank))
 		}
 	}
 }
@@ -172,12 +164,12 @@ func (r *controller) makePlayers() {
 // be reached is reported before sixty thousand nodes try.
 func (r *controller) probe() error {
 	seen := map[string]bool{}
-	for _, k := range r.plan.kinds {
-		if len(r.players[k.at]) == 0 {
+	for _, k := range r.plan.Kinds {
+		if len(r.players[k.At]) == 0 {
 			continue
 		}
-		p := r.players[k.at][0]
-		for _, role := range k.roles {
+		p := r.players[k.At][0]
+		for _, role := range k.Roles {
 			if seen[role] || r.target(role) == nil {
 				continue
 			}
@@ -196,21 +188,21 @@ func (r *controller) probe() error {
 // populate starts the types that wait for no other.
 func (r *controller) populate() {
 	total := int64(1) // for this function, so that the run does not end before all are counted
-	for i, k := range r.plan.kinds {
-		n := len(r.players[k.at])
+	for i, k := range r.plan.Kinds {
+		n := len(r.players[k.At])
 		total += int64(n)
-		r.groups[i] = group{undone: n, reached: map[*site]map[*player]bool{}}
+		r.groups[i] = group{undone: n, reached: map[*plan.Site]map[*player]bool{}}
 	}
 	r.left.Store(total)
 	now := r.now()
-	for _, k := range r.plan.kinds {
+	for _, k := range r.plan.Kinds {
 		if k.Start == nil {
 			r.launch(k, now)
 		}
 	}
 	r.mu.Lock()
-	for _, k := range r.plan.kinds {
-		if len(r.players[k.at]) == 0 {
+	for _, k := range r.plan.Kinds {
+		if len(r.players[k.At]) == 0 {
 			r.closeGroup(k)
 		}
 	}
@@ -219,33 +211,33 @@ func (r *controller) populate() {
 }
 
 // launch starts the nodes of a type, the first at a time and the others over the ramp.
-func (r *controller) launch(k *kind, at int64) {
+func (r *controller) launch(k *plan.Kind, at int64) {
 	ramp := r.rampOf(k)
 	r.mu.Lock()
-	g := &r.groups[k.at]
+	g := &r.groups[k.At]
 	started := g.started
 	g.started, g.long = true, r.For > 0 && ramp >= int64(r.For)
 	r.mu.Unlock()
 	if started {
 		return
 	}
-	r.lanes.Add(int64(len(r.players[k.at])))
-	for _, p := range r.players[k.at] {
+	r.lanes.Add(int64(len(r.players[k.At])))
+	for _, p := range r.players[k.At] {
 		l := &lane{player: p}
 		l.timer.Of = l
-		r.schedule(l, at+int64(float64(ramp)*float64(p.rank)/float64(k.count)))
+		r.schedule(l, at+int64(float64(ramp)*float64(p.Rank)/float64(k.Count)))
 	}
 }
 
 // rampOf is how long it takes to start all nodes of a type.
-func (r *controller) rampOf(k *kind) int64 {
+func (r *controller) rampOf(k *plan.Kind) int64 {
 	ramp := int64(max(r.Ramp, 0))
 	switch {
-	case !k.sent:
+	case !k.Sent:
 		return 0 // no target has to cope with them
 	case r.Ramp == 0:
-		for _, b := range k.beats {
-			ramp = max(ramp, value.Millis(b.every, r.plan.scale, 0))
+		for _, b := range k.Lanes.Beats {
+			ramp = max(ramp, value.Millis(b.Every, r.plan.Scale, 0))
 		}
 	}
 	return ramp
@@ -296,7 +288,7 @@ func (r *controller) turn(ctx context.Context) string {
 
 // schedule sets when a lane is played next.
 func (r *controller) schedule(l *lane, due int64) {
-	if l.player.open.Load() < 0 || l.still.Load() {
+	if l.player.open.Load() < 0 || l.beat.ended.Load() {
 		return // it was taken out of the run
 	}
 	l.due = due
@@ -314,9 +306,9 @@ func (r *controller) schedule(l *lane, due int64) {
 // push queues a lane to be played. Calls that are not sent have a few workers of their
 // own: a thousand of them at once would delay those that are sent.
 func (r *controller) push(l *lane) {
-	sends := l.player.kind.sent
+	sends := l.player.Kind.Sent
 	if l.site != nil { // it has begun
-		sends = l.site.sent
+		sends = l.site.Sent
 	}
 	if sends {
 		r.queue.push(l)
@@ -346,34 +338,38 @@ func (r *controller) finish(n int64) {
 
 // work plays lanes until there are no more.
 func (r *controller) work(next func() *lane) {
-	f := newFilling(r)
+	f := memory.NewFilling(r.plan, r.memory, r.grace(), r.Share > 0)
 	for l := next(); l != nil; l = next() {
 		switch {
 		case l.site == nil:
 			r.begin(l.player)
-		case l.ear != nil:
+		case l.try.ear != nil:
 			r.hear(l)
-		case l.retry != nil:
-			r.send(l, l.retry.call, l.retry.rec)
+		case l.try.again != nil:
+			r.send(l, l.try.again.call, l.try.again.rec)
 		default:
 			r.play(f, l)
 		}
 	}
 }
 
+// grace is how long a node waits for an unused value before it takes one that another
+// has used.
+func (r *controller) grace() int64 { return int64(r.Patience) / 10 }
+
 // begin connects a player and starts its lanes.
 func (r *controller) begin(p *player) {
 	r.connect(p)
-	r.began[p.kind.at].Add(1)
-	now, scale := r.now(), r.plan.scale
+	r.began[p.Kind.At].Add(1)
+	now, scale := r.now(), r.plan.Scale
 	p.open.Store(1)
 	at := now
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		switch l.nature {
-		case inBeats:
+		case plan.InBeats:
 			r.schedule(l, now)
-		case byReach:
+		case plan.ByReach:
 			r.beginReach(l)
 		default:
 			if p.open.Add(1) > 0 {
@@ -387,7 +383,7 @@ func (r *controller) begin(p *player) {
 				continue
 			}
 			due := now
-			if l.nature == inAside { // one after another, like calls of one thread
+			if l.nature == plan.InAside { // one after another, like calls of one thread
 				due = at
 				at = later(at, r.wait(l.site), 1+l.cursor[0].left)
 			}
@@ -403,40 +399,40 @@ func later(at, wait int64, times int) int64 {
 	return at + int64(min(float64(wait)*float64(times), float64(never-min(at, never))))
 }
 
-func (r *controller) wait(st *site) int64 {
-	return int64(float64(value.Millis(st.Wait.Formula, r.plan.scale, 0)) / r.Compress)
+func (r *controller) wait(st *plan.Site) int64 {
+	return int64(float64(value.Millis(st.Wait.Formula, r.plan.Scale, 0)) / r.Compress)
 }
 
 // goOn moves a lane to its next call. The call before began and ended at the times
 // given: the next one is due its wait after began, and not before ended.
 func (r *controller) goOn(l *lane, began, ended int64) {
 	was := l.site
-	if l.nature != inAside {
+	if l.nature != plan.InAside {
 		r.passed(was, l.player)
 	}
 	switch l.nature {
-	case inBeats:
+	case plan.InBeats:
 		r.nextBeat(l, ended)
 		return
-	case byReach:
+	case plan.ByReach:
 		r.nextReach(l, ended)
 		return
 	}
 	p := l.player
 	p.mu.Lock()
-	l.site = l.next(r.plan.scale)
+	l.site = l.next(r.plan.Scale)
 	p.mu.Unlock()
-	if l.nature == inAside && l.site != was { // that was its last time
+	if l.nature == plan.InAside && l.site != was { // that was its last time
 		r.passed(was, p)
 	}
 	switch {
 	case l.site == nil:
 		r.closed(p)
 		return
-	case l.site.push:
+	case l.site.Push:
 		r.schedule(l, ended)
 		return
-	case p.kind.Leaves && l.nature == inSteps && l.atLast():
+	case p.Kind.Leaves && l.nature == plan.InSteps && l.atLast():
 		r.stopBeats(p)
 	}
 	r.schedule(l, max(min(l.due, began)+r.wait(l.site), ended))
@@ -447,8 +443,8 @@ func (r *controller) stopBeats(p *player) {
 	r.clock.Lock()
 	defer r.clock.Unlock()
 	for i := range p.lanes {
-		if l := &p.lanes[i]; l.nature == inBeats {
-			l.still.Store(true)
+		if l := &p.lanes[i]; l.nature == plan.InBeats {
+			l.beat.ended.Store(true)
 			r.wheel.Stop(&l.timer)
 		}
 	}
@@ -457,15 +453,15 @@ func (r *controller) stopBeats(p *player) {
 // nextBeat schedules the next beat by the clock. Beats that were missed are counted
 // and not made.
 func (r *controller) nextBeat(l *lane, now int64) {
-	if !l.site.sent {
+	if !l.site.Sent {
 		return // once is enough for the types that wait for it
 	}
-	due := l.due + l.every
-	l.ready = now
-	if late := now - due; late > l.every {
-		missed := late / l.every
-		due += missed * l.every
-		g := &r.gauges[l.site.id]
+	due := l.due + l.beat.every
+	l.beat.ready = now
+	if late := now - due; late > l.beat.every {
+		missed := late / l.beat.every
+		due += missed * l.beat.every
+		g := &r.gauges[l.site.ID]
 		g.mu.Lock()
 		g.missed += int(missed)
 		g.mu.Unlock()
@@ -485,14 +481,14 @@ func (r *controller) closed(p *player) {
 }
 
 func (r *controller) playerDone(p *player) {
-	if k := p.kind; r.Share == 0 && (k.Leaves || len(k.beats)+len(k.reach) == 0) {
+	if k := p.Kind; r.Share == 0 && (k.Leaves || len(k.Lanes.Beats)+len(k.Lanes.Reach) == 0) {
 		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
-	g := &r.groups[p.kind.at]
+	g := &r.groups[p.Kind.At]
 	g.undone--
 	if g.undone == 0 {
-		r.closeGroup(p.kind)
+		r.closeGroup(p.Kind)
 	}
 	r.mu.Unlock()
 	r.finish(1)
@@ -504,13 +500,13 @@ func (r *controller) endPlayer(p *player) {
 		r.lanes.Add(-int64(open))
 		r.playerDone(p)
 	}
-	for _, st := range p.kind.sites {
-		if st.gate != nil {
-			st.gate.forget(r, p)
+	for _, st := range p.Kind.Sites {
+		if g := r.gates[st.ID]; g != nil {
+			g.forget(r, p)
 		}
 	}
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
+	r.memory.Lock()
+	defer r.memory.Unlock()
 	r.clock.Lock()
 	defer r.clock.Unlock()
 	for i := range p.lanes {
@@ -521,16 +517,16 @@ func (r *controller) endPlayer(p *player) {
 
 // closeGroup is for a type whose nodes are all done: types that still wait for one of
 // its calls will never start. The controller is locked.
-func (r *controller) closeGroup(k *kind) {
+func (r *controller) closeGroup(k *plan.Kind) {
 	r.openGates(k)
-	for _, w := range k.starts {
-		g := &r.groups[w.at]
+	for _, w := range k.Starts {
+		g := &r.groups[w.At]
 		if g.started {
 			continue
 		}
 		g.started = true
-		if w.count > 0 {
-			r.unstarted = append(r.unstarted, fmt.Sprintf("%s: of %d nodes of %s too few made %s", w.Name, k.count, k.Name, w.Start.After))
+		if w.Count > 0 {
+			r.unstarted = append(r.unstarted, fmt.Sprintf("%s: of %d nodes of %s too few made %s", w.Name, k.Count, k.Name, w.Start.After))
 			n := int64(g.undone)
 			g.undone = 0
 			r.finish(n)
@@ -541,25 +537,25 @@ func (r *controller) closeGroup(k *kind) {
 
 // reached counts a node that made a call for the first time, and starts the types
 // that waited for it: after the first node, or after a share of all.
-func (r *controller) reached(st *site, p *player) {
-	if len(st.starts) == 0 {
+func (r *controller) reached(st *plan.Site, p *player) {
+	if len(st.Starts) == 0 {
 		return
 	}
-	var ready []*kind
+	var ready []*plan.Kind
 	r.mu.Lock()
-	g := &r.groups[st.kind.at]
+	g := &r.groups[st.Kind.At]
 	if g.reached[st] == nil {
 		g.reached[st] = map[*player]bool{}
 	}
 	g.reached[st][p] = true
-	for _, w := range st.starts {
-		enough := max(1, int(math.Ceil(w.Start.Share*float64(st.kind.count))))
-		if len(g.reached[st]) >= enough && !r.groups[w.at].started {
+	for _, w := range st.Starts {
+		enough := max(1, int(math.Ceil(w.Start.Share*float64(st.Kind.Count))))
+		if len(g.reached[st]) >= enough && !r.groups[w.At].started {
 			ready = append(ready, w)
 		}
 	}
 	r.mu.Unlock()
 	for _, w := range ready {
-		r.launch(w, r.now()+int64(float64(value.Millis(w.Start.Wait.Formula, r.plan.scale, 0))/r.Compress))
+		r.launch(w, r.now()+int64(float64(value.Millis(w.Start.Wait.Formula, r.plan.Scale, 0))/r.Compress))
 	}
 }

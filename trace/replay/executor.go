@@ -1,11 +1,12 @@
 // Package replay plays a program against a real target at any scale
 // (PatternMiner §III-C).
 //
-// A player stands for one node of the program: it interprets its type's steps,
-// keeps the replies that later arguments come from, and hands each call to an
-// executor. A controller starts players by the program's start rules. Calls
-// are made when they are due, whether or not the target keeps up; how late
-// they were is part of the result.
+// What follows from the program and the scale is in a plan (room plan). A player stands
+// for one node: it interprets its type's steps, keeps the replies that later arguments
+// come from (room memory), and hands each call to an executor. A controller starts
+// players by the program's start rules. Calls are made when they are due, whether or not
+// the target keeps up; how late they were is part of the result, and what it means is
+// judged in room judge.
 package replay
 
 import (

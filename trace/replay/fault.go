@@ -5,6 +5,7 @@ import (
 
 	"gleaner/trace"
 	"gleaner/trace/replay/judge"
+	"gleaner/trace/replay/plan"
 )
 
 // A Fault is a call that shows that a program does not fit its target, with what was sent
@@ -36,11 +37,11 @@ const longest = 600
 
 // fault keeps the first fault of a kind. The gauge is locked. A call without a target
 // cannot be wrong.
-func (g *gauge) fault(kind int, st *site, call *trace.Call, at float64, back string) {
-	if g.faults[kind] != nil || !st.sent {
+func (g *gauge) fault(kind int, st *plan.Site, call *trace.Call, at float64, back string) {
+	if g.faults[kind] != nil || !st.Sent {
 		return
 	}
-	f := &Fault{What: faultNames[kind], NodeType: st.kind.Name, Call: st.Name, Method: st.Method, At: at, Back: cut(back)}
+	f := &Fault{What: faultNames[kind], NodeType: st.Kind.Name, Call: st.Name, Method: st.Method, At: at, Back: cut(back)}
 	if call != nil {
 		f.Sender, f.Sent = call.Sender, cut(arguments(call.Request))
 	}
@@ -65,9 +66,9 @@ func cut(text string) string {
 
 // addFaults adds what the gauge of a site says about the program. Refusals are a fault
 // beyond the share that was recorded.
-func (r *Result) addFaults(g *gauge, st *site) {
+func (r *Result) addFaults(g *gauge, st *plan.Site) {
 	r.Starved += g.starved
-	if !st.sent {
+	if !st.Sent {
 		return
 	}
 	r.Overloaded += judge.Unexpected(g.overloaded, g.answered, st.Refused)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"gleaner/trace/replay/plan"
 )
 
 // A gate holds calls back until enough nodes have had an answer to another call
@@ -17,9 +19,16 @@ type gate struct {
 	open   bool
 }
 
-func newGate(after *site, share float64) *gate {
-	enough := max(1, int(math.Ceil(share*float64(after.kind.count))))
-	return &gate{enough: enough, passed: map[*player]bool{}, open: after.kind.count == 0}
+// newGates makes a gate for each site that waits for another.
+func newGates(pl *plan.Plan) []*gate {
+	out := make([]*gate, len(pl.Sites))
+	for _, after := range pl.Sites {
+		for _, st := range after.Opens {
+			enough := max(1, int(math.Ceil(st.Join.Share*float64(after.Kind.Count))))
+			out[st.ID] = &gate{enough: enough, passed: map[*player]bool{}, open: after.Kind.Count == 0}
+		}
+	}
+	return out
 }
 
 // hold makes a lane wait while the gate is closed, and reports whether it does.
@@ -34,7 +43,7 @@ func (g *gate) hold(r *controller, l *lane) bool {
 	}
 	l.state.Store(waiting)
 	g.held = append(g.held, l)
-	if l.nature != inBeats {
+	if l.nature != plan.InBeats {
 		r.held.Add(1)
 	}
 	return true
@@ -43,7 +52,7 @@ func (g *gate) hold(r *controller, l *lane) bool {
 // release plays the lanes that waited at a gate.
 func (r *controller) release(held []*lane) {
 	for _, l := range held {
-		if l.nature != inBeats {
+		if l.nature != plan.InBeats {
 			r.held.Add(-1)
 		}
 		r.wake(l)
@@ -55,7 +64,7 @@ func (g *gate) forget(r *controller, p *player) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(l *lane) bool {
-		if l.player == p && l.nature != inBeats {
+		if l.player == p && l.nature != plan.InBeats {
 			r.held.Add(-1)
 		}
 		return l.player == p
@@ -83,21 +92,25 @@ func (g *gate) swing() []*lane {
 	return held
 }
 
+// throw opens the gate, whoever has passed, and gives the lanes to release.
+func (g *gate) throw() []*lane {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.swing()
+}
+
 // passed tells the gates that a player is done with a call.
-func (r *controller) passed(st *site, p *player) {
-	for _, g := range st.opens {
-		r.release(g.pass(p))
+func (r *controller) passed(st *plan.Site, p *player) {
+	for _, held := range st.Opens {
+		r.release(r.gates[held.ID].pass(p))
 	}
 }
 
 // openGates opens the gates that wait for calls of a type that is done.
-func (r *controller) openGates(k *kind) {
-	for _, st := range k.sites {
-		for _, g := range st.opens {
-			g.mu.Lock()
-			held := g.swing()
-			g.mu.Unlock()
-			r.release(held)
+func (r *controller) openGates(k *plan.Kind) {
+	for _, st := range k.Sites {
+		for _, waits := range st.Opens {
+			r.release(r.gates[waits.ID].throw())
 		}
 	}
 }
@@ -116,14 +129,13 @@ func (r *controller) standstill(now int64) {
 	if now-r.stands < int64(r.Patience) {
 		return
 	}
-	for _, st := range r.plan.sites {
-		if st.gate == nil {
+	for _, st := range r.plan.Sites {
+		gate := r.gates[st.ID]
+		if gate == nil {
 			continue
 		}
-		st.gate.mu.Lock()
-		held := st.gate.swing()
-		st.gate.mu.Unlock()
-		g := &r.gauges[st.id]
+		held := gate.throw()
+		g := &r.gauges[st.ID]
 		g.mu.Lock()
 		for range held {
 			g.unmet++

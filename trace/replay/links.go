@@ -10,7 +10,7 @@ import (
 // connect makes the player's connections. If one fails, it is tried again with the
 // first call.
 func (r *controller) connect(p *player) {
-	for _, role := range p.kind.roles {
+	for _, role := range p.Kind.Roles {
 		if r.target(role) == nil {
 			continue
 		}
@@ -23,9 +23,9 @@ func (r *controller) connect(p *player) {
 // linkOf gives a player's link to a role, and makes it.
 func (r *controller) linkOf(p *player, role string) *link {
 	if p.links == nil {
-		p.links = make([]*link, len(p.kind.roles))
+		p.links = make([]*link, len(p.Kind.Roles))
 	}
-	k := &p.links[slices.Index(p.kind.roles, role)]
+	k := &p.links[slices.Index(p.Kind.Roles, role)]
 	if *k == nil {
 		*k = r.newLinkOf(p, role)
 	}
@@ -33,10 +33,10 @@ func (r *controller) linkOf(p *player, role string) *link {
 }
 
 func (r *controller) newLinkOf(p *player, role string) *link {
-	to, at := r.target(role), p.rank
+	to, at := r.target(role), p.Rank
 	_, shares := to.(Sharer)
 	if r.Share == 0 || shares {
-		return newLink(to, Identity{Sender: p.sender, Address: p.address, Target: role})
+		return newLink(to, Identity{Sender: p.Sender, Address: p.Address, Target: role})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,15 +46,6 @@ func (r *controller) newLinkOf(p *player, role string) *link {
 	}
 	r.shared[role] = links
 	return links[at]
-}
-
-// from is the address that a player's calls come from: its own, or the loopback address
-// of shared connections.
-func (r *controller) from(p *player) string {
-	if r.Share > 0 && p.address != "" {
-		return "127.0.0.1"
-	}
-	return p.address
 }
 
 func (r *controller) dialled(took time.Duration) {

@@ -14,6 +14,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"gleaner/trace/replay/judge"
+	"gleaner/trace/replay/plan"
 )
 
 // A Result is what was measured in one run at one scale.
@@ -201,11 +202,11 @@ func summary(text string) string {
 func (r *controller) result(ended string) *Result {
 	seconds := time.Duration(r.now() - r.begun).Seconds()
 	warm := max(seconds-r.Warmup.Seconds(), 1e-9)
-	out := &Result{Scale: r.plan.scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
+	out := &Result{Scale: r.plan.Scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
 		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
-	for _, k := range r.plan.kinds {
-		out.Nodes[k.Name] = k.count
-		for _, p := range r.players[k.at] {
+	for _, k := range r.plan.Kinds {
+		out.Nodes[k.Name] = k.Count
+		for _, p := range r.players[k.At] {
 			if p.silent.Load() {
 				out.Silenced++
 			}
@@ -213,10 +214,10 @@ func (r *controller) result(ended string) *Result {
 		out.Behind += r.behind(k)
 	}
 	type callType struct{ kind, target, method string }
-	rows := map[callType][]*site{}
+	rows := map[callType][]*plan.Site{}
 	var keys []callType
-	for _, st := range r.plan.sites {
-		key := callType{st.kind.Name, st.Target, st.Method}
+	for _, st := range r.plan.Sites {
+		key := callType{st.Kind.Name, st.Target, st.Method}
 		if rows[key] == nil {
 			keys = append(keys, key)
 		}
@@ -229,7 +230,7 @@ func (r *controller) result(ended string) *Result {
 		var l, s, g []*hdr.Histogram
 		said := map[string]*Said{}
 		for _, st := range rows[key] {
-			m := &r.gauges[st.id]
+			m := &r.gauges[st.ID]
 			m.mu.Lock()
 			row.add(m, st)
 			out.addFaults(m, st)
@@ -284,13 +285,13 @@ func (c *CallResult) measured() int64 {
 
 // behind is how many nodes of a type had not started, in a run that was too short to
 // start them all.
-func (r *controller) behind(k *kind) int {
+func (r *controller) behind(k *plan.Kind) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.groups[k.at].long {
+	if !r.groups[k.At].long {
 		return 0
 	}
-	return len(r.players[k.at]) - int(r.began[k.at].Load())
+	return len(r.players[k.At]) - int(r.began[k.At].Load())
 }
 
 func clone(h *hdr.Histogram) *hdr.Histogram {
@@ -300,19 +301,19 @@ func clone(h *hdr.Histogram) *hdr.Histogram {
 	return hdr.Import(h.Export())
 }
 
-func (c *CallResult) add(m *gauge, st *site) {
+func (c *CallResult) add(m *gauge, st *plan.Site) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
 	c.Sent, c.Unsendable, c.Unmet = c.Sent+m.sent, c.Unsendable+m.unsendable, c.Unmet+m.unmet
 	switch {
-	case st.push:
+	case st.Push:
 		c.Nature = "push"
-	case st.nature == inBeats:
-		c.Nature = st.nature.String()
-	case st.Until != nil && c.Nature != inBeats.String():
+	case st.Nature == plan.InBeats:
+		c.Nature = st.Nature.String()
+	case st.Until != nil && c.Nature != plan.InBeats.String():
 		c.Nature = "until"
 	case c.Nature == "":
-		c.Nature = st.nature.String()
+		c.Nature = st.Nature.String()
 	}
 }
 
@@ -339,8 +340,8 @@ func sorted(said map[string]*Said) []Said {
 
 // unsent are the roles that are called but have no target.
 func (r *controller) unsent() (out []string) {
-	for _, st := range r.plan.sites {
-		if !st.sent && !slices.Contains(out, st.Target) {
+	for _, st := range r.plan.Sites {
+		if !st.Sent && !slices.Contains(out, st.Target) {
 			out = append(out, st.Target)
 		}
 	}

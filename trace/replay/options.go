@@ -16,12 +16,12 @@ import (
 
 // Options say how a program is played.
 type Options struct {
-	Program *program.Program
-	Setting grow.Setting // resolved; see grow.Resolve
+	Program *program.Program `json:"-"`
+	Setting grow.Setting     // resolved; see grow.Resolve
 	// Targets are the executors of the roles the program calls; "" stands for
 	// every role that is not named. A call to a role without a target is not
 	// sent, and counts as made.
-	Targets map[string]Executor
+	Targets map[string]Executor `json:"-"`
 	// Compress divides all waits except those of beats: the target's own clock, by
 	// which it declares a node dead, does not run faster.
 	Compress float64 // 0: 1
@@ -43,7 +43,7 @@ type Options struct {
 	Part, Parts int
 	// Record gets every call that was sent, from many goroutines at once. It may keep
 	// the call.
-	Record func(*trace.Call)
+	Record func(*trace.Call) `json:"-"`
 }
 
 // Policy is what a player does when a call gets no reply.

@@ -3,29 +3,71 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"gleaner/input"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 )
 
 // Apart reports whether the nodes of a program are independent: none waits for another,
 // and no argument comes from a call of another. Then several processes may play a part
 // each.
 func Apart(p *program.Program, s grow.Setting) bool {
-	pl := newPlan(p, s, func(string) bool { return true })
-	for _, k := range pl.kinds {
-		if k.Start != nil || len(k.reach) > 0 {
+	pl := plan.New(p, s, func(string) bool { return true })
+	for _, k := range pl.Kinds {
+		if k.Start != nil || len(k.Lanes.Reach) > 0 {
 			return false
 		}
 	}
-	for _, st := range pl.sites {
-		if st.global || len(st.opens) > 0 {
+	for _, st := range pl.Sites {
+		if st.Global || len(st.Opens) > 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// An Order is what a process is told that plays a part of the nodes: one document, so
+// that nothing is told twice or left out.
+type Order struct {
+	Program string            `json:"program"` // as YAML
+	Targets map[string]string `json:"targets"` // addresses, by role; see Options.Targets
+	Options Options           `json:"options"`
+}
+
+// Orders are those of n processes that together play what the options say.
+func Orders(o Options, targets map[string]string, n int) ([]Order, error) {
+	text, err := o.Program.Write()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Order, n)
+	for i := range out {
+		o.Part, o.Parts = i, n
+		out[i] = Order{string(text), targets, o}
+	}
+	return out, nil
+}
+
+// ReadOrder reads an order. Its targets are left to be opened.
+func ReadOrder(in io.Reader) (*Order, error) {
+	dec := json.NewDecoder(in)
+	dec.DisallowUnknownFields()
+	out := &Order{}
+	if err := dec.Decode(out); err != nil {
+		return nil, input.Errorf("the order", "%v", err)
+	}
+	o := &out.Options
+	if o.Part < 0 || o.Part >= o.Parts {
+		return nil, input.Errorf("the order", "there is no part %d of %d", o.Part, o.Parts)
+	}
+	var err error
+	o.Program, err = program.Read("the order's program", []byte(out.Program))
+	return out, err
 }
 
 // exported is a result with its histograms, so that it can be merged.

@@ -1,8 +1,11 @@
 package replay_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 
+	"gleaner/input"
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/lean"
@@ -15,10 +18,20 @@ func TestParts(t *testing.T) {
 	if !replay.Apart(o.Program, o.Setting) {
 		t.Fatal("these nodes have nothing to do with each other")
 	}
+	o.Compress, o.Seed, o.Setting.Nodes = 0.1+0.2, 1<<63+1, map[string]int{"worker": 10}
+	orders, err := replay.Orders(o, map[string]string{"": "lean://" + at}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var parts []*replay.Result
-	for i := range 3 {
-		o.Part, o.Parts = i, 3
-		r, err := replay.Play(t.Context(), o)
+	for i := range orders {
+		order := reread(t, &orders[i])
+		part := order.Options
+		if order.Targets[""] != "lean://"+at || part.Part != i || part.Parts != 3 || part.Compress != o.Compress || part.Seed != o.Seed || part.Setting.Nodes["worker"] != 10 {
+			t.Errorf("part %d was told %+v", i, order)
+		}
+		part.Targets, part.Compress = o.Targets, 1
+		r, err := replay.Play(t.Context(), part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +49,46 @@ func TestParts(t *testing.T) {
 	if work.Made != 400 || work.Answered != 400 || made(r, "register").Made != 10 || work.Latency.P99 <= 0 || work.Latency.P99 > work.Latency.Max {
 		t.Errorf("%+v", work)
 	}
+}
+
+// reread is an order as another process reads it.
+func reread(t *testing.T, o *replay.Order) *replay.Order {
+	b, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := replay.ReadOrder(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// FuzzOrder: what is no order is an input error, and what is one is read again as the same.
+func FuzzOrder(f *testing.F) {
+	text, err := json.Marshal(replay.Order{Program: registered, Targets: map[string]string{"": "lean://127.0.0.1:1"}, Options: replay.Options{Parts: 2, Part: 1, Seed: 7}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"options": {"Part": 2, "Parts": 2}}`))
+	f.Add([]byte(`{"options": {"Port": 2}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		o, err := replay.ReadOrder(bytes.NewReader(text))
+		if err != nil {
+			if !input.Is(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+		once, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice, _ := json.Marshal(reread(t, o)); !bytes.Equal(once, twice) {
+			t.Fatalf("%s\nbecame\n%s", once, twice)
+		}
+	})
 }
 
 // TestApart: nodes that need each other are not played in several processes.

@@ -1,13 +1,13 @@
 package replay
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"gleaner/trace"
-	"gleaner/trace/program"
+	"gleaner/trace/replay/memory"
+	"gleaner/trace/replay/plan"
 	"gleaner/trace/replay/wheel"
 	"gleaner/trace/value"
 )
@@ -15,85 +15,45 @@ import (
 // A player stands for one node (PatternMiner §III-C). It has no goroutine of
 // its own: its lanes sleep on the wheel, and a worker plays each when it is due.
 type player struct {
-	mu      sync.Mutex
-	kind    *kind
-	rank    int
-	scale   int
-	sender  string
-	address string
-	pcg     rand.PCG
-	rand    rand.Rand
-
-	made   []int32   // how often each of its calls was made
-	own    []posting // its own calls
-	pools  [][]*item
-	used   map[*item]bool // values from others' calls that it has used
-	parked []*lane        // lanes that wait for a value
-	links  []*link        // by role
+	mu sync.Mutex // guards the node
+	memory.Node
+	run    *controller
+	links  []*link // by role
 	lanes  []lane
 	open   atomic.Int32 // lanes that are not done
 	silent atomic.Bool  // the last call got no reply
 }
 
-func newPlayer(k *kind, rank, scale int, seed uint64) *player {
-	p := &player{kind: k, rank: rank, scale: scale, made: make([]int32, len(k.sites)), own: make([]posting, len(k.own))}
-	if k.pools > 0 {
-		p.pools = make([][]*item, k.pools)
-	}
-	p.pcg = *rand.NewPCG(seed, uint64(k.at)<<32|uint64(rank))
-	p.rand = *rand.New(&p.pcg)
-	scene := value.Scene{Scale: scale, Node: rank, Chance: &p.rand}
-	fill := func(t program.Template) string {
-		return t.Fill(func(h *program.Hole) string {
-			for i := range h.Alts {
-				if text, ok := scene.Alt(&h.Alts[i]); ok {
-					return value.Pad(text, h.Width)
-				}
-			}
-			return ""
-		})
-	}
-	p.sender, p.address = fill(k.Sender), value.Address(fill(k.Address))
+func newPlayer(r *controller, k *plan.Kind, rank int) *player {
+	p := &player{run: r}
+	p.Init(k, rank, r.plan.Scale, r.Seed)
 	p.layLanes()
 	return p
 }
 
 func (p *player) layLanes() {
-	k := p.kind
-	p.lanes = make([]lane, 0, 1+len(k.aside)+len(k.beats)+len(k.reach))
-	add := func(n nature) *lane {
+	k := p.Kind
+	p.lanes = make([]lane, 0, 1+len(k.Lanes.Aside)+len(k.Lanes.Beats)+len(k.Lanes.Reach))
+	add := func(n plan.Nature) *lane {
 		p.lanes = append(p.lanes, lane{player: p, nature: n})
 		l := &p.lanes[len(p.lanes)-1]
 		l.timer.Of = l
 		return l
 	}
-	if len(k.steps) > 0 {
-		add(inSteps).cursor = []frame{{steps: k.steps, left: -1}}
+	if len(k.Lanes.Steps) > 0 {
+		add(plan.InSteps).cursor = []frame{{steps: k.Lanes.Steps, left: -1}}
 	}
-	for i := range k.aside {
-		add(inAside).cursor = []frame{{steps: k.aside[i : i+1], left: -1}}
+	for i := range k.Lanes.Aside {
+		add(plan.InAside).cursor = []frame{{steps: k.Lanes.Aside[i : i+1], left: -1}}
 	}
-	for _, b := range k.beats {
-		l := add(inBeats)
-		l.site, l.every = b.site, b.period(p)
+	for _, b := range k.Lanes.Beats {
+		l := add(plan.InBeats)
+		l.site, l.beat.every = b.Site, b.Period(p.run.plan.Scale, p.Rank)
 	}
-	for _, st := range k.reach {
-		add(byReach).site = st
+	for _, st := range k.Lanes.Reach {
+		l := add(plan.ByReach)
+		l.site, l.mail = st, &mailbox{}
 	}
-}
-
-func (b *beat) period(p *player) int64 { return max(value.Millis(b.every, p.scale, p.rank), 1e6) }
-
-func (p *player) chance() *rand.Rand { return &p.rand }
-
-// owns reports whether a pool has values of the player's own calls.
-func (p *player) owns(pool *[]*item) bool {
-	for i := range p.pools {
-		if &p.pools[i] == pool {
-			return true
-		}
-	}
-	return false
 }
 
 // A lane is a sequence of calls of a player: its steps, one call aside, one beat, or
@@ -101,25 +61,47 @@ func (p *player) owns(pool *[]*item) bool {
 type lane struct {
 	timer  wheel.Timer[lane]
 	player *player
-	site   *site // to be called next
-	nature nature
+	site   *plan.Site // to be called next
+	nature plan.Nature
 	state  atomic.Int32
 	due    int64 // when its next call is due
-	meant  int64 // when the call under way was due
-	since  int64 // when it began to wait for a value, or to retry; 0 if it does not
-	ready  int64 // of a beat: when the one before was answered, and it could be made
-	asking int64 // when it began to repeat a call until the reply meets its condition
-	every  int64 // the interval of a beat
-	cursor []frame
-	retry  *attempt
-	ear    *ear        // while it waits for a push
-	inbox  []delivery  // the calls that its next call is made for
-	coming []delivery  // those for the call after; this, going and begun are guarded by the memory
-	going  bool        // it has calls to make
-	begun  bool        // its player has begun
-	tried  bool        // the call under way was sent
-	still  atomic.Bool // a beat that has ended
+	try    try
+	cursor []frame  // of steps, and of a call aside
+	beat   beating  // of a beat
+	mail   *mailbox // of calls for calls of others
 }
+
+// A try is the call of a lane that is under way.
+type try struct {
+	meant  int64             // when it was due
+	since  int64             // when it began to wait for a value, or to retry; 0 if it does not
+	asking int64             // when it began to be repeated until the reply meets its condition; 0 if it is not
+	sent   bool              // to the target
+	inbox  []memory.Delivery // the calls that it is made for
+	again  *attempt          // it got no reply and is made again
+	ear    *ear              // while it waits for a push
+}
+
+// settle ends a try, but for its being repeated until a reply meets a condition.
+func (t *try) settle() { t.again, t.since, t.inbox = nil, 0, nil }
+
+// A beating is the state of a beat.
+type beating struct {
+	every int64 // the interval
+	ready int64 // when the one before was answered, and the next could be made
+	ended atomic.Bool
+}
+
+// A mailbox has the calls that the next calls of a lane are made for. It is guarded by
+// the shared memory.
+type mailbox struct {
+	coming []memory.Delivery
+	going  bool // the lane has calls to make
+	begun  bool // its player has begun
+}
+
+// Wake plays a lane that waited for a value.
+func (l *lane) Wake() { l.player.run.wake(l) }
 
 // The states of a lane.
 const (
@@ -128,10 +110,10 @@ const (
 	waiting          // for a value, or until patience ends
 )
 
-// An attempt is a call that got no reply and is made again.
+// An attempt is a call that is made again, or waits for a push.
 type attempt struct {
 	call *trace.Call
-	rec  *record
+	rec  *memory.Record
 }
 
 // An ear waits for a push.
@@ -141,21 +123,15 @@ type ear struct {
 	cancel func()
 }
 
-// A delivery is a call that another one is made for.
-type delivery struct {
-	from *site
-	rec  *record
-}
-
 // A frame is where a lane stands in a list of steps.
 type frame struct {
-	steps []step
+	steps []plan.Step
 	at    int
 	left  int // how often the step is still to be made; -1 if not decided yet
 }
 
 // next moves to the next call of the steps; nil after the last.
-func (l *lane) next(scale int) *site {
+func (l *lane) next(scale int) *plan.Site {
 	for len(l.cursor) > 0 {
 		f := &l.cursor[len(l.cursor)-1]
 		if f.at == len(f.steps) {
@@ -171,10 +147,10 @@ func (l *lane) next(scale int) *site {
 			continue
 		}
 		f.left--
-		if s.site != nil {
-			return s.site
+		if s.Site != nil {
+			return s.Site
 		}
-		l.cursor = append(l.cursor, frame{steps: s.steps, left: -1})
+		l.cursor = append(l.cursor, frame{steps: s.Body, left: -1})
 	}
 	l.cursor = nil
 	return nil
@@ -186,13 +162,13 @@ func (l *lane) atLast() bool {
 }
 
 // times is how often a player makes a step.
-func (l *lane) times(s *step, scale int) int {
+func (l *lane) times(s *plan.Step, scale int) int {
 	p := l.player
-	if s.Share > 0 && p.rand.Float64() >= s.Share || value.Idle(&s.Step, scale, p.rank) {
+	if s.Share > 0 && p.Chance.Float64() >= s.Share || value.Idle(&s.Step, scale, p.Rank) {
 		return 0
 	}
-	if l.nature == inAside && s.Repeat != nil && len(l.cursor) == 1 {
-		return value.Portion(s.Repeat, scale, p.rank)
+	if l.nature == plan.InAside && s.Repeat != nil && len(l.cursor) == 1 {
+		return value.Portion(s.Repeat, scale, p.Rank)
 	}
-	return value.Times(s.Repeat, scale, p.rank, &p.rand)
+	return value.Times(s.Repeat, scale, p.Rank, &p.Chance)
 }

@@ -2,26 +2,28 @@ package replay
 
 import (
 	"gleaner/trace"
+	"gleaner/trace/replay/memory"
+	"gleaner/trace/replay/plan"
 )
 
 // deliver delivers a reply to the nodes that make a call for it: as many as the program
 // says, first those that the reply names by address or name, then others at random.
 // The memory is locked.
-func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
-	for _, st := range from.feeds {
+func (r *controller) deliver(from *plan.Site, rec *memory.Record, leaves []trace.Leaf) {
+	for _, st := range from.Feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
 				continue
 			}
-			n := min(reach.Nodes.At(r.plan.scale), st.kind.count)
-			for _, p := range r.chosen(st.kind, n, leaves) {
-				r.deliverTo(p, st, delivery{from, rec})
+			n := min(reach.Nodes.At(r.plan.Scale), st.Kind.Count)
+			for _, p := range r.chosen(st.Kind, n, leaves) {
+				r.deliverTo(p, st, memory.Delivery{From: from, Rec: rec})
 			}
 		}
 	}
 }
 
-func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *plan.Kind, n int, leaves []trace.Leaf) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
 	for _, l := range leaves {
@@ -29,7 +31,7 @@ func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 			picked, seen[p] = append(picked, p), true
 		}
 	}
-	players := r.players[k.at]
+	players := r.players[k.At]
 	for len(picked) < n {
 		p := players[r.lots.IntN(len(players))]
 		if !seen[p] {
@@ -40,29 +42,29 @@ func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 }
 
 // named finds the node of a type with a name or an address.
-func (r *controller) named(k *kind, text string) *player {
-	if r.names[k.at] == nil {
-		r.names[k.at] = map[string]*player{}
-		for _, p := range r.players[k.at] {
-			r.names[k.at][p.sender] = p
-			if p.address != "" {
-				r.names[k.at][p.address] = p
+func (r *controller) named(k *plan.Kind, text string) *player {
+	if r.names[k.At] == nil {
+		r.names[k.At] = map[string]*player{}
+		for _, p := range r.players[k.At] {
+			r.names[k.At][p.Sender] = p
+			if p.Address != "" {
+				r.names[k.At][p.Address] = p
 			}
 		}
 	}
-	return r.names[k.at][text]
+	return r.names[k.At][text]
 }
 
 // deliverTo adds a delivery for a player's call. Several deliveries before the call is
 // made go into one call, if it has a list.
-func (r *controller) deliverTo(p *player, st *site, d delivery) {
+func (r *controller) deliverTo(p *player, st *plan.Site, d memory.Delivery) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		if l.nature != byReach || l.site != st {
+		if l.nature != plan.ByReach || l.site != st {
 			continue
 		}
-		l.coming = append(l.coming, d)
-		if l.begun && !l.going {
+		l.mail.coming = append(l.mail.coming, d)
+		if l.mail.begun && !l.mail.going {
 			r.callFor(l)
 		}
 		return
@@ -71,7 +73,7 @@ func (r *controller) deliverTo(p *player, st *site, d delivery) {
 
 // callFor schedules a call for a lane's deliveries. The memory is locked.
 func (r *controller) callFor(l *lane) {
-	l.going = true
+	l.mail.going = true
 	r.left.Add(1)
 	r.lanes.Add(1)
 	r.schedule(l, r.now())
@@ -79,9 +81,9 @@ func (r *controller) callFor(l *lane) {
 
 // beginReach starts a lane, with the deliveries that came before.
 func (r *controller) beginReach(l *lane) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
-	if l.begun = true; len(l.coming) > 0 {
+	r.memory.Lock()
+	defer r.memory.Unlock()
+	if l.mail.begun = true; len(l.mail.coming) > 0 {
 		r.callFor(l)
 	}
 }
@@ -89,39 +91,42 @@ func (r *controller) beginReach(l *lane) {
 // collect takes the deliveries for a lane's next call: all of them if the call has a
 // list, otherwise one. The memory is locked.
 func (l *lane) collect() {
-	if l.nature != byReach || len(l.inbox) > 0 {
+	if l.nature != plan.ByReach || len(l.try.inbox) > 0 {
 		return
 	}
-	n := len(l.coming)
-	if len(l.site.lists) == 0 {
+	n := len(l.mail.coming)
+	if len(l.site.Request.Lists) == 0 {
 		n = min(n, 1)
 	}
-	l.inbox, l.coming = l.coming[:n:n], l.coming[n:]
+	l.try.inbox, l.mail.coming = l.mail.coming[:n:n], l.mail.coming[n:]
 }
 
-// stopReach ends a lane. The memory is locked.
+// stopReach ends a lane, if it makes calls for others. The memory is locked.
 func (r *controller) stopReach(l *lane) {
-	if l.begun = false; l.going {
+	if l.mail == nil {
+		return
+	}
+	if l.mail.begun = false; l.mail.going {
 		r.rest(l)
 	}
 }
 
 // nextReach schedules the next call of a lane, if there are deliveries for one.
 func (r *controller) nextReach(l *lane, now int64) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
-	if len(l.coming) > 0 {
+	r.memory.Lock()
+	defer r.memory.Unlock()
+	if len(l.mail.coming) > 0 {
 		r.schedule(l, now)
 		return
 	}
-	if l.going {
+	if l.mail.going {
 		r.rest(l)
 	}
 }
 
 // rest counts a lane as without calls to make. The memory is locked.
 func (r *controller) rest(l *lane) {
-	l.going = false
+	l.mail.going = false
 	r.lanes.Add(-1)
 	r.finish(1)
 }

@@ -7,6 +7,7 @@ import (
 
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/plan"
 )
 
 // BenchmarkPlayerBytes60000players shows the memory of an idle player
@@ -21,7 +22,8 @@ func BenchmarkPlayerBytes60000players(b *testing.B) {
 		b.Fatal(err)
 	}
 	const n = 60_000
-	pl := newPlan(p, grow.Setting{Scale: n}, func(string) bool { return true })
+	pl := plan.New(p, grow.Setting{Scale: n}, func(string) bool { return true })
+	r := &controller{plan: pl, Options: Options{Seed: 1}}
 	held := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -32,8 +34,8 @@ func BenchmarkPlayerBytes60000players(b *testing.B) {
 		before := held()
 		players := make([]*player, n)
 		for i := range players {
-			players[i] = newPlayer(pl.kinds[0], i, n, 1)
-			players[i].links = []*link{newLink(nil, Identity{Sender: players[i].sender})}
+			players[i] = newPlayer(r, pl.Kinds[0], i)
+			players[i].links = []*link{newLink(nil, Identity{Sender: players[i].Sender})}
 		}
 		b.ReportMetric(float64(held()-before)/n, "B/player")
 		runtime.KeepAlive(players)

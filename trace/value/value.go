@@ -1,5 +1,6 @@
-// Package value computes the values of holes in a program's arguments, both for traffic
-// that is written to a file and for traffic that is replayed.
+// Package value computes the values of holes in a program's arguments: where mining holds
+// them against recorded calls, for traffic that is written to a file, and for traffic that
+// is replayed.
 package value
 
 import (
@@ -16,17 +17,15 @@ import (
 
 // A Scene is everything that the value of an argument may depend on, for one call.
 type Scene struct {
-	Scale, Node int // the scale, and the node's number in its type
-	Nth         int // how many times the node made this call before
-	Item        int // the list element
-	At          int64
-	Sender      string
-	Address     string
-	Chance      *rand.Rand
+	Place
+	At      int64 // nanoseconds since 1970
+	Sender  string
+	Address string
+	Chance  *rand.Rand
 
 	// Past gives a value from an earlier request or reply. If it is nil, as when there
 	// are no replies, such alternatives have no value.
-	Past func(*program.Alt) (string, bool)
+	Past func(*program.Past) (string, bool)
 	// Arg gives another argument of the call, in the same list element where it
 	// stands in one.
 	Arg func(path string) (string, bool)
@@ -35,37 +34,52 @@ type Scene struct {
 }
 
 // Alt gives the value of one alternative of a hole.
-func (s *Scene) Alt(a *program.Alt) (string, bool) {
-	switch a.Kind {
+func (s *Scene) Alt(a program.Alt) (string, bool) {
+	switch a := a.(type) {
+	case program.Const:
+		return string(a), true
 	case program.Number:
 		return s.number(a.Formula)
-	case program.Const:
-		return a.Texts[0], true
 	case program.First:
-		return a.Texts[min(s.Nth, 1)], true
+		if s.Nth > 0 {
+			return a.Then, true
+		}
+		return a.First, true
 	case program.Now:
-		return s.now(a.Unit), true
+		return s.now(a.As), true
 	case program.Draw:
-		return a.Texts[s.Chance.IntN(len(a.Texts))], true
+		return a[s.Chance.IntN(len(a))], true
 	case program.Unknown:
-		return s.MakeUp(a.Unit), true
+		return s.MakeUp(a.By), true
 	case program.Case:
 		return s.pick(a)
 	case program.Sender:
-		return program.Word(s.Sender, a.Word)
+		return a.Word.Of(s.Sender)
 	case program.Address:
-		return program.Word(s.Address, a.Word)
+		return a.Word.Of(s.Address)
 	case program.Own:
 		return s.own(a)
 	case program.Sum:
 		return s.sum(a)
 	case program.Span:
 		return s.span(a)
+	case *program.Past:
+		if s.Past != nil {
+			return s.Past(a)
+		}
 	}
-	if s.Past == nil {
-		return "", false
+	return "", false
+}
+
+// Hole gives the value of a hole, padded to its width: that of the first alternative
+// that has one.
+func (s *Scene) Hole(h *program.Hole) (string, bool) {
+	for _, a := range h.Alts {
+		if text, ok := s.Alt(a); ok {
+			return Pad(text, h.Width), true
+		}
 	}
-	return s.Past(a)
+	return "", false
 }
 
 // Length is the length of a list in one call.
@@ -96,56 +110,66 @@ func (s *Scene) names() program.Vars {
 	if s.vars == nil {
 		s.vars = program.Vars{}
 	}
-	s.vars["n"], s.vars["node"], s.vars["i"], s.vars["item"] = float64(s.Scale), float64(s.Node), float64(s.Nth), float64(s.Item)
+	s.vars[program.N], s.vars[program.Node], s.vars[program.I], s.vars[program.Item] = float64(s.Scale), float64(s.Node), float64(s.Nth), float64(s.Item)
 	return s.vars
 }
 
 // pick chooses a case by a number or an argument.
-func (s *Scene) pick(a *program.Alt) (string, bool) {
-	var key string
-	if a.Is == "arg" {
-		if s.Arg == nil {
-			return "", false
-		}
-		key, _ = s.Arg(a.Path) // a missing argument counts as empty
-	} else {
-		key = strconv.FormatFloat(s.names()[a.Path], 'f', -1, 64)
+func (s *Scene) pick(a program.Case) (string, bool) {
+	key, ok := s.Key(a)
+	if !ok {
+		return "", false
 	}
-	for i := 0; i+1 < len(a.Texts); i += 2 {
-		if a.Texts[i] == key {
-			return a.Texts[i+1], true
+	for _, row := range a.Rows {
+		if row.Key == key {
+			return row.Value, true
 		}
 	}
-	return a.Where, a.Any
+	if a.Else == nil {
+		return "", false
+	}
+	return *a.Else, true
 }
 
-func (s *Scene) own(a *program.Alt) (string, bool) {
+// Key is what a case is chosen by; not ok where there are no arguments.
+func (s *Scene) Key(a program.Case) (string, bool) {
+	if a.Number != "" {
+		return strconv.FormatFloat(s.names()[a.Number], 'f', -1, 64), true
+	}
+	if s.Arg == nil {
+		return "", false
+	}
+	key, _ := s.Arg(a.Arg) // a missing argument counts as empty
+	return key, true
+}
+
+func (s *Scene) own(a program.Own) (string, bool) {
 	if s.Arg == nil {
 		return "", false
 	}
 	path := a.Path
-	if a.Index == "item" {
-		path = At(path, a.Level, s.Item)
+	if a.Index.By != program.IndexFixed {
+		path = At(path, a.Index.Level, s.Index(a.Index.By, 0))
 	}
 	text, ok := s.Arg(path)
 	if !ok {
 		return "", false
 	}
-	return program.Word(text, a.Word)
+	return a.Word.Of(text)
 }
 
-func (s *Scene) sum(a *program.Alt) (string, bool) {
-	total, err := strconv.ParseInt(a.Is, 10, 64)
-	if err != nil || s.Arg == nil {
+func (s *Scene) sum(a program.Sum) (string, bool) {
+	if s.Arg == nil {
 		return "", false
 	}
-	for i := 0; i+1 < len(a.Texts); i += 2 {
-		text, ok := s.Arg(a.Texts[i+1])
+	total := a.Total
+	for _, t := range a.Terms {
+		text, ok := s.Arg(t.Path)
 		v, err := strconv.ParseInt(text, 10, 64)
 		if !ok || err != nil {
 			return "", false
 		}
-		if a.Texts[i] == "-" {
+		if t.Minus {
 			v = -v
 		}
 		total += v
@@ -153,7 +177,7 @@ func (s *Scene) sum(a *program.Alt) (string, bool) {
 	return strconv.FormatInt(total, 10), true
 }
 
-func (s *Scene) span(a *program.Alt) (string, bool) {
+func (s *Scene) span(a program.Span) (string, bool) {
 	if s.Arg == nil {
 		return "", false
 	}
@@ -165,31 +189,31 @@ func (s *Scene) span(a *program.Alt) (string, bool) {
 	return (time.Duration(seconds) * time.Second).String(), true
 }
 
-func (s *Scene) now(unit string) string {
-	switch unit {
-	case "rfc3339":
+func (s *Scene) now(as program.TimeFormat) string {
+	switch as {
+	case program.TimeRFC3339:
 		return time.Unix(0, s.At).UTC().Format(time.RFC3339Nano)
-	case "hexns":
+	case program.TimeHexNS:
 		return strconv.FormatInt(s.At, 16)
 	}
-	return strconv.FormatInt(s.At/map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit], 10)
+	return strconv.FormatInt(s.At/as.Unit(), 10)
 }
 
-// MakeUp invents a value of a kind.
-func (s *Scene) MakeUp(kind string) string {
-	switch kind {
-	case "uuid":
+// MakeUp invents a value.
+func (s *Scene) MakeUp(by program.Generator) string {
+	switch by {
+	case program.MakeUUID:
 		a, b := s.Chance.Uint64(), s.Chance.Uint64()
 		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|b>>48&0x3fff, b&0xffffffffffff)
-	case "hex":
+	case program.MakeHex:
 		return fmt.Sprintf("%08x", s.Chance.Uint32())
-	case "port":
+	case program.MakePort:
 		return strconv.Itoa(32768 + s.Chance.IntN(28232))
-	case "time":
-		return s.now("ms")
-	case "bytes":
+	case program.MakeTime:
+		return s.now(program.TimeMS)
+	case program.MakeBytes:
 		return fmt.Sprintf("base64:%08x", s.Chance.Uint32())
-	case "word":
+	case program.MakeWord:
 		out := make([]byte, 5)
 		for i := range out {
 			out[i] = "bcdfghjklmnpqrstvwxz2456789"[s.Chance.IntN(27)]
@@ -220,7 +244,7 @@ func Bare(text string) trace.Kind {
 // Millis is an interval of milliseconds in nanoseconds. It is cut to the range from 0 to
 // an hour: beyond the scales seen a formula may give any number.
 func Millis(f program.Formula, scale, node int) int64 {
-	v := f.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+	v := f.Eval(program.Vars{program.N: float64(scale), program.Node: float64(node)})
 	if math.IsNaN(v) || v < 0 {
 		return 0
 	}
@@ -274,7 +298,7 @@ func often(repeat *program.Formula, scale, node int) float64 {
 	if repeat == nil {
 		return 1
 	}
-	v := repeat.Eval(program.Vars{"n": float64(scale), "node": float64(node)})
+	v := repeat.Eval(program.Vars{program.N: float64(scale), program.Node: float64(node)})
 	if math.IsNaN(v) || v <= 0 {
 		return 0
 	}

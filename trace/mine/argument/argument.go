@@ -5,7 +5,6 @@ package argument
 
 import (
 	"gleaner/trace/mine/corpus"
-	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/site"
 )
 
@@ -47,7 +46,7 @@ func Learn(in *site.Sites, runs []*corpus.Recording) *Rules {
 		}
 	}
 	s.findFlows(open, runs)
-	e := flow.New(in)
+	e := newEvaluator(s)
 	for _, words := range []bool{true, false} { // prefer a rule for each word to one for the whole text
 		for _, sl := range open {
 			if (sl.word >= 0) == words && sl.arg.class() == unknown && sl.solved == unknown {

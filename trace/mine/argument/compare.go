@@ -4,24 +4,21 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
+	"gleaner/trace/program"
 )
 
 // Compare goes through a run and visits every call with the number of its
 // arguments whose value the rules give.
 func (s *Rules) Compare(r *corpus.Recording, visit func(c *corpus.Call, matched int)) {
-	e := flow.New(s.sites)
+	e := newEvaluator(s)
 	for _, args := range s.of {
 		for _, a := range args {
 			for _, sl := range a.slots() {
-				for _, rule := range sl.best() {
-					if src, ok := rule.(taken); ok {
-						e.Need(src.Source)
-					}
-				}
+				e.learn(sl)
 			}
 		}
 	}
-	e.Walk(r, func(i int32) {
+	e.flows.Walk(r, func(i int32) {
 		call, matched := &r.Calls[i], 0
 		if call.Site != corpus.NoSite {
 			for pos, p := range s.sites.All[call.Site].Plan(s.c, call.Request.Shape) {
@@ -35,7 +32,7 @@ func (s *Rules) Compare(r *corpus.Recording, visit func(c *corpus.Call, matched 
 }
 
 // predicted reports whether the argument's rules give the value recorded.
-func (a *arg) predicted(e *flow.Evaluator, o flow.Occ) bool {
+func (a *arg) predicted(e *evaluator, o flow.Occ) bool {
 	switch {
 	case a.constant:
 		return o.Raw() == a.value
@@ -44,7 +41,7 @@ func (a *arg) predicted(e *flow.Evaluator, o flow.Occ) bool {
 	case a.whole.solved != unknown || len(a.words) == 0 || a.class() == unknown && a.whole.guess != nil:
 		return a.whole.predicted(e, o)
 	}
-	if intern.Separators(e.Corpus.Syms.Text[o.Raw()]) != a.pattern {
+	if intern.Separators(e.text(o.Raw())) != a.pattern {
 		return false
 	}
 	for _, s := range a.words {
@@ -55,26 +52,27 @@ func (a *arg) predicted(e *flow.Evaluator, o flow.Occ) bool {
 	return true
 }
 
-func (s *slot) predicted(e *flow.Evaluator, o flow.Occ) bool {
-	want, ok := s.value(e.Corpus, o)
+func (s *slot) predicted(e *evaluator, o flow.Occ) bool {
+	want, ok := s.value(e.rules.c, o)
 	if !ok {
 		return false
 	}
-	for _, r := range s.best() {
-		if t, isTime := r.(now); isTime {
-			return t.meets(e.Corpus, o, want)
-		}
-		if set, isSet := r.(shuffled); isSet {
-			return set.set[want]
-		}
-		if src, isSource := r.(taken); isSource && src.AnyOrder() {
-			if src.Among(e, o, want) {
-				return true
+	for i, r := range s.best() {
+		switch r := r.(type) {
+		case now:
+			return r.meets(e.rules.c, o, want)
+		case shuffled:
+			return r.set[want]
+		case taken:
+			if r.AnyOrder() {
+				if r.Among(e.flows, o, want) {
+					return true
+				}
+				continue
 			}
-			continue
 		}
-		if v, known := r.value(e, o); known {
-			return v == want
+		if got, known := e.at(o).Alt(e.said[s][i]); known {
+			return program.Plain(got) == e.text(want)
 		}
 	}
 	return false

@@ -5,7 +5,6 @@ import (
 
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/flow"
-	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/program"
 )
@@ -17,15 +16,8 @@ type ring struct {
 	length     program.Formula
 }
 
-func (r ring) class() class { return regular }
-
-func (r ring) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	length := int64(r.length.At(o.In.Scale))
-	if length <= 0 {
-		return 0, false
-	}
-	return e.Number(r.at(o, length)), true
-}
+func (r ring) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.formula()} }
+func (r ring) class() class                 { return regular }
 
 func (r ring) at(o flow.Occ, length int64) int64 {
 	return (nth.of(o)+node.of(o)+r.shift)%length + r.low

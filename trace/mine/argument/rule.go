@@ -13,37 +13,32 @@ import (
 	"gleaner/trace/program"
 )
 
-// A rule gives the value of a slot at an occurrence.
+// A rule is how the value of a slot is known.
 type rule interface {
-	// value is not ok if the rule has no value here, as a source whose call was not made yet.
-	value(e *flow.Evaluator, o flow.Occ) (v intern.Symbol, ok bool)
+	// alt is the rule as a program says it, which is also how its values are computed.
+	alt(m *Rules, a *arg) program.Alt
 	class() class
 }
 
 // always gives one value.
 type always struct{ v intern.Symbol }
 
-func (r always) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return r.v, true }
-func (r always) class() class                                          { return constant }
+func (r always) alt(m *Rules, _ *arg) program.Alt { return program.Const(m.c.Syms.Text[r.v]) }
+func (r always) class() class                     { return constant }
 
 // firstThen gives one value in a sender's first call of the site, another later.
 type firstThen struct{ first, then intern.Symbol }
 
-func (r firstThen) value(_ *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	if o.CallOf().Nth == 0 {
-		return r.first, true
-	}
-	return r.then, true
+func (r firstThen) alt(m *Rules, _ *arg) program.Alt {
+	return program.First{First: m.c.Syms.Text[r.first], Then: m.c.Syms.Text[r.then]}
 }
 func (r firstThen) class() class { return regular }
 
 // scaled gives a formula of the scale.
 type scaled struct{ f program.Formula }
 
-func (r scaled) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(int64(r.f.Eval(program.Vars{"n": float64(o.In.Scale)}))), true
-}
-func (r scaled) class() class { return regular }
+func (r scaled) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.f} }
+func (r scaled) class() class                 { return regular }
 
 // A feature is a number that an occurrence's place gives.
 type feature uint8
@@ -54,7 +49,8 @@ const (
 	item                // the index in a list
 )
 
-var featureNames = [...]string{"i", "node", "item"}
+// features are their names in a program.
+var features = [...]program.Variable{nth: program.I, node: program.Node, item: program.Item}
 
 func (f feature) of(o flow.Occ) int64 {
 	switch f {
@@ -73,18 +69,14 @@ type affine struct {
 	a, b int64
 }
 
-func (r affine) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	return e.Number(r.a*(r.x.of(o)/r.div) + r.b), true
-}
-func (r affine) class() class { return regular }
+func (r affine) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.formula()} }
+func (r affine) class() class                 { return regular }
 
-// now gives the time of the call, in the unit of the argument.
-type now struct {
-	unit int64 // nanoseconds in one; 0 for RFC 3339, -1 for nanoseconds in hexadecimal
-}
+// now gives the time of the call, in the format of the argument.
+type now struct{ as program.TimeFormat }
 
-func (r now) value(*flow.Evaluator, flow.Occ) (intern.Symbol, bool) { return 0, false }
-func (r now) class() class                                          { return regular }
+func (r now) alt(*Rules, *arg) program.Alt { return program.Now{As: r.as} }
+func (r now) class() class                 { return regular }
 
 // near is how far from the start of its call a time may be and still be the time of
 // the call: clocks of machines differ, and calls wait in queues. With one second, 17
@@ -100,22 +92,23 @@ func (r now) meets(c *corpus.Corpus, o flow.Occ, v intern.Symbol) bool {
 }
 
 func (r now) read(text string) (int64, bool) {
-	if r.unit == 0 {
+	if r.as == program.TimeRFC3339 {
 		if len(text) < 20 || text[4] != '-' {
 			return 0, false
 		}
 		t, err := time.Parse(time.RFC3339Nano, text)
 		return t.UnixNano(), err == nil
 	}
-	if r.unit < 0 {
+	if r.as == program.TimeHexNS {
 		v, err := strconv.ParseInt(text, 16, 64)
 		return v, err == nil
 	}
+	unit := r.as.Unit()
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v <= 0 || v > math.MaxInt64/r.unit {
+	if err != nil || v <= 0 || v > math.MaxInt64/unit {
 		return 0, false
 	}
-	return v * r.unit, true
+	return v * unit, true
 }
 
 // simple finds a rule that needs only the place of an occurrence. It is not sure of
@@ -266,12 +259,12 @@ func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, b
 
 // timeRule finds the time of the call, as a number or as a text.
 func (s *slot) timeRule(c *corpus.Corpus) rule {
-	units := []int64{1, 1e3, 1e6, 1e9, -1}
+	formats := []program.TimeFormat{program.TimeNS, program.TimeUS, program.TimeMS, program.TimeS, program.TimeHexNS}
 	if s.arg.Kind == trace.String && s.word < 0 {
-		units = append(units, 0)
+		formats = append(formats, program.TimeRFC3339)
 	}
-	for _, unit := range units {
-		r, hits := now{unit}, 0
+	for _, as := range formats {
+		r, hits := now{as}, 0
 		for _, o := range s.arg.occs {
 			if v, ok := s.value(c, o); ok && r.meets(c, o, v) {
 				hits++

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gleaner/trace"
@@ -16,8 +15,8 @@ import (
 )
 
 // late finds rules for slots that neither their place nor an earlier call explains.
-func (s *slot) late(c *corpus.Corpus, e *flow.Evaluator) {
-	for _, try := range []func(*corpus.Corpus, *flow.Evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
+func (s *slot) late(c *corpus.Corpus, e *evaluator) {
+	for _, try := range []func(*corpus.Corpus, *evaluator) rule{s.durationRule, s.sumRule, s.tableRule, s.shuffledRule, s.recentRule, s.usualRule} {
 		if r := try(c, e); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			return
@@ -28,31 +27,25 @@ func (s *slot) late(c *corpus.Corpus, e *flow.Evaluator) {
 // A table gives a value for each value of something else: a feature of the place,
 // or another argument.
 type table struct {
-	by   int // an argument's index, or -1-feature
-	rows map[intern.Symbol]intern.Symbol
-	rest intern.Symbol // the value for all other keys, if open
+	by   program.Case             // without its rows
+	rows map[string]intern.Symbol // by key
+	rest intern.Symbol            // the value for all other keys, if open
 	open bool
 }
 
-func (t table) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	key, ok := t.key(e, o)
-	if !ok {
-		return 0, false
+// alt has a row for each case.
+func (t table) alt(m *Rules, _ *arg) program.Alt {
+	out := t.by
+	for _, key := range slices.SortedFunc(maps.Keys(t.rows), intern.Natural) {
+		out.Rows = append(out.Rows, program.Row{Key: key, Value: m.c.Syms.Text[t.rows[key]]})
 	}
-	v, ok := t.rows[key]
-	if !ok && t.open {
-		return t.rest, true
+	if t.open {
+		rest := m.c.Syms.Text[t.rest]
+		out.Else = &rest
 	}
-	return v, ok
+	return out
 }
 func (t table) class() class { return regular }
-
-func (t table) key(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	if t.by < 0 {
-		return e.Number(feature(-1 - t.by).of(o)), true
-	}
-	return e.Given(o.CallOf(), int32(t.by), o.Star), true
-}
 
 // What a table takes to be no chance. Half or twice of each changes nothing in the
 // recorded systems, where tables are small and clear.
@@ -64,16 +57,16 @@ const (
 )
 
 // tableRule finds a table that gives the value in all runs.
-func (s *slot) tableRule(c *corpus.Corpus, e *flow.Evaluator) rule {
-	by := []int{-1 - int(nth), -1 - int(item)}
+func (s *slot) tableRule(c *corpus.Corpus, e *evaluator) rule {
+	by := []program.Case{{Number: program.I}, {Number: program.Item}}
 	for _, a := range s.arg.peers {
 		varies := !a.constant && a.whole != nil || a.constant && a.count < s.arg.total
 		if a != s.arg && varies && (a.Index < s.arg.Index || a.early()) {
-			by = append(by, a.Index)
+			by = append(by, program.Case{Arg: a.Name})
 		}
 	}
 	for _, b := range by {
-		if t := (table{by: b, rows: map[intern.Symbol]intern.Symbol{}}); s.fits(t, c, e) {
+		if t := (table{by: b, rows: map[string]intern.Symbol{}}); s.fits(t, c, e) {
 			return t
 		}
 	}
@@ -95,8 +88,8 @@ type shuffled struct {
 func (r shuffled) class() class { return regular }
 
 // shuffledRule finds lists whose elements have the same set of values in every call.
-func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
-	if s.word >= 0 || len(s.arg.occs) == 0 || strings.Contains(s.arg.Name, "[*]") {
+func (s *slot) shuffledRule(c *corpus.Corpus, _ *evaluator) rule {
+	if s.word >= 0 || len(s.arg.occs) == 0 || s.arg.InList {
 		return nil
 	}
 	r := shuffled{always: always{s.commonest(c)}}
@@ -122,9 +115,9 @@ func (s *slot) shuffledRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 // recentRule finds a time that the sender took earlier in the same run, or up to a
 // minute before the first recorded call: processes start before they call. Half or
 // twice of the minute changes nothing in the recorded systems.
-func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
-	for _, unit := range []int64{1e3, 1e6, 1e9} {
-		r, ok := now{unit}, true
+func (s *slot) recentRule(c *corpus.Corpus, _ *evaluator) rule {
+	for _, as := range []program.TimeFormat{program.TimeUS, program.TimeMS, program.TimeS} {
+		r, ok := now{as}, true
 		for _, o := range s.arg.occs {
 			v, found := s.value(c, o)
 			at, isTime := r.read(c.Syms.Text[v])
@@ -144,11 +137,11 @@ func (s *slot) recentRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
 // exceptions makes a table of the few cases in which the value is not the commonest
 // one. Every case needs three calls, in two runs, and nearly all values must be
 // right.
-func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, bool) {
-	t.rest, t.open, t.rows = s.commonest(c), true, map[intern.Symbol]intern.Symbol{}
-	counts, runs := map[intern.Symbol]map[intern.Symbol]int{}, map[intern.Symbol]map[*corpus.Recording]bool{}
+func (s *slot) exceptions(t table, c *corpus.Corpus, e *evaluator) (table, bool) {
+	t.rest, t.open, t.rows = s.commonest(c), true, map[string]intern.Symbol{}
+	counts, runs := map[string]map[intern.Symbol]int{}, map[string]map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
-		key, _ := t.key(e, o)
+		key, _ := e.at(o).Key(t.by)
 		v, _ := s.value(c, o)
 		if counts[key] == nil {
 			counts[key], runs[key] = map[intern.Symbol]int{}, map[*corpus.Recording]bool{}
@@ -178,12 +171,12 @@ func (s *slot) exceptions(t table, c *corpus.Corpus, e *flow.Evaluator) (table, 
 
 // fits fills a table. No two occurrences may disagree, and every row must be in two
 // runs and in a third of all: rows that come with larger scales are no table.
-func (s *slot) fits(t table, c *corpus.Corpus, e *flow.Evaluator) bool {
-	runs, all := map[intern.Symbol]map[*corpus.Recording]bool{}, map[*corpus.Recording]bool{}
+func (s *slot) fits(t table, c *corpus.Corpus, e *evaluator) bool {
+	runs, all := map[string]map[*corpus.Recording]bool{}, map[*corpus.Recording]bool{}
 	for _, o := range s.arg.occs {
-		key, ok := t.key(e, o)
+		key, _ := e.at(o).Key(t.by)
 		v, found := s.value(c, o)
-		if !ok || !found {
+		if !found {
 			return false
 		}
 		if before, known := t.rows[key]; known && before != v {
@@ -214,13 +207,7 @@ type cycle struct {
 	length program.Formula
 }
 
-func (r cycle) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	length := int64(r.length.At(o.In.Scale))
-	if length == 0 {
-		return 0, false
-	}
-	return e.Number(r.a*(r.x.of(o)%length) + r.b), true
-}
+func (r cycle) alt(*Rules, *arg) program.Alt { return program.Number{Formula: r.formula()} }
 
 // cycleRule finds numbers that rise from call to call and start again after a number
 // of calls that follows the scale.
@@ -264,7 +251,7 @@ type usual struct{ always }
 
 // usualRule finds one value that nearly all calls have. If only half of them have
 // it, it is a guess.
-func (s *slot) usualRule(c *corpus.Corpus, _ *flow.Evaluator) rule {
+func (s *slot) usualRule(c *corpus.Corpus, _ *evaluator) rule {
 	best, count := s.commonest(c), 0
 	for _, o := range s.arg.occs {
 		if v, _ := s.value(c, o); v == best {
@@ -294,27 +281,12 @@ func (s *slot) commonest(c *corpus.Corpus) intern.Symbol {
 	return best
 }
 
-// A sum gives total + a*x + b*y of two other arguments, with a and b either 1 or -1:
-// what is left of a total, a sum, or a difference.
-type sum struct {
-	total int64
-	x, y  int32
-	a, b  int64
-}
+// A sum gives a total plus or minus two other arguments: what is left of a total, a
+// sum, or a difference.
+type sum struct{ program.Sum }
 
-func (r sum) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	v, ok := r.of(e, o)
-	return e.Number(r.total + v), ok
-}
-func (r sum) class() class { return fromFlow }
-
-func (r sum) of(e *flow.Evaluator, o flow.Occ) (int64, bool) {
-	vx, okX := e.Argument(o.CallOf(), r.x, o.Star)
-	vy, okY := e.Argument(o.CallOf(), r.y, o.Star)
-	x, isX := e.Corpus.Syms.Number(vx)
-	y, isY := e.Corpus.Syms.Number(vy)
-	return r.a*x + r.b*y, okX && okY && isX && isY
-}
+func (r sum) alt(*Rules, *arg) program.Alt { return r.Sum }
+func (r sum) class() class                 { return fromFlow }
 
 // leastSums is how many calls must show a sum: with two signs and any total there
 // are four sums through a single call. Half or twice changes nothing in the
@@ -322,20 +294,20 @@ func (r sum) of(e *flow.Evaluator, o flow.Occ) (int64, bool) {
 const leastSums = 8
 
 // sumRule finds arguments of one call that add up.
-func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
+func (s *slot) sumRule(c *corpus.Corpus, e *evaluator) rule {
 	if s.word >= 0 || s.arg.Kind != trace.Int || len(s.arg.occs) < leastSums {
 		return nil
 	}
-	var terms []int32
+	var terms []string
 	for _, a := range s.arg.peers[:s.arg.Index] {
 		if !a.constant && a.whole != nil && a.Kind == trace.Int {
-			terms = append(terms, int32(a.Index))
+			terms = append(terms, a.Name)
 		}
 	}
 	for i, x := range terms {
 		for _, y := range terms[:i] {
-			for _, signs := range [][2]int64{{-1, -1}, {1, 1}, {1, -1}, {-1, 1}} {
-				r := sum{x: x, y: y, a: signs[0], b: signs[1]}
+			for _, minus := range [][2]bool{{true, true}, {false, false}, {false, true}, {true, false}} {
+				r := sum{program.Sum{Terms: []program.Term{{Minus: minus[0], Path: x}, {Minus: minus[1], Path: y}}}}
 				if r.fitTotal(s, c, e) && s.holds(r, c, e) {
 					return r
 				}
@@ -346,35 +318,36 @@ func (s *slot) sumRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 }
 
 // fitTotal finds the total: the one that fits most of a few occurrences.
-func (r *sum) fitTotal(s *slot, c *corpus.Corpus, e *flow.Evaluator) bool {
+func (r *sum) fitTotal(s *slot, c *corpus.Corpus, e *evaluator) bool {
 	counts := map[int64]int{}
 	few := s.arg.spread(3) // of each run: two could both be odd ones
 	varies, first := false, int64(0)
+	terms := program.Sum{Terms: r.Terms}
 	for i, o := range few {
 		v, _ := s.value(c, o)
 		n, isNumber := c.Syms.Number(v)
-		at, known := r.of(e, o)
-		if !isNumber || !known {
+		text, known := e.at(o).Alt(terms)
+		at, err := strconv.ParseInt(text, 10, 64)
+		if !isNumber || !known || err != nil {
 			return false
 		}
 		if i == 0 {
 			first = at
 		}
 		varies = varies || at != first
-		if counts[n-at]++; counts[n-at] > counts[r.total] {
-			r.total = n - at
+		if counts[n-at]++; counts[n-at] > counts[r.Total] {
+			r.Total = n - at
 		}
 	}
-	return varies && counts[r.total]*2 > len(few)
+	return varies && counts[r.Total]*2 > len(few)
 }
 
 // holds reports whether a rule gives nearly every value. One that gives more than
 // half is kept as a guess.
-func (s *slot) holds(r rule, c *corpus.Corpus, e *flow.Evaluator) bool {
-	misses := 0
+func (s *slot) holds(r rule, c *corpus.Corpus, e *evaluator) bool {
+	misses, alt := 0, r.alt(e.rules, s.arg)
 	for _, o := range s.arg.occs {
-		want, _ := s.value(c, o)
-		if got, known := r.value(e, o); !known || got != want {
+		if want, _ := s.value(c, o); !e.gives(alt, o, want) {
 			if misses++; misses*2 > len(s.arg.occs) {
 				return false
 			}
@@ -388,22 +361,12 @@ func (s *slot) holds(r rule, c *corpus.Corpus, e *flow.Evaluator) bool {
 }
 
 // A duration gives another argument, a number of seconds, as 7m30s.
-type duration struct{ arg int32 }
+type duration struct{ program.Span }
 
-func (r duration) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) {
-	v, ok := e.Argument(o.CallOf(), r.arg, o.Star)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(e.Corpus.Syms.Text[v], 10, 32)
-	if err != nil {
-		return 0, false
-	}
-	return e.Corpus.Syms.ID((time.Duration(n) * time.Second).String()), true
-}
-func (r duration) class() class { return fromFlow }
+func (r duration) alt(*Rules, *arg) program.Alt { return r.Span }
+func (r duration) class() class                 { return fromFlow }
 
-func (s *slot) durationRule(c *corpus.Corpus, e *flow.Evaluator) rule {
+func (s *slot) durationRule(c *corpus.Corpus, e *evaluator) rule {
 	if s.word >= 0 {
 		return nil
 	}
@@ -411,15 +374,11 @@ func (s *slot) durationRule(c *corpus.Corpus, e *flow.Evaluator) rule {
 		if a == s.arg || a.Index > s.arg.Index && a.class() != unknown {
 			continue
 		}
-		r, ok := duration{int32(a.Index)}, true
-		for _, o := range s.arg.occs {
+		r := duration{program.Span{Path: a.Name}}
+		if !slices.ContainsFunc(s.arg.occs, func(o flow.Occ) bool {
 			want, _ := s.value(c, o)
-			if got, known := r.value(e, o); !known || got != want {
-				ok = false
-				break
-			}
-		}
-		if ok {
+			return !e.gives(r.Span, o, want)
+		}) {
 			return r
 		}
 	}

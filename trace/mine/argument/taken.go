@@ -6,12 +6,13 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/flow"
 	"gleaner/trace/mine/intern"
+	"gleaner/trace/program"
 )
 
 // taken is a value that an earlier call holds.
 type taken struct{ flow.Source }
 
-func (r taken) value(e *flow.Evaluator, o flow.Occ) (intern.Symbol, bool) { return r.Value(e, o) }
+func (r taken) alt(m *Rules, a *arg) program.Alt { return r.Alt(m.sites, a.Site.Args) }
 
 func (r taken) class() class {
 	if r.Own() {

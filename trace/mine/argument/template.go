@@ -10,6 +10,7 @@ import (
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // template is an argument as a program writes it.
@@ -45,18 +46,13 @@ func (m *Rules) wordTemplate(a *arg) program.Template {
 		before, rest, _ := strings.Cut(text, intern.Blank)
 		text = rest
 		if v, ok := s.fixed(); ok {
-			t.Append(before+s.prefix+m.pad(v, s.width), nil)
+			t.Append(before+s.prefix+value.Pad(m.c.Syms.Text[v], s.width), nil)
 		} else {
 			t.Append(before+s.prefix, m.hole(s))
 		}
 	}
 	t.Append(text, nil)
 	return t
-}
-
-func (m *Rules) pad(v intern.Symbol, width int) string {
-	text := m.c.Syms.Text[v]
-	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
 // fixed is the one value of a slot.
@@ -72,7 +68,7 @@ func (s *slot) fixed() (intern.Symbol, bool) {
 func (m *Rules) hole(s *slot) *program.Hole {
 	h := &program.Hole{Width: s.width}
 	for _, r := range s.best() {
-		h.Alts = append(h.Alts, m.alt(s.arg, r))
+		h.Alts = append(h.Alts, r.alt(m, s.arg))
 	}
 	if len(h.Alts) == 0 {
 		return m.slotGenerator(s)
@@ -80,74 +76,8 @@ func (m *Rules) hole(s *slot) *program.Hole {
 	return h
 }
 
-func (m *Rules) alt(a *arg, r rule) program.Alt {
-	out := program.Alt{Word: -1, Pick: "last", By: "me"}
-	switch r := r.(type) {
-	case always:
-		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
-	case firstThen:
-		out.Kind, out.Texts = program.First, []string{m.c.Syms.Text[r.first], m.c.Syms.Text[r.then]}
-	case shuffled:
-		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
-	case usual:
-		out.Kind, out.Texts = program.Const, []string{m.c.Syms.Text[r.v]}
-	case table:
-		out = m.tableAlt(a, r)
-	case cycle:
-		out.Kind, out.Formula = program.Number, r.formula()
-	case ring:
-		out.Kind, out.Formula = program.Number, r.formula()
-	case sum:
-		out.Kind, out.Is = program.Sum, fmt.Sprint(r.total)
-		out.Texts = []string{sign(r.a), a.peers[r.x].Name, sign(r.b), a.peers[r.y].Name}
-	case duration:
-		out.Kind, out.Path = program.Span, a.peers[r.arg].Name
-	case scaled:
-		out.Kind, out.Formula = program.Number, r.f
-	case affine:
-		out.Kind, out.Formula = program.Number, r.formula()
-	case now:
-		out.Kind, out.Unit = program.Now, map[int64]string{0: "rfc3339", 1: "ns", 1e3: "us", 1e6: "ms", 1e9: "s", -1: "hexns"}[r.unit]
-	case taken:
-		out = r.Alt(m.sites, a.Site.Args)
-	default:
-		panic(fmt.Sprintf("mine: no way to write the rule %T", r))
-	}
-	return out
-}
-
-// tableAlt writes a table as a case for each row.
-func (m *Rules) tableAlt(a *arg, t table) program.Alt {
-	out := program.Alt{Kind: program.Case, Word: -1, Pick: "last", By: "me"}
-	if t.by < 0 {
-		out.Path = featureNames[-1-t.by]
-	} else {
-		out.Path = a.peers[t.by].Name
-		out.Is = "arg"
-	}
-	keys := make([]intern.Symbol, 0, len(t.rows))
-	for k := range t.rows {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b intern.Symbol) int { return intern.Natural(m.c.Syms.Text[a], m.c.Syms.Text[b]) })
-	for _, k := range keys {
-		out.Texts = append(out.Texts, m.c.Syms.Text[k], m.c.Syms.Text[t.rows[k]])
-	}
-	if t.open {
-		out.Where, out.Any = m.c.Syms.Text[t.rest], true
-	}
-	return out
-}
-
-func sign(v int64) string {
-	if v < 0 {
-		return "-"
-	}
-	return "+"
-}
-
 func (r cycle) formula() program.Formula {
-	f := fmt.Sprintf("%s%%(%s)", featureNames[r.x], r.length)
+	f := fmt.Sprintf("%s%%(%s)", features[r.x], r.length)
 	if r.b != 0 {
 		f += fmt.Sprintf("%+d", r.b)
 	}
@@ -155,7 +85,7 @@ func (r cycle) formula() program.Formula {
 }
 
 func (r affine) formula() program.Formula {
-	x := featureNames[r.x]
+	x := string(features[r.x])
 	if r.div > 1 {
 		x = fmt.Sprintf("floor(%s/%d)", x, r.div)
 	}
@@ -192,41 +122,41 @@ func (m *Rules) slotGenerator(s *slot) *program.Hole {
 			values = append(values, text)
 		}
 	}
-	alt := program.Alt{Kind: program.Unknown, Word: -1, Pick: "last", By: "me", Unit: looks(values)}
-	if len(values) <= drawnFrom && len(s.arg.occs) > 2*len(values) || alt.Unit == "" {
+	by, alike := looks(values)
+	if len(values) <= drawnFrom && len(s.arg.occs) > 2*len(values) || !alike {
 		slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(seen[b], seen[a]), cmp.Compare(a, b)) })
-		alt.Kind, alt.Texts = program.Draw, values[:min(len(values), drawnMax)]
+		return &program.Hole{Alts: []program.Alt{program.Draw(values[:min(len(values), drawnMax)])}}
 	}
-	return &program.Hole{Alts: []program.Alt{alt}}
+	return &program.Hole{Alts: []program.Alt{program.Unknown{By: by}}}
 }
 
 // looks is the generator whose values look like these: a port has five digits, a
 // time in milliseconds 13 and begins with 1 (from 2001 to 2033), an identifier eight
-// or more, hexadecimal text six or more. None for other numbers, which are drawn
+// or more, hexadecimal text six or more. Not ok for other numbers, which are drawn
 // from those seen.
-func looks(values []string) string {
+func looks(values []string) (by program.Generator, ok bool) {
 	all := func(is func(string) bool) bool {
 		return len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !is(v) })
 	}
 	switch {
 	case all(isUUID):
-		return "uuid"
+		return program.MakeUUID, true
 	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 5 && s >= "10000" && s <= "65535" }):
-		return "port"
+		return program.MakePort, true
 	case all(func(s string) bool { return intern.AllDigits(s) && len(s) == 13 && s[0] == '1' }):
-		return "time"
+		return program.MakeTime, true
 	case all(func(s string) bool { return intern.AllDigits(strings.TrimPrefix(s, "-")) && len(s) >= 8 }):
-		return "int"
+		return program.MakeInt, true
 	case all(func(s string) bool { return len(s) >= 6 && strings.Trim(s, "0123456789abcdef") == "" }):
-		return "hex"
+		return program.MakeHex, true
 	case all(func(s string) bool { return strings.HasPrefix(s, "base64:") }):
-		return "bytes"
+		return program.MakeBytes, true
 	case all(func(s string) bool {
 		return intern.AllLetters(s) || len(s) == 5 && strings.Trim(s, "0123456789.") != ""
 	}):
-		return "word"
+		return program.MakeWord, true
 	}
-	return ""
+	return 0, false
 }
 
 func isUUID(s string) bool {

@@ -151,7 +151,7 @@ func perNode(c Count, nodes Count) Count {
 		each = ladder.Constant(mean(v)) // the scales differ no more than runs of one scale do
 	}
 	f := product(each.String(), nodes.Formula)
-	if math.IsNaN(f.Eval(program.Vars{"n": 10})) { // or at any other scale
+	if math.IsNaN(f.Eval(program.Vars{program.N: 10})) { // or at any other scale
 		return Of(c.Points)
 	}
 	c.Formula = f
@@ -160,7 +160,7 @@ func perNode(c Count, nodes Count) Count {
 
 // product is a number for each node, times the nodes.
 func product(each string, nodes program.Formula) program.Formula {
-	if nodes.String() == "1" {
+	if nodes.Is(1) {
 		return program.MustFormula("%s", each)
 	}
 	return program.MustFormula("(%s)*(%s)", each, nodes)
@@ -184,7 +184,7 @@ func scatter(n, v []float64) float64 {
 // systems; with seven, a count of each is predicted wrong.
 const leastRuns = 5
 
-// AllButOne finds a plain formula that meets all runs but one: chance made a
+// AllButOne finds a line that meets all runs but one: chance made a
 // difference once. If the exception is the largest run, it may be the first of many,
 // and the formula keeps the difference.
 func AllButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
@@ -194,7 +194,7 @@ func AllButOne(points []ladder.Point) (f program.Formula, odd int, ok bool) {
 	for odd := range points {
 		rest := slices.Delete(slices.Clone(points), odd, odd+1)
 		forms := ladder.Exact(rest)
-		if len(forms) == 0 || !Plain(forms[0]) {
+		if len(forms) == 0 || !forms[0].Line() {
 			continue
 		}
 		f := forms[0]

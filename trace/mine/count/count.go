@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/ladder"
@@ -105,7 +104,9 @@ func Learn(in *site.Sites, nodes []Count, runs []*corpus.Recording) *Sites {
 			st.Nature = Until
 		case st.Period == 0 && st.strayed(byNode[st.ID], nodes[st.Kind]):
 			st.Nature = Varying
-		case st.Count.Exact && (st.Period == 0 || Plain(st.Count.Formula)):
+		// A call at regular intervals follows the program, and not the clock, only if its
+		// count is a line.
+		case st.Count.Exact && (st.Period == 0 || st.Count.Formula.Line()):
 			st.Nature = Logical
 		case st.Period > 0:
 			st.Nature = Realtime
@@ -121,13 +122,6 @@ func Learn(in *site.Sites, nodes []Count, runs []*corpus.Recording) *Sites {
 	}
 	s.fit(nodes, runs)
 	return s
-}
-
-// Plain reports whether a formula is a number or a line. A call at regular intervals
-// follows the program, and not the clock, only if its count is that plain.
-func Plain(f program.Formula) bool {
-	names := f.Names()
-	return len(names) == 0 || len(names) == 1 && !strings.Contains(f.String(), "(")
 }
 
 // What makes calls regular.

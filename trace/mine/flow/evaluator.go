@@ -3,12 +3,12 @@ package flow
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // An Evaluator goes through a run in the order of time and knows at each call what
@@ -22,7 +22,6 @@ type Evaluator struct {
 	byOp    map[int32][]*index
 	byAny   []*index
 	where   map[leafClass][]int32
-	numbers map[int64]intern.Symbol
 	spent   map[spent]int
 }
 
@@ -38,26 +37,12 @@ type index struct {
 	room     []posting // postings are cut from here
 }
 
-// A posting is the calls found under one key.
-type posting struct {
-	first, last ref
-	refs        []ref // all of them, if index.all
-}
+type posting = value.Posting[ref]
 
 // New returns an evaluator without sources.
 func New(s *site.Sites) *Evaluator {
 	return &Evaluator{Corpus: s.Corpus, sites: s, indexes: map[spec]*index{}, bySite: map[int32][]*index{}, byOp: map[int32][]*index{},
-		where: map[leafClass][]int32{}, numbers: map[int64]intern.Symbol{}, spent: map[spent]int{}}
-}
-
-// Number is the symbol of a number.
-func (e *Evaluator) Number(n int64) intern.Symbol {
-	v, ok := e.numbers[n]
-	if !ok {
-		v = e.Corpus.Syms.ID(strconv.FormatInt(n, 10))
-		e.numbers[n] = v
-	}
-	return v
+		where: map[leafClass][]int32{}, spent: map[spent]int{}}
 }
 
 // Need makes sure that what a source asks about is indexed.
@@ -66,7 +51,7 @@ func (e *Evaluator) Need(s Source) {
 		return
 	}
 	sp := s.spec()
-	wantsAll := s.sel != last && s.sel != firstOne
+	wantsAll := s.sel != program.PickLast && s.sel != program.PickFirst
 	if ix := e.indexes[sp]; ix != nil {
 		ix.all = ix.all || wantsAll
 		return
@@ -159,11 +144,6 @@ func (e *Evaluator) enter(ix *index, call *corpus.Call, i int32) {
 	}
 }
 
-// keep is how many entries are kept under one key. It bounds the memory where all
-// calls of a run have one key. Half loses 0.15% of Hadoop's arguments, twice gains
-// 0.05% for twice the memory.
-const keep = 4096
-
 func (ix *index) add(key intern.Symbol, r ref) {
 	p := ix.postings[key]
 	if p == nil {
@@ -171,18 +151,9 @@ func (ix *index) add(key intern.Symbol, r ref) {
 			ix.room = make([]posting, 256) // one allocation for many: half or twice only changes their number
 		}
 		p, ix.room = &ix.room[0], ix.room[1:]
-		p.first = r
 		ix.postings[key] = p
 	}
-	p.last = r
-	if !ix.all {
-		return
-	}
-	if len(p.refs) < keep {
-		p.refs = append(p.refs, r)
-	} else {
-		p.refs[keep-1] = r // keep the first ones and the last
-	}
+	p.Add(r, ix.all)
 }
 
 // positions are where leaves of a class stand in a shape.
@@ -211,32 +182,14 @@ func (e *Evaluator) wordOf(v intern.Symbol, word int16) (intern.Symbol, bool) {
 	return e.Corpus.Syms.Canonical(v), true
 }
 
-// Argument is the value of one of a call's own arguments, in the same element
-// of a list where it stands in one.
+// Argument is the value of one of a call's own arguments, in the same element of a
+// list where it stands in one; not ok when the call does not have it.
 func (e *Evaluator) Argument(call *corpus.Call, arg, star int32) (intern.Symbol, bool) {
 	st := e.sites.All[call.Site]
-	found, value := false, intern.Empty
 	for pos, p := range st.Plan(e.Corpus, call.Request.Shape) {
-		if p.Arg != arg {
-			continue
-		}
-		if p.Star == star {
+		if p.Arg == arg && (p.Star == star || !st.Args[arg].InList) {
 			return call.Request.Values[pos], true
 		}
-		found, value = true, call.Request.Values[pos]
 	}
-	return value, found
-}
-
-// Given is the value of one of a call's own arguments, in the same element of a
-// list where it stands in one; empty when the call does not have it.
-func (e *Evaluator) Given(call *corpus.Call, arg, star int32) intern.Symbol {
-	st := e.sites.All[call.Site]
-	inList := strings.Contains(st.Args[arg].Name, "[*]")
-	for pos, p := range st.Plan(e.Corpus, call.Request.Shape) {
-		if p.Arg == arg && (p.Star == star || !inList) {
-			return call.Request.Values[pos]
-		}
-	}
-	return intern.Empty
+	return intern.Empty, false
 }

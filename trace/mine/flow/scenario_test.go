@@ -136,7 +136,7 @@ func written(c *corpus.Corpus, sites *site.Sites, put *site.Site, a Answer) stri
 		out.Alts = append(out.Alts, src.Alt(sites, put.Args))
 	}
 	if a.Closed {
-		out.Alts = append(out.Alts, program.Alt{Kind: program.Const, Texts: []string{c.Syms.Text[a.Rest]}})
+		out.Alts = append(out.Alts, program.Const(c.Syms.Text[a.Rest]))
 	}
 	return out.String()
 }

@@ -9,6 +9,7 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
 )
 
 // A Question is a value whose source is looked for.
@@ -211,7 +212,7 @@ func (s *finder) ownCandidates(sm *sample, vote func(Source)) {
 		path := s.c.Shapes.Paths[call.Request.Shape][pos]
 		if s.c.Syms.Canonical(v) == sm.value {
 			for _, src := range s.indexed(Source{key: ownCall, path: path, word: -1}, sm.occ, nil) {
-				if src.index == fixed || src.index == byItem {
+				if src.index == program.IndexFixed || src.index == program.IndexItem {
 					vote(src)
 				}
 			}
@@ -297,23 +298,23 @@ func (s *finder) indexed(src Source, o Occ, row []intern.ListStep) []Source {
 	out := []Source{src}
 	steps := s.c.Paths.Lists[src.path]
 	for level, step := range steps[:min(len(steps), math.MaxInt8)] {
-		add := func(by indexBy) {
+		add := func(by program.IndexBy) {
 			moved := src
 			moved.level, moved.index = int8(level), by
 			moved.path = s.c.Paths.At(src.path, level, 0)
 			out = append(out, moved)
 		}
 		if step.Index == int(o.Star) {
-			add(byItem)
+			add(program.IndexItem)
 		}
 		if step.Index == o.CallOf().Sender.Rank {
-			add(byNode)
+			add(program.IndexNode)
 		}
 		if step.Index == int(o.CallOf().Nth) {
-			add(byNth)
+			add(program.IndexNth)
 		}
 		if level < len(row) && row[level].Prefix == step.Prefix && row[level].Index == step.Index {
-			add(byRow)
+			add(program.IndexRow)
 		}
 	}
 	return out
@@ -341,12 +342,12 @@ func (se *Search) shortlist() {
 		if taken[v.key]++; taken[v.key] > tried[v.key] {
 			continue
 		}
-		selectors := []selector{last}
+		selectors := []program.Pick{program.PickLast}
 		switch {
 		case v.key == sameSender || v.key == anyCall:
-			selectors = []selector{last, firstOne, nthOne, nodeOne}
+			selectors = []program.Pick{program.PickLast, program.PickFirst, program.PickNth, program.PickNode}
 		case v.key == sameArg:
-			selectors = []selector{last, firstOne}
+			selectors = []program.Pick{program.PickLast, program.PickFirst}
 		}
 		for _, sel := range selectors {
 			src := v.Source
@@ -360,9 +361,9 @@ func (se *Search) shortlist() {
 // unordered adds a candidate for every source that was tried: any of its calls.
 func (se *Search) unordered() {
 	for _, c := range se.cands {
-		if c.sel == last && c.key >= sameSender {
+		if c.sel == program.PickLast && c.key >= sameSender {
 			src := c.Source
-			src.sel = each
+			src.sel = program.PickEach
 			se.cands = append(se.cands, &candidate{Source: src, distance: c.distance, results: make([]outcome, len(se.Occs))})
 		}
 	}
@@ -422,7 +423,7 @@ func (se *Search) try(e *Evaluator, at int) {
 			continue
 		}
 		var got outcome
-		if c.sel == each {
+		if c.sel == program.PickEach {
 			if c.Among(e, o, want) {
 				got = hit // where it is not among them, another source may have it
 			}

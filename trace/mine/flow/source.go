@@ -6,6 +6,8 @@ import (
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
+	"gleaner/trace/program"
+	"gleaner/trace/value"
 )
 
 // A Source is information flow (PatternMiner §III-B3): it says in which earlier
@@ -15,13 +17,13 @@ import (
 type Source struct {
 	from  scope
 	key   keyKind
-	sel   selector
-	part  corpus.Part   // of the earlier call the value is in
-	path  intern.PathID // with index 0 at level when an index is not fixed
-	level int8          // of the index that is not fixed
-	index indexBy       // what gives that index
-	word  int16         // of the text; -1: the whole value
-	qPart corpus.Part   // where the earlier call holds the key
+	sel   program.Pick
+	part  corpus.Part     // of the earlier call the value is in
+	path  intern.PathID   // with index 0 at level when an index is not fixed
+	level int8            // of the index that is not fixed
+	index program.IndexBy // what gives that index
+	word  int16           // of the text; -1: the whole value
+	qPart corpus.Part     // where the earlier call holds the key
 	q     intern.ClassID
 	arg   int32 // which of the own arguments the key must equal
 }
@@ -35,8 +37,6 @@ type scope struct {
 type (
 	scopeKind uint8
 	keyKind   uint8
-	selector  uint8
-	indexBy   uint8
 )
 
 const (
@@ -55,50 +55,34 @@ const (
 	sameAddress
 )
 
-const (
-	last selector = iota
-	nthOne
-	nodeOne
-	firstOne
-	each // any of them, each used once
-)
-
-const (
-	fixed indexBy = iota
-	byItem
-	byRow // the row of the list that holds the key
-	byNode
-	byNth
-)
-
 // Own reports whether the source is the sender's own name or address.
 func (s Source) Own() bool { return s.key == ownName || s.key == ownAddress }
 
 // AnyOrder reports whether any of the calls may be meant: then Among says
 // whether they hold a value, and Value does not know.
-func (s Source) AnyOrder() bool { return s.sel == each }
+func (s Source) AnyOrder() bool { return s.sel == program.PickEach }
 
 // Chained reports whether the value comes from the reply to the sender's previous
 // call.
 func (s Source) Chained() bool {
-	return s.part == corpus.Response && s.key == sameSender && s.sel == last
+	return s.part == corpus.Response && s.key == sameSender && s.sel == program.PickLast
 }
 
 // LastOf reports whether the source is the sender's own last call of a site: then
 // the order of its calls matters.
 func (s Source) LastOf(st *site.Site) bool {
-	return s.key == sameSender && s.sel == last && s.from.holds(st.ID, st.Op)
+	return s.key == sameSender && s.sel == program.PickLast && s.from.holds(st.ID, st.Op)
 }
 
 // Told reports whether the source is the whole value of a reply that several
 // nodes may use: in any order, or found by an argument of the call.
 func (s Source) Told() bool {
-	return (s.sel == each || s.key == sameArg) && s.part == corpus.Response && s.index == fixed && s.word < 0
+	return (s.sel == program.PickEach || s.key == sameArg) && s.part == corpus.Response && s.index == program.IndexFixed && s.word < 0
 }
 
 // Listed reports whether the source is a list in a reply, taken element by
 // element with each call.
-func (s Source) Listed() bool { return s.part == corpus.Response && s.index == byNth }
+func (s Source) Listed() bool { return s.part == corpus.Response && s.index == program.IndexNth }
 
 // Site is the site whose calls the source is in; not ok if it is not one site.
 func (s Source) Site() (corpus.SiteID, bool) {
@@ -113,7 +97,7 @@ func (s Source) Site() (corpus.SiteID, bool) {
 // else explains the value.
 func (s Source) cost() int {
 	costs := [...]int{ownCall: 24, ownName: 22, ownAddress: 20, sameSender: 0, sameArg: 10, anyCall: 30, sameAddress: 40}
-	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{last: 0, nthOne: 4, nodeOne: 5, firstOne: 2, each: 100}[s.sel]
+	n := costs[s.key] + [...]int{0, 3, 6}[s.from.kind] + [...]int{program.PickLast: 0, program.PickNth: 4, program.PickNode: 5, program.PickFirst: 2, program.PickEach: 100}[s.sel]
 	if s.part == corpus.Request && s.key != sameSender {
 		n += 5 // prefer replies to others' requests
 	}
@@ -161,7 +145,7 @@ func (s Source) Value(e *Evaluator, o Occ) (intern.Symbol, bool) {
 	if p == nil {
 		return 0, false
 	}
-	r, ok := s.pick(p, o)
+	r, ok := p.Choose(s.sel, o.Place())
 	if !ok {
 		return 0, false
 	}
@@ -189,24 +173,6 @@ func (s Source) posting(e *Evaluator, o Occ) *posting {
 	return ix.postings[key]
 }
 
-func (s Source) pick(p *posting, o Occ) (ref, bool) {
-	at := 0
-	switch s.sel {
-	case last:
-		return p.last, true
-	case firstOne:
-		return p.first, true
-	case nthOne:
-		at = int(o.CallOf().Nth)
-	case nodeOne:
-		at = o.CallOf().Sender.Rank
-	}
-	if at >= len(p.refs) {
-		return ref{}, false
-	}
-	return p.refs[at], true
-}
-
 // recent is how many calls an unordered source looks back. Half loses 0.1% of
 // Hadoop's arguments, and twice 0.4%.
 const recent = 256
@@ -220,8 +186,9 @@ func (s Source) Among(e *Evaluator, o Occ, v intern.Symbol) bool {
 		return false
 	}
 	held, class := 0, e.Corpus.Paths.Class[s.path]
-	for i := len(p.refs) - 1; i >= max(0, len(p.refs)-recent); i-- {
-		m := e.run.Calls[p.refs[i].call].Message(s.part)
+	all := p.All()
+	for _, r := range all[max(0, len(all)-recent):] {
+		m := e.run.Calls[r.call].Message(s.part)
 		for _, pos := range e.positions(m.Shape, class) {
 			if got, ok := e.wordOf(m.Values[pos], s.word); ok && got == v {
 				held++
@@ -252,20 +219,17 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 	call := &e.run.Calls[r.call]
 	m := call.Message(s.part)
 	path := s.path
-	switch s.index {
-	case byItem:
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
-	case byNode:
-		path = e.Corpus.Paths.At(path, int(s.level), o.CallOf().Sender.Rank)
-	case byNth:
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.CallOf().Nth))
-	case byRow:
-		key := call.Message(s.qPart)
-		steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
-		if int(s.level) >= len(steps) {
-			return 0, false
+	if s.index != program.IndexFixed {
+		row := 0
+		if s.index == program.IndexRow {
+			key := call.Message(s.qPart)
+			steps := e.Corpus.Paths.Lists[e.Corpus.Shapes.Paths[key.Shape][r.pos]]
+			if int(s.level) >= len(steps) {
+				return 0, false
+			}
+			row = steps[s.level].Index
 		}
-		path = e.Corpus.Paths.At(path, int(s.level), steps[s.level].Index)
+		path = e.Corpus.Paths.At(path, int(s.level), o.Place().Index(s.index, row))
 	}
 	pos := e.Corpus.Shapes.Find(m.Shape, path)
 	if pos < 0 {
@@ -278,8 +242,8 @@ func (s Source) read(e *Evaluator, o Occ, r ref) (intern.Symbol, bool) {
 func (s Source) own(e *Evaluator, o Occ) (intern.Symbol, bool) {
 	m := &o.CallOf().Request
 	path := s.path
-	if s.index == byItem {
-		path = e.Corpus.Paths.At(path, int(s.level), int(o.Star))
+	if s.index != program.IndexFixed {
+		path = e.Corpus.Paths.At(path, int(s.level), o.Place().Index(s.index, 0))
 	}
 	pos := e.Corpus.Shapes.Find(m.Shape, path)
 	if pos < 0 {
@@ -298,6 +262,12 @@ type Occ struct {
 
 // CallOf is the call it is an argument of.
 func (o Occ) CallOf() *corpus.Call { return &o.In.Calls[o.Call] }
+
+// Place is where it stands.
+func (o Occ) Place() value.Place {
+	c := o.CallOf()
+	return value.Place{Scale: o.In.Scale, Node: c.Sender.Rank, Nth: int(c.Nth), Item: int(o.Star)}
+}
 
 // Raw is the value as recorded.
 func (o Occ) Raw() intern.Symbol { return o.In.Calls[o.Call].Request.Values[o.Pos] }

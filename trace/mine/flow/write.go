@@ -9,57 +9,39 @@ import (
 
 // Alt is the source as a program writes it; own names the arguments of the call.
 func (r Source) Alt(s *site.Sites, own []*site.Arg) program.Alt {
-	out := program.Alt{Word: int(r.word), Pick: "last", By: "me"}
+	word, index, path := program.WordAt(int(r.word)), program.Index{By: r.index, Level: int(r.level)}, s.Corpus.Paths.Text[r.path]
 	switch r.key {
 	case ownName:
-		out.Kind = program.Sender
-		return out
+		return program.Sender{Word: word}
 	case ownAddress:
-		out.Kind = program.Address
-		return out
+		return program.Address{Word: word}
 	case ownCall:
-		out.Kind, out.Path = program.Own, s.Corpus.Paths.Text[r.path]
-	default:
-		out.Kind = program.Request
-		if r.part == corpus.Response {
-			out.Kind = program.Reply
-		}
-		out.Path = s.Corpus.Paths.Text[r.path]
+		return program.Own{Path: path, Index: index, Word: word}
 	}
-	switch r.index {
-	case byItem:
-		out.Index = "item"
-	case byRow:
-		out.Index = "row"
-	case byNode:
-		out.Index = "node"
-	case byNth:
-		out.Index = "i"
-	}
-	out.Level = int(r.level)
+	out := &program.Past{Part: partOf(r.part), Path: path, Pick: r.sel, Index: index, Word: word}
 	switch r.from.kind {
 	case siteScope:
-		if r.key != ownCall {
-			out.From = s.All[r.from.id].Label
-		}
+		out.Of.Call = s.All[r.from.id].Label
 	case opScope:
-		out.Any, out.From = true, s.Corpus.OpOf[r.from.id].Method
-	default:
-		out.Any = true
+		out.Of.Method = s.Corpus.OpOf[r.from.id].Method
 	}
-	out.Pick = [...]string{last: "last", nthOne: "i", nodeOne: "node", firstOne: "first", each: "each"}[r.sel]
 	switch r.key {
 	case anyCall:
-		out.By = "anyone"
+		out.By = program.ByAnyone
 	case sameAddress:
-		out.By = "address"
+		out.By = program.ByAddress
 	case sameArg:
-		out.By, out.WhereIn, out.Where, out.Is = "where", "request", className(s.Corpus, r.q), own[r.arg].Name
-		if r.qPart == corpus.Response {
-			out.WhereIn = "reply"
-		}
+		out.By = program.ByWhere
+		out.Where = program.Where{In: partOf(r.qPart), Path: className(s.Corpus, r.q), Is: own[r.arg].Name}
 	}
 	return out
+}
+
+func partOf(p corpus.Part) program.Part {
+	if p == corpus.Response {
+		return program.Reply
+	}
+	return program.Request
 }
 
 func className(c *corpus.Corpus, q intern.ClassID) string {

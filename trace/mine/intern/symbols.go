@@ -44,22 +44,10 @@ func (s *Symbols) ID(text string) Symbol {
 	return id
 }
 
-// Canonical gives numbers that differ only in leading zeros one symbol, so
-// that 0001 in a path is the 1 of a reply.
+// Canonical gives numbers that differ only in leading zeros one symbol.
 func (s *Symbols) Canonical(v Symbol) Symbol {
 	if s.plain[v] == 0 {
-		text := s.Text[v]
-		if len(text) > 1 && text[0] == '0' && AllDigits(text) {
-			text = strings.TrimLeft(text, "0")
-			if text == "" {
-				text = "0"
-			}
-		}
-		plain := v
-		if len(text) != len(s.Text[v]) {
-			plain = s.ID(text)
-		}
-		s.plain[v] = plain
+		s.plain[v] = s.ID(program.Plain(s.Text[v]))
 	}
 	return s.plain[v]
 }

@@ -72,7 +72,7 @@ func identityWord(c *corpus.Corpus, members []*corpus.Sender, of func(*corpus.Se
 		hole.Width = padding(values)
 		return hole, ""
 	}
-	return &program.Hole{Alts: []program.Alt{{Kind: program.Draw, Texts: values[:min(len(values), maxNames)], Word: -1, Pick: "last", By: "me"}}}, ""
+	return &program.Hole{Alts: []program.Alt{program.Draw(values[:min(len(values), maxNames)])}}, ""
 }
 
 // padding is the width to which numbers are padded with zeros; 0 if they are not.
@@ -95,5 +95,5 @@ func ranked(offset int64) *program.Hole {
 	if offset != 0 {
 		f = program.MustFormula("node%+d", offset)
 	}
-	return &program.Hole{Alts: []program.Alt{{Kind: program.Number, Formula: f, Word: -1, Pick: "last", By: "me"}}}
+	return &program.Hole{Alts: []program.Alt{program.Number{Formula: f}}}
 }

@@ -32,7 +32,7 @@ func Exact(points []Point) []program.Formula {
 	}
 	var out []program.Formula
 	add := func(f program.Formula, found bool) {
-		if found && meets(f, points) && !falls(f, points) && !slices.ContainsFunc(out, func(o program.Formula) bool { return o.String() == f.String() }) {
+		if found && meets(f, points) && !falls(f, points) && !slices.ContainsFunc(out, f.Equal) {
 			out = append(out, f)
 		}
 	}
@@ -44,22 +44,16 @@ func Exact(points []Point) []program.Formula {
 	if len(points) < 3 {
 		return nil
 	}
-	if f, found := line("n", points); found && meets(f, points) {
+	if f, found := straight(points); found {
 		return []program.Formula{f}
 	}
-	for _, basis := range bases() {
-		if values(points) < 3 {
-			break // two values fit a step of any form
-		}
-		if f, found := line(basis, points); found && (len(points) > 3 || spare(basis, f)) {
-			add(f, true)
-		}
+	for _, l := range lines(points) {
+		add(l.formula(), len(points) > 3 || l.spare())
 	}
-	slices.SortStableFunc(out, func(a, b program.Formula) int { return cmp.Compare(extras(a), extras(b)) })
 	add(bounded("min", points))
 	add(bounded("max", points))
 	if len(points) == 3 {
-		add(lineAnd("floor(n/2)", points))
+		add(lineAnd(program.MustFormula("floor(n/2)"), points))
 		return out
 	}
 	add(plane("n*n", "n", points))
@@ -80,37 +74,33 @@ func falls(f program.Formula, points []Point) bool {
 	return f.At(4*last.N) < last.V || f.At(16*last.N) < last.V
 }
 
-// spare reports whether a form has a factor or an offset, but not both: three scales
-// prove no more.
-func spare(basis string, f program.Formula) bool {
-	text := f.String()
-	return strings.HasPrefix(text, basis) || strings.HasSuffix(text, basis)
+// lines are the forms of all bases that may meet the points, those with the fewest
+// numbers first. Two values fit a step of any form.
+func lines(points []Point) []form {
+	var out []form
+	if values(points) < 3 {
+		return nil
+	}
+	for _, b := range bases() {
+		if l, found := line(b, points); found {
+			out = append(out, l)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b form) int { return cmp.Compare(a.numbers(), b.numbers()) })
+	return out
 }
 
-// extras is how many numbers a form has besides its basis.
-func extras(f program.Formula) int {
-	n := 0
-	if text := f.String(); text[0] < 'a' {
-		n++
-	}
-	if f.String()[len(f.String())-1] != ')' {
-		n++
-	}
-	return n
-}
-
-// lineAnd is a line in n plus the basis.
-func lineAnd(basis string, points []Point) (program.Formula, bool) {
-	f := program.MustFormula("%s", basis)
+// lineAnd is a line in n plus another formula.
+func lineAnd(f program.Formula, points []Point) (program.Formula, bool) {
 	rest := slices.Clone(points)
 	for i := range rest {
 		rest[i].V -= f.At(rest[i].N)
 	}
-	l, ok := line("n", rest)
-	if !ok || !meets(l, rest) {
+	l, ok := straight(rest)
+	if !ok {
 		return program.Formula{}, false
 	}
-	return program.MustFormula("%s+%s", basis, l), true
+	return program.MustFormula("%s+%s", f, l), true
 }
 
 // distinct sorts points by scale and keeps one for each; not ok if two differ.
@@ -145,7 +135,7 @@ func constant(points []Point) bool {
 
 func meets(f program.Formula, points []Point) bool {
 	for _, p := range points {
-		if math.Abs(f.Eval(program.Vars{"n": float64(p.N)})-float64(p.V)) > rounding {
+		if math.Abs(f.Eval(program.Vars{program.N: float64(p.N)})-float64(p.V)) > rounding {
 			return false
 		}
 	}
@@ -160,16 +150,72 @@ const rounding = 1e-6
 // another. Divisors go to 10: a division by d shows only at scales above d, and few
 // record more than tens of nodes. In the recorded systems divisors to 4 or to 20 give
 // the same counts; with 4, forms that fit as well are not named (scenario ambiguous).
-func bases() []string {
-	var out []string
-	for d := 2; d <= 4; d++ {
-		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
+func bases() []basis {
+	var out []basis
+	add := func(offset bool, format string, args ...any) {
+		out = append(out, basis{program.MustFormula(format, args...), offset})
 	}
-	out = append(out, "n*(n-1)", "n*n", "n*(n-1)/2", "n*(n+1)/2", "ceil(log2(n))", "floor(log2(n))", "ceil(sqrt(n))", "floor(sqrt(n))")
-	for d := 5; d <= 10; d++ {
-		out = append(out, fmt.Sprintf("floor(n/%d)", d), fmt.Sprintf("ceil(n/%d)", d))
+	parts := func(from, to int) {
+		for d := from; d <= to; d++ {
+			add(false, "floor(n/%d)", d)
+			add(false, "ceil(n/%d)", d)
+		}
 	}
+	parts(2, 4)
+	add(false, "n*(n-1)")
+	add(true, "n*n")
+	add(true, "n*(n-1)/2")
+	add(true, "n*(n+1)/2")
+	for _, root := range []string{"log2", "sqrt"} {
+		add(false, "ceil(%s(n))", root)
+		add(false, "floor(%s(n))", root)
+	}
+	parts(5, 10)
 	return out
+}
+
+// A basis is what a count may follow.
+type basis struct {
+	program.Formula
+	offset bool // its forms count as having an offset: they come after others that fit
+}
+
+// A form is a*basis+b.
+type form struct {
+	basis
+	a, b float64
+}
+
+func (l form) formula() program.Formula { return program.MustFormula("%s", l.text()) }
+
+func (l form) text() string {
+	s := l.basis.String()
+	switch {
+	case l.a == -1:
+		s = "-" + s
+	case l.a != 1:
+		s = fmt.Sprintf("%.0f*%s", l.a, s)
+	}
+	if l.b != 0 {
+		s += fmt.Sprintf("%+.0f", l.b)
+	}
+	return s
+}
+
+// spare reports whether a form has a factor or an offset, but not both: three scales
+// prove no more.
+func (l form) spare() bool { return l.a == 1 || l.b == 0 }
+
+// numbers is how many numbers a form has besides its basis.
+func (l form) numbers() int {
+	n := 0
+	if l.a != 1 {
+		n++
+	}
+	if l.b != 0 || l.offset {
+		n++
+	}
+	return n
 }
 
 // Separating is the smallest scale above largest, and not above limit, at which all
@@ -193,10 +239,9 @@ func Separating(formulas []program.Formula, largest, limit int) int {
 	return some
 }
 
-// line is a*basis+b through the first two points where basis differs.
-func line(basis string, points []Point) (program.Formula, bool) {
-	f := program.MustFormula("%s", basis)
-	at := func(p Point) float64 { return f.Eval(program.Vars{"n": float64(p.N)}) }
+// line is the form of a basis through the first two points where that differs.
+func line(of basis, points []Point) (form, bool) {
+	at := func(p Point) float64 { return of.Eval(program.Vars{program.N: float64(p.N)}) }
 	for i := 1; i < len(points); i++ {
 		dx := at(points[i]) - at(points[0])
 		if dx == 0 {
@@ -204,30 +249,19 @@ func line(basis string, points []Point) (program.Formula, bool) {
 		}
 		a := float64(points[i].V-points[0].V) / dx
 		b := float64(points[0].V) - a*at(points[0])
-		if a == 0 || a != math.Trunc(a) || b != math.Trunc(b) {
-			return program.Formula{}, false
-		}
-		return affine(basis, a, b), true
+		return form{of, a, b}, a != 0 && a == math.Trunc(a) && b == math.Trunc(b)
 	}
-	return program.Formula{}, false
+	return form{}, false
 }
 
-func affine(basis string, a, b float64) program.Formula {
-	return program.MustFormula("%s", text(basis, a, b))
-}
-
-func text(basis string, a, b float64) string {
-	s := basis
-	switch {
-	case a == -1:
-		s = "-" + basis
-	case a != 1:
-		s = fmt.Sprintf("%.0f*%s", a, basis)
+// straight is the line in n through all points.
+func straight(points []Point) (program.Formula, bool) {
+	l, ok := line(basis{Formula: program.MustFormula("n")}, points)
+	if !ok {
+		return program.Formula{}, false
 	}
-	if b != 0 {
-		s += fmt.Sprintf("%+.0f", b)
-	}
-	return s
+	f := l.formula()
+	return f, meets(f, points)
 }
 
 // bounded is a line with a bound. Three points must be on the line; two if the bound
@@ -256,8 +290,8 @@ func bound(how string, limit int, on []Point, off int) (program.Formula, bool) {
 	if len(on) == 1 {
 		return program.MustFormula("min(%d, n)", limit), true
 	}
-	f, ok := line("n", on)
-	if !ok || !meets(f, on) {
+	f, ok := straight(on)
+	if !ok {
 		return program.Formula{}, false
 	}
 	return program.MustFormula("%s(%d, %s)", how, limit, f), true
@@ -270,9 +304,9 @@ func bent(points []Point) (program.Formula, bool) {
 		return program.Formula{}, false
 	}
 	for cut := 2; cut <= len(points)-2; cut++ {
-		low, okLow := line("n", points[:cut])
-		high, okHigh := line("n", points[cut:])
-		if !okLow || !okHigh || !meets(low, points[:cut]) || !meets(high, points[cut:]) {
+		low, okLow := straight(points[:cut])
+		high, okHigh := straight(points[cut:])
+		if !okLow || !okHigh {
 			continue
 		}
 		for _, how := range []string{"min", "max"} {
@@ -293,8 +327,8 @@ func stepped(points []Point) (program.Formula, bool) {
 	if low < 0 || high < low || cut < 2 || len(points)-cut < 3 || values(points) != 2 {
 		return program.Formula{}, false
 	}
-	edge := fmt.Sprintf("min(1, max(0, n-%d))", points[cut-1].N)
-	return affine(edge, float64(high-low), float64(low)), true
+	edge := basis{Formula: program.MustFormula("min(1, max(0, n-%d))", points[cut-1].N)}
+	return form{edge, float64(high - low), float64(low)}.formula(), true
 }
 
 // Break gives the two scales between which a count with a bound or a bend last
@@ -319,12 +353,12 @@ func Break(points []Point) (before, after int, ok bool) {
 
 // plane is a*x+b*y+c with whole numbers, computed from three points.
 func plane(x, y string, points []Point) (program.Formula, bool) {
-	fx, fy := program.MustFormula("%s", x), program.MustFormula("%s", y)
+	fx, fy := basis{Formula: program.MustFormula("%s", x)}, basis{Formula: program.MustFormula("%s", y)}
 	for i := 0; i+2 < len(points); i++ {
 		var m [3][4]float64
 		for r := range 3 {
 			p := points[i+r]
-			vars := program.Vars{"n": float64(p.N)}
+			vars := program.Vars{program.N: float64(p.N)}
 			m[r] = [4]float64{fx.Eval(vars), fy.Eval(vars), 1, float64(p.V)}
 		}
 		s, ok := solve(m)
@@ -340,7 +374,7 @@ func plane(x, y string, points []Point) (program.Formula, bool) {
 		if s[0] == 0 || s[1] == 0 {
 			return program.Formula{}, false
 		}
-		return program.MustFormula("%s", signed(text(x, s[0], 0), text(y, s[1], s[2]))), true
+		return program.MustFormula("%s", signed(form{fx, s[0], 0}.text(), form{fy, s[1], s[2]}.text())), true
 	}
 	return program.Formula{}, false
 }

@@ -135,7 +135,7 @@ func TestSmoothFollowsALine(t *testing.T) {
 func TestSmoothIsNeverNegative(t *testing.T) {
 	f := Smooth([]float64{6, 8, 12, 26}, []float64{20, 31, 60, 142})
 	for n := 1.0; n < 6; n++ {
-		if v := f.Eval(program.Vars{"n": n}); v < 0 {
+		if v := f.Eval(program.Vars{program.N: n}); v < 0 {
 			t.Errorf("%s is %g at n = %g", f, v, n)
 		}
 	}
@@ -148,7 +148,7 @@ func TestSteepFormsNeedFiveScales(t *testing.T) {
 			v[i] = 3 * n[i] * n[i]
 		}
 		f := Smooth(n, v)
-		return f, f.Eval(program.Vars{"n": 100})
+		return f, f.Eval(program.Vars{program.N: 100})
 	}
 	if f, v := square(4, 8, 12); v > 10_000 {
 		t.Errorf("three scales: %s", f)

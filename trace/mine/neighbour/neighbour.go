@@ -6,7 +6,6 @@ package neighbour
 
 import (
 	"slices"
-	"strings"
 
 	"gleaner/trace/mine/argument"
 	"gleaner/trace/mine/corpus"
@@ -153,7 +152,7 @@ func (sp *spot) explains(g *group, c *corpus.Corpus, runs []*corpus.Recording, a
 		return false
 	}
 	for j, a := range args {
-		if strings.Contains(a.Name, "[*]") || len(occs[j]) == 0 || !argument.ByPlace(c, a, occs[j]) {
+		if a.InList || len(occs[j]) == 0 || !argument.ByPlace(c, a, occs[j]) {
 			return false
 		}
 	}

@@ -134,22 +134,22 @@ func foldLogs(s *count.Sites, kind int, runs []*corpus.Recording, t *threads, wo
 // product of these counts is their total, and a better formula than one fitted to
 // the total.
 func explain(steps []*Step, nodes count.Count) {
-	found := map[*count.Site][]string{}
+	found, unsure := map[*count.Site][]string{}, map[*count.Site]bool{}
 	var walk func(steps []*Step, factor string, sure bool)
 	walk = func(steps []*Step, factor string, sure bool) {
 		for _, st := range steps {
+			sure := sure && st.Made == st.Of
 			if st.Site == nil {
-				walk(st.Body, factor+"*("+st.Repeat.Formula.String()+")", sure && st.Repeat.Exact && st.Made == st.Of)
-			} else if sure && st.Made == st.Of {
-				found[st.Site] = append(found[st.Site], factor)
-			} else {
-				found[st.Site] = append(found[st.Site], "")
+				walk(st.Body, fmt.Sprintf("%s*(%s)", factor, st.Repeat.Formula), sure && st.Repeat.Exact)
+				continue
 			}
+			found[st.Site] = append(found[st.Site], factor)
+			unsure[st.Site] = unsure[st.Site] || !sure
 		}
 	}
-	walk(steps, "("+nodes.Formula.String()+")", nodes.Exact)
+	walk(steps, fmt.Sprintf("(%s)", nodes.Formula), nodes.Exact)
 	for site, factors := range found {
-		if site.Nature != count.Varying && site.Nature != count.Logical || slices.Contains(factors, "") {
+		if site.Nature != count.Varying && site.Nature != count.Logical || unsure[site] {
 			continue
 		}
 		f := program.MustFormula("%s", strings.Join(factors, "+"))
@@ -295,7 +295,7 @@ func unroll(steps []*Step) []*Step {
 	var out []*Step
 	for _, st := range steps {
 		st.Body = unroll(st.Body)
-		if st.Site != nil || !st.Repeat.Exact || st.Repeat.Formula.String() != "1" || len(st.Repeat.Forms) > 1 {
+		if st.Site != nil || !st.Repeat.Exact || !st.Repeat.Formula.Is(1) || len(st.Repeat.Forms) > 1 {
 			out = append(out, st)
 			continue
 		}

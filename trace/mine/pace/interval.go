@@ -47,7 +47,7 @@ func growing(seen []intervals) program.Formula {
 		n, v = append(n, float64(s.scale)), append(v, usual(s.ms))
 	}
 	f := ladder.Smooth(n, v)
-	if f.Eval(program.Vars{"n": 2 * n[len(n)-1]}) <= 0 {
+	if f.Eval(program.Vars{program.N: 2 * n[len(n)-1]}) <= 0 {
 		return latest(seen)
 	}
 	return f
@@ -64,7 +64,7 @@ func predict(seen []intervals) program.Formula {
 	for _, model := range models {
 		hits := 0
 		for k := max(1, len(seen)-testScales); k < len(seen); k++ {
-			hits += near(seen[k].ms, model(seen[:k]).Eval(program.Vars{"n": float64(seen[k].scale)}))
+			hits += near(seen[k].ms, model(seen[:k]).Eval(program.Vars{program.N: float64(seen[k].scale)}))
 		}
 		if hits > most {
 			best, most = model, hits

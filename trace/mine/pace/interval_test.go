@@ -53,7 +53,7 @@ func TestPredict(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := predict(seenAt(tc.of, 3, 4, 6, 8, 12, 16))
-			if got := f.Eval(program.Vars{"n": 40}); got < 0.95*tc.want || got > 1.05*tc.want {
+			if got := f.Eval(program.Vars{program.N: 40}); got < 0.95*tc.want || got > 1.05*tc.want {
 				t.Errorf("%s is %.1f ms, want %.1f", f, got, tc.want)
 			}
 		})

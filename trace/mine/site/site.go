@@ -37,11 +37,15 @@ type Site struct {
 // An Arg is one argument of a site: a leaf of its requests, or the leaves at
 // one place of all elements of a list whose length varies.
 type Arg struct {
-	Site  *Site
-	Index int
-	Name  string
-	Kind  trace.Kind
+	Site   *Site
+	Index  int
+	Name   string
+	Kind   trace.Kind
+	InList bool // in one whose length varies
 }
+
+// Named is the argument of a name; nil if the site has none.
+func (st *Site) Named(name string) *Arg { return st.byName[name] }
 
 // A siteKey is the form of a request of one type and op: the paths outside lists,
 // and the texts there with every word masked that not all runs have.
@@ -404,7 +408,7 @@ func (st *Site) Plan(c *corpus.Corpus, id intern.ShapeID) []Leaf {
 		name := st.general(c.Paths.Text[p], c.Paths.Lists[p])
 		a := st.byName[name]
 		if a == nil {
-			a = &Arg{Site: st, Index: len(st.Args), Name: name, Kind: c.Paths.Kind[p]}
+			a = &Arg{Site: st, Index: len(st.Args), Name: name, Kind: c.Paths.Kind[p], InList: strings.Contains(name, "[*]")}
 			st.byName[name] = a
 			st.Args = append(st.Args, a)
 		}
