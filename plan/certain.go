@@ -214,7 +214,7 @@ func (in Input) pricedAs(other Input) Input {
 		out.HW.Units[i].Price = other.HW.Units[i].Price
 	}
 	for i := range out.HW.Servers {
-		out.HW.Servers[i].Price = other.HW.Servers[i].Price
+		out.HW.Servers[i].Price, out.HW.Servers[i].Rent = other.HW.Servers[i].Price, other.HW.Servers[i].Rent
 	}
 	return out
 }
@@ -228,19 +228,23 @@ func Worse(n spec.Number) int {
 			return -1
 		}
 		return 0
-	case "price", "energy", "energy_price", "years":
+	case "price", "hourly", "energy", "energy_price", "years":
 		return 0
 	case "capacity", "rateR", "rateW", "BW", "slots", "cpus", "hit_rate", "stream_rate", "consumes":
 		return -1
 	case "stock":
 		return -1
+	case "memory":
+		if strings.HasPrefix(n.Of, "server") {
+			return -1 // it comes with it
+		}
 	case "rack_units":
 		if n.Of == "budget" {
 			return -1
 		}
 	case "rate":
-		if !strings.HasPrefix(n.Of, "sla") {
-			return 0 // of a currency
+		if strings.HasPrefix(n.Of, "currency") {
+			return 0
 		}
 	case "time":
 		if strings.HasPrefix(n.Of, "sla") {
