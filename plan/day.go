@@ -19,74 +19,116 @@ import (
 
 // At is the input at one level of the day.
 func (in Input) At(level int) Input {
+	return in.flat(func(r spec.Rate) float64 { return r.Levels[level] })
+}
+
+// flat is the input with one rate of each task all day.
+func (in Input) flat(rate func(spec.Rate) float64) Input {
 	out := in
 	out.SLA.Day = nil
 	out.SLA.Rates = slices.Clone(in.SLA.Rates)
 	for i, r := range in.SLA.Rates {
-		out.SLA.Rates[i].PerSecond, out.SLA.Rates[i].Levels = r.Levels[level], nil
+		out.SLA.Rates[i].PerSecond, out.SLA.Rates[i].Levels = rate(r), nil
 	}
 	return out
 }
 
 // overTheDay computes the needs of each level and puts them together.
 func overTheDay(in Input, open [][]Choice) Needs {
-	var out Needs
-	var tied []Role                           // with local data
-	free := make([][]Role, len(in.App.Tasks)) // by task
-	for l, level := range in.SLA.Day {
-		n := needsOf(in.At(l), open, nil)
-		if l == 0 {
-			out = n
-			out.Phases, out.Tiers, out.Tasks, out.Roles = nil, nil, nil, nil
-		}
+	levels := make([]Needs, len(in.SLA.Day))
+	for l := range levels {
+		levels[l] = needsOf(in.At(l), open, nil)
+	}
+	// All that runs at any time, and what belongs together. Tasks are busiest at different times, so that
+	// how much there is of each is known from the levels only.
+	out := needsOf(in.flat(func(r spec.Rate) float64 { return slices.Max(r.Levels) }), open, nil)
+	roles := out.Roles
+	out.Phases, out.Roles = nil, nil
+	for _, level := range in.SLA.Day {
 		out.Phases = append(out.Phases, level.Name)
-		for i, t := range n.Tiers {
-			if l == 0 {
-				out.Tiers = append(out.Tiers, t)
-				continue
-			}
-			out.Tiers[i].then(t)
+	}
+	for i := range out.Tiers {
+		out.Tiers[i] = tierOver(levels, i)
+	}
+	for i := range out.Tasks {
+		out.Tasks[i].busiest(levels)
+	}
+	for _, r := range roles {
+		if len(r.Locals) > 0 {
+			out.Roles = append(out.Roles, r.over(levels))
+			continue
 		}
-		for _, t := range n.Tasks {
-			out.Tasks = busiest(out.Tasks, t)
-		}
-		for _, r := range n.Roles {
-			r = r.only(l, len(in.SLA.Day))
-			if len(r.Locals) > 0 {
-				tied = together(tied, r)
-				continue
+		for l, level := range levels {
+			for _, now := range level.Roles {
+				if slices.Equal(now.Tasks, r.Tasks) {
+					now.Hours = out.Phases[l]
+					out.Roles = append(out.Roles, now.widened(l, len(levels)))
+				}
 			}
-			r.Hours = level.Name
-			free[r.Tasks[0]] = append(free[r.Tasks[0]], r)
 		}
 	}
-	slices.SortFunc(out.Tasks, func(a, b TaskNeed) int { return a.Task - b.Task })
-	out.Roles = slices.Concat(append(free, tied)...)
 	return out
 }
 
-// then adds the next level of a tier.
-func (t *Tier) then(next Tier) {
-	t.IO, t.Net = append(t.IO, next.IO...), append(t.Net, next.Net...)
-	t.Traffic, t.CPU = append(t.Traffic, next.Traffic...), append(t.CPU, next.CPU...)
-	t.Least, t.Units = max(t.Least, next.Least), max(t.Units, next.Units)
-}
-
-// busiest adds what a task needs in another level.
-func busiest(all []TaskNeed, t TaskNeed) []TaskNeed {
-	i := slices.IndexFunc(all, func(other TaskNeed) bool { return other.Task == t.Task })
-	if i < 0 {
-		return append(all, t)
+// busiest sets a task's rate to that of the level in which it is highest.
+func (t *TaskNeed) busiest(levels []Needs) {
+	t.Rate, t.Instances = 0, 0
+	for _, level := range levels {
+		for _, now := range level.Tasks {
+			if now.Task == t.Task {
+				t.Rate, t.Instances = max(t.Rate, now.Rate), max(t.Instances, now.Instances)
+			}
+		}
 	}
-	all[i].Rate, all[i].Instances = max(all[i].Rate, t.Rate), max(all[i].Instances, t.Instances)
-	return all
 }
 
-// only is a role that runs in one of several levels.
-func (r Role) only(level, levels int) Role {
+// tierOver is a tier of all levels: what it needs in each, and units for all of them.
+func tierOver(levels []Needs, i int) Tier {
+	out := levels[0].Tiers[i]
+	for _, level := range levels[1:] {
+		next := level.Tiers[i]
+		out.IO, out.Net = append(out.IO, next.IO...), append(out.Net, next.Net...)
+		out.Traffic, out.CPU = append(out.Traffic, next.Traffic...), append(out.CPU, next.CPU...)
+		out.Least, out.Units = max(out.Least, next.Least), max(out.Units, next.Units)
+	}
+	return out
+}
+
+// over is a role with local data in all levels. Its instances, and what they hold, are there all day; what
+// they do is what those of its tasks do that run in a level.
+func (r Role) over(levels []Needs) Role {
+	held := r.Held[0]
+	out := r.widened(-1, len(levels))
+	out.Instances = 1
+	for l := range levels {
+		out.Held[l] = held
+		for _, now := range levels[l].Roles {
+			if !slices.Contains(r.Tasks, now.Tasks[0]) {
+				continue
+			}
+			out.Instances = max(out.Instances, now.Instances)
+			out.CPU[l] += now.CPU[0]
+			out.Net[l] += now.Net[0]
+			out.Memory[l] += now.Memory[0]
+			for _, some := range now.Locals {
+				i := slices.IndexFunc(out.Locals, func(of Local) bool { return of.Copy == some.Copy })
+				out.Locals[i].IO[l] += some.IO[0]
+				out.Locals[i].Traffic[l] += some.Traffic[0]
+				out.Locals[i].CPU[l] += some.CPU[0]
+			}
+		}
+	}
+	return out
+}
+
+// widened is a role that does in one of several levels what it did in the only one; in none if the level is
+// not one of them.
+func (r Role) widened(level, levels int) Role {
 	at := func(x []float64) []float64 {
 		out := make([]float64, levels)
-		out[level] = x[0]
+		if level >= 0 {
+			out[level] = x[0]
+		}
 		return out
 	}
 	r.CPU, r.Net, r.Memory, r.Held = at(r.CPU), at(r.Net), at(r.Memory), at(r.Held)
@@ -95,54 +137,6 @@ func (r Role) only(level, levels int) Role {
 		r.Locals[i].IO, r.Locals[i].Traffic, r.Locals[i].CPU = at(l.IO), at(l.Traffic), at(l.CPU)
 	}
 	return r
-}
-
-// together adds a role with local data to those of other levels: it is one with all that use some of
-// the same data, at whatever time.
-func together(all []Role, r Role) []Role {
-	var out []Role
-	for _, other := range all {
-		if slices.ContainsFunc(other.Locals, func(l Local) bool {
-			return slices.ContainsFunc(r.Locals, func(m Local) bool { return m.Dataset == l.Dataset })
-		}) {
-			r = other.with(r)
-		} else {
-			out = append(out, other)
-		}
-	}
-	return append(out, r)
-}
-
-// with is a role that does what both do.
-func (r Role) with(other Role) Role {
-	r.Tasks = slices.Clone(r.Tasks)
-	for _, t := range other.Tasks {
-		if !slices.Contains(r.Tasks, t) {
-			r.Tasks = append(r.Tasks, t)
-		}
-	}
-	slices.Sort(r.Tasks)
-	r.Instances, r.Servers = max(r.Instances, other.Instances), max(r.Servers, other.Servers)
-	r.CPU, r.Net, r.Memory, r.Held = sum(r.CPU, other.CPU), sum(r.Net, other.Net), sum(r.Memory, other.Memory), sum(r.Held, other.Held)
-	r.Locals = slices.Clone(r.Locals)
-	for _, m := range other.Locals {
-		i := slices.IndexFunc(r.Locals, func(l Local) bool { return l.Copy == m.Copy })
-		if i < 0 {
-			r.Locals = append(r.Locals, m)
-			continue
-		}
-		l := &r.Locals[i]
-		l.IO, l.Traffic, l.CPU = sum(l.IO, m.IO), sum(l.Traffic, m.Traffic), sum(l.CPU, m.CPU)
-	}
-	return r
-}
-
-func sum(a, b []float64) []float64 {
-	out := slices.Clone(a)
-	for i, x := range b {
-		out[i] += x
-	}
-	return out
 }
 
 // allDay is what servers have that stand all day, and all that holds data demands; during is
@@ -206,18 +200,27 @@ func (b *builder) ties(v vector, hours string) {
 }
 
 // replaced reports whether servers of a type need not stand all day: nothing in the problem holds data,
-// and all hours cost no more one by one.
+// nothing is put into them that costs, and all hours cost no more one by one.
 func (b *builder) replaced(s spec.Server) bool {
 	return b.in.elastic() && s.Rented() && s.Price.Price >= s.Rent &&
+		!slices.ContainsFunc(s.Buses, func(bus spec.Bus) bool { return b.in.paid(bus.Name) }) &&
 		!slices.ContainsFunc(b.demands, func(v vector) bool { return v[allDay] > 0 })
+}
+
+// paid reports whether a unit on a bus costs anything, or counts in the power or the stock of other hours:
+// a server that is rented by the hour has none of these.
+func (in Input) paid(bus string) bool {
+	return slices.ContainsFunc(in.HW.Units, func(u spec.Unit) bool {
+		return u.Bus == bus && (u.Cost() > 0 || u.Power > 0 || u.Stock != 0)
+	})
 }
 
 // hourly is what a server has that is rented in one level: no units but those that come with it.
 func (b *builder) hourly(s spec.Server, level int) vector {
 	v := serverVector(s, len(b.needs.Phases))
-	for _, u := range b.in.HW.Units {
-		if u.Cost() > 0 || u.Power > 0 || u.Stock != 0 { // it would count at other hours, too
-			delete(v, slotsOf(u.Bus))
+	for _, bus := range s.Buses {
+		if b.in.paid(bus.Name) {
+			delete(v, slotsOf(bus.Name))
 		}
 	}
 	b.boot(s, v)

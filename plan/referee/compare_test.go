@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,15 +16,20 @@ import (
 	"gleaner/plan"
 )
 
-// seeds are those of a test: a few, many with GLEANER_LONG=1, or the one that
-// REFEREE_SEED names.
+// seeds are those of a test: a few, many with GLEANER_LONG=1, or those that REFEREE_SEED
+// names: 29, or 1-300.
 func seeds(t testing.TB, few, many uint64) (from, to uint64) {
 	if s := os.Getenv("REFEREE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
+		first, last, several := strings.Cut(s, "-")
+		if !several {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 64)
+		to, wrong := strconv.ParseUint(last, 10, 64)
+		if err := errors.Join(err, wrong); err != nil {
 			t.Fatal(err)
 		}
-		return n, n
+		return from, to
 	}
 	if os.Getenv("GLEANER_LONG") != "" {
 		return 1, many
@@ -48,9 +55,15 @@ func proven(p plan.Plan) bool { return p.LowerBound >= p.Cost*(1-tolerance) }
 // as the docs demand. GLEANER_LONG=1 compares 2,000 instances.
 func TestAgainstModel(t *testing.T) {
 	from, to := seeds(t, 50, 2000)
-	var n struct{ compared, refused, unproven, stopped, large int }
+	agree(t, from, to, func(seed uint64) documents { return documentsOf(seed, 1) })
+}
+
+// agree compares the planner with the model on documents of some seeds.
+func agree(t *testing.T, from, to uint64, of func(seed uint64) documents) {
+	t.Helper()
+	var n struct{ compared, refused, unproven, stopped, large, days, rented int }
 	for seed := from; seed <= to; seed++ {
-		d := documentsOf(seed, 1)
+		d := of(seed)
 		in, err := parse(d.files())
 		if err != nil {
 			keep(t, seed, d.files(), d.colocate)
@@ -64,6 +77,8 @@ func TestAgainstModel(t *testing.T) {
 		n.compared++
 		n.refused += btoi(err != nil)
 		n.unproven += btoi(err == nil && !proven(p))
+		n.days += btoi(len(in.SLA.Day) > 0)
+		n.rented += btoi(slices.ContainsFunc(p.Servers(in), func(s plan.Server) bool { return s.Hours != nil }))
 		wrong := judge(in, d.colocate, p, err)
 		if errors.Is(wrong, errTooLarge) {
 			n.large++
@@ -121,8 +136,12 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 		return nil
 	}
 	if err != nil {
-		if cost := bound(in, colocate, split(in, p)); !math.IsInf(cost, 1) {
+		cost, known := bound(in, colocate, split(in, p))
+		if !math.IsInf(cost, 1) {
 			return fmt.Errorf("refused (%w), and the model has a cluster", err)
+		}
+		if !known {
+			return errTooLarge
 		}
 		return nil
 	}

@@ -23,6 +23,7 @@ type load struct {
 	held      []float64 // bytes for each instance
 	copies    []stored
 	servers   int // at least: none has more than its part
+	level     int // of the day, in which it runs; or always
 }
 
 // A stored is one copy of a dataset: what it needs of the units it lies on.
@@ -261,32 +262,41 @@ func (r reading) phases() int {
 // demand is all loads of an architecture: roles first, then copies of remote datasets.
 func demand(in plan.Input, arch []choice, seconds []float64) []load {
 	r := reading{in: in, arch: arch, paths: map[int]path{}}
+	if len(in.SLA.Day) > 0 {
+		return r.overDay()
+	}
 	f := r.frequencies(seconds)
 	var out []load
 	for _, tasks := range r.roles(f) {
 		out = append(out, r.role(tasks, f))
 	}
 	for d := range in.App.Datasets {
-		if !in.App.Datasets[d].Remote {
-			continue
+		if in.App.Datasets[d].Remote {
+			out = append(out, r.copiesOf(d, f)...)
 		}
-		for _, c := range r.copies(d, f) {
-			l := r.empty()
-			l.name = in.App.Datasets[d].Name + " on " + in.HW.Units[c.unit].Name
-			l.net, l.cpu = c.traffic, r.hostCPU(d, c.cache, f)
-			if in.HW.Units[c.unit].Volatile {
-				c.units = max(c.units, slices.Max(l.cpu))
-			}
-			l.copies, l.servers = []stored{c}, r.servers(d, c.cache)
-			out = append(out, l)
+	}
+	return out
+}
+
+// copiesOf is the loads of a remote dataset.
+func (r reading) copiesOf(d int, f []float64) []load {
+	var out []load
+	for _, c := range r.copies(d, f) {
+		l := r.empty()
+		l.name = r.in.App.Datasets[d].Name + " on " + r.in.HW.Units[c.unit].Name
+		l.net, l.cpu = c.traffic, r.hostCPU(d, c.cache, f)
+		if r.in.HW.Units[c.unit].Volatile {
+			c.units = max(c.units, slices.Max(l.cpu))
 		}
+		l.copies, l.servers = []stored{c}, r.servers(d, c.cache)
+		out = append(out, l)
 	}
 	return out
 }
 
 func (r reading) empty() load {
 	n := r.phases()
-	return load{cpu: make([]float64, n), net: make([]float64, n), memory: make([]float64, n), held: make([]float64, n)}
+	return load{level: always, cpu: make([]float64, n), net: make([]float64, n), memory: make([]float64, n), held: make([]float64, n)}
 }
 
 // roles groups the tasks that run by the local datasets they touch.

@@ -49,13 +49,19 @@ func among(in plan.Input, some [][]choice, colocate bool, seconds []float64, cut
 }
 
 // bound is a lower bound of the cost over all architectures, and +Inf only if nothing
-// meets the SLA: what servers carry in part, more of them carry whole.
-func bound(in plan.Input, colocate bool, seconds []float64) float64 {
-	least := math.Inf(1)
+// meets the SLA: what servers carry in part, more of them carry whole. It is not known if
+// an architecture is too large.
+func bound(in plan.Input, colocate bool, seconds []float64) (_ float64, known bool) {
+	least, known := math.Inf(1), true
 	for _, arch := range architectures(in) {
-		least = min(least, relaxed(in, arch, colocate, seconds, map[string]*cover{}).cost)
+		a := relaxed(in, arch, colocate, seconds, map[string]*cover{})
+		if slices.ContainsFunc(a.parts, func(c *cover) bool { return c.large }) {
+			known = false
+			continue
+		}
+		least = min(least, a.cost)
 	}
-	return least
+	return least, known
 }
 
 // relaxed is a lower bound for one architecture: its cost if servers need not be
@@ -84,7 +90,11 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 		key := fmt.Sprint(in.SLA.Targets, group)
 		c, ok := known[key]
 		if !ok {
-			c = newCover(fillings(in, memoryOf, group), len(group), nil)
+			if some, all := fillings(in, memoryOf, group); all {
+				c = newCover(some, len(group), nil)
+			} else {
+				c = largeCover()
+			}
 			known[key] = c
 		}
 		out.cost += c.bound
