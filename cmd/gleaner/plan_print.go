@@ -258,6 +258,9 @@ func holds(s plan.Server) string {
 	for _, name := range plan.Sorted(s.Tasks) {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Tasks[name], name))
 	}
+	if len(parts) == 0 && len(s.Datasets) == 0 {
+		return "empty"
+	}
 	if len(parts) == 0 {
 		return "data"
 	}
