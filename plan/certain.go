@@ -185,7 +185,7 @@ func (p Plan) Carries(in Input) bool {
 		}
 		in, zones = one, in.SLA.Zones.Number
 	}
-	needs := NeedsOf(in, p.Needs.Architecture, p.Needs.Seconds)
+	needs := NeedsOf(in, p.Needs.Architecture, p.secondsIn(in))
 	if needs.Late() {
 		return false
 	}
@@ -204,6 +204,19 @@ func (p Plan) Carries(in Input) bool {
 	}
 	_, err := problem.Assemble(contents, nil, 0)
 	return err == nil
+}
+
+// secondsIn is the time of each phase if the job has the time of another input, in the plan's proportion.
+func (p Plan) secondsIn(in Input) []float64 {
+	total := 0.0
+	for _, s := range p.Needs.Seconds {
+		total += s
+	}
+	var out []float64
+	for _, s := range p.Needs.Seconds {
+		out = append(out, s*in.SLA.Job.Time/total)
+	}
+	return out
 }
 
 // pricedAs is the input with the prices of another of the same documents.

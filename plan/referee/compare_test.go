@@ -93,12 +93,12 @@ func agree(t *testing.T, from, to uint64, of func(seed uint64) documents) {
 	}
 }
 
-// split is the seconds of each phase that the plan has, or equal ones if there is no plan.
-func split(in plan.Input, p plan.Plan) []float64 {
+// split is the course that the plan has, or phases of equal length if there is no plan.
+func split(in plan.Input, p plan.Plan) course {
 	if in.SLA.Job == nil || len(p.Needs.Seconds) > 0 {
-		return p.Needs.Seconds
+		return courseOf(in, p)
 	}
-	return cut(in, 0.5)
+	return course{seconds: cut(in, 0.5)}
 }
 
 // cut splits a job's time: a part for its first phase and the rest for all others.
@@ -149,16 +149,19 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 		return fmt.Errorf("planned for %.2f, but %w", p.Cost, err)
 	}
 	zones := zonesOf(in)
-	splits := [][]float64{split(in, p)}
+	courses := []course{split(in, p)}
 	if in.SLA.Job != nil && len(in.App.Phases()) > 1 {
 		for _, part := range []float64{0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9} {
-			splits = append(splits, cut(in, part))
+			courses = append(courses, course{seconds: cut(in, part)})
 		}
 	}
-	for _, seconds := range splits {
-		m := model(in, colocate, seconds, p.LowerBound/zones*(1-tolerance))
+	if in.Harvested != nil {
+		courses = harvests(in, courses)
+	}
+	for _, how := range courses {
+		m := model(in, colocate, how, p.LowerBound/zones*(1-tolerance))
 		if !math.IsInf(m.cost, 1) {
-			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (phases %.4g)", p.Cost, p.LowerBound, zones*m.cost, seconds)
+			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (%+.4v)", p.Cost, p.LowerBound, zones*m.cost, how)
 		}
 		if !m.exact {
 			return errTooLarge

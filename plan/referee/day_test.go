@@ -44,20 +44,20 @@ func (r reading) overDay() []load {
 	ever := make([]float64, len(r.in.App.Tasks))
 	var f [][]float64
 	for l, now := range all {
-		f = append(f, now.frequencies(nil))
+		f = append(f, now.frequencies())
 		for t, n := range f[l] {
 			ever[t] += n
 		}
 	}
 	var out []load
 	for _, tasks := range r.roles(ever) {
-		if len(r.role(tasks, ever).copies) > 0 {
+		if len(r.role(tasks, ever, ever).copies) > 0 {
 			out = append(out, r.tied(tasks, ever, all, f))
 			continue
 		}
 		for l, now := range all {
 			if running := busy(tasks, f[l]); len(running) > 0 {
-				one := now.role(running, f[l])
+				one := now.role(running, f[l], f[l])
 				one.level, one.name = l, one.name+" in "+r.in.SLA.Day[l].Name
 				out = append(out, one.at(l, len(all)))
 			}
@@ -88,7 +88,7 @@ func (l load) at(level, of int) load {
 
 // tied is a role with local data: it is there all day, with all that its instances hold.
 func (r reading) tied(tasks []int, ever []float64, all []reading, f [][]float64) load {
-	out := r.role(tasks, ever)
+	out := r.role(tasks, ever, ever)
 	held := out.held[0]
 	out.instances = 0
 	none := make([]float64, len(all))
@@ -100,7 +100,7 @@ func (r reading) tied(tasks []int, ever []float64, all []reading, f [][]float64)
 		out.held[l] = held
 		one := r.empty()
 		if running := busy(tasks, f[l]); len(running) > 0 {
-			one = now.role(running, f[l])
+			one = now.role(running, f[l], f[l])
 		}
 		out.instances = max(out.instances, one.instances)
 		out.cpu[l], out.net[l], out.memory[l] = one.cpu[0], one.net[0], one.memory[0]

@@ -30,9 +30,9 @@ type statement struct {
 }
 
 // state writes a problem with up to most[s] servers of type s.
-func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most []int) string {
+func state(in plan.Input, arch []choice, colocate bool, how course, most []int) string {
 	in, _ = hurried(in, arch)
-	s := &statement{in: in, loads: demand(in, arch, seconds), colocate: colocate}
+	s := &statement{in: in, loads: demand(in, arch, how), colocate: colocate}
 	s.phases = len(s.loads[0].cpu)
 	s.shares = make([][]string, len(s.loads))
 	s.caps = make([]sum, len(caps(in)))
@@ -306,8 +306,8 @@ func TestModelAgainstSolver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seconds := split(in, plan.Plan{})
-		m := model(in, d.colocate, seconds, math.Inf(1))
+		how := split(in, plan.Plan{})
+		m := model(in, d.colocate, how, math.Inf(1))
 		most, total := mostServers(in, m)
 		if math.IsInf(m.cost, 1) || total > 8 || len(architectures(in)) > 12 {
 			continue
@@ -315,10 +315,10 @@ func TestModelAgainstSolver(t *testing.T) {
 		began := time.Now()
 		days += btoi(comeAndGo(in))
 		for _, arch := range architectures(in) {
-			if bound := relaxed(in, arch, d.colocate, seconds, map[string]*cover{}).cost; bound > m.cost*(1+tolerance) {
+			if bound := relaxed(in, arch, d.colocate, how, map[string]*cover{}).cost; bound > m.cost*(1+tolerance) {
 				continue
 			}
-			cost, ok := cbc(t, state(in, arch, d.colocate, seconds, most))
+			cost, ok := cbc(t, state(in, arch, d.colocate, how, most))
 			if !ok {
 				late++
 				continue

@@ -15,11 +15,25 @@ import (
 // is paid for, it can carry its shares, and shares add up to the whole load. A share
 // below the tolerance counts as none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
-	in, possible := hurried(in, architecture(p))
+	return verifier{in: in}.plan(p, colocate)
+}
+
+// carried checks the same of a plan for other numbers. Instances that hold nothing are threads, which are
+// started as needed.
+func carried(in plan.Input, p plan.Plan, colocate bool) error {
+	return verifier{in: in, threads: true}.plan(p, colocate)
+}
+
+func (v verifier) plan(p plan.Plan, colocate bool) error {
+	in, possible := hurried(v.in, architecture(p))
 	if !possible {
 		return errors.New("a latency goal is missed")
 	}
-	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
+	how := courseOf(in, p)
+	if v.threads && in.SLA.Job != nil { // of one phase, and whatever the plan's was, it takes the time of the job
+		how.seconds = []float64{in.SLA.Job.Time}
+	}
+	v.in, v.loads = in, demand(in, architecture(p), how)
 	total, covered, counted := 0.0, make([]float64, len(v.loads)), make([]float64, len(caps(in)))
 	for _, s := range p.Servers(in) {
 		cost, shares, err := v.server(s, colocate)
@@ -74,8 +88,9 @@ func architecture(p plan.Plan) []choice {
 }
 
 type verifier struct {
-	in    plan.Input
-	loads []load
+	in      plan.Input
+	loads   []load
+	threads bool
 }
 
 // server checks one server and returns its cost and its share of every load.
@@ -174,7 +189,7 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
 		}
 	}
-	if l.tasks != nil && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
+	if l.tasks != nil && (l.counted() || !v.threads) && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
 		return x, fmt.Errorf("%d instances of %s for %g of it", instances, l.name, x)
 	}
 	for ph := range q.held {
