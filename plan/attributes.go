@@ -34,7 +34,12 @@ func Attributes(in Input) []Attribute {
 	l.hardware()
 	l.application()
 	for i, r := range in.SLA.Rates {
-		l.add("sla "+in.App.Tasks[r.Task].Name, "rate", "1/s", func(in *Input) *float64 { return &in.SLA.Rates[i].PerSecond })
+		if len(r.Levels) == 0 {
+			l.add("sla "+in.App.Tasks[r.Task].Name, "rate", "1/s", func(in *Input) *float64 { return &in.SLA.Rates[i].PerSecond })
+		}
+		for k := range r.Levels {
+			l.add("sla "+in.App.Tasks[r.Task].Name+" in "+in.SLA.Day[k].Name, "rate", "1/s", func(in *Input) *float64 { return &in.SLA.Rates[i].Levels[k] })
+		}
 		l.add("sla "+in.App.Tasks[r.Task].Name, "latency", "s", func(in *Input) *float64 { return &in.SLA.Rates[i].Latency })
 	}
 	l.add("budget", "power", "W", func(in *Input) *float64 { return &in.SLA.Budget.Power })
@@ -95,6 +100,8 @@ func (l *attributeList) hardware() {
 		of := "server " + s.Name
 		l.add(of, "price", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.Servers[i].Price.Price })
 		l.add(of, "energy", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.Servers[i].Energy })
+		l.add(of, "rent", l.in.HW.Currency, func(in *Input) *float64 { return &in.HW.Servers[i].Rent })
+		l.add(of, "memory", "B", func(in *Input) *float64 { return &in.HW.Servers[i].Memory })
 		l.whole(of, "cpus", func(in *Input) *int { return &in.HW.Servers[i].CPUs })
 		l.add(of, "BW", "B/s", func(in *Input) *float64 { return &in.HW.Servers[i].BW })
 		l.given(of, "stock", func(in *Input) *int { return &in.HW.Servers[i].Stock })

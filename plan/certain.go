@@ -185,7 +185,7 @@ func (p Plan) Carries(in Input) bool {
 		}
 		in, zones = one, in.SLA.Zones.Number
 	}
-	needs := NeedsOf(in, p.Needs.Architecture, p.Needs.Seconds)
+	needs := NeedsOf(in, p.Needs.Architecture, p.secondsIn(in))
 	if needs.Late() {
 		return false
 	}
@@ -206,6 +206,19 @@ func (p Plan) Carries(in Input) bool {
 	return err == nil
 }
 
+// secondsIn is the time of each phase if the job has the time of another input, in the plan's proportion.
+func (p Plan) secondsIn(in Input) []float64 {
+	total := 0.0
+	for _, s := range p.Needs.Seconds {
+		total += s
+	}
+	var out []float64
+	for _, s := range p.Needs.Seconds {
+		out = append(out, s*in.SLA.Job.Time/total)
+	}
+	return out
+}
+
 // pricedAs is the input with the prices of another of the same documents.
 func (in Input) pricedAs(other Input) Input {
 	out := in.clone()
@@ -214,7 +227,7 @@ func (in Input) pricedAs(other Input) Input {
 		out.HW.Units[i].Price = other.HW.Units[i].Price
 	}
 	for i := range out.HW.Servers {
-		out.HW.Servers[i].Price = other.HW.Servers[i].Price
+		out.HW.Servers[i].Price, out.HW.Servers[i].Rent = other.HW.Servers[i].Price, other.HW.Servers[i].Rent
 	}
 	return out
 }
@@ -228,19 +241,23 @@ func Worse(n spec.Number) int {
 			return -1
 		}
 		return 0
-	case "price", "energy", "energy_price", "years":
+	case "price", "hourly", "energy", "energy_price", "years":
 		return 0
 	case "capacity", "rateR", "rateW", "BW", "slots", "cpus", "hit_rate", "stream_rate", "consumes":
 		return -1
 	case "stock":
 		return -1
+	case "memory":
+		if strings.HasPrefix(n.Of, "server") {
+			return -1 // it comes with it
+		}
 	case "rack_units":
 		if n.Of == "budget" {
 			return -1
 		}
 	case "rate":
-		if !strings.HasPrefix(n.Of, "sla") {
-			return 0 // of a currency
+		if strings.HasPrefix(n.Of, "currency") {
+			return 0
 		}
 	case "time":
 		if strings.HasPrefix(n.Of, "sla") {

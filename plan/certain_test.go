@@ -95,3 +95,28 @@ func TestMoreCertaintyNeverCostsLess(t *testing.T) {
 		}
 	}
 }
+
+// A job of 7,200 core-seconds within a time from one to four hours takes two cores, or one if it has two hours, as
+// two draws of three have.
+func TestATimeThatIsUncertain(t *testing.T) {
+	u := uncertain(t, "1", "1s", 0)
+	u.Median.App.Tasks[0].Consumes = 1
+	with := func(hours float64) plan.Input {
+		in := u.Median
+		in.SLA.Rates, in.SLA.Job = nil, &spec.Job{Records: 7200, Time: hours * 3600, Start: spec.AnyTime}
+		return in
+	}
+	for i := range 300 {
+		u.Draws = append(u.Draws, with(1+3*(float64(i)+0.5)/300))
+	}
+	u.Median, u.Worse = with(2.5), func(q float64) (plan.Input, error) { return with(1 + 3*(1-q)), nil }
+	got, err := plan.Certainties(u, plan.Options{}, []float64{0.6, 0.66, 0.67, 1}, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{600, 600, 700, 700} {
+		if c := got[i]; c.Plan == nil || math.Abs(c.Plan.Cost-want) > 1e-6 || math.Abs(c.Bound-want) > 1e-6 || c.Met < c.Level {
+			t.Errorf("%v sure: %+v, want %v", c.Level, c, want)
+		}
+	}
+}

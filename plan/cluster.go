@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gleaner/plan/pack"
+	"gleaner/plan/spec"
 )
 
 // A Server is one kind of server of a plan, Count times.
@@ -20,9 +21,17 @@ type Server struct {
 	Shares   map[string]float64        // of a task's executions and of a remote dataset's records; "tags cache" is a cache's
 	Tasks    map[string]int            // instances
 	Datasets map[string]map[string]int // units by dataset and kind
+	Hours    *spec.Level               // in which it is rented; nil if it stands all day
+	ByHours  map[string]Work           // of tasks whose shares change over the day, by level; Tasks has the most instances of each
 	// Bottleneck is the fullest resource at peak: the first of Loads.
 	Bottleneck string
 	Loads      []Load // the fullest first
+}
+
+// Work is what a server does in some hours of the day.
+type Work struct {
+	Tasks  map[string]int     `json:"tasks"`
+	Shares map[string]float64 `json:"shares"`
 }
 
 // A Load is how much of a resource a server uses at peak.
@@ -51,12 +60,7 @@ func (p Plan) Servers(in Input) []Server {
 
 // count sets the plan's units and instances to those of its servers.
 func (p *Plan) count(in Input) {
-	tasks, units := map[string]int{}, map[string]int{}
-	for _, s := range p.Servers(in) {
-		for name, n := range s.Tasks {
-			tasks[name] += n * s.Count
-		}
-	}
+	tasks, units := p.instances(in), map[string]int{}
 	for _, f := range p.Packing.Fillings {
 		for i, n := range f.Bought {
 			units[p.Problem.Purchases[i].Name] += n * f.Count
@@ -68,6 +72,39 @@ func (p *Plan) count(in Input) {
 	for i, t := range p.Needs.Tiers {
 		p.Needs.Tiers[i].Units = units[in.unitsName(t.Copy)]
 	}
+}
+
+// instances counts those of all servers, at the level of the day with most.
+func (p Plan) instances(in Input) map[string]int {
+	out := map[string]int{}
+	by := map[string]map[string]int{}
+	for _, s := range p.Servers(in) {
+		for name, n := range s.Tasks {
+			if !s.changes(name) {
+				out[name] += n * s.Count
+			}
+		}
+		for hours, work := range s.ByHours {
+			if by[hours] == nil {
+				by[hours] = map[string]int{}
+			}
+			for name, n := range work.Tasks {
+				by[hours][name] += n * s.Count
+				out[name] = max(out[name], by[hours][name])
+			}
+		}
+	}
+	return out
+}
+
+// changes reports whether a task's share changes over the day.
+func (s Server) changes(task string) bool {
+	for _, work := range s.ByHours {
+		if work.Tasks[task] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // copyWord is the name of a copy for people: tags, or tags cache.
@@ -107,8 +144,9 @@ func (p Plan) hosted(load int) float64 {
 }
 
 func (p Plan) server(in Input, f pack.Filling) Server {
-	s := Server{Type: f.Server, Count: f.Count, Cost: f.Cost,
+	s := Server{Count: f.Count, Cost: f.Cost,
 		Units: map[string]int{}, Memory: map[string]int{}, Shares: map[string]float64{}, Tasks: map[string]int{}, Datasets: map[string]map[string]int{}}
+	s.Type, s.Hours = in.rented(f.Server)
 	bought := map[string]int{}
 	for i, n := range f.Bought {
 		bought[p.Problem.Purchases[i].Name] = n
@@ -136,6 +174,9 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 		}
 	}
 	s.CPUs = bought[cpuPurchase]
+	if t := in.HW.Server(s.Type); t.Rented() {
+		s.CPUs = t.CPUs
+	}
 	for _, u := range in.HW.Units {
 		if n := bought[memoryPurchase(u)]; n > 0 {
 			s.Memory[u.Name] = n
@@ -161,13 +202,29 @@ func (p Plan) server(in Input, f pack.Filling) Server {
 			put(l.Copy, units)
 		}
 		for _, t := range r.Tasks {
-			s.Tasks[in.App.Tasks[t].Name] = n
-			share(in.App.Tasks[t].Name, x)
+			name := in.App.Tasks[t].Name
+			s.Tasks[name] = max(s.Tasks[name], n)
+			if r.Hours == "" {
+				share(name, x)
+			} else {
+				s.during(r.Hours, name, n, x)
+			}
 		}
 	}
 	s.Loads = p.loads(in, f, s)
 	s.Bottleneck = s.Loads[0].What
 	return s
+}
+
+// during notes a task's instances and share in some hours.
+func (s *Server) during(hours, task string, n int, share float64) {
+	if s.ByHours == nil {
+		s.ByHours = map[string]Work{}
+	}
+	if s.ByHours[hours].Tasks == nil {
+		s.ByHours[hours] = Work{map[string]int{}, map[string]float64{}}
+	}
+	s.ByHours[hours].Tasks[task], s.ByHours[hours].Shares[task] = n, share
 }
 
 // loads lists how full a server is: cores, slots, network, buses and the storage
@@ -194,10 +251,7 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 		}
 		return used
 	}
-	for _, server := range in.HW.Servers {
-		if server.Name != s.Type {
-			continue
-		}
+	if server := in.HW.Server(s.Type); server != nil {
 		note("CPU cores", most(cores)+server.BootCPUs/targets.CPU, float64(s.CPUs), targets.CPU)
 		note("network", most(network), server.BW/mega, targets.Network)
 		for _, bus := range server.Buses {
@@ -248,9 +302,13 @@ type Line struct {
 // Bill lists everything to buy; its lines add up to the plan's cost.
 func (p Plan) Bill(in Input) []Line {
 	servers, units, cpus := map[string]int{}, map[string]int{}, 0
+	for _, f := range p.Packing.Fillings {
+		servers[f.Server] += f.Count
+	}
 	for _, s := range p.Servers(in) {
-		servers[s.Type] += s.Count
-		cpus += s.CPUs * s.Count
+		if !in.HW.Server(s.Type).Rented() {
+			cpus += s.CPUs * s.Count
+		}
 		for name, n := range s.Units {
 			units[name] += n * s.Count
 		}
@@ -259,6 +317,11 @@ func (p Plan) Bill(in Input) []Line {
 	for _, s := range in.HW.Servers {
 		if n := servers[s.Name]; n > 0 {
 			out = append(out, Line{s.Name, n, s.Cost()})
+		}
+		for _, level := range in.SLA.Day {
+			if n := servers[rentedName(s, level)]; n > 0 {
+				out = append(out, Line{fmt.Sprintf("%s, %s h", s.Name, level.Name), n, s.RentFor(level.Hours)})
+			}
 		}
 	}
 	if cpus > 0 {

@@ -116,7 +116,7 @@ func Changes(in Input, before, after Plan) []string {
 			}
 		}
 	}
-	if now, then := after.Packing.Servers(), before.Packing.Servers(); now != then {
+	if now, then := after.Most(in), before.Most(in); now != then {
 		say("%d instead of %d servers%s", now, then, full(in, before))
 	}
 	return out

@@ -41,13 +41,15 @@ func (n *needing) harvest() {
 
 // supply is how many cores a job gets and how often their tasks are killed: over its
 // time if it has one phase, and in the worst hour of it if it has several, because
-// it is open when each runs. A job that may start at any time gets the least of all starts.
+// it is open when each runs. A job that may start at any time gets the least of all starts, and the most
+// kills: those are where it starts or ends with an hour, because in between all sums change evenly.
 func supply(h spec.Harvested, job spec.Job, phases bool) (cores, kills float64) {
 	starts := []float64{job.Start}
 	if job.Start == spec.AnyTime {
 		starts = nil
+		_, rest := math.Modf(job.Time / 3600)
 		for k := range spec.WeekHours {
-			starts = append(starts, float64(k))
+			starts = append(starts, float64(k), float64(k)+1-rest)
 		}
 	}
 	cores = math.Inf(1)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"gleaner/input"
 	"gleaner/plan"
 	"gleaner/plan/spec"
 )
@@ -132,5 +133,28 @@ func TestMoreSupplyNeverCostsMore(t *testing.T) {
 			}
 			before = now
 		}
+	}
+}
+
+// A job that runs wholly on harvested cores buys no server, unless the SLA asks for some: harvested
+// cores are not counted among them.
+func TestAHarvestedJobBuysTheLeastServers(t *testing.T) {
+	for least, want := range []float64{0, 500, 1000} {
+		in := nightly(t, `cores="2"`, `harvest="1h"`)
+		in.App.Datasets, in.App.Tasks[0].Path = nil, in.App.Tasks[0].Path[1:] // it computes, and reads nothing
+		in.SLA.Least = least
+		p, err := plan.Solve(in, plan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Gap() != 0 || math.Abs(p.Cost-want) > 1e-6 || p.Packing.Servers() != least || len(p.Needs.Harvest) != 1 || p.Needs.Harvest[0].Share != 1 {
+			t.Errorf("%d servers at least: %d for %v, want %v: %+v", least, p.Packing.Servers(), p.Cost, want, p.Needs.Harvest)
+		}
+	}
+	in := nightly(t, `cores="2"`, `harvest="1h"`)
+	in.App.Datasets, in.App.Tasks[0].Path = nil, in.App.Tasks[0].Path[1:]
+	in.SLA.Least, in.HW.Servers[0].Stock = 3, 2
+	if p, err := plan.Solve(in, plan.Options{}); !input.Is(err) {
+		t.Errorf("2 in stock, 3 at least: %v for %v", p.Packing.Servers(), err)
 	}
 }

@@ -19,7 +19,7 @@ type Input struct {
 }
 
 // Needs are what servers must host to meet the SLA, before servers are chosen.
-// Loads are by phase, in the application's order of phases.
+// Loads are by phase, in the application's order of phases, or by level of the day.
 type Needs struct {
 	Architecture Architecture // nil while datasets have a choice
 	Open         [][]Choice   // by dataset: what it may lie on
@@ -77,7 +77,8 @@ type Role struct {
 	Memory    []float64 // bytes in proportion to the load
 	Held      []float64 // bytes of each instance
 	Locals    []Local
-	Servers   int // that share it at least
+	Servers   int    // that share it at least
+	Hours     string // the level of the day in which it runs; "": in all, with the same shares
 }
 
 // A Local is a copy of a dataset local to a role.
@@ -133,6 +134,9 @@ func NeedsOf(in Input, arch Architecture, seconds []float64) Needs {
 // needsOf computes the needs of each of the open choices. Those of tasks are the
 // least over the choices.
 func needsOf(in Input, open [][]Choice, seconds []float64) Needs {
+	if len(in.SLA.Day) > 0 {
+		return overTheDay(in, open)
+	}
 	n := &needing{in: in, clock: clock{in: in, open: open, memo: make([]*profile, len(in.App.Tasks))}}
 	n.out = Needs{Open: open, Phases: in.App.Phases(), Seconds: seconds, Targets: in.SLA.Targets.Full()}
 	n.answers()

@@ -64,6 +64,7 @@ type builder struct {
 	parts     vector              // the most that a server may have of a load
 	pieces    []piece             // of each purchase
 	kinds     []int               // the type of each server of the problem
+	levels    []int               // of the day, in which it is rented; standing if it is not
 	apart     bool                // a server is for data or for tasks
 }
 
@@ -131,6 +132,9 @@ func roleName(in Input, r Role) string {
 		}
 		name += fmt.Sprintf(" %q", in.App.Tasks[t].Name)
 	}
+	if r.Hours != "" {
+		name += " in " + r.Hours
+	}
 	return name
 }
 
@@ -190,6 +194,7 @@ func (b *builder) tier(t Tier) {
 	}
 	b.units(t.Copy, t.Least, v, 0)
 	b.present(t.Copy, v)
+	b.ties(v, "")
 	if b.apart {
 		v[forData] = 1
 	}
@@ -249,6 +254,7 @@ func (b *builder) role(r Role) {
 		}
 		z := vector{}
 		b.local(r, l, z)
+		b.ties(z, "")
 		beside, cache := "beside "+b.in.data(l.Copy).Name, "cached "+b.in.data(l.Copy).Name
 		switch {
 		case l.Cache:
@@ -264,6 +270,7 @@ func (b *builder) role(r Role) {
 	if b.apart {
 		v[forTasks] = 1
 	}
+	b.ties(v, r.Hours)
 	b.load(r.Servers, roleName(b.in, r), amount, v)
 }
 
@@ -331,13 +338,26 @@ func (b *builder) build() pack.Problem {
 		if s.BootCPUs >= b.needs.Targets.CPU*float64(s.CPUs)*(1-dust) && s.BootCPUs > 0 {
 			continue // nothing may be used of what is left
 		}
-		v := serverVector(s, len(b.needs.Phases))
-		b.boot(s, v)
-		maps.Copy(v, b.parts)
-		for _, side := range b.sides() {
-			maps.Copy(v, side)
-			out.Servers = append(out.Servers, pack.Server{Name: s.Name, Cost: s.Cost(), Capacity: lay(v)})
-			b.kinds = append(b.kinds, i)
+		add := func(name string, cost float64, v vector, level int) {
+			maps.Copy(v, b.parts)
+			out.Servers = append(out.Servers, pack.Server{Name: name, Cost: cost, Capacity: lay(v)})
+			b.kinds, b.levels = append(b.kinds, i), append(b.levels, level)
+		}
+		if !b.replaced(s) {
+			v := serverVector(s, len(b.needs.Phases))
+			b.boot(s, v)
+			b.stand(v)
+			for _, side := range b.sides() {
+				maps.Copy(v, side)
+				add(s.Name, s.Cost(), v, standing)
+			}
+		}
+		for l, level := range b.in.SLA.Day {
+			if s.Rented() {
+				v := b.hourly(s, l)
+				maps.Copy(v, b.sides()[len(b.sides())-1])
+				add(rentedName(s, level), s.RentFor(level.Hours), v, l)
+			}
 		}
 	}
 	return out
@@ -472,9 +492,15 @@ func (b *builder) order() []string {
 }
 
 // serverVector is the resources of a bare server: no cores and no memory, but room
-// for them.
+// for them. One that is rented comes with both.
 func serverVector(s spec.Server, phases int) vector {
 	v := vector{cpuSockets: float64(s.CPUs)}
+	if s.Rented() {
+		v = vector{}
+		for p := range phases {
+			v[byPhase(cores, p)], v[byPhase(memory, p)] = float64(s.CPUs), s.Memory/giga
+		}
+	}
 	for _, bus := range s.Buses {
 		v[slotsOf(bus.Name)] = float64(bus.Slots)
 		for p := range phases {

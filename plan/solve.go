@@ -2,9 +2,11 @@ package plan
 
 import (
 	"errors"
+	"slices"
 
 	"gleaner/input"
 	"gleaner/plan/pack"
+	"gleaner/plan/spec"
 )
 
 // Options of a search. The zero value searches with the built-in solver, with tasks
@@ -149,7 +151,7 @@ func (s *search) finish() (Plan, error) {
 // the application.
 func (s *search) impossible() error {
 	u := s.unfit
-	if s.in.needsMemory() && s.in.HW.Memory() < 0 {
+	if s.in.needsMemory() && s.in.HW.Memory() < 0 && !slices.ContainsFunc(s.in.HW.Servers, spec.Server.Rented) {
 		return input.Errorf(s.in.HW.File, "tasks, storage systems or servers need memory, and no storage_unit is volatile to serve as it")
 	}
 	if u == nil && s.late != nil {

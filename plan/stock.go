@@ -70,13 +70,25 @@ func (b *builder) sides() []vector {
 	return []vector{{forData: all, forTasks: 0}, {forData: 0, forTasks: all}}
 }
 
+// limits are those of all servers, at every hour.
 func (b *builder) limits() []pack.Limit {
+	if !b.in.elastic() {
+		return b.limitsAt(standing)
+	}
+	var out []pack.Limit
+	for l := range b.in.SLA.Day {
+		out = append(out, b.limitsAt(l)...)
+	}
+	return out
+}
+
+func (b *builder) limitsAt(level int) []pack.Limit {
 	var out []pack.Limit
 	hw, sla := b.in.HW, b.in.SLA
 	add := func(name string, bound float64, server func(int) float64, bought func(piece) float64) *pack.Limit {
 		l := pack.Limit{Name: name, Bound: bound}
-		for _, kind := range b.kinds {
-			l.Servers = append(l.Servers, server(kind))
+		for i, kind := range b.kinds {
+			l.Servers = append(l.Servers, server(kind)*yes(b.runs(i, level)))
 		}
 		for _, p := range b.pieces {
 			l.Purchases = append(l.Purchases, bought(p))
@@ -155,35 +167,64 @@ func (s *search) exhausted() error {
 	return input.Errorf(s.in.SLA.File, text, s.in.HW.File)
 }
 
-// Power is what everything in a plan draws, in watts.
+// Power is what everything in a plan draws, in watts, when that is most.
 func (p Plan) Power(in Input) float64 {
-	return p.total(in, func(s spec.Server) float64 { return s.Power }, func(c spec.Price) float64 { return c.Power })
+	return p.most(in, func(s spec.Server) float64 { return s.Power }, func(c spec.Price) float64 { return c.Power })
 }
 
-// Energy is the part of the cost that is not purchase.
-func (p Plan) Energy(in Input) float64 {
-	return p.total(in, func(s spec.Server) float64 { return s.Energy }, func(c spec.Price) float64 { return c.Energy })
-}
-
-// RackUnits is the height of all servers of a plan.
+// RackUnits is the height of all servers of a plan, when that is most.
 func (p Plan) RackUnits(in Input) float64 {
-	return p.total(in, func(s spec.Server) float64 { return s.RackUnits }, func(spec.Price) float64 { return 0 })
+	return p.most(in, func(s spec.Server) float64 { return s.RackUnits }, func(spec.Price) float64 { return 0 })
 }
 
-// total adds up servers, and the CPUs and units in them.
-func (p Plan) total(in Input, server func(spec.Server) float64, piece func(spec.Price) float64) float64 {
+// Most is how many servers of a plan there are at a time.
+func (p Plan) Most(in Input) int {
+	return int(p.most(in, func(spec.Server) float64 { return 1 }, func(spec.Price) float64 { return 0 }))
+}
+
+// Energy is the part of the cost that is not purchase or rent.
+func (p Plan) Energy(in Input) float64 {
 	sum := 0.0
 	for _, s := range p.Servers(in) {
-		one := float64(s.CPUs) * piece(in.HW.CPU)
-		for _, t := range in.HW.Servers {
-			if t.Name == s.Type {
-				one += server(t)
-			}
+		part := 1.0
+		if s.Hours != nil {
+			part = float64(s.Hours.Hours) / spec.DayHours
 		}
-		for _, u := range in.HW.Units {
-			one += float64(s.Units[u.Name]) * piece(u.Price)
-		}
-		sum += one * float64(s.Count)
+		sum += part * s.total(in, func(s spec.Server) float64 { return s.Energy }, func(c spec.Price) float64 { return c.Energy })
 	}
 	return sum
+}
+
+// most adds up servers, and the CPUs and units in them, at the level of the day with most.
+func (p Plan) most(in Input, server func(spec.Server) float64, piece func(spec.Price) float64) float64 {
+	always, most := 0.0, 0.0
+	by := map[string]float64{}
+	for _, s := range p.Servers(in) {
+		sum := s.total(in, server, piece)
+		if s.Hours == nil {
+			always += sum
+			continue
+		}
+		by[s.Hours.Name] += sum
+		most = max(most, by[s.Hours.Name])
+	}
+	return always + most
+}
+
+// total adds up all servers of this kind. The CPUs of a rented one are part of it.
+func (s Server) total(in Input, server func(spec.Server) float64, piece func(spec.Price) float64) float64 {
+	one := 0.0
+	for _, t := range in.HW.Servers {
+		if t.Name != s.Type {
+			continue
+		}
+		one += server(t)
+		if !t.Rented() {
+			one += float64(s.CPUs) * piece(in.HW.CPU)
+		}
+	}
+	for _, u := range in.HW.Units {
+		one += float64(s.Units[u.Name]) * piece(u.Price)
+	}
+	return one * float64(s.Count)
 }

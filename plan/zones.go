@@ -24,9 +24,8 @@ func (in Input) zone() (Input, error) {
 	part := 1 / float64(in.SLA.Zones.Number-in.SLA.Zones.Failed)
 	out := in.clone()
 	out.inZone = true
-	out.SLA.Rates = slices.Clone(in.SLA.Rates)
-	for i := range out.SLA.Rates {
-		out.SLA.Rates[i].PerSecond *= part
+	for i, r := range in.SLA.Rates {
+		out.SLA.Rates[i] = r.Times(part)
 	}
 	if in.SLA.Job != nil {
 		job := *in.SLA.Job

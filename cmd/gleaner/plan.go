@@ -213,6 +213,8 @@ type planServer struct {
 	Tasks      map[string]int            `json:"tasks"`
 	Datasets   map[string]map[string]int `json:"datasets"`
 	Shares     map[string]float64        `json:"shares"`
+	Hours      string                    `json:"hours,omitempty"`
+	ByHours    map[string]plan.Work      `json:"by_hours,omitempty"`
 	Bottleneck string                    `json:"bottleneck"`
 }
 
@@ -239,7 +241,7 @@ func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 		Assignment: assignmentJSON(in, p.Needs.Architecture), Servers: []planServer{}, Tasks: map[string]planTask{},
 		Idle: idleTasks(in, p), Energy: cents(p.Energy(in)), Power: p.Power(in), RackUnits: p.RackUnits(in), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
 	for _, s := range p.Servers(in) {
-		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares, s.Bottleneck})
+		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares, hoursOf(s), s.ByHours, s.Bottleneck})
 	}
 	for _, t := range p.Needs.Tasks {
 		out.Tasks[in.App.Tasks[t.Task].Name] = planTask{t.Runtime, t.Instances}
@@ -259,6 +261,14 @@ func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
 		out.SecondBest = &planSecond{cents(p.Second.Cost), assignmentJSON(in, p.Second.Architecture)}
 	}
 	return out
+}
+
+// hoursOf are the hours of the day in which a server is rented; empty if it stands all day.
+func hoursOf(s plan.Server) string {
+	if s.Hours == nil {
+		return ""
+	}
+	return s.Hours.Name
 }
 
 // idleTasks names the tasks that never run.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
@@ -17,10 +14,14 @@ func newPlanCatalogue() *cobra.Command {
 		Short: "Turn a list of rented servers of fixed shapes into a hardware document",
 		Long: `Catalogue reads shapes that are rented as they are (vCPUs, memory, disks, a price an hour)
 from a CSV file and prints the hardware document for 'gleaner plan'. Its prices, and with
-them the cost of a plan, are a month's, of 730 hours.`,
+them the cost of a plan, are a month's, of 730 hours.
+
+What is paid hourly or on the spot can be rented for some hours of the day, if the rates of an
+SLA change over the day. With two columns the first is the price of servers for the whole month.`,
 		Example: `  gleaner plan examples scc
   gleaner plan catalogue scc/catalogue.csv > shapes.xml
-  gleaner plan catalogue scc/catalogue.csv --pay reserved > shapes.xml`,
+  gleaner plan catalogue scc/catalogue.csv --pay reserved > shapes.xml
+  gleaner plan catalogue scc/catalogue.csv --pay reserved,hourly > shapes.xml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return input.Errorf("", "name one CSV file; see 'gleaner plan catalogue --help'")
@@ -28,14 +29,15 @@ them the cost of a plan, are a month's, of 730 hours.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(spec.Payments, payment) {
-				return input.Errorf("--pay", "%q is not one of %s", payment, strings.Join(spec.Payments, ", "))
+			columns, err := spec.ParsePayment(payment)
+			if err != nil {
+				return input.Errorf("--pay", "%v", err)
 			}
 			data, err := readSpec(args[0], args[0])
 			if err != nil {
 				return err
 			}
-			out, err := spec.Catalogue(args[0], data, payment)
+			out, err := spec.Catalogue(args[0], data, columns)
 			if err != nil {
 				return err
 			}
@@ -43,6 +45,6 @@ them the cost of a plan, are a month's, of 730 hours.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&payment, "pay", payment, "column of the price: hourly, reserved or spot")
+	cmd.Flags().StringVar(&payment, "pay", payment, "column of the price: hourly, reserved or spot; or two, for the month and by the hour")
 	return cmd
 }

@@ -102,7 +102,7 @@ func printCertain(cmd *cobra.Command, in plan.Input, median plan.Plan, rows []pl
 			continue
 		}
 		t.row(level, money(in.HW.Currency, r.Plan.Cost), byPercent(median.Cost, r.Plan.Cost), fmt.Sprintf("%.1f%%", 100*r.Met), atLeast(in, r),
-			fmt.Sprint(r.Plan.Packing.Servers()), r.Plan.Needs.Architecture.Describe(in))
+			fmt.Sprint(r.Plan.Most(in)), r.Plan.Needs.Architecture.Describe(in))
 	}
 	return t.print(w)
 }

@@ -112,7 +112,7 @@ type checkNeighbour struct {
 func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, neighbours bool) (checkResult, error) {
 	run := func(c check.Config) check.Result { return check.Run(in, c, rand.New(rand.NewPCG(seed, 0))) }
 	r := run(c)
-	out := checkResult{Cost: cents(c.Cost(in.HW)), Share: r.Share, Meets: r.Meets(), Seconds: r.Seconds,
+	out := checkResult{Cost: cents(c.Cost(in)), Share: r.Share, Meets: r.Meets(), Seconds: r.Seconds,
 		Tasks: []checkTask{}, Busiest: []checkBusy{}, Shortages: append([]string{}, r.Shortages...),
 		Over: append([]string{}, r.Over...), Lost: append([]string{}, r.Lost...), Slow: r.Slow, Neighbours: []checkNeighbour{}}
 	for _, l := range r.Latencies {

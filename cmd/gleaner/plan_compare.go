@@ -104,6 +104,10 @@ func (a planAssignment) words() string {
 func (p planResult) pieces() map[string]int {
 	out := map[string]int{}
 	for _, s := range p.Servers {
+		if s.Hours != "" { // it comes and goes with all that is in it
+			out["server "+s.Type+", "+s.Hours+" h"] += s.Count
+			continue
+		}
 		out["server "+s.Type] += s.Count
 		out["CPU cores"] += s.CPUs * s.Count
 		for unit, n := range s.Units {

@@ -129,7 +129,7 @@ func (c *curve) print(cmd *cobra.Command, in plan.Input) error {
 		if i%step != 0 && i != len(c.points)-1 {
 			continue
 		}
-		row := []string{fmt.Sprintf("%.4g", p.Scale), money(in.HW.Currency, p.Plan.Cost), fmt.Sprint(p.Plan.Packing.Servers())}
+		row := []string{fmt.Sprintf("%.4g", p.Scale), money(in.HW.Currency, p.Plan.Cost), fmt.Sprint(p.Plan.Most(in))}
 		for b := range c.blocks {
 			cell := "-"
 			if cost := c.scaled[b][i]; cost > 0 {
@@ -193,7 +193,7 @@ func (c *curve) json(in plan.Input) any {
 		Ended   string   `json:"ended,omitempty"`
 	}{Points: []point{}, Regimes: []regime{}}
 	for i, p := range c.points {
-		row := point{p.Scale, cents(p.Plan.Cost), cents(p.Plan.LowerBound), p.Plan.Gap(), p.Plan.Packing.Servers(),
+		row := point{p.Scale, cents(p.Plan.Cost), cents(p.Plan.LowerBound), p.Plan.Gap(), p.Plan.Most(in),
 			assignmentJSON(in, p.Plan.Needs.Architecture), map[string]float64{}}
 		for b, u := range c.blocks {
 			if cost := c.scaled[b][i]; cost > 0 {

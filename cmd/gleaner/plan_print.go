@@ -13,8 +13,11 @@ import (
 // printPlan writes a plan for people: what it costs, where data lies, what to
 // buy, each kind of server with what is in its slots, and the runner-up.
 func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
-	fmt.Fprintf(w, "%s, %s: %s.\n\n", money(in.HW.Currency, p.Cost), proven(p), count(p.Packing.Servers(), "server"))
+	fmt.Fprintf(w, "%s, %s: %s.\n\n", money(in.HW.Currency, p.Cost), proven(p), servers(in, p))
 	if err := printNeeds(w, in, p); err != nil {
+		return err
+	}
+	if err := printDay(w, in, p); err != nil {
 		return err
 	}
 	bill := newTable("To buy", ">count", ">each", ">together")
@@ -86,6 +89,64 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// servers writes how many there are, and how many of them not all day.
+func servers(in plan.Input, p plan.Plan) string {
+	most, always := p.Most(in), 0
+	for _, s := range p.Servers(in) {
+		if s.Hours == nil {
+			always += s.Count
+		}
+	}
+	if len(in.SLA.Day) == 0 || always == most {
+		return count(most, "server")
+	}
+	return fmt.Sprintf("%s at the busiest time, %d all day", count(most, "server"), always)
+}
+
+// printDay writes the rates of each level of a day, and the servers that are there.
+func printDay(w io.Writer, in plan.Input, p plan.Plan) error {
+	if len(in.SLA.Day) == 0 {
+		return nil
+	}
+	head := []string{"Hours"}
+	for _, r := range in.SLA.Rates {
+		head = append(head, ">"+in.App.Tasks[r.Task].Name+" a second")
+	}
+	types := map[string]bool{}
+	for _, s := range p.Servers(in) {
+		types[s.Type] = true
+	}
+	for _, s := range in.HW.Servers {
+		if types[s.Name] {
+			head = append(head, ">"+s.Name)
+		}
+	}
+	day := newTable(head...)
+	for l, level := range in.SLA.Day {
+		row := []string{level.Name}
+		for _, r := range in.SLA.Rates {
+			row = append(row, fmt.Sprintf("%.4g", r.Levels[l]))
+		}
+		there := map[string]int{}
+		for _, s := range p.Servers(in) {
+			if s.Hours == nil || s.Hours.Name == level.Name {
+				there[s.Type] += s.Count
+			}
+		}
+		for _, s := range in.HW.Servers {
+			if types[s.Name] {
+				row = append(row, fmt.Sprint(there[s.Name]))
+			}
+		}
+		day.row(row...)
+	}
+	if err := day.print(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
 func architectures(n float64) string {
 	if n < 1e6 {
 		return count(int(n), "architecture")
@@ -148,7 +209,11 @@ func drawServer(w io.Writer, in plan.Input, s plan.Server) {
 			kind = k
 		}
 	}
-	fmt.Fprintf(w, "%d x %s, %s each: %s\n", s.Count, s.Type, money(in.HW.Currency, s.Cost), holds(s))
+	when := ""
+	if s.Hours != nil {
+		when = fmt.Sprintf(" for %s h", s.Hours.Name)
+	}
+	fmt.Fprintf(w, "%d x %s%s, %s each: %s\n", s.Count, s.Type, when, money(in.HW.Currency, s.Cost), holds(s))
 	fmt.Fprintf(w, "  │ %-10s %s\n", "CPU", sockets(s.CPUs, kind.CPUs))
 	for _, bus := range kind.Buses {
 		var cells []string
@@ -192,6 +257,9 @@ func holds(s plan.Server) string {
 	var parts []string
 	for _, name := range plan.Sorted(s.Tasks) {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Tasks[name], name))
+	}
+	if len(parts) == 0 && len(s.Datasets) == 0 {
+		return "empty"
 	}
 	if len(parts) == 0 {
 		return "data"

@@ -81,7 +81,7 @@ func (b *bench) simulate(t *lab.Table, in plan.Input, app string, alt alternativ
 	if len(r.Shortages) > 0 {
 		ours = r.Shortages[0]
 	}
-	t.Add(app, name, dollars(c.Cost(in.HW)), alt.published, ours, holds)
+	t.Add(app, name, dollars(c.Cost(in)), alt.published, ours, holds)
 }
 
 // neighbours tries every cluster one piece cheaper than the chosen one.

@@ -49,6 +49,9 @@ func (r Result) Meets() bool {
 
 // Run simulates a configuration, unless it lacks something at any load.
 func Run(in plan.Input, c Config, rng *rand.Rand) Result {
+	if len(in.SLA.Day) > 0 {
+		return overTheDay(in, c, rng)
+	}
 	if short := Shortages(in, c); len(short) > 0 {
 		return Result{Shortages: short}
 	}

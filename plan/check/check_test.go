@@ -45,7 +45,7 @@ func TestPhotoShareHasNoSuperfluousPiece(t *testing.T) {
 		if r := check.Run(in, n.Config, seeded(1)); r.Meets() {
 			t.Errorf("%s meets the SLA too", n.Change)
 		}
-		if saved := c.Cost(in.HW) - n.Config.Cost(in.HW); math.Abs(saved-n.Saves) > 1e-9 {
+		if saved := c.Cost(in) - n.Config.Cost(in); math.Abs(saved-n.Saves) > 1e-9 {
 			t.Errorf("%s saves %v, said %v", n.Change, saved, n.Saves)
 		}
 	}
@@ -148,7 +148,7 @@ func FuzzRead(f *testing.F) {
 		c, err := check.Read("c", text, in)
 		if err == nil {
 			check.Shortages(in, c)
-			c.Cost(in.HW)
+			c.Cost(in)
 		} else if !input.Is(err) {
 			t.Fatal(err)
 		}

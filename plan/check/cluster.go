@@ -123,7 +123,7 @@ func (c *cluster) station(e *engine, name string, servers int, most float64) *st
 }
 
 func (c *cluster) server(e *engine, config Config, s Server, name string) {
-	kind := serverOf(c.in.HW, s.Type)
+	kind := c.in.HW.Server(s.Type)
 	h := &host{name: name, bw: kind.BW, buses: map[string]*lane{}}
 	most := c.in.SLA.Targets.Full()
 	h.cpu = c.station(e, name+" CPU", s.CPUs, most.CPU)

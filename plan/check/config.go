@@ -45,6 +45,10 @@ type Server struct {
 	// of its cache ("tags cache") that one such server takes. What has no shares on
 	// any server is spread evenly over instances and units.
 	Shares map[string]float64 `json:"shares,omitempty"`
+	// Hours of the day in which it is rented, as levels are named; "" if it stands all day.
+	Hours string `json:"hours,omitempty"`
+	// ByHours are the tasks whose shares change over the day.
+	ByHours map[string]plan.Work `json:"by_hours,omitempty"`
 }
 
 // Of is the configuration of a plan.
@@ -64,7 +68,11 @@ func Of(in plan.Input, p plan.Plan) Config {
 		c.Phases[p.Needs.Phases[i]] = seconds
 	}
 	for _, s := range p.Servers(in) {
-		c.Servers = append(c.Servers, Server{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares})
+		out := Server{Type: s.Type, Count: s.Count, CPUs: s.CPUs, Units: s.Units, Tasks: s.Tasks, Datasets: s.Datasets, Shares: s.Shares, ByHours: s.ByHours}
+		if s.Hours != nil {
+			out.Hours = s.Hours.Name
+		}
+		c.Servers = append(c.Servers, out)
 	}
 	return c
 }
@@ -101,25 +109,39 @@ func (c Config) validate(file string, in plan.Input) error {
 		}
 	}
 	for i, s := range c.Servers {
-		if serverOf(in.HW, s.Type) == nil {
+		if in.HW.Server(s.Type) == nil {
 			wrong("servers[%d]: type: there is no server %q", i, s.Type)
 		}
 		if s.Count < 0 || s.CPUs < 0 || s.Count > 1e6 {
 			wrong("servers[%d]: count and cpus must not be negative", i)
 		}
-		for _, name := range plan.Sorted(s.Tasks) {
-			if _, err := in.App.Task(name); err != nil || s.Tasks[name] < 0 || s.Tasks[name] > 1e6 {
-				wrong("servers[%d]: tasks: %d of %q", i, s.Tasks[name], name)
+		works := map[string]plan.Work{"": {Tasks: s.Tasks, Shares: s.Shares}}
+		for hours, work := range s.ByHours {
+			works[hours] = work
+			if levelOf(in.SLA, hours) == nil {
+				wrong("servers[%d]: by_hours: the SLA has no hours %q", i, hours)
 			}
+		}
+		for hours, work := range works {
+			for _, name := range plan.Sorted(work.Tasks) {
+				if _, err := in.App.Task(name); err != nil || work.Tasks[name] < 0 || work.Tasks[name] > 1e6 {
+					wrong("servers[%d]: %stasks: %d of %q", i, inHours(hours), work.Tasks[name], name)
+				}
+			}
+			for name, x := range work.Shares {
+				if !(x >= 0 && x <= 1+1e-6) {
+					wrong("servers[%d]: %sshares: %v of %q is no share", i, inHours(hours), x, name)
+				}
+			}
+		}
+		if s.Hours != "" && levelOf(in.SLA, s.Hours) == nil {
+			wrong("servers[%d]: hours: the SLA has no hours %q", i, s.Hours)
+		} else if kind := in.HW.Server(s.Type); s.Hours != "" && kind != nil && !kind.Rented() {
+			wrong("servers[%d]: hours: a server %q is not rented by the hour", i, s.Type)
 		}
 		for _, name := range plan.Sorted(s.Units) {
 			if unitOf(in.HW, name) < 0 || s.Units[name] < 0 {
 				wrong("servers[%d]: units: %d of %q", i, s.Units[name], name)
-			}
-		}
-		for name, x := range s.Shares {
-			if !(x >= 0 && x <= 1+1e-6) {
-				wrong("servers[%d]: shares: %v of %q is no share", i, x, name)
 			}
 		}
 		for name, units := range s.Datasets {
@@ -159,13 +181,21 @@ func unitOf(h spec.Hardware, name string) int {
 	return slices.IndexFunc(h.Units, func(u spec.Unit) bool { return u.Name == name })
 }
 
-func serverOf(h spec.Hardware, name string) *spec.Server {
-	for i := range h.Servers {
-		if h.Servers[i].Name == name {
-			return &h.Servers[i]
+// levelOf is the level of an SLA's day named, or nil.
+func levelOf(s spec.SLA, hours string) *spec.Level {
+	for i := range s.Day {
+		if s.Day[i].Name == hours {
+			return &s.Day[i]
 		}
 	}
 	return nil
+}
+
+func inHours(hours string) string {
+	if hours == "" {
+		return ""
+	}
+	return fmt.Sprintf("by_hours %q: ", hours)
 }
 
 // architecture is the assignment by index.
@@ -183,14 +213,26 @@ func (c Config) architecture(in plan.Input) plan.Architecture {
 }
 
 // Cost is what the configuration costs.
-func (c Config) Cost(h spec.Hardware) float64 {
+func (c Config) Cost(in plan.Input) float64 {
 	sum := 0.0
 	for _, s := range c.Servers {
-		each := serverOf(h, s.Type).Cost() + float64(s.CPUs)*h.CPU.Cost()
-		for name, n := range s.Units {
-			each += float64(n) * h.Units[unitOf(h, name)].Cost()
-		}
-		sum += each * float64(s.Count)
+		sum += s.cost(in) * float64(s.Count)
+	}
+	return sum
+}
+
+// cost is what one such server costs. The CPUs of a rented one come with it.
+func (s Server) cost(in plan.Input) float64 {
+	kind := in.HW.Server(s.Type)
+	sum := kind.Cost()
+	if s.Hours != "" {
+		sum = kind.RentFor(levelOf(in.SLA, s.Hours).Hours)
+	}
+	if !kind.Rented() {
+		sum += float64(s.CPUs) * in.HW.CPU.Cost()
+	}
+	for name, n := range s.Units {
+		sum += float64(n) * in.HW.Units[unitOf(in.HW, name)].Cost()
 	}
 	return sum
 }

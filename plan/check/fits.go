@@ -19,7 +19,7 @@ func Shortages(in plan.Input, c Config) []string {
 			continue
 		}
 		name := fmt.Sprintf("server %d (%s)", i+1, s.Type)
-		kind := serverOf(in.HW, s.Type)
+		kind := in.HW.Server(s.Type)
 		if s.CPUs > kind.CPUs {
 			short("%s: %d CPUs in %d sockets", name, s.CPUs, kind.CPUs)
 		}
@@ -39,7 +39,7 @@ func Shortages(in plan.Input, c Config) []string {
 				short("%s: %d units in %d slots of %s", name, inBus, slots, u.Bus)
 			}
 		}
-		have := 0.0
+		have := kind.Memory
 		for _, u := range in.HW.Units {
 			have += float64(s.memory(u)) * u.Capacity
 		}

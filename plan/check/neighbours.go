@@ -15,7 +15,7 @@ type Neighbour struct {
 }
 
 // Neighbours takes one piece out of one server of each kind, in each zone: a CPU, a
-// storage unit of a dataset, a unit of memory. If all of these miss the SLA, no single
+// storage unit of a dataset, a unit of memory; or one server that is rented as it is. If all of these miss the SLA, no single
 // piece of the plan is superfluous.
 func Neighbours(in plan.Input, c Config) []Neighbour {
 	var out []Neighbour
@@ -36,7 +36,11 @@ func Neighbours(in plan.Input, c Config) []Neighbour {
 		if s.Count == 0 {
 			continue
 		}
-		if s.CPUs > 0 {
+		if in.HW.Server(s.Type).Rented() {
+			n := c.clone()
+			n.Servers[i].Count -= min(zones, s.Count)
+			out = append(out, Neighbour{fmt.Sprintf("one of server %d less%s", i+1, where), s.cost(in) * float64(min(zones, s.Count)), n})
+		} else if s.CPUs > 0 {
 			add(i, "one CPU", in.HW.CPU.Cost(), func(s *Server) { s.CPUs-- })
 		}
 		for _, d := range in.App.Datasets {

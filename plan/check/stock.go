@@ -14,8 +14,11 @@ func exceeded(in plan.Input, c Config) []string {
 	servers, watts, height := 0, 0.0, 0.0
 	types, units := map[string]int{}, map[string]int{}
 	for _, s := range c.Servers {
-		kind := serverOf(in.HW, s.Type)
-		one := kind.Power + float64(s.CPUs)*in.HW.CPU.Power
+		kind := in.HW.Server(s.Type)
+		one := kind.Power
+		if !kind.Rented() {
+			one += float64(s.CPUs) * in.HW.CPU.Power
+		}
 		for _, u := range in.HW.Units {
 			one += float64(s.Units[u.Name]) * u.Power
 			units[u.Name] += s.Count * s.Units[u.Name]

@@ -146,3 +146,36 @@ func TestLimitsEqualBruteForce(t *testing.T) {
 		t.Errorf("%d compared, %d refused, %d not proven: too few to tell", compared, refused, unknown)
 	}
 }
+
+// Where there is nothing to host, a least number of servers is still bought: the cheapest bare ones, with
+// what they need for themselves.
+func TestNothingToHostOnALeastNumberOfServers(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		boot          []float64 // cores of each type
+		stock         float64   // of the cheaper type
+		number        float64
+		cost, servers float64 // +Inf if there is no solution
+	}{
+		{"the cheaper ones", []float64{0, 0}, 10, 3, 270, 3},
+		{"two of them, and another", []float64{0, 0}, 2, 3, 280, 3},
+		{"a core of 20 each, or two", []float64{1, 2}, 10, 3, 360, 3},
+		{"none", []float64{0, 0}, 10, 0, 0, 0},
+		{"more than there are", []float64{0, 7}, 10, 30, math.Inf(1), 0},
+	} {
+		p := pack.Problem{Resources: []string{"cores", "sockets"},
+			Servers:   []pack.Server{{Name: "dear", Cost: 100, Capacity: []float64{-tc.boot[0], 4}}, {Name: "cheap", Cost: 90, Capacity: []float64{-tc.boot[1], 4}}},
+			Purchases: []pack.Purchase{{Name: "CPU", Cost: 20, Change: []float64{1, -1}}},
+			Limits: []pack.Limit{{Name: "servers", Servers: []float64{1, 1}, Purchases: []float64{0}, Bound: tc.number, Least: true},
+				{Name: "cheap", Servers: []float64{0, 1}, Purchases: []float64{0}, Bound: tc.stock},
+				{Name: "dear", Servers: []float64{1, 0}, Purchases: []float64{0}, Bound: 10}}}
+		got, err := pack.Solve(p, pack.Options{})
+		var unfit *pack.UnfitError
+		switch none := math.IsInf(tc.cost, 1); {
+		case none && !errors.As(err, &unfit):
+			t.Errorf("%s: %+v, %v", tc.name, got, err)
+		case !none && (err != nil || !got.Optimal || math.Abs(got.Cost-tc.cost) > 1e-9 || float64(got.Servers()) != tc.servers):
+			t.Errorf("%s: %d servers for %v (%v), want %v for %v", tc.name, got.Servers(), got.Cost, err, tc.servers, tc.cost)
+		}
+	}
+}

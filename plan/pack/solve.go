@@ -14,7 +14,7 @@ func Solve(p Problem, o Options) (Solution, error) {
 	if err := p.check(); err != nil {
 		return Solution{}, err
 	}
-	if len(p.Loads) == 0 {
+	if len(p.Loads) == 0 && !slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Least && l.Bound > 0 }) {
 		return Solution{Taken: make([]int, len(p.Choices)), Optimal: true}, nil
 	}
 	if o.NodeLimit == 0 {
@@ -229,6 +229,9 @@ func (t *tree) stuck() error {
 		if always {
 			return &UnfitError{Load: t.p.Loads[i].Name}
 		}
+	}
+	if len(t.p.Loads) == 0 {
+		return &UnfitError{Load: "nothing"} // there are too few servers for the least number
 	}
 	return &UnfitError{Load: t.p.Loads[0].Name}
 }

@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,15 +16,20 @@ import (
 	"gleaner/plan"
 )
 
-// seeds are those of a test: a few, many with GLEANER_LONG=1, or the one that
-// REFEREE_SEED names.
+// seeds are those of a test: a few, many with GLEANER_LONG=1, or those that REFEREE_SEED
+// names: 29, or 1-300.
 func seeds(t testing.TB, few, many uint64) (from, to uint64) {
 	if s := os.Getenv("REFEREE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
+		first, last, several := strings.Cut(s, "-")
+		if !several {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 64)
+		to, wrong := strconv.ParseUint(last, 10, 64)
+		if err := errors.Join(err, wrong); err != nil {
 			t.Fatal(err)
 		}
-		return n, n
+		return from, to
 	}
 	if os.Getenv("GLEANER_LONG") != "" {
 		return 1, many
@@ -48,9 +55,15 @@ func proven(p plan.Plan) bool { return p.LowerBound >= p.Cost*(1-tolerance) }
 // as the docs demand. GLEANER_LONG=1 compares 2,000 instances.
 func TestAgainstModel(t *testing.T) {
 	from, to := seeds(t, 50, 2000)
-	var n struct{ compared, refused, unproven, stopped, large int }
+	agree(t, from, to, func(seed uint64) documents { return documentsOf(seed, 1) })
+}
+
+// agree compares the planner with the model on documents of some seeds.
+func agree(t *testing.T, from, to uint64, of func(seed uint64) documents) {
+	t.Helper()
+	var n struct{ compared, refused, unproven, stopped, large, days, rented int }
 	for seed := from; seed <= to; seed++ {
-		d := documentsOf(seed, 1)
+		d := of(seed)
 		in, err := parse(d.files())
 		if err != nil {
 			keep(t, seed, d.files(), d.colocate)
@@ -64,6 +77,8 @@ func TestAgainstModel(t *testing.T) {
 		n.compared++
 		n.refused += btoi(err != nil)
 		n.unproven += btoi(err == nil && !proven(p))
+		n.days += btoi(len(in.SLA.Day) > 0)
+		n.rented += btoi(slices.ContainsFunc(p.Servers(in), func(s plan.Server) bool { return s.Hours != nil }))
 		wrong := judge(in, d.colocate, p, err)
 		if errors.Is(wrong, errTooLarge) {
 			n.large++
@@ -78,12 +93,12 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// split is the seconds of each phase that the plan has, or equal ones if there is no plan.
-func split(in plan.Input, p plan.Plan) []float64 {
+// split is the course that the plan has, or phases of equal length if there is no plan.
+func split(in plan.Input, p plan.Plan) course {
 	if in.SLA.Job == nil || len(p.Needs.Seconds) > 0 {
-		return p.Needs.Seconds
+		return courseOf(in, p)
 	}
-	return cut(in, 0.5)
+	return course{seconds: cut(in, 0.5)}
 }
 
 // cut splits a job's time: a part for its first phase and the rest for all others.
@@ -121,8 +136,12 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 		return nil
 	}
 	if err != nil {
-		if cost := bound(in, colocate, split(in, p)); !math.IsInf(cost, 1) {
+		cost, known := bound(in, colocate, split(in, p))
+		if !math.IsInf(cost, 1) {
 			return fmt.Errorf("refused (%w), and the model has a cluster", err)
+		}
+		if !known {
+			return errTooLarge
 		}
 		return nil
 	}
@@ -130,16 +149,19 @@ func judge(in plan.Input, colocate bool, p plan.Plan, err error) error {
 		return fmt.Errorf("planned for %.2f, but %w", p.Cost, err)
 	}
 	zones := zonesOf(in)
-	splits := [][]float64{split(in, p)}
+	courses := []course{split(in, p)}
 	if in.SLA.Job != nil && len(in.App.Phases()) > 1 {
 		for _, part := range []float64{0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9} {
-			splits = append(splits, cut(in, part))
+			courses = append(courses, course{seconds: cut(in, part)})
 		}
 	}
-	for _, seconds := range splits {
-		m := model(in, colocate, seconds, p.LowerBound/zones*(1-tolerance))
+	if in.Harvested != nil {
+		courses = harvests(in, courses)
+	}
+	for _, how := range courses {
+		m := model(in, colocate, how, p.LowerBound/zones*(1-tolerance))
 		if !math.IsInf(m.cost, 1) {
-			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (phases %.4g)", p.Cost, p.LowerBound, zones*m.cost, seconds)
+			return fmt.Errorf("planned for %.2f with nothing below %.2f, and the model has %.2f (%+.4v)", p.Cost, p.LowerBound, zones*m.cost, how)
 		}
 		if !m.exact {
 			return errTooLarge

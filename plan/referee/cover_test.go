@@ -22,8 +22,12 @@ type cover struct {
 	chosen []float64 // how many of each filling
 	bound  float64   // of the relaxation
 	solved bool
+	large  bool // what is on offer is not listed
 	work   int
 }
+
+// largeCover is one that cannot be solved.
+func largeCover() *cover { return &cover{large: true} }
 
 // tooMuch is the work after which a problem counts as too large for the model: rows
 // times columns of all linear programs.
@@ -32,6 +36,9 @@ const tooMuch = 20_000_000
 // solve finds the cheapest cluster, or reports that it cannot. One that costs cutoff
 // or more is not searched for: best is then cutoff.
 func (c *cover) solve(cutoff float64) bool {
+	if c.large {
+		return false
+	}
 	if c.chosen != nil && c.solved {
 		return true
 	}
@@ -189,6 +196,12 @@ func (c *cover) relax(limits []limit) (count []float64, value float64, ok bool) 
 	x, value, ok := least(c.cost, rows, bounds)
 	if !ok {
 		return nil, 0, false
+	}
+	for i, row := range rows { // a large tableau may have lost its way
+		if dot(row, x) > bounds[i]+1e-6*max(1, math.Abs(bounds[i])) {
+			c.work = tooMuch
+			return nil, 0, false
+		}
 	}
 	count = make([]float64, len(c.fills))
 	for k, i := range c.owner {

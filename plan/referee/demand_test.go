@@ -23,6 +23,7 @@ type load struct {
 	held      []float64 // bytes for each instance
 	copies    []stored
 	servers   int // at least: none has more than its part
+	level     int // of the day, in which it runs; or always
 }
 
 // A stored is one copy of a dataset: what it needs of the units it lies on.
@@ -61,9 +62,17 @@ type path struct {
 
 // A reading computes what an architecture demands.
 type reading struct {
-	in    plan.Input
-	arch  []choice
-	paths map[int]path
+	in     plan.Input
+	arch   []choice
+	paths  map[int]path
+	course course
+}
+
+// A course is how a job goes: the seconds of each phase, and the share of those of its tasks
+// that may be harvested which are (none if nothing is); again is how often the work of each task is then
+// done, 0 if it may not be.
+type course struct {
+	seconds, harvested, again []float64
 }
 
 // seconds is what one record takes on a unit, for a stream or for the device.
@@ -179,9 +188,8 @@ func (p *path) takeIn(q path, times float64) {
 	}
 }
 
-// frequencies is how often a second each task with instances of its own runs;
-// seconds are those of each phase of a job.
-func (r reading) frequencies(seconds []float64) []float64 {
+// frequencies is how often a second each task with instances of its own runs.
+func (r reading) frequencies() []float64 {
 	app := r.in.App
 	f := make([]float64, len(app.Tasks))
 	invoked := make([]int, len(app.Tasks))
@@ -198,7 +206,7 @@ func (r reading) frequencies(seconds []float64) []float64 {
 	if job := r.in.SLA.Job; job != nil {
 		for t := range app.Tasks {
 			if invoked[t] == 0 {
-				f[t] = max(job.Bytes, job.Records) / r.left() / intake(app.Tasks[t], job.Bytes > 0) / seconds[r.phase(t)]
+				f[t] = max(job.Bytes, job.Records) / r.left() / intake(app.Tasks[t], job.Bytes > 0) / r.course.seconds[r.phase(t)]
 			}
 		}
 	}
@@ -212,7 +220,7 @@ func (r reading) frequencies(seconds []float64) []float64 {
 		t := ready[0]
 		ready = ready[1:]
 		for to, times := range r.path(t).calls {
-			f[to] += f[t] * times
+			f[to] += f[t] * r.redone(t) * times
 		}
 		for _, op := range app.Tasks[t].Path {
 			if op.Call == nil {
@@ -259,34 +267,44 @@ func (r reading) phases() int {
 }
 
 // demand is all loads of an architecture: roles first, then copies of remote datasets.
-func demand(in plan.Input, arch []choice, seconds []float64) []load {
-	r := reading{in: in, arch: arch, paths: map[int]path{}}
-	f := r.frequencies(seconds)
+func demand(in plan.Input, arch []choice, how course) []load {
+	r := reading{in: in, arch: arch, paths: map[int]path{}, course: how}
+	if len(in.SLA.Day) > 0 {
+		return r.overDay()
+	}
+	f := r.frequencies()
 	var out []load
-	for _, tasks := range r.roles(f) {
-		out = append(out, r.role(tasks, f))
+	bought, done := r.divided(f)
+	for _, tasks := range r.roles(bought) {
+		out = append(out, r.role(tasks, bought, done))
 	}
 	for d := range in.App.Datasets {
-		if !in.App.Datasets[d].Remote {
-			continue
+		if in.App.Datasets[d].Remote {
+			out = append(out, r.copiesOf(d, done)...)
 		}
-		for _, c := range r.copies(d, f) {
-			l := r.empty()
-			l.name = in.App.Datasets[d].Name + " on " + in.HW.Units[c.unit].Name
-			l.net, l.cpu = c.traffic, r.hostCPU(d, c.cache, f)
-			if in.HW.Units[c.unit].Volatile {
-				c.units = max(c.units, slices.Max(l.cpu))
-			}
-			l.copies, l.servers = []stored{c}, r.servers(d, c.cache)
-			out = append(out, l)
+	}
+	return out
+}
+
+// copiesOf is the loads of a remote dataset.
+func (r reading) copiesOf(d int, f []float64) []load {
+	var out []load
+	for _, c := range r.copies(d, f) {
+		l := r.empty()
+		l.name = r.in.App.Datasets[d].Name + " on " + r.in.HW.Units[c.unit].Name
+		l.net, l.cpu = c.traffic, r.hostCPU(d, c.cache, f)
+		if r.in.HW.Units[c.unit].Volatile {
+			c.units = max(c.units, slices.Max(l.cpu))
 		}
+		l.copies, l.servers = []stored{c}, r.servers(d, c.cache)
+		out = append(out, l)
 	}
 	return out
 }
 
 func (r reading) empty() load {
 	n := r.phases()
-	return load{cpu: make([]float64, n), net: make([]float64, n), memory: make([]float64, n), held: make([]float64, n)}
+	return load{level: always, cpu: make([]float64, n), net: make([]float64, n), memory: make([]float64, n), held: make([]float64, n)}
 }
 
 // roles groups the tasks that run by the local datasets they touch.
@@ -336,7 +354,9 @@ func (r reading) touches(task, dataset int) bool {
 	return false
 }
 
-func (r reading) role(tasks []int, f []float64) load {
+// role is tasks that run side by side, so often a second; done is how often all tasks run with those that
+// are harvested.
+func (r reading) role(tasks []int, f, done []float64) load {
 	l := r.empty()
 	l.tasks = tasks
 	l.servers = 1 + r.in.SLA.Survive
@@ -370,7 +390,7 @@ func (r reading) role(tasks []int, f []float64) load {
 			l.net[ph] += f[t] * bytes
 		}
 		for caller := range f {
-			l.net[ph] += all[caller] * r.path(caller).sent[t] * f[t] / all[t]
+			l.net[ph] += done[caller] * r.path(caller).sent[t] * f[t] / all[t]
 		}
 	}
 	for d, data := range r.in.App.Datasets {

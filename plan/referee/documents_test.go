@@ -121,7 +121,7 @@ func (e *element) yaml(b *strings.Builder, indent string) {
 			continue
 		}
 		done[k.name] = true
-		fmt.Fprintf(b, "%s%s:\n", indent, strings.Replace(k.name+"s", "buss", "buses", 1))
+		fmt.Fprintf(b, "%s%s:\n", indent, strings.NewReplacer("buss", "buses", "hourss", "hours").Replace(k.name+"s"))
 		for _, same := range e.kids {
 			if same.name == k.name {
 				var one strings.Builder
@@ -261,6 +261,7 @@ func documentsOf(seed uint64, size int) documents {
 	limits(seed, d)
 	zone(seed, d)
 	latencies(seed, &d)
+	day(seed, d, 0.1)
 	return d
 }
 

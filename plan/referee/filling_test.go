@@ -22,6 +22,7 @@ func up(x float64) int { return int(math.Ceil(x * (1 - forgiven))) }
 // resources (cores, network, memory and buses, phase by phase) is within free.
 type filling struct {
 	server    int
+	when      when
 	cost      float64
 	cpus      int
 	units     []int // by copy of a dataset, in the order of the loads
@@ -35,6 +36,7 @@ type filling struct {
 
 // A stock lists the fillings worth buying for some loads.
 type stock struct {
+	in       plan.Input
 	hw       spec.Hardware
 	most     spec.Targets
 	memoryOf func(system string) float64
@@ -44,10 +46,14 @@ type stock struct {
 	kinds    []int // of volatile units
 	caps     []cap
 	out      []filling
+	large    bool // there are more than the model can compare
 }
 
+// tooMany fillings are too large for the model.
+const tooMany = 6000
+
 func newStock(in plan.Input, memoryOf func(string) float64, loads []load) *stock {
-	s := &stock{hw: in.HW, most: in.SLA.Targets, memoryOf: memoryOf, loads: loads, caps: caps(in)}
+	s := &stock{in: in, hw: in.HW, most: in.SLA.Targets, memoryOf: memoryOf, loads: loads, caps: caps(in)}
 	for i, u := range s.hw.Units {
 		if u.Volatile {
 			s.kinds = append(s.kinds, i)
@@ -63,10 +69,16 @@ func newStock(in plan.Input, memoryOf func(string) float64, loads []load) *stock
 }
 
 // fillings are all servers for the loads that no other dominates.
-func fillings(in plan.Input, memoryOf func(string) float64, loads []load) []filling {
+// It reports whether those are all.
+func fillings(in plan.Input, memoryOf func(string) float64, loads []load) ([]filling, bool) {
 	s := newStock(in, memoryOf, loads)
-	for server := range in.HW.Servers {
-		s.fill(server)
+	for i, server := range in.HW.Servers {
+		for _, w := range whens(in, server) {
+			s.fill(i, w)
+		}
+	}
+	if s.large {
+		return nil, false
 	}
 	s.prune()
 	for i := range s.out {
@@ -76,7 +88,7 @@ func fillings(in plan.Input, memoryOf func(string) float64, loads []load) []fill
 		}
 		s.out[i].corners = corners(s.use, s.out[i].most, s.out[i].free)
 	}
-	return s.out
+	return s.out, true
 }
 
 // joint is what a whole load uses of cores, network, memory and each bus, by phase.
@@ -104,11 +116,13 @@ type partial struct {
 	cores float64
 }
 
-func (s *stock) fill(server int) {
-	p := partial{filling: filling{server: server}, slots: map[string]int{}, held: make([]float64, len(s.loads[0].cpu))}
+func (s *stock) fill(server int, w when) {
+	p := partial{filling: filling{server: server, when: w}, slots: map[string]int{}, held: make([]float64, len(s.loads[0].cpu))}
 	p.boot(s.hw.Servers[server])
 	for _, b := range s.hw.Servers[server].Buses {
-		p.slots[b.Name] = b.Slots
+		if w == nil || !barred(s.hw, b.Name) {
+			p.slots[b.Name] = b.Slots
+		}
 	}
 	s.load(p, 0, map[string]bool{})
 }
@@ -123,6 +137,9 @@ func (p *partial) boot(s spec.Server) {
 
 // load tries all that a server may hold of the load at j and of those after it.
 func (s *stock) load(p partial, j int, systems map[string]bool) {
+	if s.large = s.large || len(s.out) > tooMany; s.large {
+		return
+	}
 	if j == len(s.loads) {
 		p.held = slices.Clone(p.held)
 		for name := range systems {
@@ -139,6 +156,9 @@ func (s *stock) load(p partial, j int, systems map[string]bool) {
 	none.instances = append(slices.Clone(p.instances), 0)
 	none.units = append(slices.Clone(p.units), make([]int, len(l.copies))...)
 	s.load(none, j+1, systems)
+	if !p.when.has(l.level) {
+		return
+	}
 
 	known := map[string]bool{}
 	for name := range systems {
@@ -200,7 +220,7 @@ func (s *stock) copy(p partial, j, c, instances int, share float64, systems map[
 
 // largestMemory is the most memory that fits into the free slots.
 func (s *stock) largestMemory(p partial) float64 {
-	sum := 0.0
+	sum := s.hw.Servers[p.server].Memory
 	for bus, slots := range p.slots {
 		best := 0.0
 		for _, u := range s.kinds {
@@ -231,16 +251,24 @@ func (s *stock) buy(p partial) {
 		return most
 	}
 	server := s.hw.Servers[p.server]
-	cost := p.cost + server.Cost()
+	cost := p.cost + bare(s.in, server, p.when)
 	used := target(s.most.CPU)
-	for _, m := range s.memories(p.slots, (slices.Max(p.held)+peak(2*phases))/target(s.most.Memory)) {
+	price := s.hw.CPU.Cost()
+	if server.Rent > 0 {
+		price = 0 // they come with it
+	}
+	for _, m := range s.memories(p.slots, (slices.Max(p.held)+peak(2*phases))/target(s.most.Memory)-server.Memory) {
+		m.capacity += server.Memory
 		if m.capacity*target(s.most.Memory)*(1+forgiven) < slices.Max(p.held) {
 			continue
 		}
 		for cpus := up(p.cores / used); cpus <= min(server.CPUs, up((p.cores+peak(0))/used)); cpus++ {
 			f := p.filling
 			f.cpus, f.memory = cpus, m.units
-			f.cost = cost + m.cost + float64(cpus)*s.hw.CPU.Cost()
+			if server.Rent > 0 && cpus < server.CPUs && cpus < up((p.cores+peak(0))/used) {
+				continue // more cost nothing
+			}
+			f.cost = cost + m.cost + float64(cpus)*price
 			f.free = s.free(p, float64(cpus), m.capacity)
 			f.counts = s.counted(f)
 			if s.useful(f) {
@@ -368,7 +396,7 @@ func (s *stock) prune() {
 	slices.SortStableFunc(s.out, func(a, b filling) int { return cmp.Compare(a.cost, b.cost) })
 	var kept []filling
 	for _, f := range s.out {
-		if !slices.ContainsFunc(kept, func(k filling) bool { return covers(k.most, f.most) && covers(k.free, f.free) && fewest(k, f) }) {
+		if !slices.ContainsFunc(kept, func(k filling) bool { return covers(k.most, f.most) && covers(k.free, f.free) && s.fewest(k, f) }) {
 			kept = append(kept, f)
 		}
 	}

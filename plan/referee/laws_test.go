@@ -44,7 +44,9 @@ var laws = []law{
 		for _, kind := range []string{"storage_unit", "server", "cpu"} {
 			for _, e := range d.hw.all(kind) {
 				if w.chance(0.5) {
-					scale(e, "price", pick(w, 0.3, 0.8, 0.99))
+					factor := pick(w, 0.3, 0.8, 0.99)
+					scale(e, "price", factor)
+					scale(e, "hourly", factor)
 				}
 			}
 		}
@@ -54,6 +56,9 @@ var laws = []law{
 			factor := pick(w, 0.2, 0.7, 0.95)
 			if e.get("rate") != "" {
 				scale(e, "rate", factor)
+				for _, h := range e.all("hours") {
+					scale(h, "rate", factor)
+				}
 			} else {
 				scale(e, "time", 1/factor)
 			}
@@ -70,6 +75,7 @@ var laws = []law{
 		for _, kind := range []string{"storage_unit", "server", "cpu"} {
 			for _, e := range d.hw.all(kind) {
 				scale(e, "price", 3)
+				scale(e, "hourly", 3)
 			}
 		}
 		scale(d.hw, "energy_price", 3)
@@ -199,9 +205,15 @@ func rename(w writer, d documents) {
 // if both plans are proven, and against the bound if one is not.
 func TestLaws(t *testing.T) {
 	from, to := seeds(t, 35, 300)
+	hold(t, from, to, laws, func(seed uint64) documents { return documentsOf(seed, 1+int(seed%2)) })
+}
+
+// hold checks laws on documents of some seeds.
+func hold(t *testing.T, from, to uint64, laws []law, of func(seed uint64) documents) {
+	t.Helper()
 	held, idle := 0, 0
 	for seed := from; seed <= to; seed++ {
-		d := documentsOf(seed, 1+int(seed%2))
+		d := of(seed)
 		before, err := priced(d)
 		if err != nil && !input.Is(err) && !errors.Is(err, plan.ErrStopped) {
 			t.Errorf("seed %d: %v", seed, err)

@@ -17,19 +17,19 @@ type answer struct {
 	parts []*cover
 }
 
-// model finds the cheapest cluster over all architectures for given seconds of
-// each phase (none for request rates). One that costs cutoff or more is not
+// model finds the cheapest cluster over all architectures for the course of a job (none
+// for request rates). One that costs cutoff or more is not
 // searched for.
-func model(in plan.Input, colocate bool, seconds []float64, cutoff float64) answer {
-	return among(in, architectures(in), colocate, seconds, cutoff)
+func model(in plan.Input, colocate bool, how course, cutoff float64) answer {
+	return among(in, architectures(in), colocate, how, cutoff)
 }
 
 // among is the same over some of the architectures.
-func among(in plan.Input, some [][]choice, colocate bool, seconds []float64, cutoff float64) answer {
+func among(in plan.Input, some [][]choice, colocate bool, how course, cutoff float64) answer {
 	var all []answer
 	known := map[string]*cover{}
 	for _, arch := range some {
-		all = append(all, relaxed(in, arch, colocate, seconds, known))
+		all = append(all, relaxed(in, arch, colocate, how, known))
 	}
 	slices.SortStableFunc(all, func(a, b answer) int { return cmp.Compare(a.cost, b.cost) })
 	best := answer{cost: math.Inf(1), exact: true}
@@ -49,24 +49,30 @@ func among(in plan.Input, some [][]choice, colocate bool, seconds []float64, cut
 }
 
 // bound is a lower bound of the cost over all architectures, and +Inf only if nothing
-// meets the SLA: what servers carry in part, more of them carry whole.
-func bound(in plan.Input, colocate bool, seconds []float64) float64 {
-	least := math.Inf(1)
+// meets the SLA: what servers carry in part, more of them carry whole. It is not known if
+// an architecture is too large.
+func bound(in plan.Input, colocate bool, how course) (_ float64, known bool) {
+	least, known := math.Inf(1), true
 	for _, arch := range architectures(in) {
-		least = min(least, relaxed(in, arch, colocate, seconds, map[string]*cover{}).cost)
+		a := relaxed(in, arch, colocate, how, map[string]*cover{})
+		if slices.ContainsFunc(a.parts, func(c *cover) bool { return c.large }) {
+			known = false
+			continue
+		}
+		least = min(least, a.cost)
 	}
-	return least
+	return least, known
 }
 
 // relaxed is a lower bound for one architecture: its cost if servers need not be
 // whole. Servers for tasks and for data are separate unless they are shared.
-func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, known map[string]*cover) answer {
+func relaxed(in plan.Input, arch []choice, colocate bool, how course, known map[string]*cover) answer {
 	in, possible := hurried(in, arch)
 	if !possible {
 		return answer{cost: math.Inf(1), arch: arch, exact: true}
 	}
 	groups := [][]load{nil, nil}
-	for _, l := range demand(in, arch, seconds) {
+	for _, l := range demand(in, arch, how) {
 		g := btoi(l.tasks == nil && !colocate)
 		groups[g] = append(groups[g], l)
 	}
@@ -84,7 +90,11 @@ func relaxed(in plan.Input, arch []choice, colocate bool, seconds []float64, kno
 		key := fmt.Sprint(in.SLA.Targets, group)
 		c, ok := known[key]
 		if !ok {
-			c = newCover(fillings(in, memoryOf, group), len(group), nil)
+			if some, all := fillings(in, memoryOf, group); all {
+				c = newCover(some, len(group), nil)
+			} else {
+				c = largeCover()
+			}
 			known[key] = c
 		}
 		out.cost += c.bound

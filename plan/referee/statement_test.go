@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gleaner/plan"
+	"gleaner/plan/spec"
 )
 
 // A statement is one architecture's problem as in the docs, sentence by sentence, for
@@ -29,9 +30,9 @@ type statement struct {
 }
 
 // state writes a problem with up to most[s] servers of type s.
-func state(in plan.Input, arch []choice, colocate bool, seconds []float64, most []int) string {
+func state(in plan.Input, arch []choice, colocate bool, how course, most []int) string {
 	in, _ = hurried(in, arch)
-	s := &statement{in: in, loads: demand(in, arch, seconds), colocate: colocate}
+	s := &statement{in: in, loads: demand(in, arch, how), colocate: colocate}
 	s.phases = len(s.loads[0].cpu)
 	s.shares = make([][]string, len(s.loads))
 	s.caps = make([]sum, len(caps(in)))
@@ -111,9 +112,13 @@ func (s *statement) server(kind int) {
 	s.servers++
 	server := hw.Servers[kind]
 	bought := s.binary(server.Cost(), "b%d", i)
-	cpus := s.integer(hw.CPU.Cost(), "c%d", i)
-	s.row("%s - %d %s <= 0", cpus, server.CPUs, bought)
-	s.count(kind, bought, cpus)
+	rented := s.rented(server, bought) // by level
+	cpus := ""
+	if server.Rent == 0 {
+		cpus = s.integer(hw.CPU.Cost(), "c%d", i)
+		s.row("%s - %d %s <= 0", cpus, server.CPUs, bought)
+	}
+	s.count(kind, bought, cpus, rented)
 	forTasks := ""
 	if !s.colocate {
 		forTasks = s.binary(0, "t%d", i)
@@ -122,8 +127,14 @@ func (s *statement) server(kind int) {
 	slots := map[string]*sum{}
 	cpu, net, memory := make([]sum, s.phases), make([]sum, s.phases), make([]sum, s.phases)
 	for ph := range s.phases {
-		cpu[ph].add(server.BootCPUs, bought)
-		memory[ph].add(server.BootMemory/1e9, bought)
+		for _, there := range append([]string{bought}, s.at(rented, ph)...) {
+			cpu[ph].add(server.BootCPUs, there)
+			memory[ph].add(server.BootMemory/1e9, there)
+			memory[ph].add(-target(s.in.SLA.Targets.Memory)*server.Memory/1e9, there)
+			if server.Rent > 0 {
+				cpu[ph].add(-target(s.in.SLA.Targets.CPU)*float64(server.CPUs), there)
+			}
+		}
 	}
 	traffic := map[string][]sum{}
 	for _, u := range hw.Units {
@@ -134,7 +145,7 @@ func (s *statement) server(kind int) {
 		x, here := fmt.Sprintf("x%d_%d", i, j), s.binary(0, "p%d_%d", i, j)
 		s.shares[j] = append(s.shares[j], x)
 		s.row("%s - %.12g %s <= 0", x, 1/float64(l.servers), here)
-		s.row("%s - %s <= 0", here, bought)
+		s.row("%s - %s <= 0", here, strings.Join(append([]string{bought}, s.at(rented, l.level)...), " - "))
 		switch {
 		case s.colocate:
 		case l.tasks != nil:
@@ -185,7 +196,9 @@ func (s *statement) server(kind int) {
 		}
 	}
 	for ph := range s.phases {
-		cpu[ph].add(-target(s.in.SLA.Targets.CPU), cpus)
+		if cpus != "" {
+			cpu[ph].add(-target(s.in.SLA.Targets.CPU), cpus)
+		}
 		s.atMost(cpu[ph], 0)
 		s.atMost(memory[ph], 0)
 		s.atMost(net[ph], target(s.in.SLA.Targets.Network))
@@ -208,13 +221,37 @@ func (s *statement) server(kind int) {
 
 // count adds a server and its CPUs to the limits, and countUnit a kind of unit: each by what one of it
 // counts beyond what is there without.
-func (s *statement) count(kind int, bought, cpus string) {
+func (s *statement) count(kind int, bought, cpus string, rented []string) {
 	none := make([]int, len(s.in.HW.Units))
 	for i, c := range caps(s.in) {
 		bare := c.of(kind, 0, none)
-		s.caps[i].add(bare, bought)
-		s.caps[i].add(c.of(kind, 1, none)-bare, cpus)
+		for _, there := range append([]string{bought}, s.at(rented, c.level)...) {
+			s.caps[i].add(bare, there)
+		}
+		if cpus != "" {
+			s.caps[i].add(c.of(kind, 1, none)-bare, cpus)
+		}
 	}
+}
+
+// rented adds, for a server that is for rent, whether it is there in each level without being there all day.
+func (s *statement) rented(server spec.Server, bought string) []string {
+	var out []string
+	for l, level := range s.in.SLA.Day {
+		if server.Rent > 0 {
+			out = append(out, s.binary((server.Rent+server.Energy)*float64(level.Hours)/24, "r%d_%d", s.servers-1, l))
+			s.row("%s + %s <= 1", out[l], bought)
+		}
+	}
+	return out
+}
+
+// at is what says whether a rented server is there in a level; none if it is all day.
+func (s *statement) at(rented []string, level int) []string {
+	if rented == nil || level == always {
+		return nil
+	}
+	return rented[level : level+1]
 }
 
 func (s *statement) countUnit(unit int, n string) {
@@ -259,25 +296,29 @@ func TestModelAgainstSolver(t *testing.T) {
 		t.Skip("cbc is not on PATH")
 	}
 	from, to := seeds(t, 12, 300)
-	asked, late := 0, 0
+	asked, late, days := 0, 0, 0
 	for seed := from; seed <= to; seed++ {
 		d := documentsOf(seed, 1)
+		if seed%3 == 0 && len(d.sla.all("hours")) == 0 {
+			day(seed, d, 1)
+		}
 		in, err := parse(d.files())
 		if err != nil {
 			t.Fatal(err)
 		}
-		seconds := split(in, plan.Plan{})
-		m := model(in, d.colocate, seconds, math.Inf(1))
-		most, total := mostServers(in, m.cost)
-		if math.IsInf(m.cost, 1) || total > 6 || len(architectures(in)) > 12 {
+		how := split(in, plan.Plan{})
+		m := model(in, d.colocate, how, math.Inf(1))
+		most, total := mostServers(in, m)
+		if math.IsInf(m.cost, 1) || total > 8 || len(architectures(in)) > 12 {
 			continue
 		}
 		began := time.Now()
+		days += btoi(comeAndGo(in))
 		for _, arch := range architectures(in) {
-			if bound := relaxed(in, arch, d.colocate, seconds, map[string]*cover{}).cost; bound > m.cost*(1+tolerance) {
+			if bound := relaxed(in, arch, d.colocate, how, map[string]*cover{}).cost; bound > m.cost*(1+tolerance) {
 				continue
 			}
-			cost, ok := cbc(t, state(in, arch, d.colocate, seconds, most))
+			cost, ok := cbc(t, state(in, arch, d.colocate, how, most))
 			if !ok {
 				late++
 				continue
@@ -291,13 +332,22 @@ func TestModelAgainstSolver(t *testing.T) {
 		}
 		t.Logf("seed %d: %v", seed, time.Since(began))
 	}
-	t.Logf("%d architectures compared, %d not solved in time", asked, late)
+	t.Logf("%d architectures compared, %d not solved in time; %d with a day", asked, late, days)
 }
 
-// mostServers is how many servers of each type may be part of a cluster.
-func mostServers(in plan.Input, cost float64) (most []int, total int) {
-	for _, s := range in.HW.Servers {
-		n := int(min(1000, cost*(1+tolerance)/s.Cost()))
+// mostServers is how many servers of each type may be part of a cluster. Of those that come and go there
+// are very many at that price: one more than the model has will do.
+func mostServers(in plan.Input, m answer) (most []int, total int) {
+	for i, s := range in.HW.Servers {
+		n := int(min(1000, m.cost*(1+tolerance)/s.Cost()))
+		if s.Rent > 0 && comeAndGo(in) {
+			n = 1
+			for _, c := range m.parts {
+				for k, times := range c.chosen {
+					n += int(times) * btoi(c.fills[k].server == i)
+				}
+			}
+		}
 		if s.Stock > 0 {
 			n = min(n, s.Stock)
 		}

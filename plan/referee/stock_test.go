@@ -16,35 +16,58 @@ type cap struct {
 	of     func(server, cpus int, units []int) float64 // of one server with its units by kind
 	number float64
 	least  bool
+	level  int // of the day; or always
 }
 
-// caps are those of an input.
+// caps are those of an input: if servers come and go, at every hour.
 func caps(in plan.Input) []cap {
+	var out []cap
+	for l := range levels(in) {
+		for _, c := range capsAt(in) {
+			if c.level = l; !comeAndGo(in) {
+				c.level = always
+			}
+			out = append(out, c)
+		}
+		if !comeAndGo(in) {
+			break
+		}
+	}
+	return out
+}
+
+// there reports whether a server counts.
+func (c cap) there(w when) bool { return w == nil || w[c.level] }
+
+func capsAt(in plan.Input) []cap {
 	var out []cap
 	for i, s := range in.HW.Servers {
 		if s.Stock > 0 {
-			out = append(out, cap{"servers " + s.Name, func(server, _ int, _ []int) float64 { return float64(btoi(server == i)) }, math.Floor(float64(s.Stock) / zonesOf(in)), false})
+			out = append(out, cap{"servers " + s.Name, func(server, _ int, _ []int) float64 { return float64(btoi(server == i)) }, math.Floor(float64(s.Stock) / zonesOf(in)), false, always})
 		}
 	}
 	for i, u := range in.HW.Units {
 		if u.Stock > 0 {
-			out = append(out, cap{"units " + u.Name, func(_, _ int, units []int) float64 { return float64(units[i]) }, math.Floor(float64(u.Stock) / zonesOf(in)), false})
+			out = append(out, cap{"units " + u.Name, func(_, _ int, units []int) float64 { return float64(units[i]) }, math.Floor(float64(u.Stock) / zonesOf(in)), false, always})
 		}
 	}
 	if in.SLA.Budget.Power > 0 {
 		out = append(out, cap{"watts", func(server, cpus int, units []int) float64 {
-			sum := in.HW.Servers[server].Power + float64(cpus)*in.HW.CPU.Power
+			sum := in.HW.Servers[server].Power
+			if in.HW.Servers[server].Rent == 0 {
+				sum += float64(cpus) * in.HW.CPU.Power
+			}
 			for i, n := range units {
 				sum += float64(n) * in.HW.Units[i].Power
 			}
 			return sum
-		}, in.SLA.Budget.Power / zonesOf(in), false})
+		}, in.SLA.Budget.Power / zonesOf(in), false, always})
 	}
 	if in.SLA.Budget.RackUnits > 0 {
-		out = append(out, cap{"rack units", func(server, _ int, _ []int) float64 { return in.HW.Servers[server].RackUnits }, in.SLA.Budget.RackUnits / zonesOf(in), false})
+		out = append(out, cap{"rack units", func(server, _ int, _ []int) float64 { return in.HW.Servers[server].RackUnits }, in.SLA.Budget.RackUnits / zonesOf(in), false, always})
 	}
 	if in.SLA.Least > 0 {
-		out = append(out, cap{"servers", func(int, int, []int) float64 { return 1 }, math.Ceil(float64(in.SLA.Least) / zonesOf(in)), true})
+		out = append(out, cap{"servers", func(int, int, []int) float64 { return 1 }, math.Ceil(float64(in.SLA.Least) / zonesOf(in)), true, always})
 	}
 	return out
 }
@@ -69,14 +92,29 @@ func (s *stock) counted(f filling) []float64 {
 	}
 	var out []float64
 	for _, c := range s.caps {
-		out = append(out, c.of(f.server, f.cpus, units))
+		n := c.of(f.server, f.cpus, units)
+		if !c.there(f.when) {
+			n = 0
+		}
+		out = append(out, n)
 	}
 	return out
 }
 
-// fewest reports whether a filling counts no more than another in the limits from above. One
-// from below counts servers, and every filling is one.
-func fewest(a, b filling) bool { return covers(b.counts, a.counts) }
+// fewest reports whether a filling counts no more than another in the limits from above, and no
+// less in those from below.
+func (s *stock) fewest(a, b filling) bool {
+	for i, c := range s.caps {
+		x, y := a.counts[i], b.counts[i]
+		if c.least {
+			x, y = y, x
+		}
+		if x > y {
+			return false
+		}
+	}
+	return true
+}
 
 // limitsOf are the limits of a cover.
 func limitsOf(all []cap, fills []filling) []limit {
@@ -113,7 +151,11 @@ func whole(in plan.Input, groups [][]load, memoryOf func(string) float64) *cover
 		if len(g) == 0 {
 			continue
 		}
-		for _, f := range fillings(in, memoryOf, g) {
+		some, ok := fillings(in, memoryOf, g)
+		if !ok {
+			return largeCover()
+		}
+		for _, f := range some {
 			wide := f
 			wide.most, wide.instances = make([]float64, loads), make([]int, loads)
 			copy(wide.most[at:], f.most)

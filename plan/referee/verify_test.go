@@ -15,11 +15,25 @@ import (
 // is paid for, it can carry its shares, and shares add up to the whole load. A share
 // below the tolerance counts as none.
 func verify(in plan.Input, p plan.Plan, colocate bool) error {
-	in, possible := hurried(in, architecture(p))
+	return verifier{in: in}.plan(p, colocate)
+}
+
+// carried checks the same of a plan for other numbers. Instances that hold nothing are threads, which are
+// started as needed.
+func carried(in plan.Input, p plan.Plan, colocate bool) error {
+	return verifier{in: in, threads: true}.plan(p, colocate)
+}
+
+func (v verifier) plan(p plan.Plan, colocate bool) error {
+	in, possible := hurried(v.in, architecture(p))
 	if !possible {
 		return errors.New("a latency goal is missed")
 	}
-	v := verifier{in: in, loads: demand(in, architecture(p), p.Needs.Seconds)}
+	how := courseOf(in, p)
+	if v.threads && in.SLA.Job != nil { // of one phase, and whatever the plan's was, it takes the time of the job
+		how.seconds = []float64{in.SLA.Job.Time}
+	}
+	v.in, v.loads = in, demand(in, architecture(p), how)
 	total, covered, counted := 0.0, make([]float64, len(v.loads)), make([]float64, len(caps(in)))
 	for _, s := range p.Servers(in) {
 		cost, shares, err := v.server(s, colocate)
@@ -30,6 +44,9 @@ func verify(in plan.Input, p plan.Plan, colocate bool) error {
 			return fmt.Errorf("%d %s in %g zones", s.Count, s.Type, zonesOf(in))
 		}
 		for i, c := range caps(in) {
+			if !c.there(v.when(s)) {
+				continue
+			}
 			counted[i] += float64(s.Count) / zonesOf(in) * c.of(slices.IndexFunc(in.HW.Servers, func(t spec.Server) bool { return t.Name == s.Type }), s.CPUs, unitsOf(in, s))
 		}
 		total += float64(s.Count) * cost
@@ -71,8 +88,9 @@ func architecture(p plan.Plan) []choice {
 }
 
 type verifier struct {
-	in    plan.Input
-	loads []load
+	in      plan.Input
+	loads   []load
+	threads bool
 }
 
 // server checks one server and returns its cost and its share of every load.
@@ -87,6 +105,7 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 	}
 	left := maps.Clone(s.Units) // after what holds datasets
 	systems, kinds := map[string]bool{}, [2]bool{}
+	q.when = v.when(s)
 	for _, l := range v.loads {
 		x, err := v.load(s, l, &q, left, systems)
 		if err != nil {
@@ -98,8 +117,12 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 	if kinds[0] && kinds[1] && !colocate {
 		return 0, nil, fmt.Errorf("tasks and remote data on one server")
 	}
-	memory := 0.0
+	server := hw.Servers[q.server]
+	memory := server.Memory
 	for _, u := range hw.Units {
+		if q.when != nil && s.Units[u.Name] > 0 && barred(hw, u.Bus) {
+			return 0, nil, fmt.Errorf("%d %s, and it comes and goes", s.Units[u.Name], u.Name)
+		}
 		if left[u.Name] < 0 || left[u.Name] > 0 && !u.Volatile {
 			return 0, nil, fmt.Errorf("datasets lie on all but %d %s", left[u.Name], u.Name)
 		}
@@ -120,7 +143,10 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 			return 0, nil, fmt.Errorf("resource %d (cores, network, memory, buses, by phase): %g of %g", r, used, free)
 		}
 	}
-	return cost + hw.Servers[q.server].Cost() + float64(s.CPUs)*hw.CPU.Cost(), shares, nil
+	if server.Rent == 0 {
+		cost += float64(s.CPUs) * hw.CPU.Cost()
+	}
+	return cost + bare(v.in, server, q.when), shares, nil
 }
 
 // slots checks the use of slots and sockets.
@@ -146,6 +172,10 @@ func (v verifier) slots(s plan.Server, server spec.Server) error {
 func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, systems map[string]bool) (x float64, err error) {
 	app, hw := v.in.App, v.in.HW
 	x = v.share(s, l)
+	if x > tolerance && !q.when.has(l.level) {
+		return x, fmt.Errorf("%g of %s, when it is not there", x, l.name)
+	}
+	tasks, parts := v.work(s, l)
 	if x > 1/float64(l.servers)+tolerance {
 		return x, fmt.Errorf("%g of %s, which is on %d servers at least", x, l.name, l.servers)
 	}
@@ -153,13 +183,13 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 	for i, t := range l.tasks {
 		name := app.Tasks[t].Name
 		if i == 0 {
-			instances = s.Tasks[name]
+			instances = tasks[name]
 		}
-		if s.Tasks[name] != instances || s.Shares[name]*zonesOf(v.in) != x {
+		if tasks[name] != instances || parts[name]*zonesOf(v.in) != x {
 			return x, fmt.Errorf("%s has other instances or another share than tasks beside it", name)
 		}
 	}
-	if l.tasks != nil && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
+	if l.tasks != nil && (l.counted() || !v.threads) && float64(instances) < math.Ceil((x-tolerance)*max(1, l.instances)) {
 		return x, fmt.Errorf("%d instances of %s for %g of it", instances, l.name, x)
 	}
 	for ph := range q.held {
@@ -180,10 +210,32 @@ func (v verifier) load(s plan.Server, l load, q *partial, left map[string]int, s
 	return x, nil
 }
 
+// work is the instances and the shares of a server's tasks when a load is there.
+func (v verifier) work(s plan.Server, l load) (map[string]int, map[string]float64) {
+	if l.level == always {
+		return s.Tasks, s.Shares
+	}
+	work := s.ByHours[v.in.SLA.Day[l.level].Name]
+	return work.Tasks, work.Shares
+}
+
+// when is the hours in which a server is there.
+func (v verifier) when(s plan.Server) when {
+	if s.Hours == nil {
+		return nil
+	}
+	out := make(when, len(v.in.SLA.Day))
+	for l, level := range v.in.SLA.Day {
+		out[l] = level == *s.Hours
+	}
+	return out
+}
+
 // share is what a server has of its zone's part of a load.
 func (v verifier) share(s plan.Server, l load) float64 {
 	if l.tasks != nil {
-		return zonesOf(v.in) * s.Shares[v.in.App.Tasks[l.tasks[0]].Name]
+		_, parts := v.work(s, l)
+		return zonesOf(v.in) * parts[v.in.App.Tasks[l.tasks[0]].Name]
 	}
 	name := v.in.App.Datasets[l.copies[0].dataset].Name
 	if l.copies[0].cache {

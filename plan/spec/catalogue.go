@@ -20,8 +20,11 @@ var Payments = []string{"hourly", "reserved", "spot"}
 // catalogueColumns must all be there, with one of Payments at least.
 var catalogueColumns = []string{"name", "vcpus", "speed", "memory", "network", "disks", "disk_size", "disk_rate", "disk_gap"}
 
-// hoursAMonth turns prices an hour into prices a month.
-const hoursAMonth = 730
+// hoursAMonth turns prices an hour into prices a month; aMonth is that as years.
+const (
+	hoursAMonth = 730
+	aMonth      = float64(hoursAMonth) / hoursAYear
+)
 
 // A shape is a server that is rented as it is: a row of a catalogue.
 type shape struct {
@@ -29,26 +32,59 @@ type shape struct {
 	vcpus, disks           int
 	speed, memory, network float64
 	disk                   [3]float64 // size, rate, gap
-	price                  float64    // a month
+	price                  float64    // a month; none if it is that of all hours
+	hourly                 float64    // none if it is not rented by the hour
 	line                   int
+}
+
+// none is the price of what is not sold.
+const none = -1
+
+// A Payment is the columns of prices: for a month, and for those hours only in which a server runs.
+type Payment struct {
+	Month, Hour string // Hour is empty if servers are paid for the month
+}
+
+// ParsePayment reads one column, or two: reserved,hourly. What is reserved is paid for the month.
+func ParsePayment(text string) (Payment, error) {
+	month, hour, two := strings.Cut(text, ",")
+	if !two && month != "reserved" {
+		hour = month
+	}
+	for _, name := range []string{month, hour} {
+		if name != "" && !slices.Contains(Payments, name) || name == "" && (two || month == "") {
+			return Payment{}, fmt.Errorf("%q is not one of %s, or two of them with a comma: for the month, and by the hour", text, strings.Join(Payments, ", "))
+		}
+	}
+	if hour == "reserved" {
+		return Payment{}, fmt.Errorf("%q: what is reserved is not paid by the hour", text)
+	}
+	return Payment{month, hour}, nil
+}
+
+func (p Payment) columns() []string {
+	if p.Hour == "" || p.Hour == p.Month {
+		return []string{p.Month}
+	}
+	return []string{p.Month, p.Hour}
 }
 
 // Catalogue turns a list of shapes, as CSV, into a hardware document whose prices are a month's.
 // CPUs, memory and disks come with the shape: they cost nothing by themselves, and a
 // shape has as many places for them as it has of them. Shapes without a price for the payment
 // are left out.
-func Catalogue(file string, data []byte, payment string) ([]byte, error) {
+func Catalogue(file string, data []byte, payment Payment) ([]byte, error) {
 	rows, err := catalogue(file, data, payment)
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, input.Errorf(file, "no shape has a price in column %q", payment)
+		return nil, input.Errorf(file, "no shape has a price in column %q", strings.Join(payment.columns(), ","))
 	}
 	return written(rows), nil
 }
 
-func catalogue(file string, data []byte, payment string) ([]shape, error) {
+func catalogue(file string, data []byte, payment Payment) ([]shape, error) {
 	if len(data) > MaxSize {
 		return nil, input.Errorf(file, "larger than %d bytes", MaxSize)
 	}
@@ -66,7 +102,7 @@ func catalogue(file string, data []byte, payment string) ([]shape, error) {
 		}
 		at[name] = i
 	}
-	for _, name := range append(slices.Clone(catalogueColumns), payment) {
+	for _, name := range slices.Concat(catalogueColumns, payment.columns()) {
 		if _, ok := at[name]; !ok {
 			return nil, input.Linef(file, 1, "column %q is missing", name)
 		}
@@ -90,7 +126,7 @@ func catalogue(file string, data []byte, payment string) ([]shape, error) {
 		}
 		seen[s.name] = line
 		mistakes = append(mistakes, cells.mistakes...)
-		if s.price >= 0 {
+		if s.price != none || s.hourly != none {
 			out = append(out, s)
 		}
 	}
@@ -145,10 +181,10 @@ func (r *rowReader) whole(column string, least float64) int {
 	return int(v)
 }
 
-func (r *rowReader) shape(payment string) shape {
+func (r *rowReader) shape(payment Payment) shape {
 	const some = math.SmallestNonzeroFloat64 // more than 0
 	s := shape{name: r.cell("name"), line: r.line, vcpus: r.whole("vcpus", 1), speed: r.number("speed", plainKind, some), memory: r.number("memory", byteKind, memoryUnit),
-		network: r.number("network", rateKind, some), disks: r.whole("disks", 0), price: -1}
+		network: r.number("network", rateKind, some), disks: r.whole("disks", 0), price: none, hourly: none}
 	if s.name == "" {
 		r.mistake("name", "is empty")
 	}
@@ -158,19 +194,34 @@ func (r *rowReader) shape(payment string) shape {
 	if s.disks > 0 {
 		s.disk = [3]float64{r.number("disk_size", byteKind, some), r.number("disk_rate", rateKind, some), r.number("disk_gap", timeKind, 0)}
 	}
-	if r.cell(payment) == "" {
-		return s
+	if payment.Hour != "" {
+		if s.hourly = r.price(payment.Hour); s.hourly == 0 {
+			r.mistake(payment.Hour, "must be more than 0")
+		}
 	}
-	hour, currency, err := money(r.cell(payment))
-	switch {
-	case err != nil:
-		r.mistake(payment, "%v", err)
-	case currency != "" && currency != "USD":
-		r.mistake(payment, "%s: prices of a catalogue are in USD", r.cell(payment))
-	default:
-		s.price = math.Round(hour*hoursAMonth*100) / 100
+	if payment.Hour != payment.Month {
+		if hour := r.price(payment.Month); hour != none {
+			s.price = math.Round(hour*hoursAMonth*100) / 100
+		}
 	}
 	return s
+}
+
+// price is that of an hour, none if the cell is empty.
+func (r *rowReader) price(column string) float64 {
+	if r.cell(column) == "" {
+		return none
+	}
+	hour, currency, err := money(r.cell(column))
+	switch {
+	case err != nil:
+		r.mistake(column, "%v", err)
+	case currency != "" && currency != "USD":
+		r.mistake(column, "%s: prices of a catalogue are in USD", r.cell(column))
+	default:
+		return hour
+	}
+	return none
 }
 
 // cores is how many whole cores of speed 1 the shape is worth.
@@ -190,8 +241,8 @@ const (
 // written is the hardware document.
 func written(rows []shape) []byte {
 	var b bytes.Buffer
-	b.WriteString("<!-- Prices are a month's. CPUs, memory and disks come with a server: they cost nothing by themselves. -->\n")
-	b.WriteString("<resources currency=\"USD\" energy_price=\"0\">\n")
+	b.WriteString("<!-- Prices are a month's, a twelfth of a year. CPUs, memory and disks come with a server: they cost nothing by themselves. -->\n")
+	fmt.Fprintf(&b, "<resources currency=\"USD\" energy_price=\"0\" years=\"%.16g\">\n", aMonth)
 	fmt.Fprintf(&b, "  <storage_unit name=\"memory\" capacity=\"1GiB\" bus=\"memory\" %s volatile=\"1\" price=\"0\"/>\n", memorySpeed)
 	var disks []string
 	for _, s := range rows {
@@ -205,7 +256,13 @@ func written(rows []shape) []byte {
 	for _, s := range rows {
 		b.WriteString("  <server name=\"")
 		_ = xml.EscapeText(&b, []byte(s.name)) // a buffer does not fail
-		fmt.Fprintf(&b, "\" price=\"%.2f\" cpus=\"%d\" BW=\"%.9gMBps\">", s.price, s.cores(), s.network/1e6)
+		if s.price != none {
+			fmt.Fprintf(&b, "\" price=\"%.2f", s.price)
+		}
+		if s.hourly != none {
+			fmt.Fprintf(&b, "\" hourly=\"%.9g", s.hourly)
+		}
+		fmt.Fprintf(&b, "\" cpus=\"%d\" BW=\"%.9gMBps\">", s.cores(), s.network/1e6)
 		fmt.Fprintf(&b, "<bus name=\"memory\" slots=\"%d\" BW=\"20GBps\"/>", int(s.memory/memoryUnit+1e-9))
 		if s.disks > 0 {
 			fmt.Fprintf(&b, "<bus name=%q slots=\"%d\" BW=\"%.9gMBps\"/>", s.diskName(), s.disks, float64(s.disks)*s.disk[1]/1e6)

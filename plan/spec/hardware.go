@@ -108,8 +108,10 @@ func (r *hardwareReader) money(n *node, name string, otherwise Money, required b
 
 // price reads what a piece costs. Its energy is given in money, or computed from its
 // power.
-func (r *hardwareReader) price(n *node) Price {
-	p := Price{Price: r.money(n, "price", 0, true)}
+func (r *hardwareReader) price(n *node) Price { return r.priced(n, 0, true) }
+
+func (r *hardwareReader) priced(n *node, otherwise Money, required bool) Price {
+	p := Price{Price: r.money(n, "price", otherwise, required)}
 	p.Power = r.number(n, "power", want{kind: powerKind})
 	p.Energy = r.money(n, "energy", p.Power/1000*hoursAYear*r.years*r.perKWh, false)
 	return p
@@ -146,7 +148,7 @@ func (r *hardwareReader) server(n *node) {
 	r.unique(r.seen, n, s.Name)
 	s.CPUs = r.whole(n, "cpus", want{kind: countKind, required: true})
 	s.BW = r.number(n, "BW", want{kind: rateKind, required: true, positive: true})
-	s.Price = r.price(n)
+	r.rent(n, &s)
 	s.BootCPUs = r.number(n, "boot_cpus", want{kind: plainKind})
 	s.BootMemory = r.number(n, "boot_memory", want{kind: byteKind})
 	s.Stock = r.stock(n)
@@ -168,6 +170,20 @@ func (r *hardwareReader) server(n *node) {
 		s.Buses = append(s.Buses, b)
 	}
 	r.hw.Servers = append(r.hw.Servers, s)
+}
+
+// rent reads what a server costs: to buy, or by the hour, or either.
+func (r *hardwareReader) rent(n *node, s *Server) {
+	_, line, hourly := r.take(n, "hourly")
+	s.Rent = r.money(n, "hourly", 0, false) * hoursAYear * r.years
+	if hourly && s.Rent == 0 {
+		r.mistake(line, "%s: hourly: must be more than 0, and so must years", n.describe())
+	}
+	s.Price = r.priced(n, s.Rent, !hourly)
+	s.Memory = r.number(n, "memory", want{kind: byteKind})
+	if _, line, given := r.take(n, "memory"); given && !hourly {
+		r.mistake(line, "%s: memory: comes with servers that are rented, which have hourly=", n.describe())
+	}
 }
 
 // buses reports units that fit into no server.

@@ -13,6 +13,7 @@ func ReadSLA(file string, data []byte, app Application, edits ...Edit) (SLA, err
 	out := SLA{File: file}
 	r.done(root, "sla", "utilisation", "survive", "budget", "least")
 	seen, once := map[string]int{}, map[string]int{}
+	var curves []curve
 	for _, n := range root.children {
 		if n.name != "sla" {
 			r.goal(n, &out, app, once)
@@ -30,10 +31,14 @@ func ReadSLA(file string, data []byte, app Application, edits ...Edit) (SLA, err
 				r.mistake(n.line, "sla: task: %q has a rate on line %d", name, first)
 			}
 			seen[name] = n.line
+			curves = append(curves, r.curve(n))
 			out.Rates = append(out.Rates, r.rate(n, name, app))
+			r.done(n, "hours")
+			continue
 		}
 		r.done(n)
 	}
+	r.day(&out, curves, app)
 	if len(out.Rates) == 0 && out.Job == nil {
 		r.mistake(root.line, "slas: no <sla>")
 	}
@@ -67,7 +72,6 @@ func (r *reader) goal(n *node, out *SLA, app Application, once map[string]int) {
 
 func (r *reader) rate(n *node, name string, app Application) Rate {
 	out := Rate{Line: n.line}
-	out.PerSecond = r.number(n, "rate", want{kind: freqKind, required: true, positive: true})
 	i, err := app.Task(name)
 	r.latency(n, &out)
 	if err == nil {

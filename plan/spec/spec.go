@@ -168,8 +168,18 @@ type Server struct {
 	BootMemory Bytes
 	Stock      int     // there are no more; 0 is as many as needed
 	RackUnits  float64 // of height
-	Line       int
+	// Rent is what it costs rented by the hour, for all hours of the years; 0: it is bought, or
+	// paid for all hours. A rented server comes with its CPUs and its memory.
+	Rent   Money
+	Memory Bytes
+	Line   int
 }
+
+// Rented reports whether a server can be rented by the hour.
+func (s Server) Rented() bool { return s.Rent > 0 }
+
+// RentFor is what it costs for some hours of every day.
+func (s Server) RentFor(hours int) Money { return (s.Rent + s.Energy) * float64(hours) / DayHours }
 
 // A Bus is an I/O controller of a server.
 type Bus struct {
@@ -182,6 +192,7 @@ type Bus struct {
 type SLA struct {
 	File    string
 	Rates   []Rate
+	Day     []Level // hours with different rates; none if these stay the same
 	Job     *Job
 	Targets Targets
 	Survive int // servers that may fail while the rest is met
@@ -193,8 +204,9 @@ type SLA struct {
 // A Rate is how often a second a task's execution path must run.
 type Rate struct {
 	Task      int
-	PerSecond float64
-	Latency   Seconds // of an execution, at most; 0 is any
+	PerSecond float64   // at the busiest time of the day
+	Levels    []float64 // by level of the day; none if it has none
+	Latency   Seconds   // of an execution, at most; 0 is any
 	// Percentile is the share of executions that must take no longer than Latency.
 	Percentile float64
 	Line       int
@@ -213,9 +225,9 @@ type Job struct {
 // k-th of its time.
 func (s SLA) Scaled(k float64) SLA {
 	out := s
-	out.Rates = append([]Rate(nil), s.Rates...)
-	for i := range out.Rates {
-		out.Rates[i].PerSecond *= k
+	out.Rates = nil
+	for _, r := range s.Rates {
+		out.Rates = append(out.Rates, r.Times(k))
 	}
 	if s.Job != nil {
 		job := *s.Job
@@ -235,6 +247,16 @@ func (h Hardware) Memory() int {
 		}
 	}
 	return at
+}
+
+// Server is the type of server named, or nil.
+func (h Hardware) Server(name string) *Server {
+	for i := range h.Servers {
+		if h.Servers[i].Name == name {
+			return &h.Servers[i]
+		}
+	}
+	return nil
 }
 
 // Through is what unit u delivers through a storage system.

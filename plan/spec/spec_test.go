@@ -104,6 +104,9 @@ func describeSLA(s SLA) string {
 	var b strings.Builder
 	for _, r := range s.Rates {
 		fmt.Fprintf(&b, "task %d at %g a second\n", r.Task, r.PerSecond)
+		for i, x := range r.Levels {
+			fmt.Fprintf(&b, "  %g for the %d hours %s\n", x, s.Day[i].Hours, s.Day[i].Name)
+		}
 	}
 	if s.Job != nil {
 		fmt.Fprintf(&b, "job of %g bytes, %g records in %g s\n", s.Job.Bytes, s.Job.Records, s.Job.Time)
@@ -236,6 +239,7 @@ func FuzzApplication(f *testing.F) {
 func FuzzHardware(f *testing.F) {
 	f.Add([]byte(`<resources><storage_unit name="d" capacity="1GB" bus="b" rateR="1MBps" gapR="0" rateW="1MBps" gapW="0" price="$1" power="1W"/>
 		<cpu price="1"/><server name="s" price="1" cpus="1" BW="1Gbps"><bus name="b" slots="1" BW="1Gbps"/></server></resources>`))
+	f.Add([]byte("resources: {years: 0.5, cpu: {price: 1}, storage_units: [{name: d, capacity: 1GB, bus: b, rateR: 1MBps, gapR: 0, rateW: 1MBps, gapW: 0, price: 1}], servers: [{name: s, hourly: $0.1, memory: 1GB, cpus: 1, BW: 1Gbps, buses: [{name: b, slots: 1, BW: 1Gbps}]}]}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		hw, err := ReadHardware("f", text)
 		checkMistakes(t, err, text)
@@ -248,12 +252,22 @@ func FuzzHardware(f *testing.F) {
 func FuzzSLA(f *testing.F) {
 	f.Add([]byte(`<sla task="serve" rate="12/min"/><sla task="think" rate="1"/>`))
 	f.Add([]byte(`<slas><sla job="50GB" time="25min"/></slas>`))
+	f.Add([]byte(`<sla task="serve" rate="1"><hours from="8" to="18" rate="9..12"/><hours from="22" to="6" rate="0"/></sla><sla task="think"><hours from="0" to="24" rate="3"/></sla>`))
 	app := serving(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		sla, err := ReadSLA("f", text, app)
 		checkMistakes(t, err, text)
 		if err == nil && len(sla.Rates) == 0 && sla.Job == nil {
 			t.Fatal("an SLA that asks for nothing is no mistake")
+		}
+		hours := 0
+		for _, l := range sla.Day {
+			hours += l.Hours
+		}
+		for _, r := range sla.Rates {
+			if err == nil && (len(r.Levels) != len(sla.Day) || hours%DayHours != 0 || !(r.PerSecond > 0)) {
+				t.Fatalf("%d rates in %d levels of %d hours, %g at the busiest", len(r.Levels), len(sla.Day), hours, r.PerSecond)
+			}
 		}
 	})
 }
@@ -264,14 +278,17 @@ func FuzzCatalogue(f *testing.F) {
 	f.Add([]byte(head + "small,2,1,4GiB,2Gbps,1,75GB,200MBps,100us,0.10\nlarge,8,1,16GiB,10Gbps,0,,,,$0.36\n"))
 	f.Add([]byte(head + "00000,1,1,00,1Bps,0,,,,00")) // no memory
 	f.Add([]byte("\ufeff" + head + "# none\n\"a<&\"\"b\",4,0.5,2GB,1Gbps,1,1GB,1MBps,0s,0.1\n"))
+	f.Add([]byte("reserved," + head + "$0.06,small,2,1,4GiB,2Gbps,0,,,,0.10\n,large,8,1,16GiB,10Gbps,0,,,,$0.36\n0,free,8,1,16GiB,10Gbps,0,,,,\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		out, err := Catalogue("f", text, "hourly")
-		checkMistakes(t, err, text)
-		if err != nil {
-			return
-		}
-		if _, err := ReadHardware("out", out); err != nil {
-			t.Fatalf("%v in\n%s", err, out)
+		for _, payment := range []Payment{{"hourly", "hourly"}, {"reserved", "hourly"}} {
+			out, err := Catalogue("f", text, payment)
+			checkMistakes(t, err, text)
+			if err != nil {
+				continue
+			}
+			if _, err := ReadHardware("out", out); err != nil {
+				t.Fatalf("%v in\n%s", err, out)
+			}
 		}
 	})
 }

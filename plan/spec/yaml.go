@@ -96,7 +96,7 @@ func (r yamlReader) list(n *node, name string, y *yaml.Node, depth int) error {
 
 func singular(s string) string {
 	switch {
-	case s == "bus":
+	case s == "bus" || s == "hours":
 		return s
 	case s == "buses":
 		return "bus"

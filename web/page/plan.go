@@ -140,7 +140,7 @@ func solved(in plan.Input, p planned) (s solution) {
 	if p.err != nil {
 		return solution{Wrong: wrongs(p.err)}
 	}
-	s = solution{Cost: money(in, p.Cost), Servers: p.Packing.Servers(), Kinds: p.Plan.Servers(in), Proven: "proven cheapest"}
+	s = solution{Cost: money(in, p.Cost), Servers: p.Most(in), Kinds: p.Plan.Servers(in), Proven: "proven cheapest"}
 	s.Where = strings.Split(p.Needs.Architecture.Describe(in), ", ")
 	if p.Gap() > 0 {
 		s.Proven = fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(1000*p.Gap())/10)
