@@ -22,29 +22,39 @@ import (
 	"gleaner/kube"
 	"gleaner/kube/api/v1alpha1"
 	"gleaner/kube/controller"
+	"gleaner/kv"
+	"gleaner/kv/mem"
 )
 
-// control starts a controller; what it returns stops it.
-func (l *lab) control(t *testing.T) (stop func()) {
+// control starts a controller, with its options changed; what it returns stops it.
+func (l *lab) control(t *testing.T, change ...func(*controller.Options)) (stop func()) {
 	t.Helper()
 	policy, err := harvest.PolicyNamed("primary")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := rest.CopyConfig(l.config)
-	config.Impersonate.UserName = "system:serviceaccount:" + system + ":gleaner-controller" // with no more rights than it will have
+	o := controller.Options{Config: l.asController(), Namespace: system, Policy: policy, Reserve: harvest.PaperReserve,
+		Labels: kube.DefaultLabels, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond, Steady: time.Millisecond,
+		Store: func(context.Context) (kv.Store, error) { return mem.New(), nil }}
+	for _, c := range change {
+		c(&o)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- controller.Run(ctx, controller.Options{Config: config, Namespace: system, Policy: policy, Reserve: harvest.PaperReserve,
-			Labels: kube.DefaultLabels, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond, Steady: time.Millisecond})
-	}()
+	go func() { ended <- controller.Run(ctx, o) }()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// asController is how the controller reaches the API: with no more rights than it will have.
+func (l *lab) asController() *rest.Config {
+	config := rest.CopyConfig(l.config)
+	config.Impersonate.UserName = "system:serviceaccount:" + system + ":gleaner-controller"
+	return config
 }
 
 // idle is the use of a primary that does nothing.

@@ -30,7 +30,12 @@ type Options struct {
 	Client client.Client // reads from the API server itself
 	Cache  cache.Cache   // of CacheOptions; it runs
 	Labels Labels
-	Log    *slog.Logger // nil: nothing is logged
+	// Tenancy says whom nodes belong to; empty: their labels do.
+	Tenancy Tenancy
+	// Past are jobs that ended and are in the API no more: the core knows by them how long
+	// such jobs take.
+	Past []cluster.PastJob
+	Log  *slog.Logger // nil: nothing is logged
 	// Events says in the API, beside each job, what became of its runs and why. Nil: it is
 	// not said.
 	Events events.EventRecorder
@@ -62,6 +67,7 @@ type World struct {
 
 	mu      sync.Mutex
 	nodes   map[cluster.ServerID]*node
+	tenants map[cluster.ServerID]tenant // unless labels name them
 	reports map[cluster.ServerID]*report
 	jobs    map[cluster.JobID]*job      // that have not ended, or whose end is not written yet
 	numbers map[types.UID]cluster.JobID // of all jobs there are; 0 if they wait for one

@@ -13,6 +13,8 @@ func TestCommandLine(t *testing.T) {
 		says string
 	}{
 		{"manifests --image i:1 --namespace here", 0, "namespace: here"},
+		{"manifests --image i:1 --volume 10Gi --controller-arg=--tenants=owner", 0, "--tenants=owner"},
+		{"manifests --image i:1 --volume much", 2, "--volume"},
 		{"manifests", 2, "--image: is needed"},
 		{"version", 0, "gleaner-kube"},
 		{"version --json", 0, `"version":`},
@@ -24,6 +26,12 @@ func TestCommandLine(t *testing.T) {
 		{"job nowhere.yaml --image busybox", 2, "nowhere.yaml"},
 		{"job main.go --image busybox", 2, "main.go:"},
 		{"controller --policy none", 2, "--policy"},
+		{"controller --data here --store cassandra://h/k", 2, "--data"},
+		{"controller --store elsewhere://h/k", 2, "--store"},
+		{"controller --tenants nobody", 2, "--tenants"},
+		{"controller --query up", 2, "--query: goes with --prometheus"},
+		{"controller --prometheus here", 2, "--prometheus"},
+		{"controller --prometheus http://here --query-step 1ms", 2, "--query-step"},
 		{"controller --kubeconfig nowhere", 2, "--kubeconfig"},
 		{"controller --kubeconfig main.go --record nowhere/x", 2, "--kubeconfig"},
 		{"agent", 2, "--node: is needed"},
