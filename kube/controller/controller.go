@@ -45,6 +45,8 @@ type Options struct {
 	Recorder   control.Recorder // nil: nothing is recorded
 	Log        *slog.Logger
 	Every      time.Duration // see kube.Options
+	Silence    time.Duration // see kube.Options
+	Lease      time.Duration // for which a leader that is gone keeps the others waiting; 0: 15 seconds
 	Steady     time.Duration // see harvest.Options
 }
 
@@ -61,8 +63,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
+	term := cmp.Or(o.Lease, 15*time.Second)
+	renew, retry := term*2/3, term*2/15
 	m, err := manager.New(o.Config, manager.Options{Scheme: scheme, Cache: cached, Logger: logr.FromSlogHandler(o.Log.Handler()),
 		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &term, RenewDeadline: &renew, RetryPeriod: &retry,
 		Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -104,7 +109,7 @@ func (o Options) open(ctx context.Context, m manager.Manager, store *history.Sto
 		return nil, err
 	}
 	return kube.Open(ctx, kube.Options{Client: c, Cache: m.GetCache(), Labels: o.Labels, Tenancy: o.Tenancy, Past: ended, Log: o.Log,
-		Events: m.GetEventRecorder("gleaner"), Every: o.Every})
+		Events: m.GetEventRecorder("gleaner"), Every: o.Every, Silence: o.Silence})
 }
 
 // run runs the loop and what writes the history; the first to end ends all.

@@ -33,6 +33,7 @@ import (
 type controllerFlags struct {
 	kubeconfig, namespace, policy, record string
 	data, store, tenants                  string
+	lease                                 time.Duration
 	labels                                kube.Labels
 	prometheus                            prometheus.Query
 }
@@ -53,6 +54,7 @@ What the primaries used, the classes of nodes and how long jobs took are kept in
 	}
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as a pod of the cluster)")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "gleaner-system", "where the agents' reports and the leader's Lease are")
+	cmd.Flags().DurationVar(&f.lease, "lease", 15*time.Second, "how long a leader that is gone keeps the others waiting")
 	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().StringVar(&f.record, "record", "", "record events and decisions in `FILE`")
 	cmd.Flags().StringVar(&f.data, "data", "", "keep the history in the folder `DIR`, which one controller at a time may use")
@@ -69,9 +71,12 @@ What the primaries used, the classes of nodes and how long jobs took are kept in
 }
 
 func runController(cmd *cobra.Command, f controllerFlags) (err error) {
-	o := controller.Options{Namespace: f.namespace, Labels: f.labels, Reserve: harvest.PaperReserve, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
+	o := controller.Options{Namespace: f.namespace, Labels: f.labels, Lease: f.lease, Reserve: harvest.PaperReserve, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	log.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
 	klog.SetSlogLogger(o.Log)
+	if f.lease < time.Second {
+		return input.Errorf("--lease", "%v is less than a second", f.lease)
+	}
 	if err := f.past(cmd, &o); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func TestCommandLine(t *testing.T) {
 		{"controller --policy none", 2, "--policy"},
 		{"controller --data here --store cassandra://h/k", 2, "--data"},
 		{"controller --store elsewhere://h/k", 2, "--store"},
+		{"controller --lease 1ms", 2, "--lease"},
 		{"controller --tenants nobody", 2, "--tenants"},
 		{"controller --query up", 2, "--query: goes with --prometheus"},
 		{"controller --prometheus here", 2, "--prometheus"},
