@@ -20,10 +20,11 @@ var mayImport = map[string][]string{
 	"manifests":     {},
 	"agent":         {"cluster", "harvest", "kube", "local/cgroup", "local/proc"},
 	"controller":    {"classify", "cluster", "control", "control/diary", "harvest", "history", "history/prometheus", "kube", "kv"},
+	"lab":           {"cluster", "harvest", "kube", "kube/agent", "kube/api/v1alpha1", "sim/compute", "sim/datacenter", "simulation"},
 	"cmd/image":     {"image", "input"},
 	"testdata/task": {},
-	"cmd/gleaner-kube": {"cluster", "control", "control/jobfile", "harvest", "history/prometheus", "input", "kube", "kube/agent", "kube/api/v1alpha1", "kube/controller",
-		"kube/manifests", "kv", "kv/cassandra", "kv/mem", "kv/pebble"},
+	"cmd/gleaner-kube": {"cluster", "control", "control/jobfile", "harvest", "history", "history/prometheus", "input", "kube", "kube/agent", "kube/api/v1alpha1", "kube/controller", "kube/lab",
+		"kube/manifests", "kv", "kv/cassandra", "kv/mem", "kv/pebble", "sim/datacenter", "simulation"},
 }
 
 // pure rooms have no clock, disk, network or goroutine.

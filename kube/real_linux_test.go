@@ -109,10 +109,12 @@ func (m *machine) guard(t *testing.T, reserve harvest.Reserve) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- guardNode(ctx, m.asAgent(m.node.Name), m.node.Name, m.node.CgroupRoot, reserve, t.Output()) }()
+	go func() {
+		ended <- guardNode(ctx, m.asAgent(m.node.Name), m.node.Name, m.node.CgroupRoot, reserve, t.Output())
+	}()
 	return func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	// Every is the time between two reports of use and between two writes of a job's
 	// status; 0: a second.
 	Every time.Duration
+	// Speed is how fast the clock of events goes, for clusters whose time is played; 0: as
+	// clocks do.
+	Speed float64
 	// Silence is how long a node may go without a report before it offers nothing;
 	// 0: 40 seconds.
 	Silence time.Duration
@@ -58,6 +61,7 @@ type World struct {
 	Options
 	ctx     context.Context // of what goes on behind Next and Do
 	stop    func()
+	opened  time.Time
 	behind  sync.WaitGroup
 	calls   chan struct{} // taken by calls to the API server
 	ticks   *time.Ticker
@@ -105,7 +109,7 @@ func CacheOptions(s *runtime.Scheme, namespace string) (cache.Options, error) {
 func Open(ctx context.Context, o Options) (*World, error) {
 	o.Every, o.Silence = cmp.Or(o.Every, time.Second), cmp.Or(o.Silence, 40*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, calls: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+	w := &World{Options: o, opened: time.Now(), calls: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 		nodes: map[cluster.ServerID]*node{}, reports: map[cluster.ServerID]*report{},
 		jobs: map[cluster.JobID]*job{}, numbers: map[types.UID]cluster.JobID{}, tasks: map[cluster.TaskID]*task{}}
 	w.ctx, w.stop = context.WithCancel(ctx)
@@ -201,9 +205,17 @@ func (w *World) begin() error {
 
 // tell queues an event; w.mu is held.
 func (w *World) tell(ev cluster.Event) {
-	ev.At = time.Now()
+	ev.At = w.now()
 	w.queue = append(w.queue, ev)
 	poke(w.wake)
+}
+
+// now is the time of events.
+func (w *World) now() time.Time {
+	if w.Speed == 0 {
+		return time.Now()
+	}
+	return w.opened.Add(time.Duration(float64(time.Since(w.opened)) * w.Speed))
 }
 
 // poke wakes whoever waits on c, if nobody has yet.

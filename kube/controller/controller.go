@@ -46,6 +46,7 @@ type Options struct {
 	Log        *slog.Logger
 	Every      time.Duration // see kube.Options
 	Silence    time.Duration // see kube.Options
+	Speed      float64       // see kube.Options
 	Lease      time.Duration // for which a leader that is gone keeps the others waiting; 0: 15 seconds
 	Steady     time.Duration // see harvest.Options
 }
@@ -109,7 +110,7 @@ func (o Options) open(ctx context.Context, m manager.Manager, store *history.Sto
 		return nil, err
 	}
 	return kube.Open(ctx, kube.Options{Client: c, Cache: m.GetCache(), Labels: o.Labels, Tenancy: o.Tenancy, Past: ended, Log: o.Log,
-		Events: m.GetEventRecorder("gleaner"), Every: o.Every, Silence: o.Silence})
+		Events: m.GetEventRecorder("gleaner"), Every: o.Every, Silence: o.Silence, Speed: o.Speed})
 }
 
 // run runs the loop and what writes the history; the first to end ends all.

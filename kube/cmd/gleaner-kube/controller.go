@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,6 +36,7 @@ type controllerFlags struct {
 	kubeconfig, namespace, policy, record string
 	data, store, tenants                  string
 	lease                                 time.Duration
+	speed                                 float64
 	labels                                kube.Labels
 	prometheus                            prometheus.Query
 }
@@ -55,6 +58,7 @@ What the primaries used, the classes of nodes and how long jobs took are kept in
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "reach the cluster as `FILE` says (default: as a pod of the cluster)")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "gleaner-system", "where the agents' reports and the leader's Lease are")
 	cmd.Flags().DurationVar(&f.lease, "lease", 15*time.Second, "how long a leader that is gone keeps the others waiting")
+	cmd.Flags().Float64Var(&f.speed, "speed", 1, "how fast the clock goes by which it decides, for clusters that are played")
 	cmd.Flags().StringVar(&f.policy, "policy", "history", "how much to harvest: "+strings.Join(harvest.PolicyNames(), ", "))
 	cmd.Flags().StringVar(&f.record, "record", "", "record events and decisions in `FILE`")
 	cmd.Flags().StringVar(&f.data, "data", "", "keep the history in the folder `DIR`, which one controller at a time may use")
@@ -71,11 +75,14 @@ What the primaries used, the classes of nodes and how long jobs took are kept in
 }
 
 func runController(cmd *cobra.Command, f controllerFlags) (err error) {
-	o := controller.Options{Namespace: f.namespace, Labels: f.labels, Lease: f.lease, Reserve: harvest.PaperReserve, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
+	o := controller.Options{Namespace: f.namespace, Labels: f.labels, Lease: f.lease, Speed: f.speed, Reserve: harvest.PaperReserve, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	log.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
 	klog.SetSlogLogger(o.Log)
 	if f.lease < time.Second {
 		return input.Errorf("--lease", "%v is less than a second", f.lease)
+	}
+	if !(f.speed >= 1 && f.speed <= 1000) {
+		return input.Errorf("--speed", "%v is not from 1 to 1000", f.speed)
 	}
 	if err := f.past(cmd, &o); err != nil {
 		return err
@@ -101,7 +108,21 @@ func runController(cmd *cobra.Command, f controllerFlags) (err error) {
 			}
 		}()
 	}
+	var calls atomic.Int64
+	o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, &calls} })
+	defer func() { o.Log.Info("ended", "calls", calls.Load()) }()
 	return controller.Run(cmd.Context(), o)
+}
+
+// counted counts calls to the API server.
+type counted struct {
+	http.RoundTripper
+	calls *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.calls.Add(1)
+	return c.RoundTripper.RoundTrip(r)
 }
 
 // past is where the history comes from and is kept.
