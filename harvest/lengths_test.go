@@ -63,15 +63,15 @@ func TestNoThresholdsWithoutHistoryOrCapacity(t *testing.T) {
 func TestPastForgetsByHalvesEveryTwelveHours(t *testing.T) {
 	at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	var p Past
-	p.note(at, 0.8)
+	p.Note(at, 0.8)
 	for range 24 * 30 { // a month at 80%, then twelve hours at 20%
 		at = at.Add(time.Hour)
-		p.note(at, 0.8)
+		p.Note(at, 0.8)
 	}
-	p.note(at, 0.2)
+	p.Note(at, 0.2)
 	for range 12 {
 		at = at.Add(time.Hour)
-		p.note(at, 0.2)
+		p.Note(at, 0.2)
 	}
 	mean, deviation := p.Sigma()
 	if math.Abs(mean-0.5) > 0.03 || math.Abs(deviation-0.3) > 0.03 {

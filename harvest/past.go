@@ -23,9 +23,9 @@ type Past struct {
 	level  int       // of use since then
 }
 
-// note records that the primary uses share of its server from at on; until then
+// Note records that the primary uses share of its server from at on; until then
 // its use counts as in the last report.
-func (p *Past) note(at time.Time, share float64) {
+func (p *Past) Note(at time.Time, share float64) {
 	if p.since.IsZero() {
 		p.since, p.at = at, at.Add(-time.Minute) // a first report counts for a minute, so that percentiles exist
 		p.level = levelOf(share)

@@ -132,7 +132,7 @@ func (c *Core) report(at time.Time, use cluster.Use) {
 	s := &c.servers[i]
 	now := c.reserve.Counted(use.Primary)
 	if s.size.CPU > 0 { // else it offers nothing now
-		s.past.note(at, float64(now.CPU)/float64(s.size.CPU))
+		s.past.Note(at, float64(now.CPU)/float64(s.size.CPU))
 	}
 	s.primary = now
 	s.recent.note(at, now, c.steady)

@@ -32,6 +32,8 @@ type Store struct {
 	servers  kv.LooseTable // part: "servers"; row: server, import
 	reimages kv.LooseTable // part: server; row: time, import
 	tasks    kv.LooseTable // part: job/stage; row: start
+	jobs     kv.LooseTable // part: job; row: end
+	classes  kv.LooseTable // part: "classes"; row: empty
 	ledger   *ledgerTable
 	codec    *codec
 }
@@ -41,7 +43,8 @@ type Store struct {
 func Open(ctx context.Context, store kv.Store, now func() time.Time) (*Store, error) {
 	s := new(Store)
 	for name, table := range map[string]*kv.LooseTable{"history_samples": &s.samples, "history_headers": &s.headers,
-		"history_servers": &s.servers, "history_reimages": &s.reimages, "history_tasks": &s.tasks} {
+		"history_servers": &s.servers, "history_reimages": &s.reimages, "history_tasks": &s.tasks,
+		"history_jobs": &s.jobs, "history_classes": &s.classes} {
 		var err error
 		if *table, err = store.LooseTable(ctx, name); err != nil {
 			return nil, fmt.Errorf("history: open: %w", err)

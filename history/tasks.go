@@ -34,19 +34,24 @@ func (s *Store) AddTaskRun(ctx context.Context, run TaskRun) error {
 	if err != nil {
 		return fmt.Errorf("history: run of %q: %w", run.Stage, err)
 	}
-	part := []byte(run.Stage)
-	key := kv.Key{Part: part, Row: binary.BigEndian.AppendUint64(nil, uint64(run.Start.UnixNano()))}
-	if err := put(ctx, s.tasks, "task runs", []kv.Record{{Key: key, Value: value}}); err != nil {
+	return addRun(ctx, s.tasks, run.Stage, run.Start, value, KeptTaskRuns)
+}
+
+// addRun records a run of something and deletes all but its newest.
+func addRun(ctx context.Context, table kv.LooseTable, of string, at time.Time, value []byte, kept int) error {
+	part := []byte(of)
+	key := kv.Key{Part: part, Row: binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano()))}
+	if err := put(ctx, table, "runs", []kv.Record{{Key: key, Value: value}}); err != nil {
 		return err
 	}
 	var all []kv.Key
-	for record, err := range s.tasks.Scan(ctx, kv.Range{Part: part}) {
+	for record, err := range table.Scan(ctx, kv.Range{Part: part}) {
 		if err != nil {
-			return fmt.Errorf("history: list runs of %q: %w", run.Stage, err)
+			return fmt.Errorf("history: list runs of %q: %w", of, err)
 		}
 		all = append(all, kv.Key{Part: part, Row: slices.Clone(record.Key.Row)})
 	}
-	return drop(ctx, s.tasks, all[:max(0, len(all)-KeptTaskRuns)])
+	return drop(ctx, table, all[:max(0, len(all)-kept)])
 }
 
 // TaskRuns lists all runs of tasks that are kept; those of a stage come

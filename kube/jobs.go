@@ -79,6 +79,11 @@ func (w *World) resume(objects []v1alpha1.HarvestJob, pods []corev1.Pod) error {
 		return cmp.Or(cmp.Compare(a.Status.Number, b.Status.Number), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 	var past []cluster.PastJob
+	for _, p := range w.Past {
+		if !slices.ContainsFunc(objects, func(h v1alpha1.HarvestJob) bool { return isRunOf(&p, &h) }) {
+			past = append(past, p)
+		}
+	}
 	var live []*task
 	for i := range objects {
 		h := &objects[i]
@@ -114,6 +119,12 @@ func (w *World) resume(objects []v1alpha1.HarvestJob, pods []corev1.Pod) error {
 		w.tell(cluster.Event{Kind: cluster.TaskStarted, Task: t.id, On: t.on, Request: t.request})
 	}
 	return nil
+}
+
+// isRunOf reports whether a job of the past is one that the API still has, whose times are in
+// whole seconds there.
+func isRunOf(p *cluster.PastJob, h *v1alpha1.HarvestJob) bool {
+	return h.Status.Ended != nil && cmp.Or(h.Spec.Name, h.Name) == p.Job.Name && h.Status.Ended.Sub(p.Ended).Abs() < 2*time.Second
 }
 
 // restore counts the runs of a job that have ended since its status was written, and

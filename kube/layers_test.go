@@ -15,14 +15,16 @@ import (
 // mayImport is the map of this module: which rooms of Gleaner each of its rooms may import.
 // As in the main module's layers_test.go, it is a statement of policy.
 var mayImport = map[string][]string{
-	".":                {"cluster", "kube/api/v1alpha1"}, // a world
-	"api/v1alpha1":     {"cluster", "input"},
-	"manifests":        {},
-	"agent":            {"cluster", "harvest", "kube", "local/cgroup", "local/proc"},
-	"controller":       {"control", "harvest", "kube"},
-	"cmd/image":        {"image", "input"},
-	"testdata/task":    {},
-	"cmd/gleaner-kube": {"cluster", "control", "control/jobfile", "harvest", "input", "kube", "kube/agent", "kube/api/v1alpha1", "kube/controller", "kube/manifests"},
+	".":             {"cluster", "kube/api/v1alpha1"}, // a world
+	"api/v1alpha1":  {"cluster", "input"},
+	"manifests":     {},
+	"agent":         {"cluster", "harvest", "kube", "local/cgroup", "local/proc"},
+	"controller":    {"classify", "cluster", "control", "control/diary", "harvest", "history", "history/prometheus", "kube", "kv"},
+	"lab":           {"cluster", "harvest", "kube", "kube/agent", "kube/api/v1alpha1", "sim/compute", "sim/datacenter", "simulation"},
+	"cmd/image":     {"image", "input"},
+	"testdata/task": {},
+	"cmd/gleaner-kube": {"cluster", "control", "control/jobfile", "harvest", "history", "history/prometheus", "input", "kube", "kube/agent", "kube/api/v1alpha1", "kube/controller", "kube/lab",
+		"kube/manifests", "kv", "kv/cassandra", "kv/mem", "kv/pebble", "sim/datacenter", "simulation"},
 }
 
 // pure rooms have no clock, disk, network or goroutine.

@@ -14,6 +14,7 @@ import (
 // A node is a server.
 type node struct {
 	server cluster.Server // with all it has
+	labels map[string]string
 	usable bool           // it is ready and not cordoned
 	told   cluster.Server // as it joined
 }
@@ -41,8 +42,9 @@ func (w *World) join(n *corev1.Node) {
 		w.nodes[id] = known
 	}
 	size := SizeOf(n)
-	known.server = cluster.Server{ID: id, Environment: n.Labels[w.Labels.Environment], Function: n.Labels[w.Labels.Function], Rack: n.Labels[w.Labels.Rack],
-		CPU: size.CPU, Memory: size.Memory}
+	environment, function := w.tenantOf(n.Labels, id)
+	known.labels = n.Labels
+	known.server = cluster.Server{ID: id, Environment: environment, Function: function, Rack: n.Labels[w.Labels.Rack], CPU: size.CPU, Memory: size.Memory}
 	known.usable = !n.Spec.Unschedulable && n.DeletionTimestamp == nil && ready(n)
 	w.offer(known, time.Now())
 }

@@ -30,13 +30,21 @@ type Options struct {
 	Client client.Client // reads from the API server itself
 	Cache  cache.Cache   // of CacheOptions; it runs
 	Labels Labels
-	Log    *slog.Logger // nil: nothing is logged
+	// Tenancy says whom nodes belong to; empty: their labels do.
+	Tenancy Tenancy
+	// Past are jobs that ended and are in the API no more: the core knows by them how long
+	// such jobs take.
+	Past []cluster.PastJob
+	Log  *slog.Logger // nil: nothing is logged
 	// Events says in the API, beside each job, what became of its runs and why. Nil: it is
 	// not said.
 	Events events.EventRecorder
 	// Every is the time between two reports of use and between two writes of a job's
 	// status; 0: a second.
 	Every time.Duration
+	// Speed is how fast the clock of events goes, for clusters whose time is played; 0: as
+	// clocks do.
+	Speed float64
 	// Silence is how long a node may go without a report before it offers nothing;
 	// 0: 40 seconds.
 	Silence time.Duration
@@ -53,6 +61,7 @@ type World struct {
 	Options
 	ctx     context.Context // of what goes on behind Next and Do
 	stop    func()
+	opened  time.Time
 	behind  sync.WaitGroup
 	calls   chan struct{} // taken by calls to the API server
 	ticks   *time.Ticker
@@ -62,6 +71,7 @@ type World struct {
 
 	mu      sync.Mutex
 	nodes   map[cluster.ServerID]*node
+	tenants map[cluster.ServerID]tenant // unless labels name them
 	reports map[cluster.ServerID]*report
 	jobs    map[cluster.JobID]*job      // that have not ended, or whose end is not written yet
 	numbers map[types.UID]cluster.JobID // of all jobs there are; 0 if they wait for one
@@ -99,7 +109,7 @@ func CacheOptions(s *runtime.Scheme, namespace string) (cache.Options, error) {
 func Open(ctx context.Context, o Options) (*World, error) {
 	o.Every, o.Silence = cmp.Or(o.Every, time.Second), cmp.Or(o.Silence, 40*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	w := &World{Options: o, calls: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+	w := &World{Options: o, opened: time.Now(), calls: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 		nodes: map[cluster.ServerID]*node{}, reports: map[cluster.ServerID]*report{},
 		jobs: map[cluster.JobID]*job{}, numbers: map[types.UID]cluster.JobID{}, tasks: map[cluster.TaskID]*task{}}
 	w.ctx, w.stop = context.WithCancel(ctx)
@@ -195,9 +205,17 @@ func (w *World) begin() error {
 
 // tell queues an event; w.mu is held.
 func (w *World) tell(ev cluster.Event) {
-	ev.At = time.Now()
+	ev.At = w.now()
 	w.queue = append(w.queue, ev)
 	poke(w.wake)
+}
+
+// now is the time of events.
+func (w *World) now() time.Time {
+	if w.Speed == 0 {
+		return time.Now()
+	}
+	return w.opened.Add(time.Duration(float64(time.Since(w.opened)) * w.Speed))
 }
 
 // poke wakes whoever waits on c, if nobody has yet.

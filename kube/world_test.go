@@ -68,6 +68,7 @@ var closing = func() {}
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
+	beAgent()
 	code := m.Run()
 	closing()
 	os.Exit(code)

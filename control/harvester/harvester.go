@@ -15,6 +15,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/control"
 	"gleaner/control/board"
+	"gleaner/control/diary"
 	"gleaner/control/loads"
 	"gleaner/dilation"
 	"gleaner/harvest"
@@ -83,18 +84,18 @@ const steady = 15 * time.Second
 func (h *Harvester) Run(ctx context.Context, serve func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	diary := newDiary(h.History, h.Log)
+	diary := diary.New(h.History, h.Log)
 	brain := control.NewBrain(harvest.Options{Policy: h.Policy, Reserve: h.Reserve, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), Steady: steady,
 		Choice: harvest.ByBoth, Machine: coresAndDisk})
 	loop := func(ctx context.Context) error {
-		return control.RunApart(ctx, h.World, brain, recorders{h.Board, diary, h.learner, logged{h.Log}})
+		return control.RunApart(ctx, h.World, brain, control.Recorders{h.Board, diary, h.learner, logged{h.Log}})
 	}
 	ended := make(chan error, 5)       // one for each of them
 	var active, keepers sync.WaitGroup // the active end before tasks are ended
 	for _, act := range []func(context.Context) error{loop, serve} {
 		active.Go(func() { ended <- act(ctx) })
 	}
-	for _, keep := range []func(context.Context) error{diary.keep, h.learner.keep, h.upkeep} {
+	for _, keep := range []func(context.Context) error{diary.Keep, h.learner.keep, h.upkeep} {
 		keepers.Go(func() { ended <- keep(ctx) })
 	}
 	err := <-ended // the first to end ends all

@@ -158,7 +158,9 @@ func (a *Agent) look(at time.Time) error {
 	for id, p := range a.pods {
 		harvested += p.cpu
 		switch {
-		case p.left && !p.found:
+		case p.left && !p.found && p.forget.IsZero():
+			p.forget = at.Add(linger)
+		case p.left && !p.found && at.After(p.forget):
 			a.retired += p.cpu
 			delete(a.pods, id)
 		case p.found && (p.left || p.reason != ""):

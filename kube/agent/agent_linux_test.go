@@ -173,6 +173,37 @@ func TestTheYoungestDies(t *testing.T) {
 	s.killed(t, "old", "young")
 }
 
+// A pod that is killed and gone before its kubelet has made its group is killed once there is one: nobody
+// else ends it for long.
+func TestGoneBeforeItsGroup(t *testing.T) {
+	mount := mountV2(t)
+	s := stage(t, mount, "")
+	s.pass(t, 20)
+	s.machine.available = cluster.GB
+	s.pass(t, 1)
+	o := s.pod(t, "early")
+	s.killed(t, "early")
+	s.gone(o)
+	s.pass(t, 50)
+	dir := files(t, mount, "kubepods/besteffort/poduid-early")
+	s.pass(t, 1)
+	for i := 0; content(dir+"/cgroup.kill") != "1"; i++ {
+		if i == 1000 {
+			t.Fatal("it lives")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range int(linger/s.Every) + 2 {
+		s.pass(t, 1)
+	}
+	if len(s.pods) != 0 {
+		t.Error("it is remembered for ever")
+	}
+}
+
 // Without an API server pods are killed as well, and the API is told when it is back.
 func TestKillsNeedNoAPI(t *testing.T) {
 	mount := mountV2(t)
@@ -243,7 +274,7 @@ func TestCPUOfPodsThatAreGone(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	for range 40 {
+	for range int(linger/s.Every) + 40 {
 		s.pass(t, 1)
 		if s.primary.CPU > 200 {
 			t.Fatalf("after its end: %v", s.primary)

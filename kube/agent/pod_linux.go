@@ -13,29 +13,22 @@ import (
 // patience is how long killed processes may take to end before the API is told anyway.
 const patience = time.Second
 
+// linger is how long a pod is remembered that is gone and has no group: its kubelet may be
+// about to start it, and does not end it for long.
+const linger = time.Minute
+
 // A pod is a harvested one of this node.
 type pod struct {
 	object *corev1.Pod
 	id     cluster.TaskID
-	reason string // why it was killed; empty if it was not
-	left   bool   // the guard does not count it any more
+	reason string    // why it was killed; empty if it was not
+	left   bool      // the guard does not count it any more
+	forget time.Time // once it has left, and has no group
 
 	group  cgroup.Group
 	found  bool          // there is the group
 	cpu    time.Duration // that the group has used
 	ending bool          // its processes are being killed
-}
-
-// taskOf names a pod for the guard, which knows runs of tasks.
-func taskOf(o *corev1.Pod) cluster.TaskID { return cluster.TaskID{Stage: string(o.UID)} }
-
-func nameOf(o *corev1.Pod) string { return o.Namespace + "/" + o.Name }
-
-// leaving reports whether a pod is about to be gone or has ended: somebody took it back
-// without any grace.
-func leaving(o *corev1.Pod) bool {
-	now := o.DeletionTimestamp != nil && o.DeletionGracePeriodSeconds != nil && *o.DeletionGracePeriodSeconds == 0
-	return now || o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
 }
 
 func (a *Agent) seen(o *corev1.Pod) {

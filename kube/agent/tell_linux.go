@@ -82,9 +82,7 @@ func (a *Agent) tellKilled(o *corev1.Pod, reason string) {
 	if err := a.reportOnce(); err != nil && a.ctx.Err() == nil {
 		a.Log.Warn("the API is not told what the node uses", "because", err)
 	}
-	status := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: kube.PrimaryNeedsNode, Message: reason, LastTransitionTime: metav1.Now()}}}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": map[string]any{"conditions": status.Conditions}})
+	patch, err := killedPatch(o, reason)
 	if err != nil {
 		a.Log.Error("it cannot be said why a pod was killed", "pod", nameOf(o), "because", err)
 		return

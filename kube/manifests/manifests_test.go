@@ -1,64 +1,42 @@
 package manifests
 
 import (
-	"bytes"
-	"errors"
 	"strings"
 	"testing"
-	"text/template"
 )
 
-// chart renders the chart as Helm does: it has Helm's names and its function required.
-func chart(t *testing.T, image string) (string, error) {
-	t.Helper()
-	files, err := Chart()
-	if err != nil {
-		t.Fatal(err)
-	}
-	required := func(says string, value any) (any, error) {
-		if value == nil || value == "" {
-			return nil, errors.New(says)
+// Each value changes what it is meant to change and nothing else.
+func TestValues(t *testing.T) {
+	write := func(i Install) string {
+		i.Namespace, i.Image = "here", "i:1"
+		text, err := Write(i)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return value, nil
+		return string(text)
 	}
-	parsed, err := template.New("chart").Funcs(template.FuncMap{"required": required}).Parse(string(files["templates/gleaner.yaml"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	err = parsed.Execute(&out, map[string]any{"Release": map[string]any{"Namespace": "here"}, "Values": map[string]any{"image": image}})
-	return out.String(), err
-}
-
-// The chart installs what the manifests do, but for the namespace, which Helm makes.
-func TestChartInstallsTheManifests(t *testing.T) {
-	want, err := Write(Install{Namespace: "here", Image: "i:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := chart(t, "i:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, few := strings.Split(string(want), "---\n"), strings.Split(got, "---\n")
-	if len(few) != len(all)-1 {
-		t.Fatalf("%d objects, the manifests have %d", len(few), len(all))
-	}
-	i := 0
-	for _, object := range all {
-		if strings.Contains(object, "kind: Namespace\n") {
-			continue
+	plain, volume, args := write(Install{}), write(Install{Volume: "10Gi"}), write(Install{Args: []string{"--policy=primary", "--query=a \"b\""}})
+	for what, in := range map[string][2]string{
+		"replicas: 2":                         {plain, volume},
+		"storage: 10Gi":                       {volume, plain},
+		"--data=/data":                        {volume, plain},
+		"type: Recreate":                      {volume, plain},
+		"- \"--policy=primary\"\n":            {args, plain},
+		"- \"--query=a \\\"b\\\"\"\n":         {args, plain},
+		"- --namespace=here\n        envFrom": {plain, volume},
+	} {
+		if !strings.Contains(in[0], what) || strings.Contains(in[1], what) {
+			t.Errorf("%q is not where it belongs", what)
 		}
-		if few[i] != object {
-			t.Errorf("the chart has\n%s\nthe manifests have\n%s", few[i], object)
-		}
-		i++
+	}
+	if strings.Contains(plain+volume+args, "{{") || strings.Contains(plain, "\n\n---") {
+		t.Error("something is left of the templates")
 	}
 }
 
-// Without an image nothing is installed, and Helm says what is missing.
-func TestChartNeedsAnImage(t *testing.T) {
-	if _, err := chart(t, ""); err == nil || !strings.Contains(err.Error(), "the image of gleaner-kube") {
+// Without an image nothing is installed, and it is said what is missing.
+func TestAnImageIsNeeded(t *testing.T) {
+	if _, err := Write(Install{Namespace: "here"}); err == nil || !strings.Contains(err.Error(), "the image of gleaner-kube") {
 		t.Error(err)
 	}
 }

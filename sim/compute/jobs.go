@@ -24,9 +24,9 @@ type Arrival struct {
 	Takes []time.Duration // one task of each stage, on average
 }
 
-// task returns how long a task takes and its loading. Tasks of a stage differ by
+// Task returns how long a task takes and its loading. Tasks of a stage differ by
 // up to a fifth either way; a task is the same in every run, under every policy.
-func (a *Arrival) task(id cluster.TaskID) (time.Duration, []float64) {
+func (a *Arrival) Task(id cluster.TaskID) (time.Duration, []float64) {
 	for i := range a.Job.Stages {
 		if a.Job.Stages[i].Name == id.Stage {
 			return time.Duration(float64(a.Takes[i]) * (0.8 + 0.4*unit(id, i))), a.Job.Stages[i].Loading

@@ -181,7 +181,7 @@ func (w *World) start(a cluster.Action) {
 		w.soon = append(w.soon, cluster.Event{At: w.at(), Kind: cluster.TaskNotStarted, Task: a.Task, On: a.On, Reason: "there is no such job or server"})
 		return
 	}
-	work, loading := w.Arrivals[arrival].task(a.Task)
+	work, loading := w.Arrivals[arrival].Task(a.Task)
 	r := simTask{id: a.Task, server: on, request: a.Request.CPU, loading: loading, started: w.now, since: w.now,
 		work: float64(work), left: float64(work), factor: 1}
 	place := int32(len(w.tasks))

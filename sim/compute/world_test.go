@@ -141,8 +141,8 @@ func TestTasksSlowEachOtherDown(t *testing.T) {
 			factors[i] = float64(len(loadings))
 		}
 	})
-	a, _ := w.Arrivals[0].task(task(0))
-	b, _ := w.Arrivals[0].task(task(1))
+	a, _ := w.Arrivals[0].Task(task(0))
+	b, _ := w.Arrivals[0].Task(task(1))
 	var ends []time.Duration
 	play(t, w, func(ev cluster.Event) {
 		switch ev.Kind {

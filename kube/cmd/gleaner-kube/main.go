@@ -27,7 +27,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{Use: "gleaner-kube", Short: "Put the idle part of a Kubernetes cluster to work", SilenceErrors: true, SilenceUsage: true}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Errorf("", "%v", err) })
-	root.AddCommand(newController(), newAgent(), newManifests(), newJob(), newVersion())
+	root.AddCommand(newController(), newAgent(), newManifests(), newJob(), newPlay(), newVersion())
 	for _, cmd := range root.Commands() {
 		takes := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

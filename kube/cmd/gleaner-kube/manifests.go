@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gleaner/input"
 	"gleaner/kube/manifests"
@@ -20,13 +21,18 @@ func newManifests() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if chart != "" {
-				if i.Image != "" || cmd.Flags().Changed("namespace") {
-					return input.Errorf("--chart", "is given without --image and --namespace, which Helm sets")
+				for _, name := range []string{"image", "namespace", "volume", "controller-arg"} {
+					if cmd.Flags().Changed(name) {
+						return input.Errorf("--chart", "is given without --%s, which Helm sets", name)
+					}
 				}
 				return writeChart(chart)
 			}
 			if i.Image == "" {
 				return input.Errorf("--image", "is needed: the image of gleaner-kube")
+			}
+			if _, err := resource.ParseQuantity(i.Volume); i.Volume != "" && err != nil {
+				return input.Errorf("--volume", "%q is no size, as 10Gi", i.Volume)
 			}
 			text, err := manifests.Write(i)
 			if err == nil {
@@ -37,6 +43,8 @@ func newManifests() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&i.Namespace, "namespace", "gleaner-system", "where the controller runs")
 	cmd.Flags().StringVar(&i.Image, "image", "", "the image of gleaner-kube")
+	cmd.Flags().StringVar(&i.Volume, "volume", "", "keep the history on a volume of `SIZE`, as 10Gi (default: none; see --store of 'gleaner-kube controller')")
+	cmd.Flags().StringArrayVar(&i.Args, "controller-arg", nil, "one more argument of the controller, as --controller-arg=--policy=primary; may be given again")
 	cmd.Flags().StringVar(&chart, "chart", "", "write a Helm chart to the new folder `DIR` instead")
 	return cmd
 }

@@ -1,4 +1,4 @@
-package harvester
+package diary
 
 import (
 	"context"
@@ -22,10 +22,10 @@ func TestDiaryKeepsTheMeanOfTwoMinutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := newDiary(store, slog.New(slog.DiscardHandler))
+		d := New(store, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		kept := make(chan error, 1)
-		go func() { kept <- d.keep(ctx) }()
+		go func() { kept <- d.Keep(ctx) }()
 		from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 		if err := d.Event(cluster.Event{At: from, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "here", CPU: 8 * cluster.Core, Memory: 32 * cluster.GB}}); err != nil {
 			t.Fatal(err)

@@ -4,29 +4,7 @@ import (
 	"log/slog"
 
 	"gleaner/cluster"
-	"gleaner/control"
 )
-
-// recorders are several recorders as one.
-type recorders []control.Recorder
-
-func (r recorders) Event(ev cluster.Event) error {
-	for _, one := range r {
-		if err := one.Event(ev); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r recorders) Action(a cluster.Action) error {
-	for _, one := range r {
-		if err := one.Action(a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // logged logs what happens to tasks and jobs, and why.
 type logged struct{ *slog.Logger }
