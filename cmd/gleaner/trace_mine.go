@@ -46,6 +46,7 @@ type traceMine struct {
 	check, program string
 	override, plot string
 	rows           int
+	without        func(sender string) bool
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
@@ -59,6 +60,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	m.without = overrides.LeavesOut
 	logs := corpus.New()
 	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
@@ -153,7 +155,9 @@ func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
 		bar.add(1)
-		run.Add(c)
+		if !m.without(c.Sender) {
+			run.Add(c)
+		}
 		return nil
 	})
 	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,16 +24,38 @@ import (
 type Overrides struct {
 	// For are the fingerprints of the programs that rules for a single call are meant
 	// for: another program has other calls of the same names.
-	For       []string    `yaml:"for"`
+	For []string `yaml:"for"`
+	// Without are senders that are left out: they are part of the target itself, and
+	// do what they do when others are played to it.
+	Without   Pattern     `yaml:"without"`
 	Types     []kind.Rule `yaml:"types"`
 	Arguments []ArgRule   `yaml:"arguments"`
 	Calls     []CallRule  `yaml:"calls"`
 }
 
-// A CallRule says what a call waits for.
+// A Pattern is a regular expression of whole names; the zero value matches none.
+type Pattern struct{ of *regexp.Regexp }
+
+// UnmarshalYAML reads a pattern.
+func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
+	of, err := regexp.Compile("^(?:" + n.Value + ")$")
+	if err != nil || n.Value == "" {
+		return fmt.Errorf("line %d: %q is no regular expression of senders", n.Line, n.Value)
+	}
+	p.of = of
+	return nil
+}
+
+// LeavesOut reports whether calls of a sender are not learned from.
+func (o *Overrides) LeavesOut(sender string) bool {
+	return o.Without.of != nil && o.Without.of.MatchString(sender)
+}
+
+// A CallRule says what a call waits for, or what it is made for.
 type CallRule struct {
-	Call string       `yaml:"call"`
-	Join program.Join `yaml:"join"`
+	Call  string          `yaml:"call"`
+	Join  *program.Join   `yaml:"join"`
+	Reach []program.Reach `yaml:"reach"`
 }
 
 // An ArgRule gives an argument its value: of one call of the program, or of all
@@ -76,24 +99,30 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		}
 	}
 	for _, rule := range o.Calls {
-		var call, after *program.Call
-		for c := range p.EachCall() {
-			if c.Name == rule.Call {
-				call = c
-			}
-			if c.Name == rule.Join.After {
-				after = c
-			}
+		if err := rule.apply(name, p); err != nil {
+			return err
 		}
-		if call == nil || after == nil {
-			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, rule.Join.After)
-		}
-		call.Join = &rule.Join
 	}
 	if err := p.Check(); err != nil {
 		return input.Errorf(name, "the program made with it: %v", err)
 	}
 	return nil
+}
+
+func (r *CallRule) apply(name string, p *program.Program) error {
+	for c := range p.EachCall() {
+		if c.Name != r.Call {
+			continue
+		}
+		if r.Join != nil {
+			c.Join = r.Join
+		}
+		if r.Reach != nil {
+			c.Reach = r.Reach
+		}
+		return nil
+	}
+	return input.Errorf(name, "there is no call %q", r.Call)
 }
 
 // meant is an error if single calls are named, and the program has other calls of their
@@ -121,7 +150,13 @@ func (o *Overrides) single() (out []string) {
 		}
 	}
 	for _, rule := range o.Calls {
-		out = append(out, rule.Call, rule.Join.After)
+		out = append(out, rule.Call)
+		if rule.Join != nil {
+			out = append(out, rule.Join.After)
+		}
+		for _, r := range rule.Reach {
+			out = append(out, r.From)
+		}
 	}
 	return out
 }

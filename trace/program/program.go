@@ -75,6 +75,8 @@ type Call struct {
 type Join struct {
 	After string  `yaml:"after"`           // a call
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
+	// Same is an argument of both calls: it waits for the one that has the same value.
+	Same string `yaml:"same,omitempty"`
 }
 
 // A Step makes a call, or repeats steps.
@@ -120,6 +122,10 @@ type Arg struct {
 
 // Args are the arguments of a call, in order.
 type Args []Arg
+
+func (a Args) has(path string) bool {
+	return slices.ContainsFunc(a, func(arg Arg) bool { return arg.Path == path })
+}
 
 // MarshalYAML writes arguments as a mapping in their order.
 func (a Args) MarshalYAML() (any, error) {
@@ -342,6 +348,9 @@ func (c *Call) check() error {
 	if c.Join != nil {
 		if err := checkShare(c.Join.Share); err != nil {
 			return at(err, "join", "share")
+		}
+		if c.Join.Same != "" && (c.Join.Share > 0 || !c.Args.has(c.Join.Same)) {
+			return at(fmt.Errorf("it has no argument %q, or waits for a share of nodes too", c.Join.Same), "join", "same")
 		}
 	}
 	if c.Until != nil {

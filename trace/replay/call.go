@@ -193,7 +193,7 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *record, reply Repl
 	if r.Record != nil {
 		r.Record(call)
 	}
-	r.remember(l, rec, reply.Leaves)
+	r.remember(l, rec, call)
 	l.retry, l.since, l.inbox = nil, 0, nil
 	if st.Until != nil && r.again(l, call, reply) {
 		return
@@ -277,7 +277,7 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 
 // remember keeps the leaves that later arguments come from, and delivers the reply to
 // the nodes that make calls for it.
-func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
+func (r *controller) remember(l *lane, rec *record, call *trace.Call) {
 	p, st := l.player, l.site
 	if len(st.enters) == 0 && len(st.feeds) == 0 {
 		return
@@ -287,10 +287,10 @@ func (r *controller) remember(l *lane, rec *record, leaves []trace.Leaf) {
 	if others {
 		r.memory.mu.Lock()
 	}
-	rec.parts[inReply] = st.kept(inReply, leaves)
+	rec.parts[inReply] = st.kept(inReply, call.Response)
 	r.publish(p, st, rec, true)
 	if others {
-		r.deliver(st, rec, leaves)
+		r.deliver(st, rec, call)
 		r.memory.mu.Unlock()
 	}
 	p.mu.Unlock()

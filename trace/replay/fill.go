@@ -87,11 +87,27 @@ func (f *filling) fill(l *lane, at int64) ([]trace.Leaf, bool) {
 		}
 		out = f.leaf(out, i, 0, a.Path)
 	}
+	f.follow()
 	if len(f.wants) > 0 || f.lost != nil {
 		return nil, false
 	}
 	f.commit()
 	return out, true
+}
+
+// follow waits for the call that this one comes after, if that was not answered yet.
+func (f *filling) follow() {
+	if f.st.after == nil {
+		return
+	}
+	key, ok := f.argument(f.st.Join.Same)
+	if !ok {
+		return // the call waits for that value already
+	}
+	key = plainNumber(key)
+	if post := f.r.memory.found[f.st.after.at][key]; post == nil || post.last == nil {
+		f.wants = append(f.wants, want{f.st.after, key})
+	}
 }
 
 // list fills the elements of a list, or of each list of the same name if it is in a

@@ -73,6 +73,7 @@ type site struct {
 	starts []*kind               // kinds whose start waits for this call
 	feeds  []*site               // sites that are called for this call
 	gate   *gate                 // it waits at
+	after  *index                // of the calls that it waits for, one with the same argument
 	opens  []*gate               // that wait for it
 }
 
@@ -170,7 +171,7 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 	}
 	for _, st := range pl.sites {
 		st.arguments()
-		if st.Join != nil {
+		if st.Join != nil && st.Join.Same == "" {
 			after := pl.byName[st.Join.After]
 			st.gate = newGate(after, st.Join.Share)
 			after.opens = append(after.opens, st.gate)
@@ -178,6 +179,9 @@ func newPlan(p *program.Program, s grow.Setting, sent func(role string) bool) *p
 	}
 	for _, st := range pl.sites {
 		pl.findSources(st)
+		if st.Join != nil && st.Join.Same != "" {
+			pl.follow(st, pl.byName[st.Join.After])
+		}
 	}
 	return pl
 }
@@ -316,6 +320,28 @@ func (pl *plan) addSource(st *site, a *program.Alt) {
 	pl.sources[a] = s
 }
 
+// follow lets a call wait for the answer to another call with the same argument.
+func (pl *plan) follow(st, from *site) {
+	if from.kind.count == 0 || !from.sent {
+		return // it never comes
+	}
+	st.after = pl.shared(&index{by: "where", scope: scope{site: from}, late: true, keyPart: inRequest, keyWhat: value.Class(st.Join.Same)})
+	st.global = true
+	from.want(inRequest, st.after.keyWhat, nil)
+	from.enter(st.after)
+}
+
+// enter has the calls of a site entered into an index that others use.
+func (st *site) enter(ix *index) {
+	if !slices.Contains(st.enters, ix) {
+		st.enters = append(st.enters, ix)
+	}
+	st.tells[lateness(ix.late)] = true
+}
+
+// shared gives the index of the calls of all nodes that is like ix.
+func (pl *plan) shared(ix *index) *index { return find(&pl.indexes, ix) }
+
 func (pl *plan) indexFor(st *site, s *source) *index {
 	ix := &index{by: s.By, late: s.part == inReply}
 	switch {
@@ -335,6 +361,11 @@ func (pl *plan) indexFor(st *site, s *source) *index {
 		ix.scope.kind = st.kind
 		of = &st.kind.own
 	}
+	return find(of, ix)
+}
+
+// find gives the index like ix, which it adds if there is none.
+func find(of *[]*index, ix *index) *index {
 	for _, have := range *of {
 		if have.by == ix.by && have.scope == ix.scope && have.late == ix.late && have.keyPart == ix.keyPart && have.keyWhat == ix.keyWhat {
 			return have

@@ -1,32 +1,36 @@
 package replay
 
 import (
+	"strings"
+
 	"gleaner/trace"
 )
 
 // deliver delivers a reply to the nodes that make a call for it: as many as the program
-// says, first those that the reply names by address or name, then others at random.
-// The memory is locked.
-func (r *controller) deliver(from *site, rec *record, leaves []trace.Leaf) {
+// says, first those that the reply or the request names by address or name, then others at
+// random. The memory is locked.
+func (r *controller) deliver(from *site, rec *record, call *trace.Call) {
 	for _, st := range from.feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
 				continue
 			}
 			n := min(reach.Nodes.At(r.plan.scale), st.kind.count)
-			for _, p := range r.chosen(st.kind, n, leaves) {
+			for _, p := range r.chosen(st.kind, n, call) {
 				r.deliverTo(p, st, delivery{from, rec})
 			}
 		}
 	}
 }
 
-func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *kind, n int, call *trace.Call) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
-	for _, l := range leaves {
-		if p := r.named(k, l.Value); p != nil && !seen[p] && len(picked) < n {
-			picked, seen[p] = append(picked, p), true
+	for _, leaves := range [][]trace.Leaf{call.Response, call.Request} {
+		for _, l := range leaves {
+			if p := r.named(k, l.Value); p != nil && !seen[p] && len(picked) < n {
+				picked, seen[p] = append(picked, p), true
+			}
 		}
 	}
 	players := r.players[k.at]
@@ -42,16 +46,23 @@ func (r *controller) chosen(k *kind, n int, leaves []trace.Leaf) []*player {
 // named finds the node of a type with a name or an address.
 func (r *controller) named(k *kind, text string) *player {
 	if r.names[k.at] == nil {
-		r.names[k.at] = map[string]*player{}
+		names := map[string]*player{}
 		for _, p := range r.players[k.at] {
-			r.names[k.at][p.sender] = p
-			if p.address != "" {
-				r.names[k.at][p.address] = p
+			names[p.sender], names[plainName(p.sender)] = p, p
+			if _, shared := names[p.address]; shared {
+				names[p.address] = nil // it tells nothing of one of them
+			} else if p.address != "" {
+				names[p.address] = p
 			}
 		}
+		r.names[k.at] = names
 	}
 	return r.names[k.at][text]
 }
+
+// plainName is a node's name without what its user's name has before it: node-3 for
+// system:node:node-3.
+func plainName(sender string) string { return sender[strings.LastIndexByte(sender, ':')+1:] }
 
 // deliverTo adds a delivery for a player's call. Several deliveries before the call is
 // made go into one call, if it has a list.
