@@ -76,6 +76,9 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	bad = append(bad, model.Conflicts()...)
+	if overrides.Same != "" {
+		model.Follow(overrides.Same)
+	}
 	if err := overrides.Apply(m.override, model.Program); err != nil {
 		return err
 	}

@@ -27,29 +27,40 @@ type Overrides struct {
 	For []string `yaml:"for"`
 	// Without are senders that are left out: they are part of the target itself, and
 	// do what they do when others are played to it.
-	Without   Pattern     `yaml:"without"`
+	Without Pattern `yaml:"without"`
+	// Same is the argument that names what a call is about; see Model.Follow.
+	Same      string      `yaml:"same"`
 	Types     []kind.Rule `yaml:"types"`
 	Arguments []ArgRule   `yaml:"arguments"`
 	Calls     []CallRule  `yaml:"calls"`
 }
 
 // A Pattern is a regular expression of whole names; the zero value matches none.
-type Pattern struct{ of *regexp.Regexp }
+type Pattern struct {
+	text string
+	of   *regexp.Regexp
+}
+
+// Only is the pattern of one name.
+func Only(name string) Pattern {
+	return Pattern{name, regexp.MustCompile("^" + regexp.QuoteMeta(name) + "$")}
+}
+
+// Match reports whether a whole name fits.
+func (p *Pattern) Match(name string) bool { return p.of != nil && p.of.MatchString(name) }
 
 // UnmarshalYAML reads a pattern.
 func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 	of, err := regexp.Compile("^(?:" + n.Value + ")$")
 	if err != nil || n.Value == "" {
-		return fmt.Errorf("line %d: %q is no regular expression of senders", n.Line, n.Value)
+		return fmt.Errorf("line %d: %q is no regular expression of names", n.Line, n.Value)
 	}
-	p.of = of
+	p.text, p.of = n.Value, of
 	return nil
 }
 
 // LeavesOut reports whether calls of a sender are not learned from.
-func (o *Overrides) LeavesOut(sender string) bool {
-	return o.Without.of != nil && o.Without.of.MatchString(sender)
-}
+func (o *Overrides) LeavesOut(sender string) bool { return o.Without.Match(sender) }
 
 // A CallRule says what a call waits for, or what it is made for.
 type CallRule struct {
@@ -59,10 +70,10 @@ type CallRule struct {
 }
 
 // An ArgRule gives an argument its value: of one call of the program, or of all
-// calls of a method.
+// calls of some methods.
 type ArgRule struct {
 	Call     string           `yaml:"call"`
-	Method   string           `yaml:"method"`
+	Method   Pattern          `yaml:"method"`
 	Argument string           `yaml:"argument"`
 	Value    program.Template `yaml:"value"`
 }
@@ -88,14 +99,14 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		found := false
 		for c := range p.EachCall() {
 			for k := range c.Args {
-				if (c.Method == rule.Method || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
+				if (rule.Method.Match(c.Method) || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
 					c.Args[k].Value, found = rule.Value, true
 					c.Lists = slices.DeleteFunc(c.Lists, func(l program.List) bool { return l.Path == innermost(rule.Argument) })
 				}
 			}
 		}
 		if !found {
-			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method), rule.Argument)
+			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method.text), rule.Argument)
 		}
 	}
 	for _, rule := range o.Calls {

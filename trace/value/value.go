@@ -168,7 +168,7 @@ func (s *Scene) span(a *program.Alt) (string, bool) {
 func (s *Scene) now(unit string) string {
 	switch unit {
 	case "rfc3339":
-		return time.Unix(0, s.At).UTC().Format(time.RFC3339Nano)
+		return time.Unix(0, s.At).UTC().Format("2006-01-02T15:04:05.000000Z07:00") // Kubernetes takes no other number of digits where it has more than seconds
 	case "hexns":
 		return strconv.FormatInt(s.At, 16)
 	}

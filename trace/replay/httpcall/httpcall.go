@@ -270,6 +270,9 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 		return c.watch(ctx, path, query)
 	}
 	var body []byte
+	if verb == "patch" {
+		body = []byte("{}") // one that sets nulls only: an audit log's program has none
+	}
 	if len(fields) > 0 {
 		if body, err = trace.Document(fields); err != nil {
 			return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
@@ -359,7 +362,8 @@ func (e *executor) address(call *trace.Call) (path string, query url.Values, bod
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
 	path += "/" + resource
-	if name != "" && (verb != "create" || sub != "") {
+	// What is created has its name in the body, and what is listed by name in the query.
+	if name != "" && (verb != "create" && verb != "list" && verb != "watch" || sub != "") {
 		path += "/" + url.PathEscape(name)
 	}
 	if sub != "" {
