@@ -3,6 +3,7 @@ package mine
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/input/mapping"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/program"
 )
@@ -87,6 +89,19 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 		return nil, mapping.Mistake(name, err)
 	}
 	return out, nil
+}
+
+// Learn mines the recordings of a corpus with the user's corrections; name is the file they
+// are in, for errors. Calls of senders that are left out must not be in the corpus.
+func (o *Overrides) Learn(ctx context.Context, name string, c *corpus.Corpus) (*Model, error) {
+	m, err := Learn(ctx, c, o.Types...)
+	if err != nil {
+		return nil, err
+	}
+	if o.Same != "" {
+		m.Follow(o.Same)
+	}
+	return m, o.Apply(name, m.Program)
 }
 
 // Apply changes the program. It is an input error if they are for another program, if no

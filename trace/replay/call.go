@@ -287,7 +287,7 @@ func (r *controller) remember(l *lane, rec *record, call *trace.Call) {
 	if others {
 		r.memory.mu.Lock()
 	}
-	rec.parts[inReply] = st.kept(inReply, call.Response)
+	rec.parts[inReply], rec.refused = st.kept(inReply, call.Response), trace.Refused(call.Status)
 	r.publish(p, st, rec, true)
 	if others {
 		r.deliver(st, rec, call)

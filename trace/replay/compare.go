@@ -60,6 +60,9 @@ func (c *Counter) Add(call *trace.Call) {
 	c.counts[[2]string{c.typeOf(call.Sender), strings.Clone(call.Method)}]++
 }
 
+// Of is how often nodes of a type made a call.
+func (c *Counter) Of(nodeType, method string) int { return c.counts[[2]string{nodeType, method}] }
+
 func (c *Counter) typeOf(sender string) string {
 	for _, t := range c.types {
 		if t.pattern.MatchString(sender) {

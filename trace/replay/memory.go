@@ -13,7 +13,8 @@ import (
 // A record is what is kept of one call: the leaves of its request and of its reply that
 // arguments come from. Nothing else is kept, so that a player is small.
 type record struct {
-	parts [2][]trace.Leaf
+	parts   [2][]trace.Leaf
+	refused bool
 }
 
 // A posting is the calls found under one key of an index.
@@ -58,15 +59,18 @@ func (m *memory) at(ix *index, key string) *posting {
 // keep is how many calls are kept under one key: the first ones and the last.
 const keep = 4096
 
-func (p *posting) add(rec *record, all bool) {
-	if p.first == nil {
-		p.first = rec
+// add enters a call. A refusal with nothing that anyone takes does not hide the reply before.
+func (p *posting) add(rec *record, ix *index) {
+	if !rec.refused || ix.bare || len(rec.parts[inReply]) > 0 {
+		if p.first == nil {
+			p.first = rec
+		}
+		p.last = rec
 	}
-	p.last = rec
 	switch {
-	case all && len(p.all) < keep:
+	case ix.all && len(p.all) < keep:
 		p.all = append(p.all, rec)
-	case all:
+	case ix.all:
 		p.all[keep-1] = rec
 	}
 }
@@ -106,7 +110,7 @@ func (r *controller) publish(p *player, st *site, rec *record, late bool) {
 			r.enter(p, ix, rec)
 			continue
 		}
-		p.own[ix.at].add(rec, ix.all)
+		p.own[ix.at].add(rec, ix)
 		for _, s := range ix.each {
 			p.pools[s.pool] = append(p.pools[s.pool], s.items(rec)...)
 		}
@@ -136,7 +140,7 @@ func (r *controller) enter(p *player, ix *index, rec *record) {
 
 func (r *controller) enterAt(ix *index, key string, rec *record) {
 	post := r.memory.at(ix, key)
-	post.add(rec, ix.all)
+	post.add(rec, ix)
 	for i, s := range ix.each {
 		post.pools[i] = append(post.pools[i], s.items(rec)...)
 	}

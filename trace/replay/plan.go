@@ -131,6 +131,7 @@ type index struct {
 	by      string // me, anyone, address, where
 	scope   scope
 	late    bool // calls are entered with their reply, not with their request
+	bare    bool // that there was a reply matters, and not what it had
 	keyPart int
 	keyWhat string // class of the key's path
 	all     bool   // some source asks for more than the first and the last
@@ -325,7 +326,7 @@ func (pl *plan) follow(st, from *site) {
 	if from.kind.count == 0 || !from.sent {
 		return // it never comes
 	}
-	st.after = pl.shared(&index{by: "where", scope: scope{site: from}, late: true, keyPart: inRequest, keyWhat: value.Class(st.Join.Same)})
+	st.after = pl.shared(&index{by: "where", scope: scope{site: from}, late: true, bare: true, keyPart: inRequest, keyWhat: value.Class(st.Join.Same)})
 	st.global = true
 	from.want(inRequest, st.after.keyWhat, nil)
 	from.enter(st.after)
@@ -367,7 +368,7 @@ func (pl *plan) indexFor(st *site, s *source) *index {
 // find gives the index like ix, which it adds if there is none.
 func find(of *[]*index, ix *index) *index {
 	for _, have := range *of {
-		if have.by == ix.by && have.scope == ix.scope && have.late == ix.late && have.keyPart == ix.keyPart && have.keyWhat == ix.keyWhat {
+		if have.by == ix.by && have.scope == ix.scope && have.late == ix.late && have.bare == ix.bare && have.keyPart == ix.keyPart && have.keyWhat == ix.keyWhat {
 			return have
 		}
 	}
