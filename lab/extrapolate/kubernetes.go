@@ -29,7 +29,7 @@ func apiServer(o lab.Options) Target {
 		Name: "apiserver", Unit: "nodes", Learn: []int{3, 4, 6, 8, 12}, Check: 26, Override: KubernetesJob,
 		Trace: allRecordedAt(o.Traces), Start: startAPIServer,
 		// The operator's commands and the controllers' limits would take an hour at 5,000 nodes.
-		Sweep: []int{100, 1000, 5000}, Faster: 20,
+		Sweep: []int{100, 1000, 5000}, Faster: 20, Pace: 10 * time.Millisecond,
 		Ready: func(c *trace.Call) bool {
 			return c.Method == "create leases" && strings.HasPrefix(c.Sender, "system:node:") && c.End > 0
 		},

@@ -228,6 +228,9 @@ func (f *filling) get(i, item int) given {
 		g.ok = g.ok && ok
 		return text
 	})
+	if a.quad {
+		g.text = value.Address(g.text)
+	}
 	f.scene.Item = before
 	f.know(i, item, g)
 	return g

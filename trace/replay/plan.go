@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -94,6 +95,7 @@ type arg struct {
 	program.Arg
 	list  int         // the list that it is in; -1 for none
 	fixed *trace.Leaf // set if it has no holes
+	quad  bool        // it has the form of an IPv4 address
 }
 
 // A list is one whose length varies: "blocks[0].blocks".
@@ -258,6 +260,8 @@ func (st *site) arguments() {
 			l := leaf(&a, a.Path, a.Value.Fill(nil))
 			a.fixed = &l
 		}
+		form, err := netip.ParseAddr(a.Value.Fill(func(*program.Hole) string { return "0" }))
+		a.quad = err == nil && form.Is4()
 		st.args = append(st.args, a)
 	}
 }

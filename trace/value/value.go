@@ -227,8 +227,8 @@ func Millis(f program.Formula, scale, node int) int64 {
 	return int64(min(v, 3.6e6) * 1e6)
 }
 
-// Address carries the last number of an IPv4 address if it is above 255, as it is for
-// many nodes: 127.0.1.300 is 127.0.2.44. Other texts stay as they are.
+// Address carries numbers of an IPv4 address that are above 255, as they are for many
+// nodes: 127.0.1.300 is 127.0.2.44. Other texts stay as they are.
 func Address(text string) string {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 {
@@ -237,7 +237,7 @@ func Address(text string) string {
 	number := 0
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
-		if err != nil || n < 0 || i < 3 && n > 255 || n > 1<<24 {
+		if err != nil || n < 0 || i == 0 && n > 255 || n > 1<<24 {
 			return text
 		}
 		number = number<<8 + n

@@ -2,6 +2,7 @@ package httpcall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func (c *conn) watch(ctx context.Context, path string, query url.Values) (replay
 	}
 	if err != nil {
 		end()
-		return replay.Reply{}, err
+		return replay.Reply{}, cmp.Or(ctx.Err(), err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer end()
