@@ -58,6 +58,8 @@ type Target struct {
 	// of Time.
 	Pace   time.Duration
 	Limits judge.Limits // beyond which the system has given in
+	// Patience is how long a node waits for others in the sweep; 0: five minutes.
+	Patience time.Duration
 	// Above Own nodes, all share Share connections, because a process may not
 	// have one for each. 0: each node has its own at any scale.
 	Own, Share int
@@ -263,7 +265,7 @@ func (e *experiment) sweep(ctx context.Context) (err error) {
 // machine that slowed down with the scale has waits that grow with it: they are
 // scaled down again.
 func (e *experiment) timed(scale int) replay.Options {
-	o := replay.Options{For: e.Time, Ramp: e.Time / 3, Stay: true}
+	o := replay.Options{For: e.Time, Ramp: e.Time / 3, Stay: true, Patience: e.Patience}
 	if e.Compress > 0 {
 		o.Compress = 1e6
 	}

@@ -30,6 +30,7 @@ func apiServer(o lab.Options) Target {
 		Trace: allRecordedAt(o.Traces), Start: startAPIServer,
 		// The operator's commands and the controllers' limits would take an hour at 5,000 nodes.
 		Sweep: []int{100, 1000, 5000}, Faster: 20, Pace: 10 * time.Millisecond,
+		Patience: time.Hour, // a node waits for its pods to be deleted from the start
 		Ready: func(c *trace.Call) bool {
 			return c.Method == "create leases" && strings.HasPrefix(c.Sender, "system:node:") && c.End > 0
 		},

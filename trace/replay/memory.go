@@ -59,9 +59,10 @@ func (m *memory) at(ix *index, key string) *posting {
 // keep is how many calls are kept under one key: the first ones and the last.
 const keep = 4096
 
-// add enters a call. A refusal with nothing that anyone takes does not hide the reply before.
+// add enters a call. A refusal does not hide the reply before, nor does a call that has the
+// key and nothing else: a list has the same version as what was made last.
 func (p *posting) add(rec *record, ix *index) {
-	if !rec.refused || ix.bare || len(rec.parts[inReply]) > 0 {
+	if ix.bare || !rec.refused && ix.by != "where" || ix.serves(rec) {
 		if p.first == nil {
 			p.first = rec
 		}
@@ -73,6 +74,18 @@ func (p *posting) add(rec *record, ix *index) {
 	case ix.all:
 		p.all[keep-1] = rec
 	}
+}
+
+// serves reports whether a call has something that is taken from this index.
+func (ix *index) serves(rec *record) bool {
+	for part, classes := range ix.reads {
+		for _, l := range rec.parts[part] {
+			if slices.Contains(classes, value.Class(l.Path)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // items are the values of a source in one call, in any element of a list.

@@ -135,9 +135,10 @@ type index struct {
 	late    bool // calls are entered with their reply, not with their request
 	bare    bool // that there was a reply matters, and not what it had
 	keyPart int
-	keyWhat string // class of the key's path
-	all     bool   // some source asks for more than the first and the last
-	at      int    // in plan.indexes, or kind.own
+	keyWhat string      // class of the key's path
+	reads   [2][]string // by part: classes of the leaves that sources take
+	all     bool        // some source asks for more than the first and the last
+	at      int         // in plan.indexes, or kind.own
 	each    []*source
 }
 
@@ -292,6 +293,7 @@ func (pl *plan) addSource(st *site, a *program.Alt) {
 		s.part = inReply
 	}
 	s.index = pl.indexFor(st, s)
+	s.index.reads[s.part] = append(s.index.reads[s.part], s.class)
 	if a.Pick == "each" {
 		s.pool = len(s.index.each)
 		s.index.each = append(s.index.each, s)
