@@ -285,7 +285,28 @@ func (p *Program) Check() error {
 			return at(fmt.Errorf("type %s: %w", p.Types[i].Name, err), "types", i)
 		}
 	}
-	return cmp.Or(p.checkStarts(owner), p.checkReach())
+	return cmp.Or(p.checkStarts(owner), p.checkReach(), p.checkSame())
+}
+
+// checkSame finds calls that wait for one with the same argument, which one of them does not
+// have.
+func (p *Program) checkSame() error {
+	args := map[string]Args{}
+	for c := range p.EachCall() {
+		args[c.Name] = c.Args
+	}
+	for i := range p.Types {
+		for k, c := range p.Types[i].Calls {
+			if j := c.Join; j == nil || j.Same == "" {
+				continue
+			} else if j.Share > 0 {
+				return at(fmt.Errorf("call %q: waits for a share of nodes, or for a call with the same argument, and not for both", c.Name), "types", i, "calls", k, "join", "same")
+			} else if !c.Args.has(j.Same) || !args[j.After].has(j.Same) {
+				return at(fmt.Errorf("call %q: it and %q do not both have an argument %q", c.Name, j.After, j.Same), "types", i, "calls", k, "join", "same")
+			}
+		}
+	}
+	return nil
 }
 
 // checkReach finds calls that are made, directly or not, for themselves: there would be
@@ -348,9 +369,6 @@ func (c *Call) check() error {
 	if c.Join != nil {
 		if err := checkShare(c.Join.Share); err != nil {
 			return at(err, "join", "share")
-		}
-		if c.Join.Same != "" && (c.Join.Share > 0 || !c.Args.has(c.Join.Same)) {
-			return at(fmt.Errorf("it has no argument %q, or waits for a share of nodes too", c.Join.Same), "join", "same")
 		}
 	}
 	if c.Until != nil {
