@@ -31,6 +31,11 @@ func (c *Call) audit(p *scanner) (stage string, err error) {
 		case "userAgent":
 			e.agent, err = p.str()
 		case "user":
+			var name string
+			if name, err = p.member("username"); e.user == "" {
+				e.user = name
+			}
+		case "impersonatedUser": // whom the server took the sender for
 			e.user, err = p.member("username")
 		case "sourceIPs":
 			err = p.items('[', ']', func(i int) error {

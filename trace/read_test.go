@@ -36,6 +36,17 @@ func TestAuditEvent(t *testing.T) {
 	}
 }
 
+// TestImpersonated: the sender is whom the server took it for, wherever that stands.
+func TestImpersonated(t *testing.T) {
+	const before, as = `"user":{"username":"system:kube-controller-manager"}`, `"impersonatedUser":{"username":"system:node:n-1","groups":["a"]}`
+	for _, both := range []string{before + "," + as, as + "," + before} {
+		calls, err := readAll(t, "x", strings.Replace(auditEvent, before, both, 1)+"\n")
+		if err != nil || len(calls) != 1 || calls[0].Sender != "system:node:n-1/job-controller" {
+			t.Errorf("%v, %v", calls, err)
+		}
+	}
+}
+
 // TestWatchIsOneCall: a watch is logged when it starts and when it ends.
 func TestWatchIsOneCall(t *testing.T) {
 	begins := strings.Replace(auditEvent, "ResponseComplete", "ResponseStarted", 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -13,6 +14,7 @@ import (
 
 func newLabKubernetes() *cobra.Command {
 	var nodes, real int
+	var bare bool
 	var data string
 	var images []string
 	cmd := &cobra.Command{
@@ -22,6 +24,9 @@ func newLabKubernetes() *cobra.Command {
 kwok, which plays nodes of 12 cores and 32 GiB: their pods run until they are deleted,
 unless their command is 'true', 'false' or 'sleep SECONDS'. A folder that holds a cluster
 already is started as it was left.
+
+--bare starts etcd and the API server alone, for 'gleaner trace replay' to play all others
+to it. The API server logs all requests in audit.jsonl.
 
 --real starts real nodes beside them, real-0 and so on: kubelet, containerd and runc, as
 root, in namespaces of their own. Each has all cores and memory of this machine. They run
@@ -40,6 +45,9 @@ They are built from Go modules into the user's cache folder, once. That takes Go
 			if real < 0 || real > engine.MostRealNodes {
 				return input.Errorf("--real", "%d is not from 0 to %d", real, engine.MostRealNodes)
 			}
+			if bare && (real > 0 || cmd.Flags().Changed("nodes")) {
+				return input.Errorf("--bare", "there are no nodes; leave out --nodes and --real")
+			}
 			if real > 0 {
 				if err := engine.CanNode(); err != nil {
 					return input.Errorf("--real", "%v", err)
@@ -54,21 +62,53 @@ They are built from Go modules into the user's cache folder, once. That takes Go
 			if err != nil {
 				return input.Errorf("--data", "%v", err)
 			}
+			if bare {
+				return runBareKubernetes(cmd, at)
+			}
 			return runLabKubernetes(cmd, at, nodes, real, images)
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "lab-kubernetes", "the folder for all it writes")
 	cmd.Flags().IntVar(&nodes, "nodes", 10, "how many played nodes")
 	cmd.Flags().IntVar(&real, "real", 0, "how many real nodes")
+	cmd.Flags().BoolVar(&bare, "bare", false, "only etcd and the API server")
 	cmd.Flags().StringArrayVar(&images, "image", nil, "an image that real nodes have: the `FILE` of an OCI archive")
 	return cmd
 }
 
-func runLabKubernetes(cmd *cobra.Command, data string, nodes, real int, images []string) error {
-	ctx := cmd.Context()
-	k, err := engine.BuildKubernetes(ctx, func() {
+func buildKubernetes(cmd *cobra.Command) (engine.Kubernetes, error) {
+	return engine.BuildKubernetes(cmd.Context(), func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "building Kubernetes %s; this is done once and takes about 20 minutes on two cores\n", engine.KubernetesVersion)
 	})
+}
+
+// runBareKubernetes runs an API server that others are played to.
+func runBareKubernetes(cmd *cobra.Command, data string) error {
+	k, err := buildKubernetes(cmd)
+	if err != nil {
+		return err
+	}
+	c, err := k.StartBare(cmd.Context(), data)
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	target := fmt.Sprintf("https://%s?kubeconfig=%s&as=sender&groups=system:masters", c.Address, url.QueryEscape(c.Kubeconfig))
+	if wantJSON(cmd) {
+		err = printJSON(cmd, map[string]any{"kubeconfig": c.Kubeconfig, "target": target, "audit_log": c.AuditLog(), "data": data, "kubectl": k.Binary + " kubectl"})
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "The API server serves, data and logs in %s; Ctrl-C or 'kill %d' stops it\nexport KUBECONFIG=%s\ngleaner trace replay PROGRAM --target '%s'\n",
+			data, os.Getpid(), c.Kubeconfig, target)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Failure(cmd.Context())
+}
+
+func runLabKubernetes(cmd *cobra.Command, data string, nodes, real int, images []string) error {
+	ctx := cmd.Context()
+	k, err := buildKubernetes(cmd)
 	if err != nil {
 		return err
 	}

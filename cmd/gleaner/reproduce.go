@@ -102,8 +102,8 @@ Experiments:
 	cmd.Flags().BoolVar(&o.Full, "full", false, "as large as the paper, however long it takes")
 	cmd.Flags().IntVar(&o.Seeds, "seeds", 1, "repetitions with different seeds")
 	cmd.Flags().IntVar(&o.Days, "days", 0, "days to simulate in experiments with jobs (default: depends on the size)")
-	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode, resourcemanager)")
-	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode, resourcemanager)")
+	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode, resourcemanager, apiserver)")
+	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode, resourcemanager, apiserver)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV, figures as pictures and an index to `DIR`")
 	cmd.Flags().BoolVar(&again, "again", false, "compute anew what is in the cache")
 	return cmd

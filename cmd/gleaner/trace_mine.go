@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
+	"gleaner/lab/extrapolate"
 	"gleaner/lab/hadoop"
 	"gleaner/trace"
 	"gleaner/trace/mine"
@@ -35,7 +36,7 @@ comes from. With --check a larger recorded run is held against what was learned.
 	m.files.flags(cmd)
 	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
 	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
-	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments; @wordcount: the one for Hadoop's WordCount that comes with gleaner")
+	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments; @wordcount and @kubernetes, for Hadoop's WordCount and for a Deployment and a Job on Kubernetes, come with gleaner")
 	cmd.Flags().StringVar(&m.plot, "plot", "", "draw counts, intervals and the program into this directory")
 	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
 	return cmd
@@ -46,6 +47,7 @@ type traceMine struct {
 	check, program string
 	override, plot string
 	rows           int
+	without        func(sender string) bool
 }
 
 func (m *traceMine) run(cmd *cobra.Command, args []string) error {
@@ -59,6 +61,7 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	m.without = overrides.LeavesOut
 	logs := corpus.New()
 	var bad []error // mistakes in the input that leave something to work with
 	for _, path := range args {
@@ -69,14 +72,11 @@ func (m *traceMine) run(cmd *cobra.Command, args []string) error {
 		bad = append(bad, err)
 		logs.Learn(run)
 	}
-	model, err := mine.Learn(cmd.Context(), logs, overrides.Types...)
+	model, err := overrides.Learn(cmd.Context(), m.override, logs)
 	if err != nil {
 		return err
 	}
 	bad = append(bad, model.Conflicts()...)
-	if err := overrides.Apply(m.override, model.Program); err != nil {
-		return err
-	}
 	report := model.Report()
 	if m.check != "" {
 		run, err := m.read(cmd, logs, m.check)
@@ -133,10 +133,11 @@ func (m *traceMine) readOverrides() (*mine.Overrides, error) {
 		return &mine.Overrides{}, nil
 	}
 	if own, ok := strings.CutPrefix(m.override, "@"); ok {
-		if own != "wordcount" {
-			return nil, input.Errorf("--override", "%q does not come with gleaner; @wordcount does", m.override)
+		text := map[string][]byte{"wordcount": hadoop.WordCount, "kubernetes": extrapolate.KubernetesJob}[own]
+		if text == nil {
+			return nil, input.Errorf("--override", "%q does not come with gleaner; @wordcount and @kubernetes do", m.override)
 		}
-		return mine.ReadOverrides(m.override, hadoop.WordCount)
+		return mine.ReadOverrides(m.override, text)
 	}
 	text, err := readInput(m.override)
 	if err != nil {
@@ -153,7 +154,9 @@ func (m *traceMine) read(cmd *cobra.Command, logs *corpus.Corpus, path string) (
 	defer bar.finish()
 	err := m.files.each(cmd.Context(), path, func(c *trace.Call) error {
 		bar.add(1)
-		run.Add(c)
+		if !m.without(c.Sender) {
+			run.Add(c)
+		}
 		return nil
 	})
 	if err != nil && (!input.Is(err) || len(run.Calls) == 0) {

@@ -60,7 +60,8 @@ type ControlPlane struct {
 
 	of        Kubernetes
 	data      string
-	address   string // of the API server
+	bare      bool
+	Address   string // of the API server
 	etcd      string
 	API       *Process
 	processes []*Process // all but nodes, in the order they were started
@@ -69,30 +70,50 @@ type ControlPlane struct {
 
 // StartCluster starts a cluster with its data in a folder and waits until it serves. A
 // cluster that had its data there before goes on.
-func (k Kubernetes) StartCluster(ctx context.Context, data string) (_ *ControlPlane, err error) {
+func (k Kubernetes) StartCluster(ctx context.Context, data string) (*ControlPlane, error) {
 	c := &ControlPlane{of: k, data: data, Kubeconfig: filepath.Join(data, "kubeconfig")}
+	if err := c.startAll(ctx, c.startEtcd, c.StartAPI, c.startManager, c.startKwok); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// StartBare starts etcd and the API server alone, for others to be played to it. The API
+// server logs who asked for what in AuditLog.
+func (k Kubernetes) StartBare(ctx context.Context, data string) (*ControlPlane, error) {
+	c := &ControlPlane{of: k, data: data, Kubeconfig: filepath.Join(data, "kubeconfig"), bare: true}
+	if err := c.startAll(ctx, c.startEtcd, c.StartAPI); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AuditLog is the API server's own log of requests, if it is bare.
+func (c *ControlPlane) AuditLog() string { return filepath.Join(c.data, "audit.jsonl") }
+
+func (c *ControlPlane) startAll(ctx context.Context, starts ...func(context.Context) error) (err error) {
 	defer func() {
 		if err != nil {
 			c.Stop()
 		}
 	}()
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+	if err := os.MkdirAll(c.data, 0o700); err != nil {
+		return fmt.Errorf("engine: %w", err)
 	}
-	for _, at := range []*string{&c.address, &c.etcd} {
+	for _, at := range []*string{&c.Address, &c.etcd} {
 		if *at, err = FreeAddress(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.credentials(); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+		return fmt.Errorf("engine: %w", err)
 	}
-	for _, start := range []func(context.Context) error{c.startEtcd, c.StartAPI, c.startManager, c.startKwok} {
+	for _, start := range starts {
 		if err := start(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // start starts a program of Kubernetes.
@@ -118,23 +139,52 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 
 // StartAPI starts the API server, also again after it was stopped or killed.
 func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
-	host, port, err := net.SplitHostPort(c.address)
+	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
 		return err
 	}
 	key := filepath.Join(c.data, "service-accounts.key")
-	c.API, err = c.start(ctx, "kube-apiserver", c.serves,
-		"--etcd-servers=http://"+c.etcd, "--bind-address="+host, "--advertise-address="+host, "--secure-port="+port, "--cert-dir="+filepath.Join(c.data, "certificates"),
-		"--token-auth-file="+filepath.Join(c.data, "tokens.csv"), "--authorization-mode=Node,RBAC", "--anonymous-auth=false", "--endpoint-reconciler-type=none",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+key, "--service-account-key-file="+key,
-		"--service-cluster-ip-range=10.96.0.0/16", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount")
+	args := []string{
+		"--etcd-servers=http://" + c.etcd, "--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port, "--cert-dir=" + filepath.Join(c.data, "certificates"),
+		"--token-auth-file=" + filepath.Join(c.data, "tokens.csv"), "--authorization-mode=Node,RBAC", "--anonymous-auth=false", "--endpoint-reconciler-type=none",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
+		"--service-cluster-ip-range=10.96.0.0/16", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount"}
+	if c.bare {
+		policy := filepath.Join(c.data, "audit.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+		args = append(args, "--audit-policy-file="+policy, "--audit-log-path="+c.AuditLog(), "--audit-log-maxsize=0")
+	}
+	c.API, err = c.start(ctx, "kube-apiserver", c.serves, args...)
 	return err
 }
 
-// serves asks the API server whether it is ready. Its certificate is its own.
+// auditPolicy logs who asked for what and how it was answered, without what was said.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// serves asks the API server whether it is ready.
 func (c *ControlPlane) serves(ctx context.Context) error {
+	return c.ask(ctx, "/readyz", func(io.Reader) error { return nil })
+}
+
+// Samples are the API server's own metrics.
+func (c *ControlPlane) Samples(ctx context.Context) (out Samples, err error) {
+	err = c.ask(ctx, "/metrics", func(body io.Reader) error {
+		out, err = readSamples(body)
+		return err
+	})
+	return out, err
+}
+
+// ask asks the API server for a page as administrator. Its certificate is its own.
+func (c *ControlPlane) ask(ctx context.Context, path string, read func(io.Reader) error) error {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.address+"/readyz", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.Address+path, nil)
 	if err != nil {
 		return err
 	}
@@ -151,7 +201,7 @@ func (c *ControlPlane) serves(ctx context.Context) error {
 	if reply.StatusCode != http.StatusOK {
 		return fmt.Errorf("it answers %s", reply.Status)
 	}
-	return nil
+	return read(reply.Body)
 }
 
 // controllers are those of the controller manager that a cluster of played nodes needs.
@@ -215,7 +265,7 @@ clusters: [{name: lab, cluster: {server: "https://%s", %s}}]
 users: [{name: user, user: {token: %q}}]
 contexts: [{name: lab, context: {cluster: lab, user: user}}]
 current-context: lab
-`, c.address, authority, token)
+`, c.Address, authority, token)
 }
 
 // sign makes the key that signs service accounts.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,13 +30,59 @@ func Metrics(ctx context.Context, url string) (map[string]float64, error) {
 }
 
 func readMetrics(from io.Reader) (map[string]float64, error) {
+	all, err := readSamples(from)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]float64{}
-	lines := bufio.NewScanner(from)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(text, 64); err == nil && !strings.Contains(name, "{") {
-			out[name] = v
+	for _, s := range all {
+		if s.labels == "" {
+			out[s.name] = s.value
 		}
+	}
+	return out, nil
+}
+
+// Samples are metrics with their labels.
+type Samples []sample
+
+type sample struct {
+	name, labels string // labels as they are written: verb="LIST",code="200"
+	value        float64
+}
+
+// Sum adds up a metric over all labels but those that hold one of the texts, such as
+// verb="WATCH".
+func (all Samples) Sum(name string, without ...string) (sum float64) {
+	for _, s := range all {
+		if s.name == name && !slices.ContainsFunc(without, func(text string) bool { return strings.Contains(s.labels, text) }) {
+			sum += s.value
+		}
+	}
+	return sum
+}
+
+// Mean is the mean of a histogram in milliseconds, over the same labels as of Sum.
+func (all Samples) Mean(name string, without ...string) float64 {
+	return 1e3 * all.Sum(name+"_sum", without...) / max(all.Sum(name+"_count", without...), 1)
+}
+
+// readSamples reads metrics in the format of Prometheus. A label may have blanks in it, but
+// the value behind the last brace has none.
+func readSamples(from io.Reader) (Samples, error) {
+	var out Samples
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, '}')
+		key, text, _ := strings.Cut(line[at+1:], " ")
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, labels, _ := strings.Cut(line[:at+1]+key, "{")
+		out = append(out, sample{name, strings.TrimSuffix(labels, "}"), v})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("engine: metrics: %w", err)

@@ -73,34 +73,34 @@ func buildEtcd(ctx context.Context, dir string) (e engine.Etcd, descriptors stri
 var building sync.Mutex
 
 // recordEtcd runs the job with scale nodes on a fresh etcd and records it.
-func recordEtcd(ctx context.Context, dir string, scale int) (string, error) {
+func recordEtcd(ctx context.Context, dir string, scale int) ([]string, error) {
 	home := filepath.Join(dir, fmt.Sprintf("record-%d", scale))
 	defer os.RemoveAll(home)
 	building.Lock()
 	e, descriptors, err := buildEtcd(ctx, home)
 	building.Unlock()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	at, err := engine.FreeAddress()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	p, err := e.Start(ctx, at, home)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer p.Stop()
 	set, err := os.ReadFile(descriptors)
 	if err != nil {
-		return "", fmt.Errorf("extrapolate: %w", err)
+		return nil, fmt.Errorf("extrapolate: %w", err)
 	}
 	known, err := record.ReadDescriptors(set)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	file := filepath.Join(dir, fmt.Sprintf("n%03d.jsonl", scale))
-	return file, overhear(ctx, file, at, known, scale, func(ctx context.Context, through string) error { return e.Work(ctx, through, scale) })
+	return []string{file}, overhear(ctx, file, at, known, scale, func(ctx context.Context, through string) error { return e.Work(ctx, through, scale) })
 }
 
 // overhear records the calls to a server of the clients that body starts.

@@ -42,9 +42,11 @@ type Target struct {
 
 	Override []byte  // what mining does not find; see mine.Overrides
 	Compress float64 // of the waits when the checked scale is played back; not in the sweep
+	Faster   float64 // of the waits in the sweep; 0: none are left if the program's are compressed above
 
-	// Trace returns the file with the trace of a scale, in dir if it makes one.
-	Trace func(ctx context.Context, dir string, scale int) (string, error)
+	// Trace returns the file with the trace of a scale, in dir if it makes one; several if
+	// it was recorded more than once.
+	Trace func(ctx context.Context, dir string, scale int) ([]string, error)
 	// Start starts the system afresh, with its data below dir.
 	Start func(ctx context.Context, dir string) (*System, error)
 	// Sweep are the scales to play, until the system gives in.
@@ -56,6 +58,8 @@ type Target struct {
 	// of Time.
 	Pace   time.Duration
 	Limits judge.Limits // beyond which the system has given in
+	// Patience is how long a node waits for others in the sweep; 0: five minutes.
+	Patience time.Duration
 	// Above Own nodes, all share Share connections, because a process may not
 	// have one for each. 0: each node has its own at any scale.
 	Own, Share int
@@ -74,12 +78,15 @@ type System struct {
 	Targets map[string]replay.Executor // by role; see replay.Options
 	// Says returns the system's own figures; it may be nil.
 	Says func(context.Context) (string, error)
-	PID  int // its process
+	Log  string // a trace of all calls that the system writes itself; "" if it does not
+	PID  int    // its process
 	Stop func()
 }
 
 // Targets are all targets, for an experiment's options.
-func Targets(o lab.Options) []Target { return []Target{etcd(o), nameNode(o), resourceManager(o)} }
+func Targets(o lab.Options) []Target {
+	return []Target{etcd(o), nameNode(o), resourceManager(o), apiServer(o)}
+}
 
 // Experiment is all steps for one target, the first unless the options name one.
 func Experiment() lab.Experiment {
@@ -120,29 +127,30 @@ func run(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, error
 type experiment struct {
 	Target
 	dir    string
-	traces map[int]string // by scale
+	traces map[int][]string // by scale
 
-	model  *mine.Model
-	report *mine.Report
-	near   float64 // share of intervals that are about as predicted
-	played *replay.Result
-	extra  map[int]*extras // by scale
-	roles  []string        // that were played to
-	swept  *replay.Report
+	model   *mine.Model
+	report  *mine.Report
+	near    float64         // share of intervals that are about as predicted
+	refused *replay.Counter // calls recorded at the checked scale that were refused
+	played  *replay.Result
+	extra   map[int]*extras // by scale
+	roles   []string        // that were played to
+	swept   *replay.Report
 }
 
 // record gets the traces of all scales.
 func (e *experiment) record(ctx context.Context) error {
-	e.traces = map[int]string{}
+	e.traces = map[int][]string{}
 	var mu sync.Mutex
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(max(e.AtOnce, 1))
 	for _, scale := range append([]int{e.Check}, e.Learn...) {
 		all.Go(func() error {
-			file, err := e.Trace(ctx, e.dir, scale)
+			files, err := e.Trace(ctx, e.dir, scale)
 			mu.Lock()
 			defer mu.Unlock()
-			e.traces[scale] = file
+			e.traces[scale] = files
 			return err
 		})
 	}
@@ -151,27 +159,26 @@ func (e *experiment) record(ctx context.Context) error {
 
 // learn mines the small scales, and checks the large one.
 func (e *experiment) learn(ctx context.Context) error {
-	logs := corpus.New()
-	for _, scale := range e.Learn {
-		r, err := readRun(logs, e.traces[scale])
-		if err != nil {
-			return err
-		}
-		logs.Learn(r)
-	}
-	model, err := mine.Learn(ctx, logs)
-	if err != nil {
-		return err
-	}
 	overrides, err := mine.ReadOverrides(e.Name, e.Override)
 	if err != nil {
 		return err
 	}
-	if err := overrides.Apply(e.Name, model.Program); err != nil {
+	logs := corpus.New()
+	for _, scale := range e.Learn {
+		for _, file := range e.traces[scale] {
+			r := logs.Begin(file)
+			if err := addCalls(r, file, overrides); err != nil {
+				return err
+			}
+			logs.Learn(r)
+		}
+	}
+	model, err := overrides.Learn(ctx, e.Name, logs)
+	if err != nil {
 		return err
 	}
-	check, err := readRun(logs, e.traces[e.Check])
-	if err != nil {
+	check := logs.Begin(e.traces[e.Check][0])
+	if err := addCalls(check, e.traces[e.Check][0], overrides); err != nil {
 		return err
 	}
 	e.model, e.report = model, model.Report()
@@ -194,29 +201,54 @@ func near(predicted, recorded []float64) float64 {
 	return share(n, len(recorded))
 }
 
-func readRun(c *corpus.Corpus, file string) (*corpus.Recording, error) {
+func addCalls(to *corpus.Recording, file string, o *mine.Overrides) error {
+	return eachCall(file, func(c *trace.Call) {
+		if !o.LeavesOut(c.Sender) {
+			to.Add(c)
+		}
+	})
+}
+
+func eachCall(file string, see func(*trace.Call)) error {
 	in, err := trace.Open(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
-	r := c.Begin(file)
 	for {
 		call, err := in.Next()
 		if err == io.EOF {
-			return r, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		r.Add(call)
+		see(call)
 	}
+}
+
+// A tally is the calls in a trace, and those of them that were refused, by node type.
+type tally struct{ calls, refused *replay.Counter }
+
+func (e *experiment) tally(file string) (tally, error) {
+	t := tally{replay.NewCounter(e.model.Program), replay.NewCounter(e.model.Program)}
+	return t, eachCall(file, func(c *trace.Call) {
+		t.calls.Add(c)
+		if trace.Refused(c.Status) {
+			t.refused.Add(c)
+		}
+	})
 }
 
 // playBack plays the checked scale to the end, with all nodes from the start, as it
 // was recorded.
 func (e *experiment) playBack(ctx context.Context) (err error) {
 	e.extra = map[int]*extras{}
+	recorded, err := e.tally(e.traces[e.Check][0])
+	if err != nil {
+		return err
+	}
+	e.refused = recorded.refused
 	e.played, err = e.play(ctx, replay.Options{Ramp: -1, Compress: e.Compress, Patience: 2 * time.Minute}, e.Check)
 	return err
 }
@@ -233,9 +265,12 @@ func (e *experiment) sweep(ctx context.Context) (err error) {
 // machine that slowed down with the scale has waits that grow with it: they are
 // scaled down again.
 func (e *experiment) timed(scale int) replay.Options {
-	o := replay.Options{For: e.Time, Ramp: e.Time / 3, Stay: true}
+	o := replay.Options{For: e.Time, Ramp: e.Time / 3, Stay: true, Patience: e.Patience}
 	if e.Compress > 0 {
 		o.Compress = 1e6
+	}
+	if e.Faster > 0 {
+		o.Compress = e.Faster
 	}
 	if e.Own > 0 && scale > e.Own {
 		o.Share = e.Share
@@ -281,6 +316,9 @@ func (e *experiment) play(ctx context.Context, o replay.Options, scale int) (*re
 			x.says, err = err.Error(), nil // the system may have given in
 		}
 	}
+	if err == nil && system.Log != "" && scale == e.Check {
+		x.logged, err = e.tally(system.Log)
+	}
 	e.extra[scale] = x
 	return result, err
 }
@@ -290,6 +328,7 @@ type extras struct {
 	mu      sync.Mutex
 	begun   map[string]int64 // when a node made its first call; for "", when the call Begins was made
 	says    string
+	logged  tally           // what the system's own log has, if it has one
 	lost    map[string]bool // nodes that were declared dead
 	denied  int
 	ready   int

@@ -72,22 +72,33 @@ func resourceManager(o lab.Options) Target {
 	return t
 }
 
-// recordedAt finds existing traces by the scale in their names.
-func recordedAt(dir string) func(context.Context, string, int) (string, error) {
-	return func(_ context.Context, _ string, scale int) (string, error) {
+// recordedAt finds the first existing trace by the scale in its name.
+func recordedAt(dir string) func(context.Context, string, int) ([]string, error) {
+	return func(ctx context.Context, work string, scale int) ([]string, error) {
+		all, err := allRecordedAt(dir)(ctx, work, scale)
+		return all[:min(1, len(all))], err
+	}
+}
+
+// allRecordedAt finds all existing traces by the scale in their names.
+func allRecordedAt(dir string) func(context.Context, string, int) ([]string, error) {
+	return func(_ context.Context, _ string, scale int) (all []string, _ error) {
 		if dir == "" {
-			return "", input.Fieldf("traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
+			return nil, input.Fieldf("traces", "name the directory with recorded traces of the job, n003.jsonl.gz and so on")
 		}
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			return "", input.Fieldf("traces", "%v", err)
+			return nil, input.Fieldf("traces", "%v", err)
 		}
 		for _, f := range files {
 			if name := filepath.Join(dir, f.Name()); strings.Contains(f.Name(), ".jsonl") && trace.ScaleOf(name) == scale {
-				return name, nil
+				all = append(all, name)
 			}
 		}
-		return "", input.Fieldf("traces", "%s has no trace of scale %d", dir, scale)
+		if len(all) > 0 {
+			return all, nil
+		}
+		return nil, input.Fieldf("traces", "%s has no trace of scale %d", dir, scale)
 	}
 }
 

@@ -96,7 +96,39 @@ func (e *experiment) startups() string {
 func short(method string) string { return method[strings.LastIndexAny(method, "./")+1:] }
 
 func (e *experiment) results() ([]lab.Table, []chart.Figure) {
-	return []lab.Table{e.learned(), e.playedBack(), e.scaled(), e.latencies(), e.beside()}, []chart.Figure{e.throughputFigure(), e.latencyFigure()}
+	tables := []lab.Table{e.learned(), e.playedBack()}
+	if e.extra[e.Check].logged.calls != nil {
+		tables = append(tables, e.counted())
+	}
+	return append(tables, e.scaled(), e.latencies(), e.beside()), []chart.Figure{e.throughputFigure(), e.latencyFigure()}
+}
+
+// counted compares what was recorded with what the target itself logged while it was played
+// to: calls that the program decides, and refusals of all calls.
+func (e *experiment) counted() lab.Table {
+	t := lab.Table{Name: "counted", Title: fmt.Sprintf("%d %s recorded, and what %s itself logged when they were played to it", e.Check, e.Unit, e.Name),
+		Columns: []string{"node type", "call", "decided by", "recorded", "logged", "refused, recorded", "refused, logged", "equal"}}
+	equal, of, ambiguous := 0, 0, 0
+	x := e.extra[e.Check].logged
+	for _, row := range e.report.Check.ByType {
+		logged := x.calls.Of(row.NodeType, row.Method)
+		is := "-"
+		switch {
+		case row.Nature != "logical":
+		case row.Why != "":
+			is = "named as ambiguous"
+			ambiguous++
+		default:
+			is = yes(logged == row.Expected)
+			of++
+			if logged == row.Expected {
+				equal++
+			}
+		}
+		t.Add(row.NodeType, row.Method, decidedBy(row.Nature), row.Expected, logged, e.refused.Of(row.NodeType, row.Method), x.refused.Of(row.NodeType, row.Method), is)
+	}
+	t.Notes = []string{fmt.Sprintf("%d of %d counts that the program decides are equal; %d more were named as ambiguous when they were learned. %d calls were refused more often than recorded.", equal, of, ambiguous, e.played.Unexpected)}
+	return t
 }
 
 // learned compares what mining found with what the paper reports.

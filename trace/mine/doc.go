@@ -25,6 +25,9 @@
 // Learn takes the steps from corpus to pace in this order. Where neighbour tells
 // calls apart there are new sites, and count and argument learn once more.
 //
+// Overrides have the user's word on what recordings do not show. Follow learns, where the
+// user asks for it, which call waits for which about the same thing.
+//
 // This package then writes what was learned as a program, reports what is known
 // and what is not, and checks it: Check compares every count, order, value and
 // interval with those of another run. No step knows the name of a method or a

@@ -3,10 +3,12 @@ package mine
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 
 	"gleaner/input"
 	"gleaner/input/mapping"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/program"
 )
@@ -23,23 +26,56 @@ import (
 type Overrides struct {
 	// For are the fingerprints of the programs that rules for a single call are meant
 	// for: another program has other calls of the same names.
-	For       []string    `yaml:"for"`
+	For []string `yaml:"for"`
+	// Without are senders that are left out: they are part of the target itself, and
+	// do what they do when others are played to it.
+	Without Pattern `yaml:"without"`
+	// Same is the argument that names what a call is about; see Model.Follow.
+	Same      string      `yaml:"same"`
 	Types     []kind.Rule `yaml:"types"`
 	Arguments []ArgRule   `yaml:"arguments"`
 	Calls     []CallRule  `yaml:"calls"`
 }
 
-// A CallRule says what a call waits for.
+// A Pattern is a regular expression of whole names; the zero value matches none.
+type Pattern struct {
+	text string
+	of   *regexp.Regexp
+}
+
+// Only is the pattern of one name.
+func Only(name string) Pattern {
+	return Pattern{name, regexp.MustCompile("^" + regexp.QuoteMeta(name) + "$")}
+}
+
+// Match reports whether a whole name fits.
+func (p *Pattern) Match(name string) bool { return p.of != nil && p.of.MatchString(name) }
+
+// UnmarshalYAML reads a pattern.
+func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
+	of, err := regexp.Compile("^(?:" + n.Value + ")$")
+	if err != nil || n.Value == "" {
+		return fmt.Errorf("line %d: %q is no regular expression of names", n.Line, n.Value)
+	}
+	p.text, p.of = n.Value, of
+	return nil
+}
+
+// LeavesOut reports whether calls of a sender are not learned from.
+func (o *Overrides) LeavesOut(sender string) bool { return o.Without.Match(sender) }
+
+// A CallRule says what a call waits for, or what it is made for.
 type CallRule struct {
-	Call string       `yaml:"call"`
-	Join program.Join `yaml:"join"`
+	Call  string          `yaml:"call"`
+	Join  *program.Join   `yaml:"join"`
+	Reach []program.Reach `yaml:"reach"`
 }
 
 // An ArgRule gives an argument its value: of one call of the program, or of all
-// calls of a method.
+// calls of some methods.
 type ArgRule struct {
 	Call     string           `yaml:"call"`
-	Method   string           `yaml:"method"`
+	Method   Pattern          `yaml:"method"`
 	Argument string           `yaml:"argument"`
 	Value    program.Template `yaml:"value"`
 }
@@ -55,6 +91,19 @@ func ReadOverrides(name string, text []byte) (*Overrides, error) {
 	return out, nil
 }
 
+// Learn mines the recordings of a corpus with the user's corrections; name is the file they
+// are in, for errors. Calls of senders that are left out must not be in the corpus.
+func (o *Overrides) Learn(ctx context.Context, name string, c *corpus.Corpus) (*Model, error) {
+	m, err := Learn(ctx, c, o.Types...)
+	if err != nil {
+		return nil, err
+	}
+	if o.Same != "" {
+		m.Follow(o.Same)
+	}
+	return m, o.Apply(name, m.Program)
+}
+
 // Apply changes the program. It is an input error if they are for another program, if no
 // call has an argument, if a call does not exist, or if the changed program is not valid.
 func (o *Overrides) Apply(name string, p *program.Program) error {
@@ -65,35 +114,41 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		found := false
 		for c := range p.EachCall() {
 			for k := range c.Args {
-				if (c.Method == rule.Method || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
+				if (rule.Method.Match(c.Method) || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
 					c.Args[k].Value, found = rule.Value, true
 					c.Lists = slices.DeleteFunc(c.Lists, func(l program.List) bool { return l.Path == innermost(rule.Argument) })
 				}
 			}
 		}
 		if !found {
-			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method), rule.Argument)
+			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method.text), rule.Argument)
 		}
 	}
 	for _, rule := range o.Calls {
-		var call, after *program.Call
-		for c := range p.EachCall() {
-			if c.Name == rule.Call {
-				call = c
-			}
-			if c.Name == rule.Join.After {
-				after = c
-			}
+		if err := rule.apply(name, p); err != nil {
+			return err
 		}
-		if call == nil || after == nil {
-			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, rule.Join.After)
-		}
-		call.Join = &rule.Join
 	}
 	if err := p.Check(); err != nil {
 		return input.Errorf(name, "the program made with it: %v", err)
 	}
 	return nil
+}
+
+func (r *CallRule) apply(name string, p *program.Program) error {
+	for c := range p.EachCall() {
+		if c.Name != r.Call {
+			continue
+		}
+		if r.Join != nil {
+			c.Join = r.Join
+		}
+		if r.Reach != nil {
+			c.Reach = r.Reach
+		}
+		return nil
+	}
+	return input.Errorf(name, "there is no call %q", r.Call)
 }
 
 // meant is an error if single calls are named, and the program has other calls of their
@@ -121,7 +176,13 @@ func (o *Overrides) single() (out []string) {
 		}
 	}
 	for _, rule := range o.Calls {
-		out = append(out, rule.Call, rule.Join.After)
+		out = append(out, rule.Call)
+		if rule.Join != nil {
+			out = append(out, rule.Join.After)
+		}
+		for _, r := range rule.Reach {
+			out = append(out, r.From)
+		}
 	}
 	return out
 }

@@ -76,6 +76,8 @@ type Call struct {
 type Join struct {
 	After string  `yaml:"after"`           // a call
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
+	// Same is an argument of both calls: it waits for the one that has the same value.
+	Same string `yaml:"same,omitempty"`
 }
 
 // A Step makes a call, or repeats steps.
@@ -121,6 +123,10 @@ type Arg struct {
 
 // Args are the arguments of a call, in order.
 type Args []Arg
+
+func (a Args) has(path string) bool {
+	return slices.ContainsFunc(a, func(arg Arg) bool { return arg.Path == path })
+}
 
 // MarshalYAML writes arguments as a mapping in their order.
 func (a Args) MarshalYAML() (any, error) {
@@ -280,7 +286,28 @@ func (p *Program) Check() error {
 			return at(fmt.Errorf("type %s: %w", p.Types[i].Name, err), "types", i)
 		}
 	}
-	return cmp.Or(p.checkStarts(owner), p.checkReach())
+	return cmp.Or(p.checkStarts(owner), p.checkReach(), p.checkSame())
+}
+
+// checkSame finds calls that wait for one with the same argument, which one of them does not
+// have.
+func (p *Program) checkSame() error {
+	args := map[string]Args{}
+	for c := range p.EachCall() {
+		args[c.Name] = c.Args
+	}
+	for i := range p.Types {
+		for k, c := range p.Types[i].Calls {
+			if j := c.Join; j == nil || j.Same == "" {
+				continue
+			} else if j.Share > 0 {
+				return at(fmt.Errorf("call %q: waits for a share of nodes, or for a call with the same argument, and not for both", c.Name), "types", i, "calls", k, "join", "same")
+			} else if !c.Args.has(j.Same) || !args[j.After].has(j.Same) {
+				return at(fmt.Errorf("call %q: it and %q do not both have an argument %q", c.Name, j.After, j.Same), "types", i, "calls", k, "join", "same")
+			}
+		}
+	}
+	return nil
 }
 
 // checkReach finds calls that are made, directly or not, for themselves: there would be

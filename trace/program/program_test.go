@@ -105,6 +105,8 @@ func TestBadPrograms(t *testing.T) {
 		{"scales: [3, 6]", "scales: [0]", "p.yaml:2: a scale lies between 1 and 10000000, not 0"},
 		{"share: 0.5", "share: .nan", "p.yaml:32: type client: step \"write#1\": a share lies between 0 and 1, not NaN"},
 		{"wait: 10+2*n", "join: {after: write#1, share: 2}", "p.yaml:10: call \"create#1\": a share lies between 0 and 1, not 2"},
+		{"wait: 10+2*n", "join: {after: write#1, same: nothing}", "p.yaml:10: call \"create#1\": it and \"write#1\" do not both have an argument \"nothing\""},
+		{"wait: 10+2*n", "join: {after: write#1, same: nothing, share: 1}", "p.yaml:10: call \"create#1\": waits for a share of nodes, or for a call with the same argument, and not for both"},
 		{"tries: 1.5", "every: k", `p.yaml:21: call "write#1": formula "k": "k" is not known here`},
 		{"wait: 10+2*n", "reach: [{from: write#1, nodes: k}]", `p.yaml:10: call "create#1": formula "k": "k" is not known here`},
 		{"wait: 10+2*n", "reach: [{from: create#1, nodes: n}]", `p.yaml:10: call "create#1": it is made for calls that are made for it`},

@@ -190,7 +190,7 @@ func (r *controller) answered(l *lane, call *trace.Call, rec *memory.Record, rep
 	if r.Record != nil {
 		r.Record(call)
 	}
-	r.remember(l, rec, reply.Leaves)
+	r.remember(l, rec, call)
 	l.try.settle()
 	if st.Until != nil && r.again(l, call, reply) {
 		return
@@ -274,7 +274,7 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 
 // remember keeps the leaves that later arguments come from, and delivers the reply to
 // the nodes that make calls for it.
-func (r *controller) remember(l *lane, rec *memory.Record, leaves []trace.Leaf) {
+func (r *controller) remember(l *lane, rec *memory.Record, call *trace.Call) {
 	p, st := l.player, l.site
 	if len(st.Enters) == 0 && len(st.Feeds) == 0 {
 		return
@@ -284,10 +284,11 @@ func (r *controller) remember(l *lane, rec *memory.Record, leaves []trace.Leaf) 
 	if others {
 		r.memory.Lock()
 	}
-	rec.Keep(st, program.Reply, leaves)
+	rec.Keep(st, program.Reply, call.Response)
+	rec.Refused = trace.Refused(call.Status)
 	r.memory.Publish(&p.Node, st, rec, true)
 	if others {
-		r.deliver(st, rec, leaves)
+		r.deliver(st, rec, call)
 		r.memory.Unlock()
 	}
 	p.mu.Unlock()

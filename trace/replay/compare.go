@@ -65,18 +65,24 @@ func (c *Counter) Add(call *trace.Call) {
 	c.counts[[2]string{c.typeOf(call.Sender), strings.Clone(call.Method)}]++
 }
 
+// Of is how often nodes of a type made a call.
+func (c *Counter) Of(nodeType, method string) int { return c.counts[[2]string{nodeType, method}] }
+
 func (c *Counter) typeOf(sender string) string {
 	for _, t := range c.types {
 		if t.pattern.MatchString(sender) {
 			return t.name
 		}
 	}
-	return "?"
+	return unknown
 }
+
+// unknown is the type of senders that no type of the program has.
+const unknown = "?"
 
 // Compare compares a result with the counts. Only calls that were sent count, and each
 // once, however often it was tried. Counts that the clock or a reply decides need not be
-// equal, nor those of calls to roles without a target.
+// equal, nor those of calls to roles without a target or of senders that are not played.
 func (c *Counter) Compare(r *Result) Comparison {
 	rows := map[[2]string]*CountRow{}
 	row := func(key [2]string) *CountRow {
@@ -87,6 +93,9 @@ func (c *Counter) Compare(r *Result) Comparison {
 	}
 	for key, n := range c.counts {
 		row(key).Recorded = n
+		if key[0] == unknown {
+			row(key).Aside = "of no type of the program"
+		}
 	}
 	for _, call := range r.Calls {
 		w := row([2]string{call.NodeType, call.Method})

@@ -1,34 +1,38 @@
 package replay
 
 import (
+	"strings"
+
 	"gleaner/trace"
 	"gleaner/trace/replay/memory"
 	"gleaner/trace/replay/plan"
 )
 
 // deliver delivers a reply to the nodes that make a call for it: as many as the program
-// says, first those that the reply names by address or name, then others at random.
-// The memory is locked.
-func (r *controller) deliver(from *plan.Site, rec *memory.Record, leaves []trace.Leaf) {
+// says, first those that the reply or the request names by address or name, then others at
+// random. The memory is locked.
+func (r *controller) deliver(from *plan.Site, rec *memory.Record, call *trace.Call) {
 	for _, st := range from.Feeds {
 		for _, reach := range st.Reach {
 			if reach.From != from.Name {
 				continue
 			}
 			n := min(reach.Nodes.At(r.plan.Scale), st.Kind.Count)
-			for _, p := range r.chosen(st.Kind, n, leaves) {
+			for _, p := range r.chosen(st.Kind, n, call) {
 				r.deliverTo(p, st, memory.Delivery{From: from, Rec: rec})
 			}
 		}
 	}
 }
 
-func (r *controller) chosen(k *plan.Kind, n int, leaves []trace.Leaf) []*player {
+func (r *controller) chosen(k *plan.Kind, n int, call *trace.Call) []*player {
 	picked := make([]*player, 0, n)
 	seen := map[*player]bool{}
-	for _, l := range leaves {
-		if p := r.named(k, l.Value); p != nil && !seen[p] && len(picked) < n {
-			picked, seen[p] = append(picked, p), true
+	for _, leaves := range [][]trace.Leaf{call.Response, call.Request} {
+		for _, l := range leaves {
+			if p := r.named(k, l.Value); p != nil && !seen[p] && len(picked) < n {
+				picked, seen[p] = append(picked, p), true
+			}
 		}
 	}
 	players := r.players[k.At]
@@ -44,16 +48,23 @@ func (r *controller) chosen(k *plan.Kind, n int, leaves []trace.Leaf) []*player 
 // named finds the node of a type with a name or an address.
 func (r *controller) named(k *plan.Kind, text string) *player {
 	if r.names[k.At] == nil {
-		r.names[k.At] = map[string]*player{}
+		names := map[string]*player{}
 		for _, p := range r.players[k.At] {
-			r.names[k.At][p.Sender] = p
-			if p.Address != "" {
-				r.names[k.At][p.Address] = p
+			names[p.Sender], names[plainName(p.Sender)] = p, p
+			if _, shared := names[p.Address]; shared {
+				names[p.Address] = nil // it tells nothing of one of them
+			} else if p.Address != "" {
+				names[p.Address] = p
 			}
 		}
+		r.names[k.At] = names
 	}
 	return r.names[k.At][text]
 }
+
+// plainName is a node's name without what its user's name has before it: node-3 for
+// system:node:node-3.
+func plainName(sender string) string { return sender[strings.LastIndexByte(sender, ':')+1:] }
 
 // deliverTo adds a delivery for a player's call. Several deliveries before the call is
 // made go into one call, if it has a list.

@@ -40,6 +40,12 @@ func (p *Posting[C]) Add(c C, all bool) {
 		p.first, p.some = c, true
 	}
 	p.last = c
+	p.AddBehind(c, all)
+}
+
+// AddBehind adds a call that does not hide the ones before it: it is never the first or the
+// last.
+func (p *Posting[C]) AddBehind(c C, all bool) {
 	switch {
 	case all && len(p.all) < keep:
 		p.all = append(p.all, c)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -192,7 +193,7 @@ func (s *Scene) span(a program.Span) (string, bool) {
 func (s *Scene) now(as program.TimeFormat) string {
 	switch as {
 	case program.TimeRFC3339:
-		return time.Unix(0, s.At).UTC().Format(time.RFC3339Nano)
+		return time.Unix(0, s.At).UTC().Format("2006-01-02T15:04:05.000000Z07:00") // Kubernetes takes no other number of digits where it has more than seconds
 	case program.TimeHexNS:
 		return strconv.FormatInt(s.At, 16)
 	}
@@ -251,8 +252,17 @@ func Millis(f program.Formula, scale, node int) int64 {
 	return int64(min(v, 3.6e6) * 1e6)
 }
 
-// Address carries the last number of an IPv4 address if it is above 255, as it is for
-// many nodes: 127.0.1.300 is 127.0.2.44. Other texts stay as they are.
+// Quad reports whether a text is an IPv4 address.
+func Quad(text string) bool {
+	parts := strings.Split(text, ".")
+	return len(parts) == 4 && !slices.ContainsFunc(parts, func(p string) bool {
+		_, err := strconv.ParseUint(p, 10, 8)
+		return err != nil
+	})
+}
+
+// Address carries numbers of an IPv4 address that are above 255, as they are for many
+// nodes: 127.0.1.300 is 127.0.2.44. Other texts stay as they are.
 func Address(text string) string {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 {
@@ -261,7 +271,7 @@ func Address(text string) string {
 	number := 0
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
-		if err != nil || n < 0 || i < 3 && n > 255 || n > 1<<24 {
+		if err != nil || n < 0 || i == 0 && n > 255 || n > 1<<24 {
 			return text
 		}
 		number = number<<8 + n

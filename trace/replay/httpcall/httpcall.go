@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"gleaner/input"
@@ -28,20 +30,48 @@ import (
 	"gleaner/trace/replay"
 )
 
-// Open makes an executor for http://host:port or https://. With ?token=FILE
-// calls have the token in that file; with ?insecure=true the server's certificate is
-// not verified. If the server lists its resources as Kubernetes does, they are read.
+// options are those that a target's address may have.
+var options = []string{"as", "groups", "insecure", "kubeconfig", "token"}
+
+// Open makes an executor for http://host:port or https://. With ?kubeconfig=FILE it trusts
+// the server and logs in as that file says, with ?token=FILE by the token in that file; with
+// ?insecure=true the server's certificate is not verified. With ?as=sender each node acts as
+// the user that its name says, in the groups of ?groups=A,B: by impersonation, which the
+// login must be allowed. If the server lists its resources as Kubernetes does, they are read.
 func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
-	e := &executor{base: at.Scheme + "://" + at.Host, paths: map[string]string{}}
-	if file := at.Query().Get("token"); file != "" {
+	e := &executor{base: at.Scheme + "://" + at.Host, paths: map[string][]string{}, watches: &watches{}}
+	asked := at.Query()
+	for key := range asked {
+		if !slices.Contains(options, key) {
+			return nil, input.Fieldf("target", "%q is no option of HTTP; %s are", key, strings.Join(options, ", "))
+		}
+	}
+	var err error
+	if file := asked.Get("kubeconfig"); file != "" {
+		if e.login, err = readKubeconfig(file); err != nil {
+			return nil, err
+		}
+	}
+	if file := asked.Get("token"); file != "" {
 		token, err := os.ReadFile(file)
 		if err != nil {
 			return nil, input.Fieldf("target", "token: %v", err)
 		}
 		e.token = strings.TrimSpace(string(token))
 	}
-	if at.Query().Get("insecure") == "true" {
+	if asked.Get("insecure") == "true" {
 		e.tls = &tls.Config{InsecureSkipVerify: true} // as the user asked
+	}
+	switch as := asked.Get("as"); {
+	case as != "" && as != "sender":
+		return nil, input.Fieldf("target", "as: %q is not \"sender\"", as)
+	case as == "" && asked.Has("groups"):
+		return nil, input.Fieldf("target", "groups: of whom? They go with as=sender")
+	default:
+		e.as = as == "sender"
+	}
+	if groups := asked.Get("groups"); groups != "" {
+		e.groups = strings.Split(groups, ",")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -49,9 +79,13 @@ func Open(ctx context.Context, at *url.URL) (replay.Executor, error) {
 }
 
 type executor struct {
-	base, token string
-	tls         *tls.Config
-	paths       map[string]string // of resources, up to the namespace: "leases" is /apis/coordination.k8s.io/v1
+	login
+	base    string
+	as      bool // nodes act as the users that their names say
+	groups  []string
+	paths   map[string][]string // of a resource, up to the namespace, the usual one first: "leases" is at /apis/coordination.k8s.io/v1
+	watches *watches
+	pool    *pool // of the clients that all nodes share; nil if each has its own
 }
 
 // discover reads the paths of resources, and checks the login.
@@ -66,20 +100,24 @@ func (e *executor) discover(ctx context.Context) error {
 		return fmt.Errorf("the login is refused: %d %s", status, http.StatusText(status))
 	}
 	e.learn("/api/v1", body)
+	type version struct{ GroupVersion string }
 	var groups struct {
 		Groups []struct {
-			PreferredVersion struct{ GroupVersion string }
+			PreferredVersion version
+			Versions         []version
 		}
 	}
 	if status, body, err = e.get(ctx, c, "/apis"); err != nil || status != http.StatusOK || json.Unmarshal(body, &groups) != nil {
 		return err // not Kubernetes: resources are paths
 	}
 	for _, g := range groups.Groups {
-		path := "/apis/" + g.PreferredVersion.GroupVersion
-		if _, body, err = e.get(ctx, c, path); err != nil {
-			return err
+		for _, v := range append([]version{g.PreferredVersion}, g.Versions...) {
+			path := "/apis/" + v.GroupVersion
+			if _, body, err = e.get(ctx, c, path); err != nil {
+				return err
+			}
+			e.learn(path, body)
 		}
-		e.learn(path, body)
 	}
 	return nil
 }
@@ -92,8 +130,8 @@ func (e *executor) learn(path string, body []byte) {
 		return // it lists no resources
 	}
 	for _, r := range list.Resources {
-		if e.paths[r.Name] == "" {
-			e.paths[r.Name] = path
+		if !slices.Contains(e.paths[r.Name], path) {
+			e.paths[r.Name] = append(e.paths[r.Name], path)
 		}
 	}
 }
@@ -121,41 +159,91 @@ func (e *executor) request(ctx context.Context, verb, path string, body []byte) 
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", agent)
 	if e.token != "" {
 		req.Header.Set("Authorization", "Bearer "+e.token)
 	}
 	return req, nil
 }
 
+// client makes a client. Over TLS it speaks HTTP/2, as Kubernetes' own clients do: a node
+// needs one connection, however many watches it has.
 func (e *executor) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSClientConfig: e.tls, ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10, MaxIdleConnsPerHost: 4, DisableCompression: true,
+		TLSClientConfig: e.tls, ForceAttemptHTTP2: true, ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10, MaxIdleConnsPerHost: 4, DisableCompression: true,
 	}}
 }
 
+// Share lets all nodes share the connections of n clients. Each still calls as itself.
+func (e *executor) Share(n int) replay.Executor {
+	shared := *e
+	shared.pool = &pool{clients: make([]*http.Client, n)}
+	for i := range shared.pool.clients {
+		shared.pool.clients[i] = e.client()
+	}
+	return &shared
+}
+
+// A pool is clients that are given out in turn.
+type pool struct {
+	clients []*http.Client
+	given   atomic.Int64
+}
+
+func (p *pool) next() *http.Client { return p.clients[int(p.given.Add(1)-1)%len(p.clients)] }
+
 // Dial makes a client for the node. HTTP connects with the first call.
-func (e *executor) Dial(context.Context, replay.Identity) (replay.Conn, error) {
-	c := &conn{e: e, client: e.client()}
+func (e *executor) Dial(_ context.Context, who replay.Identity) (replay.Conn, error) {
+	c := &conn{e: e, who: who.Sender}
+	if e.pool != nil {
+		c.client = e.pool.next()
+	} else {
+		c.client = e.client()
+	}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
 }
 
 type conn struct {
-	e      *executor
-	client *http.Client
-	life   context.Context // of what is watched
-	end    context.CancelFunc
+	e       *executor
+	who     string
+	client  *http.Client
+	life    context.Context // of what is watched
+	end     context.CancelFunc
+	watched sync.WaitGroup
 }
 
-// Multiplexed marks that calls may be made at once: each gets a connection.
+// Multiplexed marks that calls may be made at once: each gets a connection or a stream.
 func (c *conn) Multiplexed() {}
 
-// Close closes the connections.
+// Close ends the watches and closes the connections.
 func (c *conn) Close() error {
 	c.end()
-	c.client.CloseIdleConnections()
+	c.watched.Wait() // until then their connection is in use
+	if c.e.pool == nil {
+		c.client.CloseIdleConnections()
+	}
 	return nil
+}
+
+// agent is how the server's own log names the caller.
+const agent = "gleaner (replay)"
+
+// sign says who calls. The name of a sender in an audit log is a user and, after a slash,
+// the part of its program; client-go tells the server of that in the same place.
+func (c *conn) sign(req *http.Request) {
+	if !c.e.as {
+		return
+	}
+	user, part, _ := strings.Cut(c.who, "/")
+	req.Header.Set("Impersonate-User", user)
+	for _, group := range c.e.groups {
+		req.Header.Add("Impersonate-Group", group)
+	}
+	if part != "" {
+		req.Header.Set("User-Agent", agent+" gleaner/replay/"+part)
+	}
 }
 
 // verbs are those of an audit log.
@@ -178,51 +266,64 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	verb, _, _ := strings.Cut(call.Method, " ")
+	if verb == "watch" || query.Get("watch") == "true" {
+		return c.watch(ctx, path, query)
+	}
 	var body []byte
+	if verb == "patch" {
+		body = []byte("{}") // one that sets nulls only: an audit log's program has none
+	}
 	if len(fields) > 0 {
 		if body, err = trace.Document(fields); err != nil {
 			return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 		}
 	}
-	watches := verb == "watch" || query.Get("watch") == "true"
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	under := ctx
-	if watches {
-		under = c.life
-	}
-	req, err := c.e.request(under, verbs[verb], path, body)
+	req, err := c.e.request(ctx, verbs[verb], withQuery(path, query), body)
 	if err != nil {
 		return replay.Reply{}, fmt.Errorf("%w: %w", replay.ErrUnsendable, err)
 	}
 	if body != nil {
-		req.Header.Set("Content-Type", contentType(verb, query))
+		req.Header.Set("Content-Type", contentType(verb, path, query, body))
 	}
+	c.sign(req)
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return replay.Reply{}, plainly(err)
-	}
-	if watches && resp.StatusCode == http.StatusOK {
-		go func() {
-			defer resp.Body.Close()
-			_, _ = io.Copy(io.Discard, resp.Body) // until the node or the server ends the watch
-		}()
-		return replay.Reply{Status: strconv.Itoa(resp.StatusCode)}, nil
 	}
 	defer resp.Body.Close()
 	return answer(resp)
 }
 
-// contentType is the type of a body. An apply patch is recognised by its query.
-func contentType(verb string, query url.Values) string {
+func withQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// contentType is the type of a body. An audit log does not have that of a patch: an apply
+// patch is recognised by its query and a JSON patch by its being a list. Kubernetes' own
+// clients patch its own resources strategically, and only those can be.
+func contentType(verb, path string, query url.Values, body []byte) string {
 	switch {
 	case verb == "apply" || verb == "patch" && query.Has("force"):
 		return "application/apply-patch+yaml"
+	case verb == "patch" && body[0] == '[':
+		return "application/json-patch+json"
+	case verb == "patch" && builtIn(path):
+		return "application/strategic-merge-patch+json"
 	case verb == "patch":
 		return "application/merge-patch+json"
 	}
 	return "application/json"
+}
+
+// builtIn reports whether a path is that of a resource of Kubernetes itself: its groups have
+// no dots, or end in its own domain.
+func builtIn(path string) bool {
+	rest, grouped := strings.CutPrefix(path, "/apis/")
+	group, _, _ := strings.Cut(rest, "/")
+	return strings.HasPrefix(path, "/api/") || grouped && (!strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io"))
 }
 
 // address gives the path and the query of a call, and the arguments for its body.
@@ -244,6 +345,7 @@ func (e *executor) address(call *trace.Call) (path string, query url.Values, bod
 			body = append(body, l)
 		}
 	}
+	body = external(body)
 	if whole != "" {
 		return whole, query, body, nil
 	}
@@ -260,7 +362,8 @@ func (e *executor) address(call *trace.Call) (path string, query url.Values, bod
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
 	path += "/" + resource
-	if name != "" && (verb != "create" || sub != "") {
+	// What is created has its name in the body, and what is listed by name in the query.
+	if name != "" && (verb != "create" && verb != "list" && verb != "watch" || sub != "") {
 		path += "/" + url.PathEscape(name)
 	}
 	if sub != "" {
@@ -269,16 +372,29 @@ func (e *executor) address(call *trace.Call) (path string, query url.Values, bod
 	return path, query, body, nil
 }
 
-// root is the path of a resource: from the server's list, or from the body.
+// external leaves out the version of a body that the server logged in its internal version:
+// it takes only others, and knows what it expects.
+func external(body []trace.Leaf) []trace.Leaf {
+	if version, _ := trace.Get(body, "apiVersion"); !strings.HasSuffix(version, "/__internal") {
+		return body
+	}
+	return slices.DeleteFunc(body, func(l trace.Leaf) bool { return l.Path == "apiVersion" || l.Path == "kind" })
+}
+
+// root is the path of a resource: where the body's version has it, or where it usually is.
 func (e *executor) root(resource string, body []trace.Leaf) string {
 	version, _ := trace.Get(body, "apiVersion")
-	switch known := e.paths[resource]; {
-	case known != "" || version == "":
-		return known
-	case strings.Contains(version, "/"):
-		return "/apis/" + version
+	said := "/api/" + version
+	if strings.Contains(version, "/") {
+		said = "/apis/" + version
 	}
-	return "/api/" + version
+	switch at := e.paths[resource]; {
+	case len(at) > 0 && !slices.Contains(at, said):
+		return at[0]
+	case version == "":
+		return ""
+	}
+	return said
 }
 
 // plainly removes the address from an error, so that equal errors can be counted.

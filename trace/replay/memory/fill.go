@@ -103,11 +103,31 @@ func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64
 		}
 		out = f.leaf(out, i, 0, a.Path)
 	}
+	f.follow()
 	if len(f.wants) > 0 || f.lost != nil {
 		return nil, false
 	}
 	f.commit()
 	return out, true
+}
+
+// follow waits for the call that this one comes after, if that was not answered yet.
+func (f *Filling) follow() {
+	if f.st.After == nil {
+		return
+	}
+	key, ok := f.argument(f.st.Join.Same)
+	if !ok {
+		return // the call waits for that value already
+	}
+	key = program.Plain(key)
+	post := f.shared.found[f.st.After.At][key]
+	if post != nil {
+		if _, answered := post.Choose(program.PickLast, f.scene.Place); answered {
+			return
+		}
+	}
+	f.wants = append(f.wants, want{f.st.After, key})
 }
 
 // Lost is the source of a value that is missing and will not come; nil if it may come.
@@ -249,6 +269,9 @@ func (f *Filling) get(i, item int) given {
 		g.ok = g.ok && ok
 		return text
 	})
+	if a.Quad {
+		g.text = value.Address(g.text)
+	}
 	f.scene.Item = before
 	f.know(i, item, g)
 	return g

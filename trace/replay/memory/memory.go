@@ -7,6 +7,7 @@
 package memory
 
 import (
+	"slices"
 	"sync"
 
 	"gleaner/trace"
@@ -18,7 +19,8 @@ import (
 // A Record is what is kept of one call: the leaves of its request and of its reply that
 // arguments come from. Nothing else is kept, so that a node is small.
 type Record struct {
-	parts [2][]trace.Leaf
+	Refused bool // by the target
+	parts   [2][]trace.Leaf
 }
 
 // Keep keeps what arguments come from of a part of a call.
@@ -67,6 +69,28 @@ func (m *Shared) at(ix *plan.Index, key string) *posting {
 	return p
 }
 
+// add enters a call. A refusal does not hide the reply before, nor does a call that has the
+// key and nothing else: a list has the same version as what was made last.
+func (p *posting) add(rec *Record, ix *plan.Index) {
+	if ix.Bare || !rec.Refused && ix.By != program.ByWhere || rec.serves(ix) {
+		p.Add(rec, ix.All)
+	} else {
+		p.AddBehind(rec, ix.All)
+	}
+}
+
+// serves reports whether a call has something that is taken from an index.
+func (rec *Record) serves(ix *plan.Index) bool {
+	for part, classes := range ix.Reads {
+		for _, l := range rec.parts[part] {
+			if slices.Contains(classes, value.Class(l.Path)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // items are the values of a source in one call, in any element of a list.
 func (rec *Record) items(s *plan.Source) (out []*item) {
 	for _, l := range rec.parts[s.Part] {
@@ -91,7 +115,7 @@ func (m *Shared) Publish(n *Node, st *plan.Site, rec *Record, answered bool) {
 			m.enter(n, ix, rec)
 			continue
 		}
-		n.own[ix.At].Add(rec, ix.All)
+		n.own[ix.At].add(rec, ix)
 		for _, s := range ix.Each {
 			n.pools[s.Pool] = append(n.pools[s.Pool], rec.items(s)...)
 		}
@@ -121,7 +145,7 @@ func (m *Shared) enter(n *Node, ix *plan.Index, rec *Record) {
 
 func (m *Shared) enterAt(ix *plan.Index, key string, rec *Record) {
 	post := m.at(ix, key)
-	post.Add(rec, ix.All)
+	post.add(rec, ix)
 	for i, s := range ix.Each {
 		post.pools[i] = append(post.pools[i], rec.items(s)...)
 	}

@@ -83,6 +83,7 @@ type Site struct {
 	Starts  []*Kind               // kinds whose start waits for this call
 	Feeds   []*Site               // sites that are called for this call
 	Opens   []*Site               // sites that wait for it: see program.Join
+	After   *Index                // of the calls that it waits for, one with the same argument
 }
 
 // A Request is the arguments of a site.
@@ -111,6 +112,7 @@ type Arg struct {
 	program.Arg
 	List  int         // the list that it is in; -1 for none
 	Fixed *trace.Leaf // set if it has no holes
+	Quad  bool        // it has the form of an IPv4 address
 }
 
 // A List is one whose length varies: "blocks[0].blocks".
@@ -140,13 +142,16 @@ func New(p *program.Program, s grow.Setting, sent func(role string) bool) *Plan 
 	}
 	for _, st := range pl.Sites {
 		st.Request.layOut(st.Args)
-		if st.Join != nil {
+		if st.Join != nil && st.Join.Same == "" {
 			after := pl.byName[st.Join.After]
 			after.Opens = append(after.Opens, st)
 		}
 	}
 	for _, st := range pl.Sites {
 		pl.findSources(st)
+		if st.Join != nil && st.Join.Same != "" {
+			pl.follow(st, pl.byName[st.Join.After])
+		}
 	}
 	return pl
 }
@@ -222,6 +227,7 @@ func (r *Request) layOut(args program.Args) {
 			l := a.Leaf(a.Path, a.Value.Fill(nil))
 			a.Fixed = &l
 		}
+		a.Quad = value.Quad(a.Value.Fill(func(*program.Hole) string { return "0" }))
 		r.Args = append(r.Args, a)
 	}
 }

@@ -31,8 +31,10 @@ type Index struct {
 	By      program.By
 	Scope   Scope
 	Late    bool         // calls are entered with their reply, not with their request
+	Bare    bool         // that there was a reply matters, and not what it had
 	KeyPart program.Part // if by is ByWhere
 	KeyWhat string       // class of the key's path
+	Reads   [2][]string  // by part: classes of the leaves that sources take
 	All     bool         // some source asks for more than the first and the last
 	At      int          // in Plan.Indexes, or Kind.Own
 	Each    []*Source
@@ -69,6 +71,7 @@ func (pl *Plan) Source(a program.Alt) *Source {
 func (pl *Plan) addSource(st *Site, a *program.Past) {
 	s := &Source{Past: a, Class: value.Class(a.Path)}
 	s.In = pl.indexFor(st, s)
+	s.In.Reads[s.Part] = append(s.In.Reads[s.Part], s.Class)
 	if a.Pick == program.PickEach {
 		s.Pool = len(s.In.Each)
 		s.In.Each = append(s.In.Each, s)
@@ -114,8 +117,27 @@ func (pl *Plan) indexFor(st *Site, s *Source) *Index {
 		ix.Scope.kind = st.Kind
 		of = &st.Kind.Own
 	}
+	return find(of, ix)
+}
+
+// follow lets a call wait for the answer to another call with the same argument.
+func (pl *Plan) follow(st, from *Site) {
+	if from.Kind.Count == 0 || !from.Sent {
+		return // it never comes
+	}
+	st.After = find(&pl.Indexes, &Index{By: program.ByWhere, Scope: Scope{Site: from}, Late: true, Bare: true, KeyPart: program.Request, KeyWhat: value.Class(st.Join.Same)})
+	st.Global = true
+	from.want(program.Request, st.After.KeyWhat, nil)
+	if !slices.Contains(from.Enters, st.After) {
+		from.Enters = append(from.Enters, st.After)
+	}
+	from.Tells[program.Reply] = true
+}
+
+// find gives the index like ix, which it adds if there is none.
+func find(of *[]*Index, ix *Index) *Index {
 	for _, have := range *of {
-		if have.By == ix.By && have.Scope == ix.Scope && have.Late == ix.Late && have.KeyPart == ix.KeyPart && have.KeyWhat == ix.KeyWhat {
+		if have.By == ix.By && have.Scope == ix.Scope && have.Late == ix.Late && have.Bare == ix.Bare && have.KeyPart == ix.KeyPart && have.KeyWhat == ix.KeyWhat {
 			return have
 		}
 	}
