@@ -170,9 +170,9 @@ func (f Figure) write(w io.Writer, ending string) error {
 
 func (f Figure) drawOn(canvas draw.Canvas) error {
 	columns, rows := f.layout()
-	grid := make([][]*plot.Plot, rows)
+	grid, all := make([][]*plot.Plot, rows), make([][]*axes, rows)
 	for r := range grid {
-		grid[r] = make([]*plot.Plot, columns)
+		grid[r], all[r] = make([]*plot.Plot, columns), make([]*axes, columns)
 	}
 	for i, panel := range f.Panels {
 		if f.bare {
@@ -185,7 +185,7 @@ func (f Figure) drawOn(canvas draw.Canvas) error {
 		if panel.Time && panel.XTicks == nil {
 			p.X.Tick.Marker = clockTicks{most: max(2, int(inches(f.Width, 6)/clockWidth))}
 		}
-		grid[i/columns][i%columns] = p
+		grid[i/columns][i%columns], all[i/columns][i%columns] = p.Plot, p
 	}
 	right := vg.Points(14)
 	for _, panel := range f.Panels {
@@ -196,9 +196,17 @@ func (f Figure) drawOn(canvas draw.Canvas) error {
 	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(12), PadY: vg.Points(10),
 		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: right}
 	for r, line := range plot.Align(grid, tiles, canvas) {
+		strip := vg.Length(0) // below the axes of all panels of a row
+		for c, area := range line {
+			if all[r][c] != nil {
+				strip = max(strip, all[r][c].legendHeight(area))
+			}
+		}
 		for c, area := range line {
 			if grid[r][c] != nil {
+				area = draw.Crop(area, 0, 0, strip, 0)
 				grid[r][c].Draw(area)
+				all[r][c].drawLegend(area, area.Min.Y)
 				if on, ok := canvas.Canvas.(*themed); ok {
 					data := grid[r][c].DataCanvas(area)
 					on.spans(data.Rectangle, grid[r][c].X.Min, grid[r][c].X.Max)
@@ -217,11 +225,10 @@ func inches(given, otherwise float64) vg.Length {
 }
 
 // plot draws the panel; a bare one has neither title nor legend.
-func (panel Panel) plot(bare bool) (*plot.Plot, error) {
-	p := plot.New()
+func (panel Panel) plot(bare bool) (*axes, error) {
+	p := &axes{Plot: plot.New()}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
 	p.Title.Padding = vg.Points(4)
-	p.Legend.Top = true
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant = "Sans"
 	}
@@ -248,14 +255,14 @@ func (panel Panel) plot(bare bool) (*plot.Plot, error) {
 		}
 		colour++
 	}
-	for _, part := range []interface{ add(*plot.Plot) error }{panel.Bars, panel.Stack, panel.Spans} {
+	for _, part := range []interface{ add(*axes) error }{panel.Bars, panel.Stack, panel.Spans} {
 		if err := part.add(p); err != nil {
 			return nil, err
 		}
 	}
-	panel.scale(p, bare)
+	panel.scale(p.Plot, bare)
 	if bare {
-		p.Title.Text, p.Legend, p.BackgroundColor = "", plot.NewLegend(), nil
+		p.Title.Text, p.keys, p.BackgroundColor = "", nil, nil
 	}
 	return p, nil
 }
@@ -289,13 +296,8 @@ func (panel Panel) scale(p *plot.Plot, bare bool) {
 	p.Y.Min, p.Y.Max = spread(p.Y.Min, p.Y.Max)
 	if panel.YRange != nil {
 		p.Y.Min, p.Y.Max = panel.YRange[0], panel.YRange[1]
-	} else if named := panel.names(); named > 0 && !panel.LogY && !bare {
-		p.Y.Max += (p.Y.Max - p.Y.Min) * min(0.07*float64(named), 0.4) // room for the legend
 	}
 }
-
-// names counts the entries of the panel's legend.
-func (panel Panel) names() int { return len(panel.Keys()) }
 
 // spread makes an axis longer than nothing if its data are all equal.
 func spread(low, high float64) (float64, float64) {
@@ -327,13 +329,13 @@ func (panel Panel) visible(x, y float64) bool {
 	return !math.IsNaN(y) && !math.IsInf(y, 0) && !math.IsNaN(x) && (!panel.LogX || x > 0) && (!panel.LogY || y > 0)
 }
 
-func (panel Panel) addLine(p *plot.Plot, l Line, c color.Color) error {
+func (panel Panel) addLine(p *axes, l Line, c color.Color) error {
 	if l.Name != "" {
 		sample, err := l.draw(plotter.XYs{{}, {X: 1}}, c)
 		if err != nil {
 			return err
 		}
-		p.Legend.Add(l.Name, sample.(plot.Thumbnailer))
+		p.key(l.Name, sample.(plot.Thumbnailer))
 	}
 	for start := 0; start < len(l.X); {
 		for start < len(l.X) && !panel.visible(l.X[start], l.Y[start]) {
@@ -381,7 +383,7 @@ func (l Line) draw(run plotter.XYs, c color.Color) (plot.Plotter, error) {
 	return line, nil
 }
 
-func (panel Panel) addBand(p *plot.Plot, b Band, c color.Color) error {
+func (panel Panel) addBand(p *axes, b Band, c color.Color) error {
 	var upper, lower plotter.XYs
 	for i := range b.X {
 		if panel.visible(b.X[i], b.Low[i]) && panel.visible(b.X[i], b.High[i]) {
@@ -403,7 +405,7 @@ func (panel Panel) addBand(p *plot.Plot, b Band, c color.Color) error {
 	area.Color, area.LineStyle.Width = c, 0
 	p.Add(area)
 	if b.Name != "" {
-		p.Legend.Add(b.Name, area)
+		p.key(b.Name, area)
 	}
 	return nil
 }
@@ -417,7 +419,7 @@ func (b Bars) crowded() bool {
 // widestBar is as wide as bars of one group get on a page.
 const widestBar = vg.Length(90)
 
-func (b Bars) add(p *plot.Plot) error {
+func (b Bars) add(p *axes) error {
 	if len(b.Names) == 0 || len(b.Groups) == 0 {
 		return nil
 	}
@@ -442,7 +444,13 @@ func (b Bars) add(p *plot.Plot) error {
 		}
 		below = bar
 		p.Add(bar)
-		p.Legend.Add(name, bar)
+		p.key(name, bar)
+		if !b.Stacked {
+			p.Add(p.zeroes(b.zeroesOf(b.Values[i]), bar.Offset, width, shade(b.colour(i), 0xff)))
+		}
+	}
+	if b.Stacked {
+		p.Add(p.zeroes(b.zeroesOf(b.Values...), 0, width, p.Y.Color))
 	}
 	p.NominalX(b.Groups...)
 	if b.room > 0 {

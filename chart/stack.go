@@ -22,7 +22,7 @@ type Layer struct {
 	Values []float64
 }
 
-func (s Stack) add(p *plot.Plot) error {
+func (s Stack) add(p *axes) error {
 	below := make([]float64, len(s.X))
 	for _, layer := range s.Layers {
 		above := make([]float64, len(s.X))
@@ -31,7 +31,7 @@ func (s Stack) add(p *plot.Plot) error {
 		}
 		thumbnail := new(plotter.Polygon)
 		thumbnail.Color = shade(layer.Colour, 0xff)
-		p.Legend.Add(layer.Name, thumbnail)
+		p.key(layer.Name, thumbnail)
 		for _, part := range s.parts(below, above) {
 			area, err := plotter.NewPolygon(part)
 			if err != nil {
@@ -84,7 +84,7 @@ type Span struct {
 // rowHeight is the share of a row that a span fills.
 const rowHeight = 0.7
 
-func (s Spans) add(p *plot.Plot) error {
+func (s Spans) add(p *axes) error {
 	if len(s.Rows) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (s Spans) add(p *plot.Plot) error {
 	for _, key := range s.Keys {
 		thumbnail := new(plotter.Polygon)
 		thumbnail.Color = shade(key.Colour, 0xff)
-		p.Legend.Add(key.Name, thumbnail)
+		p.key(key.Name, thumbnail)
 	}
 	for _, span := range s.All {
 		low, high := -float64(span.Row)-rowHeight/2, -float64(span.Row)+rowHeight/2

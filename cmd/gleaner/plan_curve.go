@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -219,11 +218,6 @@ func (c *curve) figure(in plan.Input) chart.Figure {
 		line.X, line.Y = append(line.X, p.Scale), append(line.Y, p.Plan.Cost)
 	}
 	panel.Lines = append(panel.Lines, line)
-	top := slices.Max(line.Y)
-	for _, costs := range c.scaled {
-		top = max(top, slices.Max(costs))
-	}
-	panel.YRange = &[2]float64{slices.Min(line.Y) / 2, top * 20} // room for the legend
 	for b, u := range c.blocks {
 		l := chart.Line{Name: "all " + in.HW.Units[u].Name, X: line.X, Y: c.scaled[b], Dashed: true}
 		panel.Lines = append(panel.Lines, l)

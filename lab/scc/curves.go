@@ -3,7 +3,6 @@ package scc
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gleaner/chart"
@@ -208,7 +207,6 @@ func (b *bench) curve(app string, scales []float64, axis string, one float64) (t
 	for i, u := range blocks {
 		panel.Lines = append(panel.Lines, chart.Line{Name: "all " + in.HW.Units[u].Name, X: x, Y: scaled[i], Dashed: true})
 	}
-	panel.YRange = &[2]float64{slices.Min(costs) / 2, slices.Max(scaled[0]) * 20} // room for the legend
 	b.tables = append(b.tables, t)
 	b.figures = append(b.figures, chart.Figure{Name: t.Name, Panels: []chart.Panel{panel}, Height: 4})
 	return times, nil

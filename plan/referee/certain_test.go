@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"gleaner/plan"
 	"gleaner/plan/spec"
@@ -117,11 +116,9 @@ func TestCertaintyAgainstModel(t *testing.T) {
 		for k := range n {
 			levels = append(levels, float64(k+1)/n)
 		}
-		began := time.Now()
-		rows, err := plan.Certainties(u, plan.Options{Colocate: d.colocate, Nodes: 500, Stop: func() bool { return time.Since(began) > 20*time.Second }}, levels, func(int, int) {})
+		rows, err := plan.Certainties(u, plan.Options{Colocate: d.colocate, Nodes: 200}, levels, func(int, int) {})
 		if err != nil {
-			c.large++
-			continue
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 		c.compared++
 		wrong := func(format string, args ...any) {
