@@ -153,8 +153,16 @@ func bands(w cluster.Window, series []cluster.Series, r classify.Result) chart.F
 		}
 	}
 	for _, c := range r.Classes {
-		title := fmt.Sprintf("%s: %d tenants, %d servers", c.ID, len(c.Tenants), c.Servers)
+		title := fmt.Sprintf("%s: %s, %s", c.ID, many(len(c.Tenants), "tenant"), many(c.Servers, "server"))
 		fig.Panels = append(fig.Panels, week[c.ID].panel(title))
 	}
 	return fig
+}
+
+// many is a number of things, in words.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
