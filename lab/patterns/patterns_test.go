@@ -74,7 +74,7 @@ func TestAClassIsABandOverTheWeek(t *testing.T) {
 	w, series := threeTenants()
 	r := classify.Run(w, series, classify.Options{Seed: 1})
 	for _, p := range figures(Classes(w, series, r))["classes"].Panels {
-		if p.Title != "periodic-1: 1 tenants, 3 servers" {
+		if p.Title != "periodic-1: 1 tenant, 3 servers" {
 			continue
 		}
 		noon, night := 12, 0 // of Monday; the sine is highest at 12:00
