@@ -34,6 +34,8 @@ type Fleet struct {
 	Log       *slog.Logger
 	// Primary is what the primary of a server uses at a time.
 	Primary func(server int, at time.Time) cluster.Resources
+	// Finished, if not nil, is called with a pod that has finished and how long it was held.
+	Finished func(*corev1.Pod, time.Duration)
 	// Offer makes what a node offers; nil: as agents do.
 	Offer func(cluster.Server) Offering
 
@@ -258,7 +260,11 @@ func (f *Fleet) gone(o *corev1.Pod) {
 
 // leave forgets a pod; f.mu is held.
 func (f *Fleet) leave(h *hollow, o *corev1.Pod) {
-	f.counts.Held += h.pods[o.UID].hours(f.Now())
+	p, now := h.pods[o.UID], f.Now()
+	f.counts.Held += p.hours(now)
+	if f.Finished != nil && o.Status.Phase == corev1.PodSucceeded {
+		f.Finished(o, now.Sub(p.since))
+	}
 	delete(h.pods, o.UID)
 	f.step(h, cluster.Event{Kind: cluster.TaskKilled, Task: taskOf(o), On: h.server.ID})
 }

@@ -56,6 +56,9 @@ type Result struct {
 	Jobs       int
 	Unfinished int
 	MeanJob    time.Duration // as in compute.Result
+	// Stretch is by what factor finished tasks were held longer than they take: what the
+	// cluster needs to start and end them, much of it if this machine is too slow to be played on.
+	Stretch float64
 	agent.Counts
 	Simulated compute.Result
 }
@@ -67,9 +70,10 @@ type game struct {
 	cache  cache.Cache
 	begun  time.Time
 
-	mu    sync.Mutex
-	since map[string]time.Time     // jobs that run, by name
-	took  map[string]time.Duration // that have ended
+	mu          sync.Mutex
+	since       map[string]time.Time     // jobs that run, by name
+	took        map[string]time.Duration // that have ended
+	held, alone float64                  // seconds, of all tasks that have finished
 }
 
 // Run plays an experiment to its end, and removes its jobs and nodes.
@@ -101,9 +105,10 @@ func (e Experiment) Run(ctx context.Context) (r Result, err error) {
 	go func() { ended <- fleet.Run(ctx) }()
 	err = g.play(ctx)
 	r = g.result(fleet.Counts(), r.Simulated)
-	err = errors.Join(err, stop(), g.clear(context.WithoutCancel(ctx)))
+	err = errors.Join(err, stop())
 	cancel()
-	return r, errors.Join(err, <-ended, <-ended)
+	err = errors.Join(err, <-ended, <-ended)
+	return r, errors.Join(err, g.clear(context.WithoutCancel(ctx)))
 }
 
 // until is a datacenter with less future.
@@ -167,6 +172,7 @@ func (g *game) fleet() *agent.Fleet {
 		s.ID = nodeOf(s)
 		f.Servers = append(f.Servers, s)
 	}
+	f.Finished = g.finished
 	if g.Policy == "koordinator" {
 		f.Offer = newKoordinator
 	}
@@ -243,11 +249,26 @@ func (g *game) seen(h *v1alpha1.HarvestJob) {
 	}
 }
 
+// finished counts how long a task was held that has finished.
+func (g *game) finished(p *corev1.Pod, held time.Duration) {
+	takes, err := strconv.ParseFloat(p.Spec.Containers[0].Command[1], 64)
+	if err != nil {
+		return // it is no job of ours
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held += held.Seconds()
+	g.alone += takes * g.Speed
+}
+
 // result sums up.
 func (g *game) result(c agent.Counts, simulated compute.Result) Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := Result{Policy: g.Policy, Jobs: len(g.took) + len(g.since), Unfinished: len(g.since), Counts: c, Simulated: simulated}
+	if g.alone > 0 {
+		r.Stretch = g.held / g.alone
+	}
 	sum := time.Duration(0)
 	for _, took := range g.took {
 		sum += took
@@ -261,31 +282,36 @@ func (g *game) result(c agent.Counts, simulated compute.Result) Result {
 	return r
 }
 
-// clear removes jobs, pods and nodes. The controller is gone, and so are its finalizers.
+// clear removes jobs, pods and nodes. The controller is gone, which took the finalizers off.
 func (g *game) clear(ctx context.Context) error {
-	if err := g.client.DeleteAllOf(ctx, &v1alpha1.HarvestJob{}, client.InNamespace(Namespace)); err != nil {
-		return err
-	}
-	for range 100 {
+	err := g.client.DeleteAllOf(ctx, &v1alpha1.HarvestJob{}, client.InNamespace(Namespace))
+	for err == nil {
 		var pods corev1.PodList
-		if err := g.client.List(ctx, &pods, client.InNamespace(Namespace), client.HasLabels{kube.JobLabel}); err != nil {
-			return err
-		}
-		if len(pods.Items) == 0 {
+		if err = g.client.List(ctx, &pods, client.InNamespace(Namespace), client.HasLabels{kube.JobLabel}); len(pods.Items) == 0 {
 			break
 		}
-		for i := range pods.Items {
-			p := &pods.Items[i]
+		atOnce(pods.Items, func(p corev1.Pod) {
 			p.Finalizers = nil
-			_ = g.client.Update(ctx, p) // it is tried again
-			_ = g.client.Delete(ctx, p, client.GracePeriodSeconds(0))
-		}
-		time.Sleep(200 * time.Millisecond)
+			_ = g.client.Update(ctx, &p) // it is tried again
+			_ = g.client.Delete(ctx, &p, client.GracePeriodSeconds(0))
+		})
 	}
-	for _, s := range g.Datacenter.Servers {
-		if err := g.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(nodeOf(s))}}); client.IgnoreNotFound(err) != nil {
-			return err
-		}
+	atOnce(g.Datacenter.Servers, func(s cluster.Server) {
+		_ = g.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(nodeOf(s))}}) // the next experiment takes one that is left
+	})
+	return err
+}
+
+// atOnce calls do for each, several at once.
+func atOnce[T any](all []T, do func(T)) {
+	var going sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for _, one := range all {
+		slots <- struct{}{}
+		going.Go(func() {
+			do(one)
+			<-slots
+		})
 	}
-	return nil
+	going.Wait()
 }

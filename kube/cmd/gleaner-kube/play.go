@@ -222,6 +222,7 @@ type played struct {
 	Jobs        int       `json:"jobs"`
 	Unfinished  int       `json:"unfinished"`
 	MeanJob     float64   `json:"mean_job_seconds"`
+	Stretch     float64   `json:"stretch"`
 	Tasks       int       `json:"tasks_started"`
 	Kills       int       `json:"tasks_killed"`
 	Harvested   float64   `json:"harvested_percent"`
@@ -246,7 +247,7 @@ type simulated struct {
 func playedOf(f playFlags, r lab.Result, c *child) played {
 	hours := float64(f.nodes) * f.hours
 	cores := simulation.Cores(c.datacenter)
-	p := played{Policy: r.Policy, Jobs: r.Jobs, Unfinished: r.Unfinished, MeanJob: r.MeanJob.Seconds(), Tasks: r.Started, Kills: r.Killed, Harvested: 100 * r.Held / (cores * f.hours),
+	p := played{Policy: r.Policy, Jobs: r.Jobs, Unfinished: r.Unfinished, MeanJob: r.MeanJob.Seconds(), Stretch: r.Stretch, Tasks: r.Started, Kills: r.Killed, Harvested: 100 * r.Held / (cores * f.hours),
 		Changes: float64(r.Changes) / hours, Moved: r.Moved / hours, Nothing: 24 * float64(r.Nothing) / hours,
 		CPU: 100 * c.cpu.Seconds() / c.ran.Seconds(), Memory: c.memory, Calls: c.calls,
 		Simulated: simulated{r.Simulated.Unfinished, r.Simulated.MeanJob.Seconds(), r.Simulated.TasksStarted, r.Simulated.TasksKilled, 100 * r.Simulated.Harvested}}
@@ -260,12 +261,12 @@ func playedOf(f playFlags, r lab.Result, c *child) played {
 func printPlayed(out io.Writer, f playFlags, all []played) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%s, %d nodes, %g hours at %g times their speed, %g%% used by primaries, seed %d\n\n", f.name, f.nodes, f.hours, f.speed, f.utilisation, f.seed)
-	fmt.Fprintln(t, "policy\tjobs\tunfinished\tmean job\ttasks\tkills\tharvested\toffer changes/node/h\tcores moved/node/h\tto nothing/node/day\tcontroller CPU\tmemory\tcalls/s\t")
+	fmt.Fprintln(t, "policy\tjobs\tunfinished\tmean job\tstretch\ttasks\tkills\tharvested\toffer changes/node/h\tcores moved/node/h\tto nothing/node/day\tcontroller CPU\tmemory\tcalls/s\t")
 	for _, p := range all {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.0f s\t%d\t%d\t%.1f%%\t%.2f\t%.2f\t%.2f\t%.0f%%\t%d MiB\t%.0f\t\n", p.Policy, p.Jobs, p.Unfinished, p.MeanJob, p.Tasks, p.Kills, p.Harvested,
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.0f s\t%.2f\t%d\t%d\t%.1f%%\t%.2f\t%.2f\t%.2f\t%.0f%%\t%d MiB\t%.0f\t\n", p.Policy, p.Jobs, p.Unfinished, p.MeanJob, p.Stretch, p.Tasks, p.Kills, p.Harvested,
 			p.Changes, p.Moved, p.Nothing, p.CPU, p.Memory>>20, p.CallsSecond)
 		s := p.Simulated
-		fmt.Fprintf(t, "simulated\t%d\t%d\t%.0f s\t%d\t%d\t%.1f%%\t\t\t\t\t\t\t\n", p.Jobs, s.Unfinished, s.MeanJob, s.Tasks, s.Kills, s.Harvested)
+		fmt.Fprintf(t, "simulated\t%d\t%d\t%.0f s\t1.00\t%d\t%d\t%.1f%%\t\t\t\t\t\t\t\n", p.Jobs, s.Unfinished, s.MeanJob, s.Tasks, s.Kills, s.Harvested)
 	}
 	return t.Flush()
 }
