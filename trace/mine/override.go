@@ -31,8 +31,8 @@ type Overrides struct {
 
 // A CallRule says what a call waits for.
 type CallRule struct {
-	Call string       `yaml:"call"`
-	Join program.Join `yaml:"join"`
+	Call  string        `yaml:"call"`
+	Joins program.Joins `yaml:"join"`
 }
 
 // An ArgRule gives an argument its value: of one call of the program, or of all
@@ -76,23 +76,31 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		}
 	}
 	for _, rule := range o.Calls {
-		var call, after *program.Call
-		for c := range p.EachCall() {
-			if c.Name == rule.Call {
-				call = c
-			}
-			if c.Name == rule.Join.After {
-				after = c
-			}
+		if err := rule.apply(name, p); err != nil {
+			return err
 		}
-		if call == nil || after == nil {
-			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, rule.Join.After)
-		}
-		call.Join = &rule.Join
 	}
 	if err := p.Check(); err != nil {
 		return input.Errorf(name, "the program made with it: %v", err)
 	}
+	return nil
+}
+
+// apply replaces what a call waits for.
+func (rule CallRule) apply(name string, p *program.Program) error {
+	calls := map[string]*program.Call{}
+	for c := range p.EachCall() {
+		calls[c.Name] = c
+	}
+	for _, j := range rule.Joins {
+		if calls[rule.Call] == nil || calls[j.After] == nil {
+			return input.Errorf(name, "there is no call %q that could join a call %q", rule.Call, j.After)
+		}
+	}
+	if calls[rule.Call] == nil {
+		return input.Errorf(name, "there is no call %q", rule.Call)
+	}
+	calls[rule.Call].Joins = rule.Joins
 	return nil
 }
 
@@ -121,7 +129,10 @@ func (o *Overrides) single() (out []string) {
 		}
 	}
 	for _, rule := range o.Calls {
-		out = append(out, rule.Call, rule.Join.After)
+		out = append(out, rule.Call)
+		for _, j := range rule.Joins {
+			out = append(out, j.After)
+		}
 	}
 	return out
 }

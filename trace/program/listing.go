@@ -117,7 +117,7 @@ func (l *listing) call(c *Call, by string) {
 		if u := c.Until; u != nil {
 			l.say("until %s of the reply is %s", u.Path, u.Value)
 		}
-		if j := c.Join; j != nil {
+		for _, j := range c.Joins {
 			l.say("not before %s had an answer to %s", who(j.Share), j.After)
 		}
 		for _, r := range c.Reach {

@@ -62,7 +62,7 @@ type Call struct {
 	Target string   `yaml:"target,omitempty"`
 	Method string   `yaml:"method"`
 	Wait   Interval `yaml:"wait,omitempty"` // after the node's call before
-	Join   *Join    `yaml:"join,omitempty"`
+	Joins  Joins    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	// Refused is the share of its recorded calls that the target refused.
 	Refused float64 `yaml:"refused,omitempty"`
@@ -76,6 +76,37 @@ type Call struct {
 type Join struct {
 	After string  `yaml:"after"`           // a call
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
+}
+
+// Joins are all that a call waits for: written as one join, or as a list of them.
+type Joins []Join
+
+// MarshalYAML writes a single join without a list.
+func (j Joins) MarshalYAML() (any, error) {
+	if len(j) == 1 {
+		return j[0], nil
+	}
+	return []Join(j), nil
+}
+
+// UnmarshalYAML reads one join, or a list of them.
+func (j *Joins) UnmarshalYAML(n *yaml.Node) error {
+	all := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		all = n.Content
+	}
+	*j = make(Joins, len(all))
+	for i, one := range all {
+		for k := 0; one.Kind == yaml.MappingNode && k < len(one.Content); k += 2 { // Decode lets unknown fields pass
+			if key := one.Content[k]; key.Value != "after" && key.Value != "share" {
+				return fmt.Errorf("line %d: field %s not found in a join", key.Line, key.Value)
+			}
+		}
+		if err := one.Decode(&(*j)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A Step makes a call, or repeats steps.
@@ -340,9 +371,9 @@ func (c *Call) check() error {
 	if err := known(c.Wait.Formula, N); err != nil {
 		return at(err, "wait")
 	}
-	if c.Join != nil {
-		if err := checkShare(c.Join.Share); err != nil {
-			return at(err, "join", "share")
+	for i, j := range c.Joins {
+		if err := checkShare(j.Share); err != nil {
+			return at(err, "join", i, "share")
 		}
 	}
 	if c.Until != nil {
@@ -402,8 +433,10 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 // checkFlows finds calls that do not exist and that a call is made for, or takes values
 // from.
 func (c *Call) checkFlows(owner map[string]string) error {
-	if c.Join != nil && owner[c.Join.After] == "" {
-		return at(fmt.Errorf(": joins the call %q, which does not exist", c.Join.After), "join", "after")
+	for i, j := range c.Joins {
+		if owner[j.After] == "" {
+			return at(fmt.Errorf(": joins the call %q, which does not exist", j.After), "join", i, "after")
+		}
 	}
 	for i, r := range c.Reach {
 		if owner[r.From] == "" {

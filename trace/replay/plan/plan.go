@@ -140,9 +140,10 @@ func New(p *program.Program, s grow.Setting, sent func(role string) bool) *Plan 
 	}
 	for _, st := range pl.Sites {
 		st.Request.layOut(st.Args)
-		if st.Join != nil {
-			after := pl.byName[st.Join.After]
-			after.Opens = append(after.Opens, st)
+		for _, j := range st.Joins {
+			if after := pl.byName[j.After]; !slices.Contains(after.Opens, st) {
+				after.Opens = append(after.Opens, st)
+			}
 		}
 	}
 	for _, st := range pl.Sites {
