@@ -203,7 +203,7 @@ func glob(f *testing.F) []string {
 var everyAlt = []string{
 	`"a \"b\""`, "i*2+1", "min(n, node)", `first "a" then "b"`,
 	"now ns", "now us", "now ms", "now s", "now rfc3339", "now hexns", `draw "a"`, `draw "a" "b" "c"`,
-	"unknown uuid", "unknown hex", "unknown int", "unknown port", "unknown bytes", "unknown word", "unknown time",
+	`like "a"`, "unknown uuid", "unknown hex", "unknown int", "unknown port", "unknown bytes", "unknown word", "unknown time",
 	"sender", "sender word 0", "address", "address word 3", `arg "a[0].b"`, `arg "a[0].b" index item 0 word 1`,
 	`case i "0" "a" "1" "b"`, `case node "0" "a"`, `case item "0" "a"`, `case n "3" "a" else ""`, `case arg "x" "" "a" else "b"`,
 	"sum 7", `sum -100 - "a" + "b"`, `span "a"`,
@@ -227,15 +227,15 @@ func TestEveryAlt(t *testing.T) {
 			seen[fmt.Sprintf("%T", a)] = true
 		}
 	}
-	if len(seen) != 13 {
-		t.Errorf("%d types, not 13: %v", len(seen), seen)
+	if len(seen) != 14 {
+		t.Errorf("%d types, not 14: %v", len(seen), seen)
 	}
 }
 
 // TestBadAlts: words that mean nothing where they stand are errors.
 func TestBadAlts(t *testing.T) {
 	for _, text := range []string{
-		"", `"a`, "k", `first "a"`, `first "a" then`, "now", "now fortnights", "draw", "unknown", "unknown thing", "sender by anyone", "address first", "sender word",
+		"", `"a`, "k", `first "a"`, `first "a" then`, "now", "now fortnights", "draw", "unknown", "unknown thing", "like", "like a", "sender by anyone", "address first", "sender word",
 		"sender word -1", `arg`, `arg "a" each`, `arg "a" index row 0`, `arg "a" index item`, `case x "a" "b"`, `case i "a"`, `case i "a" "b" else`, `case arg "a"`,
 		`sum a`, `sum 1.5`, `sum 1 - 2`, `span 7`, `reply "p"`, `reply "" "p"`, `reply call "c" "p"`, `reply any "p" by nobody`, `reply any "p" where "q" is "a"`,
 		`reply any "p" where call "q" is "a"`, `reply any "p" where reply "q" "a"`, `reply any "p" index 0`, `reply any "p" index item -1`, `reply any "p" word 99999999999`,

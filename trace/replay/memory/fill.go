@@ -269,20 +269,23 @@ func (f *Filling) know(i, item int, g given) {
 	f.listed[place{i, f.outer, item}] = g
 }
 
-// hole fills one hole. A value without a source is made up. A missing value is noted
-// in wants if it may still come, and in lost if it will not.
+// hole fills one hole. A value without a source is that of a recorded run, or made up. A
+// missing value is noted in wants if it may still come, and in lost if it will not.
 func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
+	by := program.Alt(program.Unknown{By: program.MakeUUID})
+	if a.Value.Bare {
+		by = program.Unknown{By: program.MakeInt}
+	}
 	for _, alt := range h.Alts {
-		text, ok := f.scene.Alt(alt)
-		if !ok {
+		if like, ok := alt.(program.Like); ok {
+			by = like
 			continue
 		}
-		f.wants = f.wants[:wants] // do not wait for an earlier alternative
-		if h.Width > 0 {
-			text = value.Pad(program.Plain(text), h.Width)
+		if text, ok := f.scene.Alt(alt); ok {
+			f.wants = f.wants[:wants] // do not wait for an earlier alternative
+			return padded(text, h.Width), true
 		}
-		return text, true
 	}
 	if len(f.wants) > wants {
 		return "", false
@@ -294,11 +297,16 @@ func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 		}
 	}
 	f.madeUp = append(f.madeUp, a.Path)
-	by := program.MakeUUID
-	if a.Value.Bare {
-		by = program.MakeInt
+	text, _ := f.scene.Alt(by)
+	return padded(text, h.Width), true
+}
+
+// padded is a number filled up with zeros to the width of a hole.
+func padded(text string, width int) string {
+	if width == 0 {
+		return text
 	}
-	return f.scene.MakeUp(by), true
+	return value.Pad(program.Plain(text), width)
 }
 
 // argument is another argument of the call, by its path in the program.
