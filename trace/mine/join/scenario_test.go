@@ -1,8 +1,10 @@
 package join
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +77,7 @@ func TestWaits(t *testing.T) {
 		}, "commit after all done, read after commit"},
 		{"a beat is not waited for", func(n int) string {
 			log, _ := works(n)
-			log += minetest.Times(85, "#.5 guard: beat()") + line(0.4, "guard: come()")
+			log += minetest.Times(85, "#.500 guard: beat()") + line(0.4, "guard: come()")
 			return log + line(float64(7*n)+0.52, "chief: commit()")
 		}, ""},
 	} {
@@ -112,12 +114,11 @@ func TestChance(t *testing.T) {
 // sorted puts the lines of a log in order of time.
 func sorted(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
-	at := func(l string) (s float64) { fmt.Sscan(l, &s); return s }
-	for i := range lines {
-		for k := i; k > 0 && at(lines[k]) < at(lines[k-1]); k-- {
-			lines[k], lines[k-1] = lines[k-1], lines[k]
-		}
-	}
+	slices.SortStableFunc(lines, func(a, b string) int {
+		at, _, _ := strings.Cut(a, " ")
+		other, _, _ := strings.Cut(b, " ")
+		return cmp.Or(cmp.Compare(len(at), len(other)), cmp.Compare(at, other)) // all have three digits after the point
+	})
 	return strings.Join(lines, "\n")
 }
 
