@@ -175,53 +175,66 @@ func (f *finder) gap(run int, w Wait, st *count.Site) (ns float64, ok bool) {
 }
 
 // earlier are the events that were over before a site was first called, in every run, and
-// not by chance.
+// not by chance, the latest first. The calls of one node are made by one program, so that
+// their order is none.
 func (f *finder) earlier(st *count.Site) []Wait {
 	pairs := float64(len(f.events) * len(f.sites.All))
 	var out []Wait
 	for _, w := range f.events {
-		if w.After == st {
-			continue
-		}
-		if f.always(w, st) && pairs*math.Pow(f.longest(w, st), float64(len(f.runs))) < luck {
+		own := w.After.Kind == st.Kind && !f.several[st.Kind]
+		if w.After != st && f.always(w, st) && (own || pairs*math.Pow(f.longest(w, st), float64(len(f.runs))) < luck) {
 			out = append(out, w)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b Wait) int { return cmp.Compare(f.longest(a, st), f.longest(b, st)) })
 	return out
 }
+
+// most is how many events a call waits for, the latest first. Many threads that begin at
+// once would be waited for one by one, as the watches of Kubernetes' API server by a call
+// that follows 37 of them.
+const most = 4
 
 // last are the events that a site has to wait for: not those that others of them have
 // waited for, nor those that its own node has waited for before, nor those that wait for
 // it themselves.
 func (f *finder) last(st *count.Site, events []Wait) []Wait {
 	var out []Wait
+	implied := map[Wait]bool{}
+	f.made(st, false, implied)
 	for _, w := range events {
-		later := slices.ContainsFunc(events, func(c Wait) bool { return c != w && f.after(c, w) })
-		if !later && !f.implied(w, st) && f.needed(w, st) && !f.leads(w.After, st, map[*count.Site]bool{}) {
+		if len(out) < most && !implied[w] && f.needed(w, st) && !f.leads(w.After, st, map[*count.Site]bool{}) {
 			out = append(out, w)
+			f.imply(w, implied)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Wait) int { return cmp.Compare(f.longest(a, st), f.longest(b, st)) })
-	return out[:min(len(out), most)]
+	return out
 }
 
-// most is how many events a call waits for, those right before it first. Many threads
-// that begin at once would be waited for one by one, as the watches of Kubernetes' API
-// server by a call that follows 37 of them. Hadoop has no call that waits for more than two.
-const most = 4
+// imply adds an event and all that it has waited for.
+func (f *finder) imply(w Wait, to map[Wait]bool) {
+	if to[w] {
+		return
+	}
+	to[w], to[Wait{w.After, false}] = true, true
+	f.made(w.After, w.All, to)
+}
 
-// after reports whether an event waits for another, so that to wait for it is to wait for
-// both.
-func (f *finder) after(c, w Wait) bool {
-	if c.After == w.After {
-		return c.All && !w.All
+// made adds what was over when a site was called: what it waits for, the step before of
+// the same nodes, and what their start waits for. A start waits for the first call of a
+// site, which is not over for one without an order.
+func (f *finder) made(st *count.Site, all bool, to map[Wait]bool) {
+	for _, w := range f.found[st.ID] {
+		f.imply(w, to)
 	}
-	for p := f.before[c.After.ID]; p != nil && (c.All || !w.All); p = f.before[p.ID] {
-		if p == w.After {
-			return true // the same nodes make it before
-		}
+	if p := f.before[st.ID]; p != nil {
+		f.imply(Wait{p, all}, to)
 	}
-	return f.always(w, c.After)
+	if start := f.starts[st.Kind]; start != nil && f.inStep[start.Site.ID] {
+		f.imply(Wait{start.Site, start.Share == 1}, to)
+	} else if start != nil {
+		f.made(start.Site, start.Share == 1, to)
+	}
 }
 
 // needed reports whether nothing else explains when a call is made: not the start of its
@@ -256,16 +269,6 @@ func (f *finder) steadier(w Wait, st *count.Site) bool {
 		since, own = append(since, ns), append(own, float64(f.begun[run][st.ID]-f.own[run][st.ID]))
 	}
 	return steady*(slices.Max(since)-slices.Min(since)) < slices.Max(own)-slices.Min(own)
-}
-
-// implied reports whether the node's step before a site, or the start of its type, waits
-// for an event already, or is that event.
-func (f *finder) implied(w Wait, st *count.Site) bool {
-	if p := f.before[st.ID]; p != nil && (p == w.After && !w.All || f.always(w, p)) {
-		return true
-	}
-	start := f.starts[st.Kind]
-	return start != nil && (start.Site == w.After && (!w.All || start.Share == 1) || f.always(w, start.Site))
 }
 
 // always reports whether an event was over before a site was first called, in every run.
