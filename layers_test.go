@@ -72,6 +72,7 @@ var within = map[string]map[string][]string{
 		"neighbour": {"ladder", "corpus", "site", "count", "flow", "argument"},
 		"order":     {"ladder", "fold", "corpus", "count"},
 		"pace":      {"ladder", "corpus", "count"},
+		"join":      {"corpus", "count", "order", "pace"},
 		"minetest":  {"corpus"},
 	},
 	"fabric": {
@@ -95,7 +96,7 @@ var (
 	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group", "fabric/tiering",
 		"curator/task", "curator/learn", "sim/disks", "sim/oltp", "sim/tiers",
 		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
-		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace", "trace/replay/plan", "trace/replay/judge"}
+		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace", "trace/mine/join", "trace/replay/plan", "trace/replay/judge"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
 )
 

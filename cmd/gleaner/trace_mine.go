@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ comes from. With --check a larger recorded run is held against what was learned.
 	cmd.Flags().StringVar(&m.check, "check", "", "a recorded larger scale to hold against what was learned")
 	cmd.Flags().StringVar(&m.program, "program", "", "write the program as YAML to this file")
 	cmd.Flags().StringVar(&m.override, "override", "", "a file that says better: node types by sender, values of unknown arguments; @wordcount and @kubernetes, for Hadoop's WordCount and for a Deployment and a Job on Kubernetes, come with gleaner")
+	cmd.Flags().StringVar(&m.template, "template", "", "write a file for --override, with a line for each unknown argument, to this file")
 	cmd.Flags().StringVar(&m.plot, "plot", "", "draw counts, intervals and the program into this directory")
 	cmd.Flags().IntVar(&m.rows, "rows", 20, "print at most this many rows of a table; 0 for all")
 	return cmd
@@ -46,6 +48,7 @@ type traceMine struct {
 	files          traceFiles
 	check, program string
 	override, plot string
+	template       string
 	rows           int
 	without        func(sender string) bool
 }
@@ -108,15 +111,20 @@ func (m *traceMine) save(cmd *cobra.Command, model *mine.Model) error {
 			return err
 		}
 	}
-	if m.program == "" {
+	return cmp.Or(saveAs("--program", m.program, model.Program.Write), saveAs("--template", m.template, model.Template))
+}
+
+// saveAs writes a text to the file that a flag names, if any.
+func saveAs(flag, path string, text func() ([]byte, error)) error {
+	if path == "" {
 		return nil
 	}
-	text, err := model.Program.Write()
+	out, err := text()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(m.program, text, 0o644); err != nil {
-		return input.Errorf("--program", "%v", err)
+	if err := os.WriteFile(path, out, 0o644); err != nil {
+		return input.Errorf(flag, "%v", err)
 	}
 	return nil
 }

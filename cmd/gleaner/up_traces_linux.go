@@ -161,7 +161,7 @@ func (t tracesBehind) Fill(name, method, argument, value string) error {
 	if err != nil {
 		return input.Errorf("value", "%v", err)
 	}
-	o := mine.Overrides{Arguments: []mine.ArgRule{{Method: mine.Only(method), Argument: argument, Value: filled}}}
+	o := mine.Overrides{Arguments: []mine.ArgRule{{Signature: mine.Signature{Method: mine.Only(method)}, Argument: argument, Value: filled}}}
 	if err := o.Apply("value", p); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func startNameNode(ctx context.Context, dir string) (*System, error) {
 // startResourceManager starts a fresh Resource Manager to play to. The nodes
 // listen where the overrides say.
 func startResourceManager(ctx context.Context, dir string) (*System, error) {
-	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"25454"}}, func(ctx context.Context, m *hadoop.Master) (string, error) {
+	return startHadoop(ctx, dir, hadoop.StartResourceManager, url.Values{"nodes": {"45454"}}, func(ctx context.Context, m *hadoop.Master) (string, error) {
 		nodes, err := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=ClusterMetrics")
 		queue, bad := m.Metrics(ctx, "Hadoop:service=ResourceManager,name=QueueMetrics,q0=root")
 		const ofNodes = 1 // the second of its ports

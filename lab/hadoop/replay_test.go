@@ -93,7 +93,7 @@ func TestContainersAreGranted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rm.Stop()
-	query := url.Values{"descriptors": {j.Descriptors}, "nodes": {"25454"}}
+	query := url.Values{"descriptors": {j.Descriptors}, "nodes": {"45454"}}
 	e, err := hadooprpc.Open(t.Context(), &url.URL{Scheme: "hadoop", Host: rm.Address, RawQuery: query.Encode()})
 	if err != nil {
 		t.Fatal(err)

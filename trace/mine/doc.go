@@ -20,9 +20,10 @@
 //	           where that explains their arguments
 //	order      logs folded into loops and aligned across nodes and scales
 //	pace       intervals, rate limits and starts
+//	join       what calls wait for though no value tells
 //	minetest   test only: small logs, written as the paper prints them
 //
-// Learn takes the steps from corpus to pace in this order. Where neighbour tells
+// Learn takes the steps from corpus to join in this order. Where neighbour tells
 // calls apart there are new sites, and count and argument learn once more.
 //
 // Overrides have the user's word on what recordings do not show. Follow learns, where the

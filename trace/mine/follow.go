@@ -32,8 +32,9 @@ func (m *Model) Follow(path string) {
 					last = other
 				}
 			}
-			if last != nil && c.Join == nil {
-				c.Join = &program.Join{After: last.Label, Same: path}
+			c.Joins = nil // what a call is about says more than the order of whole runs
+			if last != nil {
+				c.Joins = program.Joins{{After: last.Label, Same: path}}
 			}
 		}
 	}

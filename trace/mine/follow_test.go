@@ -46,8 +46,8 @@ func TestFollow(t *testing.T) {
 	}
 	var got []string
 	for c := range m.Program.EachCall() {
-		if c.Join != nil {
-			got = append(got, fmt.Sprintf("%s after %s with the same %s", c.Name, c.Join.After, c.Join.Same))
+		for _, j := range c.Joins {
+			got = append(got, fmt.Sprintf("%s after %s with the same %s", c.Name, j.After, j.Same))
 		}
 	}
 	want := []string{"report#1 after make#1 with the same name", "look#1 after report#1 with the same name", "remove#1 after report#1 with the same name"}

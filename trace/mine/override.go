@@ -64,20 +64,29 @@ func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 // LeavesOut reports whether calls of a sender are not learned from.
 func (o *Overrides) LeavesOut(sender string) bool { return o.Without.Match(sender) }
 
-// A CallRule says what a call waits for, or what it is made for.
-type CallRule struct {
-	Call  string          `yaml:"call"`
-	Join  *program.Join   `yaml:"join"`
-	Reach []program.Reach `yaml:"reach"`
+// A Signature says which calls a rule is for: those that have all that is named. A type, a
+// method and a number among the calls of both mean the same call in programs learned from
+// other recordings; the number in a call's name need not.
+type Signature struct {
+	Call   string  `yaml:"call"` // a name
+	Type   string  `yaml:"type"` // of nodes
+	Method Pattern `yaml:"method"`
+	Nth    int     `yaml:"nth"` // of the calls of the type and the method; 1 is the first
 }
 
-// An ArgRule gives an argument its value: of one call of the program, or of all
-// calls of some methods.
+// A CallRule says what a call waits for, or what it is made for.
+type CallRule struct {
+	Signature `yaml:",inline"`
+	Joins     program.Joins   `yaml:"join"`
+	Reach     []program.Reach `yaml:"reach"`
+}
+
+// An ArgRule gives an argument its value: that of a name, or all that have a value now.
 type ArgRule struct {
-	Call     string           `yaml:"call"`
-	Method   Pattern          `yaml:"method"`
-	Argument string           `yaml:"argument"`
-	Value    program.Template `yaml:"value"`
+	Signature `yaml:",inline"`
+	Argument  string            `yaml:"argument"`
+	Was       *program.Template `yaml:"was"`
+	Value     program.Template  `yaml:"value"`
 }
 
 // ReadOverrides reads overrides; name is the file's, for errors.
@@ -111,17 +120,8 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		return err
 	}
 	for _, rule := range o.Arguments {
-		found := false
-		for c := range p.EachCall() {
-			for k := range c.Args {
-				if (rule.Method.Match(c.Method) || c.Name == rule.Call) && c.Args[k].Path == rule.Argument {
-					c.Args[k].Value, found = rule.Value, true
-					c.Lists = slices.DeleteFunc(c.Lists, func(l program.List) bool { return l.Path == innermost(rule.Argument) })
-				}
-			}
-		}
-		if !found {
-			return input.Errorf(name, "no call of %q has an argument %q", cmp.Or(rule.Call, rule.Method.text), rule.Argument)
+		if err := rule.apply(name, p); err != nil {
+			return err
 		}
 	}
 	for _, rule := range o.Calls {
@@ -135,69 +135,152 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 	return nil
 }
 
-func (r *CallRule) apply(name string, p *program.Program) error {
-	for c := range p.EachCall() {
-		if c.Name != r.Call {
-			continue
-		}
-		if r.Join != nil {
-			c.Join = r.Join
-		}
-		if r.Reach != nil {
-			c.Reach = r.Reach
-		}
-		return nil
-	}
-	return input.Errorf(name, "there is no call %q", r.Call)
-}
-
-// meant is an error if single calls are named, and the program has other calls of their
-// methods than the one that they were named of: their numbers mean something else.
-func (o *Overrides) meant(name string, p *program.Program) error {
-	named := o.single()
-	if len(named) == 0 {
-		return nil
-	}
-	switch print := fingerprint(p, named); {
-	case slices.Contains(o.For, print):
-		return nil
-	case len(o.For) == 0:
-		return input.Errorf(name, "it names the call %q, so it must say of which program; of the one learned here it would be \"for: [%s]\"", named[0], print)
-	default:
-		return input.Errorf(name, "it is for another program (for: [%s]): in the one learned here (%s) %q may be another call", strings.Join(o.For, ", "), print, named[0])
-	}
-}
-
-// single are the calls that are named one by one.
-func (o *Overrides) single() (out []string) {
-	for _, rule := range o.Arguments {
-		if rule.Call != "" {
-			out = append(out, rule.Call)
-		}
-	}
-	for _, rule := range o.Calls {
-		out = append(out, rule.Call)
-		if rule.Join != nil {
-			out = append(out, rule.Join.After)
-		}
-		for _, r := range rule.Reach {
-			out = append(out, r.From)
+// calls are the calls that the signature is of.
+func (s Signature) calls(p *program.Program) (out []*program.Call) {
+	for i := range p.Types {
+		nth := 0
+		for k := range p.Types[i].Calls {
+			c := &p.Types[i].Calls[k]
+			if s.Type != "" && s.Type != p.Types[i].Name || s.Method.of != nil && !s.Method.Match(c.Method) || s.Call != "" && s.Call != c.Name {
+				continue
+			}
+			if nth++; s.Nth == 0 || s.Nth == nth {
+				out = append(out, c)
+			}
 		}
 	}
 	return out
 }
 
-// fingerprint is the same for programs in which nodes of the same types make the same
-// calls, of the methods that some calls have.
-func fingerprint(p *program.Program, named []string) string {
-	methods := map[string]bool{}
-	for _, call := range named {
-		methods[method(call)] = true
+// none says that nothing is named.
+func (s Signature) none() bool {
+	return s.Call == "" && s.Type == "" && s.Method.of == nil && s.Nth == 0
+}
+
+// String is the signature as errors say it.
+func (s Signature) String() string {
+	out := "call"
+	if s.Call != "" || s.Method.text != "" {
+		out += fmt.Sprintf(" of %q", cmp.Or(s.Call, s.Method.text))
 	}
+	if s.Type != "" {
+		out += fmt.Sprintf(" by %q", s.Type)
+	}
+	if s.Nth > 0 {
+		out += fmt.Sprintf(" with the number %d", s.Nth)
+	}
+	return out
+}
+
+// check is an error for a number among calls that are not those of one type and method.
+func (s Signature) check(name string) error {
+	if s.Nth < 0 || s.Nth > 0 && (s.Type == "" || s.Method.text == "") {
+		return input.Errorf(name, "nth: %d counts the calls of a type and a method from 1, so both must be named", s.Nth)
+	}
+	return nil
+}
+
+// apply gives the arguments their value.
+func (rule ArgRule) apply(name string, p *program.Program) error {
+	if err := rule.check(name); err != nil {
+		return err
+	}
+	if rule.Argument == "" && rule.Was == nil {
+		return input.Errorf(name, "a rule for a %s names no argument", rule.Signature)
+	}
+	found := false
+	for _, c := range rule.calls(p) {
+		for k := range c.Args {
+			a := &c.Args[k]
+			if rule.Argument != "" && rule.Argument != a.Path || rule.Was != nil && rule.Was.String() != a.Value.String() {
+				continue
+			}
+			a.Value, found = rule.Value, true
+			c.Lists = slices.DeleteFunc(c.Lists, func(l program.List) bool { return l.Path == innermost(a.Path) })
+		}
+	}
+	switch {
+	case found:
+		return nil
+	case rule.Was != nil:
+		return input.Errorf(name, "no %s has an argument that was %q", rule.Signature, rule.Was)
+	}
+	return input.Errorf(name, "no %s has an argument %q", rule.Signature, rule.Argument)
+}
+
+// apply replaces what calls wait for.
+func (rule CallRule) apply(name string, p *program.Program) error {
+	if err := rule.check(name); err != nil {
+		return err
+	}
+	calls := rule.calls(p)
+	if rule.Signature.none() || len(calls) == 0 {
+		return input.Errorf(name, "there is no %s that could join others", rule.Signature)
+	}
+	for _, c := range calls {
+		if rule.Joins != nil {
+			c.Joins = rule.Joins
+		}
+		if rule.Reach != nil {
+			c.Reach = rule.Reach
+		}
+	}
+	return nil
+}
+
+// meant is an error if the rules say for which programs they are, and the program has other
+// calls of the methods that they name. If they name single calls, they have to say so: the
+// numbers of calls mean something else in another program.
+func (o *Overrides) meant(name string, p *program.Program) error {
+	methods, single := o.named()
+	if single == "" && len(o.For) == 0 {
+		return nil
+	}
+	switch print := fingerprint(p, methods); {
+	case slices.Contains(o.For, print):
+		return nil
+	case len(o.For) == 0:
+		return input.Errorf(name, "it names the call %q, so it must say of which program; of the one learned here it would be \"for: [%s]\"", single, print)
+	default:
+		return input.Errorf(name, "it is for another program (for: [%s]): the one learned here (%s) makes other calls of the methods that it names", strings.Join(o.For, ", "), print)
+	}
+}
+
+// named says which methods rules name, and gives one of the calls that they name one by one.
+func (o *Overrides) named() (has func(method string) bool, single string) {
+	var patterns []Pattern
+	add := func(s Signature, calls ...string) {
+		patterns = append(patterns, s.Method)
+		for _, call := range append(calls, s.Call) {
+			if call != "" {
+				patterns, single = append(patterns, Only(method(call))), cmp.Or(single, call)
+			}
+		}
+	}
+	for _, rule := range o.Arguments {
+		add(rule.Signature)
+	}
+	for _, rule := range o.Calls {
+		add(rule.Signature)
+		for _, j := range rule.Joins {
+			add(Signature{}, j.After)
+		}
+		for _, r := range rule.Reach {
+			add(Signature{}, r.From)
+		}
+	}
+	return func(method string) bool {
+		return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Match(method) })
+	}, single
+}
+
+// fingerprint is the same for programs in which nodes of the same types make the same
+// calls of some methods.
+func fingerprint(p *program.Program, has func(method string) bool) string {
 	var lines []string
 	for i := range p.Types {
 		for _, c := range p.Types[i].Calls {
-			if methods[method(c.Name)] {
+			if has(method(c.Name)) {
 				lines = append(lines, fmt.Sprintf("%q %q %q", p.Types[i].Name, c.Name, c.Target))
 			}
 		}

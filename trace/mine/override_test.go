@@ -1,8 +1,12 @@
 package mine
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"gleaner/trace"
+	"gleaner/trace/mine/minetest"
 	"gleaner/trace/program"
 )
 
@@ -28,7 +32,8 @@ func TestForeignOverrides(t *testing.T) {
 	for _, tc := range []struct{ name, program, overrides, want string }{
 		{"its own program", twoPuts, owner + single, ""},
 		{"calls of other methods do not matter", unrelated, owner + single, ""},
-		{"another program", third, owner + single, `o.yaml: it is for another program (for: [91e3ff66a6e5]): in the one learned here (085b5a269ad0) "put#2" may be another call`},
+		{"another program", third, owner + single, `o.yaml: it is for another program (for: [91e3ff66a6e5]): the one learned here (085b5a269ad0) makes other calls of the methods that it names`},
+		{"another program, by methods", third, owner + "arguments: [{method: put, argument: key, value: c}]", `o.yaml: it is for another program (for: [91e3ff66a6e5]): the one learned here (085b5a269ad0) makes other calls of the methods that it names`},
 		{"one of several", third, "for: [91e3ff66a6e5, 085b5a269ad0]\n" + single, ""},
 		{"of no program", twoPuts, single, `o.yaml: it names the call "put#2", so it must say of which program; of the one learned here it would be "for: [91e3ff66a6e5]"`},
 		{"of all calls of a method", third, "arguments: [{method: put, argument: key, value: c}]", ""},
@@ -48,6 +53,88 @@ func TestForeignOverrides(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s:\n%s\n%s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestSignatures: rules find their calls by type, method, number and what was learned.
+func TestSignatures(t *testing.T) {
+	const worker = `  - type: worker
+    nodes: n
+    sender: worker-{node}
+    calls:
+      - {call: put#3, target: store, method: put, args: {key: a, host: "node-{node}", port: 7}}
+      - {call: get#2, target: store, method: get, args: {key: a, host: "node-{node}", port: "7"}}
+`
+	for _, tc := range []struct{ name, overrides, want string }{
+		{"of a method", "arguments: [{method: put, argument: key, value: x}]", "put#1.key put#2.key put#3.key"},
+		{"of a type", "arguments: [{type: worker, argument: key, value: x}]", "put#3.key get#2.key"},
+		{"of a type and a method", "arguments: [{type: client, method: put, argument: key, value: x}]", "put#1.key put#2.key"},
+		{"one of them", "arguments: [{type: client, method: put, nth: 2, argument: key, value: x}]", "put#2.key"},
+		{"everywhere", "arguments: [{argument: key, value: x}]", "put#1.key put#2.key put#3.key get#2.key"},
+		{"by what was learned", `arguments: [{was: "node-{node}", value: x}]`, "put#3.host get#2.host"},
+		{"a number is no text", "arguments: [{was: 7, value: x}]", "put#3.port"},
+		{"a name and what was learned", "arguments: [{argument: key, was: a, value: x}]", "put#1.key put#3.key get#2.key"},
+		{"not what was learned", "arguments: [{argument: key, was: z, value: x}]", `o.yaml: no call has an argument that was "z"`},
+		{"no such type", "arguments: [{type: clerk, argument: key, value: x}]", `o.yaml: no call by "clerk" has an argument "key"`},
+		{"no such call", "arguments: [{type: client, method: put, nth: 3, argument: key, value: x}]", `o.yaml: no call of "put" by "client" with the number 3 has an argument "key"`},
+		{"the number of nothing", "arguments: [{method: put, nth: 3, argument: key, value: x}]", "o.yaml: nth: 3 counts the calls of a type and a method from 1, so both must be named"},
+		{"of nothing", "arguments: [{method: put, value: x}]", `o.yaml: a rule for a call of "put" names no argument`},
+		{"a wait", "calls: [{type: worker, method: put, join: []}]", ""},
+		{"a wait of nobody", "calls: [{type: worker, method: puts, join: []}]", `o.yaml: there is no call of "puts" by "worker" that could join others`},
+	} {
+		p, err := program.Read("p.yaml", []byte(twoPuts+worker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := ReadOverrides("o.yaml", []byte(tc.overrides))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if err := o.Apply("o.yaml", p); err != nil {
+			got = []string{err.Error()}
+		}
+		for c := range p.EachCall() {
+			for _, a := range c.Args {
+				if a.Value.String() == "x" {
+					got = append(got, c.Name+"."+a.Path)
+				}
+			}
+		}
+		if text := strings.Join(got, " "); text != tc.want {
+			t.Errorf("%s:\n%s\n%s", tc.name, text, tc.want)
+		}
+	}
+}
+
+// TestTemplate: a template changes nothing as it is, and its lines are overrides of the
+// program once their # is away.
+func TestTemplate(t *testing.T) {
+	m, _, _ := taught(t, func(tp *tape) {
+		for i := range 3 * tp.n {
+			tp.call("client", "put", []trace.Leaf{minetest.Leaf("src", fmt.Sprintf(`"/in/%d"`, i)), minetest.Leaf("size", tp.id()), minetest.Leaf("tag", `"{`+tp.id()+`}x"`)}, nil)
+		}
+	})
+	text, err := m.Template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := m.Program.Write()
+	for _, tc := range []struct {
+		text    string
+		rules   int
+		changes bool
+	}{{string(text), 0, false}, {strings.ReplaceAll(string(text), "# - ", "- "), 2, true}} {
+		o, err := ReadOverrides("t.yaml", []byte(tc.text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, tc.text)
+		}
+		if err := o.Apply("t.yaml", m.Program); err != nil || len(o.Arguments) != tc.rules {
+			t.Errorf("%d rules, %v\n%s", len(o.Arguments), err, tc.text)
+		}
+		if after, _ := m.Program.Write(); (string(after) != string(before)) != tc.changes {
+			t.Errorf("changed: %v", !tc.changes)
 		}
 	}
 }

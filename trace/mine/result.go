@@ -13,6 +13,7 @@ import (
 	"gleaner/trace/mine/argument"
 	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/count"
+	"gleaner/trace/mine/join"
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/mine/ladder"
 	"gleaner/trace/mine/neighbour"
@@ -34,6 +35,7 @@ type Model struct {
 	totals  []*count.Total
 	shapes  []*order.Structure
 	timing  *pace.Timing
+	joins   map[corpus.SiteID][]join.Wait
 	lists   argument.Lists
 	Program *program.Program
 }
@@ -77,6 +79,7 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 		},
 		func() {
 			m.timing = pace.Learn(m.sites, m.runs, len(m.types))
+			m.joins = join.Find(m.sites, m.shapes, m.timing.Starts, m.runs)
 			m.lists = argument.ListLengths(m.sites.Sites, m.runs)
 		},
 		func() { m.Program = m.write() },

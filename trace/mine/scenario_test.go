@@ -61,6 +61,9 @@ func describe(m *Model) string {
 			if c.Until != nil {
 				fmt.Fprintf(&out, "  %s until %s is %s\n", c.Name, c.Until.Path, c.Until.Value)
 			}
+			for _, j := range c.Joins {
+				fmt.Fprintf(&out, "  %s joins %s, share %g\n", c.Name, j.After, j.Share)
+			}
 			for _, a := range c.Args {
 				fmt.Fprintf(&out, "  %s %s: %s\n", c.Name, a.Path, a.Value)
 			}

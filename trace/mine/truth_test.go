@@ -82,6 +82,36 @@ func TestCountsKnown(t *testing.T) {
 	}
 }
 
+// TestJoinsKnown: a chief who waits for all workers waits for them in the program, and a
+// clerk who comes when he likes waits for nobody, although workers are done before he reads
+// in most runs.
+func TestJoinsKnown(t *testing.T) {
+	m, _, _ := taught(t, func(tp *tape) {
+		tp.call("chief", "open", nil, nil)
+		tp.call("clerk", "come", nil, nil)
+		reads := tp.chance.IntN(20 * tp.n)
+		for k := range 20 * tp.n {
+			worker := fmt.Sprintf("worker-%d", k)
+			tp.call(worker, "take", nil, nil)
+			tp.call(worker, "done", nil, nil)
+			if k == reads {
+				tp.call("clerk", "read", nil, nil)
+			}
+		}
+		tp.call("chief", "commit", nil, nil)
+		tp.call("chief", "shut", nil, nil)
+	})
+	var got []string
+	for c := range m.Program.EachCall() {
+		for _, j := range c.Joins {
+			got = append(got, fmt.Sprintf("%s after %s by %g", c.Name, j.After, j.Share))
+		}
+	}
+	if len(got) != 1 || got[0] != "commit#1 after done#1 by 1" {
+		t.Errorf("joins are %q", got)
+	}
+}
+
 // TestRandomInnerCounts: a loop with an inner loop of random length is still a loop, and
 // the calls of the inner one are listed as varying.
 func TestRandomInnerCounts(t *testing.T) {

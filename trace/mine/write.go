@@ -44,24 +44,12 @@ func (m *Model) writeType(k int, refused map[corpus.SiteID]float64) program.Node
 		}
 	}
 	st := m.shapes[k]
-	loose := st.Loose
-	if st.Certain() {
-		t.Steps = m.writeSteps(st.Steps)
-	} else if st.Firm != nil {
-		t.Steps = m.writeSteps(st.Firm)
-		loose = slices.Concat(loose, st.Aside)
-	} else { // the counts are certain, the order is not
-		for _, site := range m.sites.All {
-			if site.Kind == k && site.Nature != count.Realtime && !slices.Contains(loose, site) {
-				loose = append(loose, site)
-			}
-		}
-	}
+	steps, loose := st.Lanes(m.sites)
+	t.Steps = m.writeSteps(steps)
 	for _, site := range st.Beats {
 		t.Beats = append(t.Beats, program.Step{Call: site.Label, Every: program.Interval{Formula: program.MustFormula("%d", site.Period/1e6)}})
 	}
 	t.Leaves = m.timing.Leaves[k] && len(t.Steps) > 0
-	slices.SortStableFunc(loose, func(a, b *count.Site) int { return cmp.Compare(a.ID, b.ID) })
 	for _, site := range loose {
 		each := m.each(site)
 		t.Aside = append(t.Aside, program.Step{Call: site.Label, Repeat: &each})
@@ -138,6 +126,9 @@ func (m *Model) writeCall(st *count.Site) program.Call {
 	w := program.Call{Name: st.Label, Target: op.Target, Method: op.Method}
 	if ms, ok := m.timing.Gaps[pace.Gap{Site: st.ID}]; ok {
 		w.Wait = program.Interval{Formula: ms}
+	}
+	for _, wait := range m.joins[st.ID] {
+		w.Joins = append(w.Joins, program.Join{After: wait.After.Label, Share: wait.Share()})
 	}
 	if st.Until != nil {
 		w.Until = &program.Until{Path: m.c.Paths.Text[st.Until.Path], Value: m.c.Syms.Text[st.Until.Value], Tries: float64(int(st.Tries*1000)) / 1000}

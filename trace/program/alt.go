@@ -9,7 +9,7 @@ import (
 
 // An Alt is one way to know a value. There are no others than those of this package:
 // known by themselves or by the place of a call (Const, Number, First, Now), without a
-// source (Draw, Unknown), from the node or its call (Sender, Address, Own, Case, Sum,
+// source (Draw, Unknown, Like), from the node or its call (Sender, Address, Own, Case, Sum,
 // Span), and from an earlier call (*Past). Each is parsed beside its type and prints as
 // it is parsed.
 type Alt interface {
@@ -31,6 +31,9 @@ type (
 	Draw []string
 	// An Unknown is made up, as nothing is known but what it looks like.
 	Unknown struct{ By Generator }
+	// A Like is the value of a recorded run, for where no source has one: those of a
+	// program are all of one run, so that they fit together.
+	Like string
 )
 
 func (Const) alt()   {}
@@ -39,6 +42,7 @@ func (First) alt()   {}
 func (Now) alt()     {}
 func (Draw) alt()    {}
 func (Unknown) alt() {}
+func (Like) alt()    {}
 
 // A TimeFormat is how a time is written.
 type TimeFormat uint8
@@ -88,6 +92,7 @@ func (a Const) String() string   { return strconv.Quote(string(a)) }
 func (a First) String() string   { return fmt.Sprintf("first %q then %q", a.First, a.Then) }
 func (a Now) String() string     { return "now " + timeFormats[a.As] }
 func (a Unknown) String() string { return "unknown " + generators[a.By] }
+func (a Like) String() string    { return "like " + strconv.Quote(string(a)) }
 
 func (a Draw) String() string {
 	out := "draw"

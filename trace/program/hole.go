@@ -91,6 +91,9 @@ func (p *holeParser) alt() (Alt, error) {
 	case "unknown":
 		by, err := choice[Generator](word, p.word(), generators)
 		return Unknown{by}, err
+	case "like":
+		text, err := p.quoted()
+		return Like(text), err
 	case "sender":
 		word, err := p.optionalWord()
 		return Sender{word}, err

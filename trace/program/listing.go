@@ -117,9 +117,11 @@ func (l *listing) call(c *Call, by string) {
 		if u := c.Until; u != nil {
 			l.say("until %s of the reply is %s", u.Path, u.Value)
 		}
-		if j := c.Join; j != nil && j.Same != "" {
-			l.say("not before %s with the same %s had an answer", j.After, j.Same)
-		} else if j != nil {
+		for _, j := range c.Joins {
+			if j.Same != "" {
+				l.say("not before %s with the same %s had an answer", j.After, j.Same)
+				continue
+			}
 			l.say("not before %s had an answer to %s", who(j.Share), j.After)
 		}
 		for _, r := range c.Reach {

@@ -62,7 +62,7 @@ type Call struct {
 	Target string   `yaml:"target,omitempty"`
 	Method string   `yaml:"method"`
 	Wait   Interval `yaml:"wait,omitempty"` // after the node's call before
-	Join   *Join    `yaml:"join,omitempty"`
+	Joins  Joins    `yaml:"join,omitempty"`
 	Until  *Until   `yaml:"until,omitempty"`
 	// Refused is the share of its recorded calls that the target refused.
 	Refused float64 `yaml:"refused,omitempty"`
@@ -78,6 +78,37 @@ type Join struct {
 	Share float64 `yaml:"share,omitempty"` // of the nodes that make it; 0: the first
 	// Same is an argument of both calls: it waits for the one that has the same value.
 	Same string `yaml:"same,omitempty"`
+}
+
+// Joins are all that a call waits for: written as one join, or as a list of them.
+type Joins []Join
+
+// MarshalYAML writes a single join without a list.
+func (j Joins) MarshalYAML() (any, error) {
+	if len(j) == 1 {
+		return j[0], nil
+	}
+	return []Join(j), nil
+}
+
+// UnmarshalYAML reads one join, or a list of them.
+func (j *Joins) UnmarshalYAML(n *yaml.Node) error {
+	all := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		all = n.Content
+	}
+	*j = make(Joins, len(all))
+	for i, one := range all {
+		for k := 0; one.Kind == yaml.MappingNode && k < len(one.Content); k += 2 { // Decode lets unknown fields pass
+			if key := one.Content[k]; !slices.Contains([]string{"after", "share", "same"}, key.Value) {
+				return fmt.Errorf("line %d: field %s not found in a join", key.Line, key.Value)
+			}
+		}
+		if err := one.Decode(&(*j)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A Step makes a call, or repeats steps.
@@ -298,12 +329,14 @@ func (p *Program) checkSame() error {
 	}
 	for i := range p.Types {
 		for k, c := range p.Types[i].Calls {
-			if j := c.Join; j == nil || j.Same == "" {
-				continue
-			} else if j.Share > 0 {
-				return at(fmt.Errorf("call %q: waits for a share of nodes, or for a call with the same argument, and not for both", c.Name), "types", i, "calls", k, "join", "same")
-			} else if !c.Args.has(j.Same) || !args[j.After].has(j.Same) {
-				return at(fmt.Errorf("call %q: it and %q do not both have an argument %q", c.Name, j.After, j.Same), "types", i, "calls", k, "join", "same")
+			for _, j := range c.Joins {
+				switch {
+				case j.Same == "":
+				case j.Share > 0:
+					return at(fmt.Errorf("call %q: waits for a share of nodes, or for a call with the same argument, and not for both", c.Name), "types", i, "calls", k, "join")
+				case !c.Args.has(j.Same) || !args[j.After].has(j.Same):
+					return at(fmt.Errorf("call %q: it and %q do not both have an argument %q", c.Name, j.After, j.Same), "types", i, "calls", k, "join")
+				}
 			}
 		}
 	}
@@ -367,9 +400,9 @@ func (c *Call) check() error {
 	if err := known(c.Wait.Formula, N); err != nil {
 		return at(err, "wait")
 	}
-	if c.Join != nil {
-		if err := checkShare(c.Join.Share); err != nil {
-			return at(err, "join", "share")
+	for i, j := range c.Joins {
+		if err := checkShare(j.Share); err != nil {
+			return at(err, "join", i, "share")
 		}
 	}
 	if c.Until != nil {
@@ -429,8 +462,10 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 // checkFlows finds calls that do not exist and that a call is made for, or takes values
 // from.
 func (c *Call) checkFlows(owner map[string]string) error {
-	if c.Join != nil && owner[c.Join.After] == "" {
-		return at(fmt.Errorf(": joins the call %q, which does not exist", c.Join.After), "join", "after")
+	for i, j := range c.Joins {
+		if owner[j.After] == "" {
+			return at(fmt.Errorf(": joins the call %q, which does not exist", j.After), "join", i, "after")
+		}
 	}
 	for i, r := range c.Reach {
 		if owner[r.From] == "" {

@@ -104,6 +104,9 @@ func TestBadPrograms(t *testing.T) {
 		{"wait: 10+2*n", "lists: {a: []}", "p.yaml:10: the list a has no length"},
 		{"scales: [3, 6]", "scales: [0]", "p.yaml:2: a scale lies between 1 and 10000000, not 0"},
 		{"share: 0.5", "share: .nan", "p.yaml:32: type client: step \"write#1\": a share lies between 0 and 1, not NaN"},
+		{"wait: 10+2*n", "join: [{after: write#1}, {after: write#9}]", `p.yaml:10: type client: call "create#1": joins the call "write#9", which does not exist`},
+		{"wait: 10+2*n", "join: {after: write#1, shares: 1}", "p.yaml:10: field shares not found in a join"},
+		{"wait: 10+2*n", "join: [7]", "p.yaml:10: "},
 		{"wait: 10+2*n", "join: {after: write#1, share: 2}", "p.yaml:10: call \"create#1\": a share lies between 0 and 1, not 2"},
 		{"wait: 10+2*n", "join: {after: write#1, same: nothing}", "p.yaml:10: call \"create#1\": it and \"write#1\" do not both have an argument \"nothing\""},
 		{"wait: 10+2*n", "join: {after: write#1, same: nothing, share: 1}", "p.yaml:10: call \"create#1\": waits for a share of nodes, or for a call with the same argument, and not for both"},
@@ -202,7 +205,7 @@ func glob(f *testing.F) []string {
 var everyAlt = []string{
 	`"a \"b\""`, "i*2+1", "min(n, node)", `first "a" then "b"`,
 	"now ns", "now us", "now ms", "now s", "now rfc3339", "now hexns", `draw "a"`, `draw "a" "b" "c"`,
-	"unknown uuid", "unknown hex", "unknown int", "unknown port", "unknown bytes", "unknown word", "unknown time",
+	`like "a"`, "unknown uuid", "unknown hex", "unknown int", "unknown port", "unknown bytes", "unknown word", "unknown time",
 	"sender", "sender word 0", "address", "address word 3", `arg "a[0].b"`, `arg "a[0].b" index item 0 word 1`,
 	`case i "0" "a" "1" "b"`, `case node "0" "a"`, `case item "0" "a"`, `case n "3" "a" else ""`, `case arg "x" "" "a" else "b"`,
 	"sum 7", `sum -100 - "a" + "b"`, `span "a"`,
@@ -226,15 +229,15 @@ func TestEveryAlt(t *testing.T) {
 			seen[fmt.Sprintf("%T", a)] = true
 		}
 	}
-	if len(seen) != 13 {
-		t.Errorf("%d types, not 13: %v", len(seen), seen)
+	if len(seen) != 14 {
+		t.Errorf("%d types, not 14: %v", len(seen), seen)
 	}
 }
 
 // TestBadAlts: words that mean nothing where they stand are errors.
 func TestBadAlts(t *testing.T) {
 	for _, text := range []string{
-		"", `"a`, "k", `first "a"`, `first "a" then`, "now", "now fortnights", "draw", "unknown", "unknown thing", "sender by anyone", "address first", "sender word",
+		"", `"a`, "k", `first "a"`, `first "a" then`, "now", "now fortnights", "draw", "unknown", "unknown thing", "like", "like a", "sender by anyone", "address first", "sender word",
 		"sender word -1", `arg`, `arg "a" each`, `arg "a" index row 0`, `arg "a" index item`, `case x "a" "b"`, `case i "a"`, `case i "a" "b" else`, `case arg "a"`,
 		`sum a`, `sum 1.5`, `sum 1 - 2`, `span 7`, `reply "p"`, `reply "" "p"`, `reply call "c" "p"`, `reply any "p" by nobody`, `reply any "p" where "q" is "a"`,
 		`reply any "p" where call "q" is "a"`, `reply any "p" where reply "q" "a"`, `reply any "p" index 0`, `reply any "p" index item -1`, `reply any "p" word 99999999999`,

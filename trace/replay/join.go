@@ -4,19 +4,26 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"gleaner/trace/replay/plan"
 )
 
-// A gate holds calls back until enough nodes have had an answer to another call
-// (the controller's join, PatternMiner §III-C).
+// A gate holds calls back until enough nodes have had an answer to each of some other
+// calls (the controller's join, PatternMiner §III-C).
 type gate struct {
-	mu     sync.Mutex
+	mu    sync.Mutex
+	locks []*lock
+	held  []*lane
+	open  bool
+}
+
+// A lock is one call that a gate waits for.
+type lock struct {
+	after  *plan.Site
 	enough int
 	passed map[*player]bool
-	held   []*lane
-	open   bool
 }
 
 // newGates makes a gate for each site that waits for another.
@@ -24,8 +31,17 @@ func newGates(pl *plan.Plan) []*gate {
 	out := make([]*gate, len(pl.Sites))
 	for _, after := range pl.Sites {
 		for _, st := range after.Opens {
-			enough := max(1, int(math.Ceil(st.Join.Share*float64(after.Kind.Count))))
-			out[st.ID] = &gate{enough: enough, passed: map[*player]bool{}, open: after.Kind.Count == 0}
+			g := out[st.ID]
+			if g == nil {
+				g = &gate{open: true}
+				out[st.ID] = g
+			}
+			for _, j := range st.Joins {
+				if j.After == after.Name && j.Same == "" && after.Kind.Count > 0 {
+					enough := max(1, int(math.Ceil(j.Share*float64(after.Kind.Count))))
+					g.locks, g.open = append(g.locks, &lock{after, enough, map[*player]bool{}}), false
+				}
+			}
 		}
 	}
 	return out
@@ -71,38 +87,43 @@ func (g *gate) forget(r *controller, p *player) {
 	})
 }
 
-// pass counts a node that had its answer, and gives the lanes to release.
-func (g *gate) pass(p *player) []*lane {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open {
-		return nil
-	}
-	if g.passed[p] = true; len(g.passed) < g.enough {
-		return nil
-	}
-	return g.swing()
+// pass counts a node that had its answer to a call, and gives the lanes to release.
+func (g *gate) pass(after *plan.Site, p *player) []*lane {
+	return g.unlock(func(l *lock) bool {
+		if l.after == after {
+			l.passed[p] = true
+		}
+		return len(l.passed) >= l.enough
+	})
 }
 
-// swing opens the gate, and gives the lanes to release. The gate is locked.
-func (g *gate) swing() []*lane {
+// unlock takes off the locks that are done, and gives the lanes to release after the last.
+func (g *gate) unlock(done func(*lock) bool) []*lane {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.locks = slices.DeleteFunc(g.locks, done); len(g.locks) > 0 {
+		return nil
+	}
 	g.open = true
 	held := g.held
-	g.passed, g.held = nil, nil
+	g.held = nil
 	return held
 }
 
-// throw opens the gate, whoever has passed, and gives the lanes to release.
-func (g *gate) throw() []*lane {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.swing()
+// throw opens the gate, whoever has passed, and gives the lanes to release, and what they
+// waited for.
+func (g *gate) throw() (held []*lane, after []string) {
+	held = g.unlock(func(l *lock) bool {
+		after = append(after, l.after.Name)
+		return true
+	})
+	return held, after
 }
 
 // passed tells the gates that a player is done with a call.
 func (r *controller) passed(st *plan.Site, p *player) {
 	for _, held := range st.Opens {
-		r.release(r.gates[held.ID].pass(p))
+		r.release(r.gates[held.ID].pass(st, p))
 	}
 }
 
@@ -110,7 +131,7 @@ func (r *controller) passed(st *plan.Site, p *player) {
 func (r *controller) openGates(k *plan.Kind) {
 	for _, st := range k.Sites {
 		for _, waits := range st.Opens {
-			r.release(r.gates[waits.ID].throw())
+			r.release(r.gates[waits.ID].unlock(func(l *lock) bool { return l.after == st }))
 		}
 	}
 }
@@ -134,12 +155,12 @@ func (r *controller) standstill(now int64) {
 		if gate == nil {
 			continue
 		}
-		held := gate.throw()
+		held, after := gate.throw()
 		g := &r.gauges[st.ID]
 		g.mu.Lock()
 		for range held {
 			g.unmet++
-			why := fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, st.Join.After)
+			why := fmt.Sprintf("%s waited for others to make %s, which they did not", st.Name, strings.Join(after, " and "))
 			note(&g.missing, why, r.into(now))
 			g.fault(absent, st, nil, r.into(now), why)
 		}

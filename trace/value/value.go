@@ -52,6 +52,8 @@ func (s *Scene) Alt(a program.Alt) (string, bool) {
 		return a[s.Chance.IntN(len(a))], true
 	case program.Unknown:
 		return s.MakeUp(a.By), true
+	case program.Like:
+		return string(a), true
 	case program.Case:
 		return s.pick(a)
 	case program.Sender:

@@ -45,15 +45,17 @@ const maxOccs = 1024
 
 // A slot is what a rule gives: a whole value, or one word of a text.
 type slot struct {
-	arg    *arg
-	word   int    // -1: the whole value
-	prefix string // letters before the number that a word ends in
-	width  int    // of a number padded with zeros
-	rules  []rule
-	solved class
-	placed bool   // solved by its place alone
-	guess  []rule // right more often than wrong: written to the program, but the argument counts as unknown
-	listed *slot  // the same values, taken from a list in a reply
+	arg     *arg
+	word    int    // -1: the whole value
+	prefix  string // letters before the number that a word ends in
+	width   int    // of a number padded with zeros
+	rules   []rule
+	solved  class
+	placed  bool   // solved by its place alone
+	unbegun bool   // solved, but the first calls have no value
+	also    []rule // other rules that give the same values
+	guess   []rule // right more often than wrong: written to the program, but the argument counts as unknown
+	listed  *slot  // the same values, taken from a list in a reply
 }
 
 // early reports whether the argument is known without other arguments of its call.

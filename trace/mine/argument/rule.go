@@ -116,7 +116,7 @@ func (r now) read(text string) (int64, bool) {
 // reply that had it is the better rule. Nor of a plain number that counts calls: it
 // may come from the reply before.
 func (s *slot) simple(c *corpus.Corpus) (sure bool) {
-	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.ringRule, s.timeRule} {
+	for _, try := range []func(*corpus.Corpus) rule{s.constantRule, s.addressRule, s.scaleRule, s.firstRule, s.affineRule, s.cycleRule, s.ringRule, s.timeRule} {
 		if r := try(c); r != nil {
 			s.rules, s.solved = []rule{r}, r.class()
 			s.placed = true
@@ -159,6 +159,18 @@ func (s *slot) constantRule(c *corpus.Corpus) rule {
 		return nil
 	}
 	return always{first}
+}
+
+// addressRule finds the sender's own address: at a larger scale it is better known than
+// what its last number counts.
+func (s *slot) addressRule(c *corpus.Corpus) rule {
+	for _, o := range s.arg.occs {
+		v, ok := s.value(c, o)
+		if at := o.CallOf().Sender.Address; !ok || at == intern.Empty || v != c.Syms.Canonical(at) {
+			return nil
+		}
+	}
+	return taken{flow.OwnAddress()}
 }
 
 // scaleRule finds one number in each run that follows the scale. Beyond 2^40 a

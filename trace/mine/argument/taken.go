@@ -41,6 +41,7 @@ func (s *Rules) findFlows(slots []*slot, runs []*corpus.Recording) {
 	}
 	for _, sl := range slots {
 		sl.arg.preferWords()
+		sl.instead(s, searches[sl])
 	}
 	var again []*flow.Search
 	for _, sl := range open {
@@ -67,13 +68,33 @@ func (s *slot) question(c *corpus.Corpus) *flow.Question {
 	}
 }
 
-// preferWords drops the rules of a text that has several sources in turn, if each of
-// its words has one rule.
+// preferWords drops the rules of a text that has several sources in turn, or none at
+// first, if each of its words has one rule that has a value always.
 func (a *arg) preferWords() {
-	if len(a.words) == 0 || len(a.whole.rules) < 2 || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 }) {
+	if len(a.words) == 0 || len(a.whole.rules) < 2 && !a.whole.unbegun || slices.ContainsFunc(a.words, func(w *slot) bool { return len(w.rules) != 1 || w.unbegun && a.whole.unbegun }) {
 		return
 	}
 	a.whole.rules, a.whole.solved = nil, unknown
+}
+
+// instead finds another source for a value that comes from a reply of another target: in
+// calls to the target of the call itself, which a replay that makes the call has.
+func (s *slot) instead(m *Rules, se *flow.Search) {
+	if len(s.rules) != 1 {
+		return
+	}
+	target := func(id corpus.SiteID) string { return m.c.OpOf[m.sites.All[id].Op].Target }
+	own := target(s.arg.Site.ID)
+	first, ok := s.rules[0].(taken)
+	if from, one := first.Site(); !ok || !one || !first.Reply() || target(from) == own {
+		return
+	}
+	if src, ok := se.Also(func(src flow.Source) bool {
+		from, one := src.Site()
+		return one && from != s.arg.Site.ID && target(from) == own
+	}); ok {
+		s.also = []rule{taken{src}}
+	}
 }
 
 // accept takes an answer, and reports whether it explains the slot. The sources must
@@ -104,6 +125,6 @@ func (s *slot) accept(a flow.Answer) bool {
 	if s.placed && !counter(s.rules[0]) && !(a.Sources[0].Chained() && a.Misses == 0) {
 		return true // the rule by its place is the better one
 	}
-	s.rules, s.solved = rules, rules[0].class()
+	s.rules, s.solved, s.unbegun = rules, rules[0].class(), a.Left > 0
 	return true
 }

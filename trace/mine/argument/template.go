@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gleaner/trace"
+	"gleaner/trace/mine/corpus"
 	"gleaner/trace/mine/intern"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
@@ -67,13 +68,73 @@ func (s *slot) fixed() (intern.Symbol, bool) {
 
 func (m *Rules) hole(s *slot) *program.Hole {
 	h := &program.Hole{Width: s.width}
-	for _, r := range s.best() {
+	for _, r := range slices.Concat(s.best(), s.also) {
 		h.Alts = append(h.Alts, r.alt(m, s.arg))
 	}
 	if len(h.Alts) == 0 {
 		return m.slotGenerator(s)
 	}
+	if like, ok := s.example(m.c); ok && s.missing() {
+		h.Alts = append(h.Alts, like)
+	}
 	return h
+}
+
+// missing reports whether a value may be missing in a replay: all that the sender has not
+// sent itself before.
+func (s *slot) missing() bool {
+	missing := false
+	for _, r := range s.best() {
+		if _, ok := r.(always); ok {
+			return false
+		}
+		src, ok := r.(taken)
+		missing = missing || ok && !src.Own() && (s.unbegun || !src.Sent())
+	}
+	return missing
+}
+
+// example is a value to use where no source has one: that of the first run, if each run
+// has one value. Of numbers that differ within a run it is the most frequent one, unless
+// each node has its own or the target hands them out.
+func (s *slot) example(c *corpus.Corpus) (program.Like, bool) {
+	first, byRun, bySender := map[intern.Symbol]int{}, map[*corpus.Recording]map[intern.Symbol]bool{}, map[*corpus.Sender]map[intern.Symbol]bool{}
+	senders := map[intern.Symbol]map[*corpus.Sender]bool{}
+	var usual intern.Symbol
+	for _, o := range s.arg.occs {
+		v, ok := s.value(c, o)
+		if !ok || len(c.Syms.Text[v]) > site.MaxText {
+			return "", false
+		}
+		note(byRun, o.In, v)
+		note(bySender, o.CallOf().Sender, v)
+		note(senders, v, o.CallOf().Sender)
+		if o.In != s.arg.occs[0].In {
+			continue
+		}
+		if first[v]++; usual == intern.Empty || first[v] > first[usual] {
+			usual = v
+		}
+	}
+	steady, identity := true, true
+	for _, values := range byRun {
+		steady = steady && len(values) == 1
+	}
+	for _, values := range bySender {
+		identity = identity && len(values) == 1
+	}
+	for _, by := range senders {
+		identity = identity && len(by) == 1
+	}
+	measured := isNumber(s.arg.Kind) && !identity && !slices.ContainsFunc(s.best(), func(r rule) bool { src, ok := r.(taken); return ok && src.Reply() })
+	return program.Like(c.Syms.Text[usual]), steady || measured
+}
+
+func note[K, V comparable](of map[K]map[V]bool, k K, v V) {
+	if of[k] == nil {
+		of[k] = map[V]bool{}
+	}
+	of[k][v] = true
 }
 
 func (r cycle) formula() program.Formula {

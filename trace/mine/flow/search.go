@@ -38,7 +38,8 @@ type vote struct{ count, distance int }
 
 type candidate struct {
 	Source
-	distance int // to the source, for one sample
+	distance int  // to the source, for one sample
+	spare    bool // only to be found beside a better one
 	results  []outcome
 	hits     int
 	misses   int
@@ -339,7 +340,9 @@ func (se *Search) shortlist() {
 		if v.count*voteShare < all[0].count {
 			break
 		}
-		if taken[v.key]++; taken[v.key] > tried[v.key] {
+		taken[v.key]++
+		spare := taken[v.key] > tried[v.key]
+		if spare && (v.key != anyCall || taken[v.key] > 2*tried[v.key]) {
 			continue
 		}
 		selectors := []program.Pick{program.PickLast}
@@ -352,7 +355,7 @@ func (se *Search) shortlist() {
 		for _, sel := range selectors {
 			src := v.Source
 			src.sel = sel
-			se.cands = append(se.cands, &candidate{Source: src, distance: v.distance / v.count, results: make([]outcome, len(se.Occs))})
+			se.cands = append(se.cands, &candidate{Source: src, distance: v.distance / v.count, spare: spare, results: make([]outcome, len(se.Occs))})
 		}
 	}
 	se.votes = nil
@@ -361,7 +364,7 @@ func (se *Search) shortlist() {
 // unordered adds a candidate for every source that was tried: any of its calls.
 func (se *Search) unordered() {
 	for _, c := range se.cands {
-		if c.sel == program.PickLast && c.key >= sameSender {
+		if c.sel == program.PickLast && c.key >= sameSender && !c.spare {
 			src := c.Source
 			src.sel = program.PickEach
 			se.cands = append(se.cands, &candidate{Source: src, distance: c.distance, results: make([]outcome, len(se.Occs))})
@@ -507,6 +510,21 @@ func (se *Search) Answer() Answer {
 	return a
 }
 
+// Also is another source that has the value of every occurrence, the best of those that
+// will do.
+func (se *Search) Also(will func(Source) bool) (Source, bool) {
+	var best *candidate
+	for _, c := range se.cands {
+		if c.hits == len(se.Occs) && c.misses == 0 && c.sel != program.PickEach && will(c.Source) && (best == nil || c.before(best)) {
+			best = c
+		}
+	}
+	if best == nil {
+		return Source{}, false
+	}
+	return best.Source, true
+}
+
 // best is the candidate with the most hits, less its misses times a weight, in the
 // occurrences that are open.
 func (se *Search) best(open []bool, weight int) (best *candidate, bestHits, bestMisses int) {
@@ -524,7 +542,7 @@ func (se *Search) best(open []bool, weight int) (best *candidate, bestHits, best
 			}
 		}
 		worth := hits - weight*misses
-		if hits < leastHits {
+		if hits < leastHits || c.spare {
 			continue
 		}
 		if worth > score || worth == score && best != nil && c.before(best) {

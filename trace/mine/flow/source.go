@@ -58,6 +58,18 @@ const (
 // Own reports whether the source is the sender's own name or address.
 func (s Source) Own() bool { return s.key == ownName || s.key == ownAddress }
 
+// OwnAddress is the sender's address.
+func OwnAddress() Source { return Source{key: ownAddress, word: -1} }
+
+// Reply reports whether the value comes from the reply to an earlier call.
+func (s Source) Reply() bool { return s.key >= sameSender && s.part == corpus.Response }
+
+// Sent reports whether the value comes from an earlier request of the sender, in a certain
+// call.
+func (s Source) Sent() bool {
+	return s.key == sameSender && s.part == corpus.Request && s.sel != program.PickEach
+}
+
 // AnyOrder reports whether any of the calls may be meant: then Among says
 // whether they hold a value, and Value does not know.
 func (s Source) AnyOrder() bool { return s.sel == program.PickEach }

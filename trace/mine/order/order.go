@@ -502,6 +502,25 @@ func (st *Structure) Certain() bool {
 	return sure
 }
 
+// Lanes are the steps that are sure, and the sites that have no place in them: those
+// without an order, and all of them if only the counts are certain.
+func (st *Structure) Lanes(s *count.Sites) (steps []*Step, loose []*count.Site) {
+	switch loose = st.Loose; {
+	case st.Certain():
+		steps = st.Steps
+	case st.Firm != nil:
+		steps, loose = st.Firm, slices.Concat(loose, st.Aside)
+	default:
+		for _, site := range s.All {
+			if site.Kind == st.kind && site.Nature != count.Realtime && !slices.Contains(loose, site) {
+				loose = append(loose, site)
+			}
+		}
+	}
+	slices.SortStableFunc(loose, func(a, b *count.Site) int { return cmp.Compare(a.ID, b.ID) })
+	return steps, loose
+}
+
 // EachLoop visits the loops, inner ones after those they are in.
 func EachLoop(steps []*Step, visit func(*Step)) {
 	for _, s := range steps {

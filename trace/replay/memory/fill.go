@@ -111,23 +111,18 @@ func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64
 	return out, true
 }
 
-// follow waits for the call that this one comes after, if that was not answered yet.
+// follow waits for the calls that this one comes after, if they were not answered yet.
 func (f *Filling) follow() {
-	if f.st.After == nil {
-		return
-	}
-	key, ok := f.argument(f.st.Join.Same)
-	if !ok {
-		return // the call waits for that value already
-	}
-	key = program.Plain(key)
-	post := f.shared.found[f.st.After.At][key]
-	if post != nil {
-		if _, answered := post.Choose(program.PickLast, f.scene.Place); answered {
-			return
+	for _, after := range f.st.After {
+		key, ok := f.argument(after.Same)
+		if !ok {
+			return // the call waits for that value already
+		}
+		key = program.Plain(key)
+		if post := f.shared.found[after.In.At][key]; post == nil || !post.some() {
+			f.wants = append(f.wants, want{after.In, key})
 		}
 	}
-	f.wants = append(f.wants, want{f.st.After, key})
 }
 
 // Lost is the source of a value that is missing and will not come; nil if it may come.
@@ -292,20 +287,23 @@ func (f *Filling) know(i, item int, g given) {
 	f.listed[place{i, f.outer, item}] = g
 }
 
-// hole fills one hole. A value without a source is made up. A missing value is noted
-// in wants if it may still come, and in lost if it will not.
+// hole fills one hole. A value without a source is that of a recorded run, or made up. A
+// missing value is noted in wants if it may still come, and in lost if it will not.
 func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 	wants := len(f.wants)
+	by := program.Alt(program.Unknown{By: program.MakeUUID})
+	if a.Value.Bare {
+		by = program.Unknown{By: program.MakeInt}
+	}
 	for _, alt := range h.Alts {
-		text, ok := f.scene.Alt(alt)
-		if !ok {
+		if like, ok := alt.(program.Like); ok {
+			by = like
 			continue
 		}
-		f.wants = f.wants[:wants] // do not wait for an earlier alternative
-		if h.Width > 0 {
-			text = value.Pad(program.Plain(text), h.Width)
+		if text, ok := f.scene.Alt(alt); ok {
+			f.wants = f.wants[:wants] // do not wait for an earlier alternative
+			return padded(text, h.Width), true
 		}
-		return text, true
 	}
 	if len(f.wants) > wants {
 		return "", false
@@ -317,11 +315,16 @@ func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 		}
 	}
 	f.madeUp = append(f.madeUp, a.Path)
-	by := program.MakeUUID
-	if a.Value.Bare {
-		by = program.MakeInt
+	text, _ := f.scene.Alt(by)
+	return padded(text, h.Width), true
+}
+
+// padded is a number filled up with zeros to the width of a hole.
+func padded(text string, width int) string {
+	if width == 0 {
+		return text
 	}
-	return f.scene.MakeUp(by), true
+	return value.Pad(program.Plain(text), width)
 }
 
 // argument is another argument of the call, by its path in the program.

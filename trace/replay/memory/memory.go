@@ -79,6 +79,12 @@ func (p *posting) add(rec *Record, ix *plan.Index) {
 	}
 }
 
+// some reports whether there is a call that is not behind others.
+func (p *posting) some() bool {
+	_, ok := p.Choose(program.PickLast, value.Place{})
+	return ok
+}
+
 // serves reports whether a call has something that is taken from an index.
 func (rec *Record) serves(ix *plan.Index) bool {
 	for part, classes := range ix.Reads {

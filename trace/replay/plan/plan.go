@@ -83,7 +83,13 @@ type Site struct {
 	Starts  []*Kind               // kinds whose start waits for this call
 	Feeds   []*Site               // sites that are called for this call
 	Opens   []*Site               // sites that wait for it: see program.Join
-	After   *Index                // of the calls that it waits for, one with the same argument
+	After   []After               // calls that it waits for, each with the same argument
+}
+
+// An After is calls of which the one with the same argument must be answered before.
+type After struct {
+	In   *Index
+	Same string // the argument
 }
 
 // A Request is the arguments of a site.
@@ -142,15 +148,18 @@ func New(p *program.Program, s grow.Setting, sent func(role string) bool) *Plan 
 	}
 	for _, st := range pl.Sites {
 		st.Request.layOut(st.Args)
-		if st.Join != nil && st.Join.Same == "" {
-			after := pl.byName[st.Join.After]
-			after.Opens = append(after.Opens, st)
+		for _, j := range st.Joins {
+			if after := pl.byName[j.After]; j.Same == "" && !slices.Contains(after.Opens, st) {
+				after.Opens = append(after.Opens, st)
+			}
 		}
 	}
 	for _, st := range pl.Sites {
 		pl.findSources(st)
-		if st.Join != nil && st.Join.Same != "" {
-			pl.follow(st, pl.byName[st.Join.After])
+		for _, j := range st.Joins {
+			if j.Same != "" {
+				pl.follow(st, pl.byName[j.After], j.Same)
+			}
 		}
 	}
 	return pl

@@ -121,15 +121,15 @@ func (pl *Plan) indexFor(st *Site, s *Source) *Index {
 }
 
 // follow lets a call wait for the answer to another call with the same argument.
-func (pl *Plan) follow(st, from *Site) {
+func (pl *Plan) follow(st, from *Site, same string) {
 	if from.Kind.Count == 0 || !from.Sent {
 		return // it never comes
 	}
-	st.After = find(&pl.Indexes, &Index{By: program.ByWhere, Scope: Scope{Site: from}, Late: true, Bare: true, KeyPart: program.Request, KeyWhat: value.Class(st.Join.Same)})
-	st.Global = true
-	from.want(program.Request, st.After.KeyWhat, nil)
-	if !slices.Contains(from.Enters, st.After) {
-		from.Enters = append(from.Enters, st.After)
+	ix := find(&pl.Indexes, &Index{By: program.ByWhere, Scope: Scope{Site: from}, Late: true, Bare: true, KeyPart: program.Request, KeyWhat: value.Class(same)})
+	st.After, st.Global = append(st.After, After{ix, same}), true
+	from.want(program.Request, ix.KeyWhat, nil)
+	if !slices.Contains(from.Enters, ix) {
+		from.Enters = append(from.Enters, ix)
 	}
 	from.Tells[program.Reply] = true
 }
