@@ -112,6 +112,41 @@ func TestJoinsKnown(t *testing.T) {
 	}
 }
 
+// TestAbsentTargets: beside a value from the reply of another target stands the same value
+// from a call to the own target, and the value of the first run.
+func TestAbsentTargets(t *testing.T) {
+	c := corpus.New()
+	for _, n := range []int{3, 4, 6, 8, 12} {
+		r, now := c.Begin(fmt.Sprintf("n%03d", n)), int64(1e18)
+		id := []trace.Leaf{minetest.Leaf("id", strconv.Itoa(70001+n*n*n*31))}
+		call := func(sender, target, method string, request, response []trace.Leaf) {
+			now += 10e6
+			r.Add(&trace.Call{Scale: n, Start: now, End: now + 1e6, Sender: sender, Target: target, Method: method, Request: request, Response: response})
+		}
+		call("client", "master", "new", nil, id)
+		call("client", "store", "put", id, nil)
+		for k := range n {
+			reader := fmt.Sprintf("reader-%d", k)
+			call(reader, "master", "ask", nil, id)
+			call(reader, "store", "get", id, nil)
+		}
+		c.Learn(r)
+	}
+	m, err := Learn(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for c := range m.Program.EachCall() {
+		for _, a := range c.Args {
+			got[c.Name] = a.Value.String()
+		}
+	}
+	if put, get := got["put#1"], got["get#1"]; put != `={reply "new#1" "id" | like "70838"}` || get != `={reply "ask#1" "id" | request "put#1" "id" by anyone | like "70838"}` {
+		t.Errorf("put %s\nget %s", put, get)
+	}
+}
+
 // TestRandomInnerCounts: a loop with an inner loop of random length is still a loop, and
 // the calls of the inner one are listed as varying.
 func TestRandomInnerCounts(t *testing.T) {

@@ -54,6 +54,9 @@ func TestRules(t *testing.T) {
 			return out.String()
 		}, "regular ={now ms}"},
 		{"the own name", func(n int) string { return minetest.Times(n, "w-#: put(\"w-#\")\nw-#: put(\"w-#\")") }, "regular w-{node}"},
+		{"the own address", func(n int) string {
+			return minetest.Times(n, "w-#@10.0.0.#: put(\"10.0.0.#\")\nw-#@10.0.0.#: put(\"10.0.0.#\")")
+		}, "regular {address}"},
 		{"a case for each kind of file", puts(func(n, i int) string {
 			kind := chance(n, i) % 4
 			return fmt.Sprintf("%d, %d", kind, []int{4, 2, 9, 7}[kind])

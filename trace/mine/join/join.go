@@ -22,7 +22,7 @@ type Wait struct {
 
 // luck is how many waits may be found where there is only chance, in all pairs of calls
 // together. Ten times as many adds no wait to what is learned of Hadoop; a tenth loses
-// one.
+// two.
 const luck = 0.01
 
 // Find finds the waits of each site. A wait must hold in every run. It must not be chance:
