@@ -129,6 +129,17 @@ func (a *audit) check(t *testing.T, l *lab, name string, tasks int) *v1alpha1.Ha
 		t.Errorf("%+v", s)
 	}
 	l.pods(t, h)
+	err := soon(t.Context(), func() error { // its watch may have been cut, too
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.ended) != tasks {
+			return fmt.Errorf("%d of %d tasks were seen to succeed", len(a.ended), tasks)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, fault := range a.faults {
@@ -138,9 +149,6 @@ func (a *audit) check(t *testing.T, l *lab, name string, tasks int) *v1alpha1.Ha
 		if len(pods) != 1 {
 			t.Errorf("%s succeeded %d times", task, len(pods))
 		}
-	}
-	if len(a.ended) != tasks {
-		t.Errorf("%d of %d tasks were seen to succeed", len(a.ended), tasks)
 	}
 	t.Logf("%d pods ran %d tasks", len(a.of), tasks)
 	return h
