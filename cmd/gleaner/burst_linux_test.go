@@ -96,7 +96,7 @@ func (u *up) holds() bool {
 func (u *up) bursts(out string, n int) (tasks, supervisors []time.Duration) {
 	u.t.Helper()
 	for range n {
-		if !u.holds() {
+		if !u.holds() || !noted(u.t, filepath.Join(out, "supervisor-*"), 3) {
 			break // somebody else keeps this machine busy
 		}
 		time.Sleep(rand.N(time.Second)) // anywhere between two samples
@@ -120,16 +120,34 @@ func gone(t *testing.T, pattern string) time.Time {
 	if err != nil || len(notes) == 0 {
 		t.Fatalf("no notes of processes in %s: %v", pattern, err)
 	}
-	alive := func(note string) bool {
-		stat, err := os.ReadFile("/proc/" + readText(t, note) + "/stat")
-		return err == nil && !strings.Contains(string(stat), ") Z ")
-	}
+	alive := func(note string) bool { return lives(t, note) }
 	for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(notes, alive); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a process lives on a minute after all cores were busy")
 		}
 	}
 	return time.Now()
+}
+
+// lives reports whether the process whose number is in a file lives.
+func lives(t *testing.T, note string) bool {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + readText(t, note) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// noted waits until so many processes live whose numbers are in files: a task counts as running
+// before it has written anything.
+func noted(t *testing.T, pattern string, n int) bool {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		notes, _ := filepath.Glob(pattern)
+		notes = slices.DeleteFunc(notes, func(note string) bool { return !lives(t, note) })
+		if len(notes) == n {
+			return true
+		}
+	}
+	return false
 }
 
 // cpuShare is the share of a core that a process takes for a while, by the
