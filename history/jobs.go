@@ -3,13 +3,10 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
-
-	"gleaner/kv"
 )
 
 // A JobRun is how long a finished run of a job took, for worlds that forget jobs. Name is the
@@ -39,17 +36,12 @@ func (s *Store) AddJobRun(ctx context.Context, run JobRun) error {
 // JobRuns lists all runs of jobs that are kept, by their end.
 func (s *Store) JobRuns(ctx context.Context) ([]JobRun, error) {
 	var all []JobRun
-	for record, err := range s.jobs.Scan(ctx, kv.Range{}) {
-		if err != nil {
-			return nil, fmt.Errorf("history: list job runs: %w", err)
-		}
-		run := JobRun{Name: string(record.Key.Part)}
-		if err := json.Unmarshal(record.Value, &run); err != nil || len(record.Key.Row) != 8 {
-			return nil, fmt.Errorf("history: damaged run of %q: %w", run.Name, err)
-		}
-		run.Ended = time.Unix(0, int64(binary.BigEndian.Uint64(record.Key.Row))).UTC()
+	err := eachRun(ctx, s.jobs, func(of string, at time.Time, value []byte) error {
+		run := JobRun{Name: of, Ended: at}
+		err := json.Unmarshal(value, &run)
 		all = append(all, run)
-	}
+		return err
+	})
 	slices.SortStableFunc(all, func(a, b JobRun) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.Name, b.Name)) })
-	return all, nil
+	return all, err
 }

@@ -58,16 +58,28 @@ func addRun(ctx context.Context, table kv.LooseTable, of string, at time.Time, v
 // together, the oldest first.
 func (s *Store) TaskRuns(ctx context.Context) ([]TaskRun, error) {
 	var all []TaskRun
-	for record, err := range s.tasks.Scan(ctx, kv.Range{}) {
-		if err != nil {
-			return nil, fmt.Errorf("history: list task runs: %w", err)
-		}
-		run := TaskRun{Stage: string(record.Key.Part)}
-		if err := json.Unmarshal(record.Value, &run); err != nil || len(record.Key.Row) != 8 {
-			return nil, fmt.Errorf("history: damaged run of %q: %w", run.Stage, err)
-		}
-		run.Start = time.Unix(0, int64(binary.BigEndian.Uint64(record.Key.Row))).UTC()
+	err := eachRun(ctx, s.tasks, func(of string, at time.Time, value []byte) error {
+		run := TaskRun{Stage: of, Start: at}
+		err := json.Unmarshal(value, &run)
 		all = append(all, run)
+		return err
+	})
+	return all, err
+}
+
+// eachRun visits the runs that a table keeps; those of one thing come together, the oldest first.
+func eachRun(ctx context.Context, table kv.LooseTable, visit func(of string, at time.Time, value []byte) error) error {
+	for record, err := range table.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return fmt.Errorf("history: list runs: %w", err)
+		}
+		of := string(record.Key.Part)
+		if len(record.Key.Row) != 8 {
+			return fmt.Errorf("history: damaged run of %q", of)
+		}
+		if err := visit(of, time.Unix(0, int64(binary.BigEndian.Uint64(record.Key.Row))).UTC(), record.Value); err != nil {
+			return fmt.Errorf("history: damaged run of %q: %w", of, err)
+		}
 	}
-	return all, nil
+	return nil
 }

@@ -2,7 +2,6 @@ package local
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -152,11 +151,11 @@ func receive(runs int) (dir string, lock *os.File, err error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:with])
 	if err != nil || len(messages) != 1 {
-		return "", nil, fmt.Errorf("a run without its lock: %w", err)
+		return "", nil, errors.Join(errors.New("a run without its lock"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return "", nil, fmt.Errorf("a run without its lock: %w", err)
+		return "", nil, errors.Join(errors.New("a run without its lock"), err)
 	}
 	return string(text[:n]), os.NewFile(uintptr(fds[0]), lockFile), nil
 }
