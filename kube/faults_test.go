@@ -3,7 +3,6 @@ package kube_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -255,6 +254,20 @@ func TestAPIServerIsKilled(t *testing.T) {
 	a.check(t, l, "severed", 12)
 }
 
+// await waits until something runs on a node.
+func (a *audit) await(t *testing.T, node string) {
+	t.Helper()
+	err := soon(t.Context(), func() error {
+		if a.on(node) == 0 {
+			return fmt.Errorf("nothing runs on %s", node)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A node whose agent is gone gets nothing once it has been silent for long enough; what runs
 // there goes on to its end.
 func TestAgentIsGone(t *testing.T) {
@@ -270,15 +283,7 @@ func TestAgentIsGone(t *testing.T) {
 	if err := l.client.Create(t.Context(), load("orphaned", 20, "2")); err != nil {
 		t.Fatal(err)
 	}
-	err := soon(t.Context(), func() error {
-		if a.on("n1") == 0 {
-			return errors.New("nothing runs on n1")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a.await(t, "n1")
 	stop()
 	time.Sleep(silence + time.Second)
 	before := a.on("n1")
@@ -304,15 +309,7 @@ func TestNodeVanishes(t *testing.T) {
 	if err := l.client.Create(t.Context(), load("moved", 8, "2")); err != nil {
 		t.Fatal(err)
 	}
-	err := soon(t.Context(), func() error {
-		if a.on("n1") == 0 {
-			return errors.New("nothing runs on n1")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a.await(t, "n1")
 	stop()
 	a.lose("n1")
 	if err := l.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, client.GracePeriodSeconds(0)); err != nil {
