@@ -60,27 +60,32 @@ func (ls Leases) Acquire(ctx context.Context, name, holder string, now time.Time
 }
 
 // Renew moves the end of a lease to now+ttl. It works after the lease expired,
-// too, if nobody has taken it since.
+// too, if nobody has taken it since, and after a renewal of unknown outcome.
 func (ls Leases) Renew(ctx context.Context, l Lease, now time.Time, ttl time.Duration) (Lease, error) {
 	l.Expires = now.Add(ttl)
-	return ls.replace(ctx, l)
+	return ls.replace(ctx, l, l.Holder)
 }
 
 // Release gives a lease up before it expires.
 func (ls Leases) Release(ctx context.Context, l Lease) error {
+	holder := l.Holder
 	l.Holder, l.Expires = "", time.Time{} // not a delete: the next token is counted from this
-	_, err := ls.replace(ctx, l)
+	_, err := ls.replace(ctx, l, holder)
 	return err
 }
 
 // Remove deletes a lease. Its tokens would start again at 1, so it is for names
 // that are never acquired again.
 func (ls Leases) Remove(ctx context.Context, l Lease) error {
-	err := ls.Writer.Delete(ctx, ls.Table, leaseKey(l.Name), l.version)
-	if errors.Is(err, ErrConflict) {
-		return fmt.Errorf("%w: %s has a new holder", ErrTaken, l.Name)
+	for {
+		err := ls.Writer.Delete(ctx, ls.Table, leaseKey(l.Name), l.version)
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if l.version, err = ls.ours(ctx, l, l.Holder); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // Get reads the named lease. One that was never acquired is zero except for its name.
@@ -100,13 +105,30 @@ func (ls Leases) Get(ctx context.Context, name string) (Lease, error) {
 	return l, nil
 }
 
-// replace writes l, and returns ErrTaken if another has acquired it since it was read.
-func (ls Leases) replace(ctx context.Context, l Lease) (Lease, error) {
-	next, err := ls.set(ctx, l)
-	if errors.Is(err, ErrConflict) {
-		return Lease{}, fmt.Errorf("%w: %s has a new holder", ErrTaken, l.Name)
+// replace writes l in the name of its holder, and returns ErrTaken if another has acquired it since it was read.
+func (ls Leases) replace(ctx context.Context, l Lease, holder string) (Lease, error) {
+	for {
+		next, err := ls.set(ctx, l)
+		if !errors.Is(err, ErrConflict) {
+			return next, err
+		}
+		if l.version, err = ls.ours(ctx, l, holder); err != nil {
+			return Lease{}, err
+		}
 	}
-	return next, err
+}
+
+// ours gives the present version of a lease that nobody has acquired since l was: who wrote it was its holder, in a call whose
+// outcome stayed unknown and which the store carried out later.
+func (ls Leases) ours(ctx context.Context, l Lease, holder string) (Version, error) {
+	present, err := ls.Get(ctx, l.Name)
+	if err != nil {
+		return Version{}, err
+	}
+	if present.Token != l.Token || present.Holder != holder && present.Holder != l.Holder {
+		return Version{}, fmt.Errorf("%w: %s has a new holder", ErrTaken, l.Name)
+	}
+	return present.version, nil
 }
 
 func (ls Leases) set(ctx context.Context, l Lease) (Lease, error) {

@@ -53,16 +53,19 @@ var (
 func Parse(text string) (Address, error) {
 	a, err := parse(text)
 	if err != nil {
-		return Address{}, input.Errorf(named(text), "%v", err)
+		return Address{}, input.Errorf(Shown(text), "%v", err)
 	}
 	return a, nil
 }
 
-// named is an address in an error: without a password that should not be there.
-func named(text string) string {
-	if _, after, found := strings.Cut(text, "@"); found {
-		text = Scheme + "…@" + after
+var secret = regexp.MustCompile(`(?i)\b(pass\w*|pwd?|secret|token)=[^&]*`)
+
+// Shown is an address as an error may show it: without a password that should not be there.
+func Shown(text string) string {
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		text = Scheme + "…" + text[at:]
 	}
+	text = secret.ReplaceAllString(text, "$1=…")
 	if len(text) > 200 {
 		text = text[:200] + "…"
 	}
@@ -76,7 +79,7 @@ func parse(text string) (a Address, err error) {
 	}
 	where, settings, _ := strings.Cut(rest, "?")
 	hosts, keyspace, _ := strings.Cut(where, "/")
-	if strings.Contains(hosts, "@") {
+	if strings.Contains(where, "@") {
 		return a, fmt.Errorf("takes no user or password: put them into a file named by login=, or into %s and %s", userVariable, passwordVariable)
 	}
 	for host := range strings.SplitSeq(hosts, ",") {

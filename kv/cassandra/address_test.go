@@ -61,9 +61,10 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q", text, err, want)
 		}
 	}
-	_, err := Parse("cassandra://ann:secret@h/k")
-	if !input.Is(err) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got error %v", err)
+	for _, text := range []string{"ann:secret@h/k", "ann:x@secret@h/k", "ann:secret/x@h/k", "h/k?password=secret", "h/k?dc=a&Pass=secret&tls=on"} {
+		if _, err := Parse(Scheme + text); !input.Is(err) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got error %v", text, err)
+		}
 	}
 }
 

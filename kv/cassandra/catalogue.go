@@ -41,13 +41,15 @@ func (s *Store) makeCatalogue(ctx context.Context) error {
 	return s.createTable(ctx, catalogue, id, `name text PRIMARY KEY, kind text, id uuid`)
 }
 
+// changing is how long a change of the schema may take on a busy machine.
+const changing = time.Minute
+
 // createTable makes a CQL table, unless it is there, and waits until all nodes that
 // are up know it. If two processes make a table of the same name at once, Cassandra
 // gives it two ids, and what is written under one of them is lost later. So the id
 // is given, and is the same for all.
 func (s *Store) createTable(ctx context.Context, name string, id gocql.UUID, columns string) error {
-	const patience = time.Minute
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(changing)
 	for {
 		err := s.tryTable(ctx, name, id, columns)
 		if err == nil || !behind(err) || time.Now().After(deadline) {
@@ -84,34 +86,51 @@ func (s *Store) tryTable(ctx context.Context, name string, id gocql.UUID, column
 	if err != nil {
 		return err
 	}
+	key := strings.Fields(columns)[0]
+	// No token is between: each node looks at what it knows of the table, and asks no other, which may be down.
+	known := fmt.Sprintf(`SELECT * FROM %s WHERE token(%s) > 0 AND token(%[2]s) < 0`, s.cql(name), key)
 	for _, h := range s.session.GetHosts() {
 		if !h.IsUp() {
 			continue // when it starts, it asks the others
 		}
-		probe := s.safe(fmt.Sprintf(`SELECT * FROM %s WHERE token(%s) = 0`, s.cql(name), strings.Fields(columns)[0]))
-		if err := probe.Consistency(gocql.One).SetHostID(h.HostID()).ExecContext(ctx); err != nil && h.IsUp() {
+		if err := s.safe(known).Consistency(gocql.One).SetHostID(h.HostID()).ExecContext(ctx); err != nil && h.IsUp() {
 			return s.failed("read a new table of", err)
 		}
+	}
+	// The driver may not know of all nodes yet.
+	err = s.safe(fmt.Sprintf(`SELECT * FROM %s WHERE %s = ?`, s.cql(name), key), name).ExecContext(ctx)
+	if few := (*gocql.RequestErrUnavailable)(nil); err != nil && !errors.As(err, &few) {
+		return s.failed("read a new table of", err)
 	}
 	return nil
 }
 
 // behind tells whether a statement failed for a node that does not know of a
-// change of the schema yet, or to which a connection is just being made.
+// change of the schema yet, to which a connection is just being made, or that does not
+// answer: it may have ended, or stand still, and the driver not know it.
 func behind(err error) bool {
 	var e gocql.RequestError
-	return errors.Is(err, gocql.ErrNoConnections) || errors.As(err, &e) && slices.Contains([]int{gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeServer, gocql.ErrCodeReadFailure, gocql.ErrCodeReadTimeout}, e.Code())
+	if !errors.As(err, &e) {
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, gocql.ErrSessionClosed)
+	}
+	return slices.Contains([]int{gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeServer, gocql.ErrCodeReadFailure, gocql.ErrCodeReadTimeout}, e.Code())
 }
 
 // cql is the name of a CQL table in a statement.
 func (s *Store) cql(name string) string { return fmt.Sprintf("%q.%q", s.at.Keyspace, name) }
 
-// change changes the schema. It can be repeated.
+// change changes the schema, by a statement that can be repeated: on a busy machine a node may not answer in time.
 func (s *Store) change(ctx context.Context, stmt string) error {
-	if err := s.safe(stmt).ExecContext(ctx); err != nil {
-		return s.failed("change the schema of", err)
+	for deadline := time.Now().Add(changing); ; {
+		err := s.safe(stmt).ExecContext(ctx)
+		if err == nil {
+			return nil
+		}
+		unheard := errors.Is(err, gocql.ErrTimeoutNoResponse) || errors.Is(err, gocql.ErrConnectionClosed) || errors.Is(err, gocql.ErrNoConnections)
+		if !unheard || time.Now().After(deadline) || !rest(ctx) {
+			return s.failed("change the schema of", err)
+		}
 	}
-	return nil
 }
 
 // An entry is a row of the catalogue.
@@ -184,6 +203,29 @@ func (s *Store) Tables(ctx context.Context) ([]kv.TableInfo, error) {
 	}
 	slices.SortFunc(all, func(a, b kv.TableInfo) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// Flaws says what is wrong with the catalogue, and changes nothing: to open a table that is not there makes it again, without its records.
+func (s *Store) Flaws(ctx context.Context) (flaws []string, err error) {
+	there, err := s.cqlTables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := s.safe(fmt.Sprintf(`SELECT name, kind, id FROM %s`, s.cql(catalogue))).IterContext(ctx)
+	for e := (entry{}); rows.Scan(&e.name, &e.kind, &e.id); e = (entry{}) {
+		switch {
+		case e.name == storeRow || e.kind == droppedKind:
+		case e.kind != strictKind && e.kind != looseKind:
+			flaws = append(flaws, fmt.Sprintf("table %s is of kind %q, which this gleaner does not know", e.name, e.kind))
+		case !slices.Contains(there, e.cqlName()):
+			flaws = append(flaws, fmt.Sprintf("table %s is not there: somebody dropped it, or who made it ended before it was", e.name))
+		}
+	}
+	if err := rows.Close(); err != nil {
+		return nil, s.failed("list the tables of", err)
+	}
+	slices.Sort(flaws)
+	return flaws, nil
 }
 
 // Table gives the table of that name.

@@ -40,7 +40,7 @@ func newClusterAt(t testing.TB, first netip.AddrPort, nodes int, more string) *l
 	t.Cleanup(func() { os.RemoveAll(data) })
 	c, err := lab.Start(t.Context(), lib, lab.Setting{Data: data, Nodes: nodes, First: first, Heap: "512m", Phi: 6, More: more})
 	must(t, err)
-	t.Cleanup(c.Stop)
+	t.Cleanup(c.Kill)
 	return c
 }
 

@@ -190,7 +190,7 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		return err
 	}
 	var found int
-	if _, err := fmt.Sscanf(row.kind, formatText, &found); err != nil || found < 1 {
+	if _, err := fmt.Sscanf(row.kind, formatText, &found); err != nil || found < 1 || row.kind != fmt.Sprintf(formatText, found) {
 		return s.refused(fmt.Errorf("keyspace %s is not a gleaner store: its format is %q", s.at.Keyspace, row.kind))
 	}
 	if found != kv.Format {

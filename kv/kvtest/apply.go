@@ -14,7 +14,7 @@ import (
 
 // apply checks changes of several rows at once.
 func apply(t *testing.T, s kv.Store) {
-	ctx, tab, part := t.Context(), table(t, s, "t"), []byte("p")
+	ctx, tab, part := t.Context(), table(t, s, "t"), []byte("apply")
 	none, v1, v2, v3 := kv.Version{}, kv.Version{Writer: 1, Seq: 1}, kv.Version{Writer: 1, Seq: 2}, kv.Version{Writer: 1, Seq: 3}
 	set := func(row string, old kv.Version, value string) kv.Change {
 		return kv.Change{Do: kv.Set, Row: []byte(row), Old: old, Value: []byte(value)}
@@ -89,12 +89,13 @@ func applyTogether(t *testing.T, s kv.Store) {
 // applyUnsure: with answers lost, the count is off by no more than those that
 // stayed unknown, and still no row is ahead of another.
 func applyUnsure(t *testing.T, s kv.Store) {
-	for seed := range uint64(rounds) {
-		counted, unknown := countTogether(t, table(t, Unsure(s, seed), "t"), fmt.Sprint("together", seed))
+	tab := table(t, s, "t")
+	inRounds(t, func(t *testing.T, seed uint64) {
+		counted, unknown := countTogether(t, unsureOf(tab, seed), fmt.Sprint("together", seed))
 		if want := uint64(togetherClients * togetherTurns); counted > want || counted < want-unknown {
-			t.Errorf("seed %d: counted to %d with %d unknown, want %d", seed, counted, unknown, want)
+			t.Errorf("counted to %d with %d unknown, want %d", counted, unknown, want)
 		}
-	}
+	})
 }
 
 const (
@@ -118,11 +119,8 @@ func countTogether(t *testing.T, tab kv.Table, name string) (counted, unknown ui
 		}
 		return r, err
 	}
-	turn := func(w *kv.Writer, rng *rand.Rand) error {
-		r, err := read(rowKey(0))
-		if err != nil {
-			return err
-		}
+	// turn counts up once from the row r, and gives the row as it read it after a conflict.
+	turn := func(w *kv.Writer, rng *rand.Rand, r kv.Record) (now kv.Record, err error) {
 		value, _ := increment(r)
 		var changes []kv.Change
 		for i := range togetherRows {
@@ -136,27 +134,33 @@ func countTogether(t *testing.T, tab kv.Table, name string) (counted, unknown ui
 		rng.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 		_, err = w.Apply(t.Context(), tab, part, changes...)
 		if errors.Is(err, kv.ErrConflict) {
-			if now, err := read(rowKey(0)); err != nil || now.Version == r.Version {
-				return fmt.Errorf("a conflict, and the row is as it was: the others are not of its version %v (%v)", r.Version, err)
+			now, failure := read(rowKey(0))
+			if failure != nil || now.Version == r.Version {
+				return now, fmt.Errorf("a conflict, and the row is as it was: the others are not of its version %v (%v)", r.Version, failure)
 			}
+			return now, err
 		}
-		return err
+		return kv.Record{}, err
 	}
 	var lost atomic.Uint64
 	var all sync.WaitGroup
 	for n := range togetherClients {
 		all.Go(func() {
 			w, rng := kv.NewWriter(uint64(n+1)), rand.New(rand.NewPCG(uint64(n), 5))
-			for done := 0; done < togetherTurns; {
-				switch err := turn(w, rng); {
-				case errors.Is(err, kv.ErrConflict):
-					continue
+			for range togetherTurns {
+				r, err := read(rowKey(0))
+				if err == nil {
+					r, err = turn(w, rng, r)
+				}
+				for errors.Is(err, kv.ErrConflict) {
+					r, err = turn(w, rng, r)
+				}
+				switch {
 				case errors.Is(err, kv.ErrUnknown):
 					lost.Add(1)
 				case err != nil:
 					t.Error(err)
 				}
-				done++
 			}
 		})
 	}

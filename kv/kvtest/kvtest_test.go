@@ -20,7 +20,7 @@ func TestTheCheckerCatches(t *testing.T) {
 	} {
 		caught := 0
 		for seed := range uint64(rounds) {
-			err := check(t.Context(), table(t, breaks(mem.New(), seed), "t"), seed, false)
+			err := check(t.Context(), table(t, breaks(mem.New(), seed), "t"), "register", seed, false)
 			if errors.Is(err, errNotLinearizable) {
 				caught++
 			}

@@ -177,8 +177,8 @@ func (c *client) delete(ctx context.Context, k kv.Key, old kv.Version) error {
 
 // check has clients use a table at once, and returns an error unless what they
 // saw is linearizable.
-func check(ctx context.Context, tab kv.Table, seed uint64, byWriter bool) error {
-	s := schedule{table: tab, part: fmt.Sprint("register", seed), seed: seed, byWriter: byWriter, steps: 40}
+func check(ctx context.Context, tab kv.Table, name string, seed uint64, byWriter bool) error {
+	s := schedule{table: tab, part: fmt.Sprint(name, seed), seed: seed, byWriter: byWriter, steps: 40}
 	if err := s.run(ctx); err != nil {
 		return err
 	}
@@ -236,22 +236,27 @@ var errNotLinearizable = errors.New("the history is not linearizable")
 // rounds is how many histories are checked of each kind, each in a part of its own: some stores take a second to make a table.
 const rounds = 15
 
-func linearizable(t *testing.T, s kv.Store) {
+// inRounds runs a test for each seed, as many at once as tests may.
+func inRounds(t *testing.T, run func(t *testing.T, seed uint64)) {
 	for seed := range uint64(rounds) {
-		if err := check(t.Context(), table(t, s, "t"), seed, false); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
+		t.Run(fmt.Sprint("Seed", seed), func(t *testing.T) {
+			t.Parallel()
+			run(t, seed)
+		})
 	}
+}
+
+func linearizable(t *testing.T, s kv.Store) {
+	tab := table(t, s, "t")
+	inRounds(t, func(t *testing.T, seed uint64) { must(t, check(t.Context(), tab, "register", seed, false)) })
 }
 
 // linearizableUnsure loses answers: with even seeds the clients get ErrUnknown,
 // with odd ones a Writer settles it.
 func linearizableUnsure(t *testing.T, s kv.Store) {
-	for seed := range uint64(rounds) {
+	tab := table(t, s, "t")
+	inRounds(t, func(t *testing.T, seed uint64) {
 		byWriter := seed%2 == 1
-		tab := table(t, Unsure(s, seed), "t")
-		if err := check(t.Context(), tab, seed, byWriter); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
+		must(t, check(t.Context(), unsureOf(tab, seed), "unsure", seed, byWriter))
+	})
 }

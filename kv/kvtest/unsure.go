@@ -27,6 +27,11 @@ func (s *unsure) Table(ctx context.Context, name string) (kv.Table, error) {
 	return unsureTable{t, s}, err
 }
 
+// unsureOf gives a table with answers lost, as those of an Unsure store.
+func unsureOf(t kv.Table, seed uint64) kv.Table {
+	return unsureTable{t, &unsure{rng: rand.New(rand.NewPCG(seed, 0))}}
+}
+
 type unsureTable struct {
 	kv.Table
 	store *unsure

@@ -44,8 +44,12 @@ func leases(t *testing.T, s kv.Store) {
 	if renewed.Token != 1 || !renewed.Expires.Equal(at.Add(19*time.Second)) {
 		t.Errorf("renewed to %+v", renewed)
 	}
-	_, err = ls.Renew(ctx, ann, at.Add(9*time.Second), time.Minute)
-	want(t, "ann renews what she renewed", err, kv.ErrTaken)
+	// If the answer was lost, she knows only of the lease before it.
+	renewed, err = ls.Renew(ctx, ann, at.Add(9*time.Second), 10*time.Second)
+	must(t, err)
+	if renewed.Token != 1 || !renewed.Expires.Equal(at.Add(19*time.Second)) {
+		t.Errorf("renewed again to %+v", renewed)
+	}
 
 	bob := acquire("bob", at.Add(19*time.Second))
 	if bob.Token != 2 {
@@ -74,6 +78,10 @@ func leases(t *testing.T, s kv.Store) {
 	if gone, err := ls.Get(ctx, "master"); err != nil || gone.Held(at) || gone.Token != 0 {
 		t.Errorf("removed, but there is %+v, %v", gone, err)
 	}
+	acquire("dan", at)
+	_, err = ls.Renew(ctx, ann, at, time.Minute)
+	want(t, "ann renews what dan has by the token that she had", err, kv.ErrTaken)
+	want(t, "ann removes it", ls.Remove(ctx, ann), kv.ErrTaken)
 	if _, err := ls.Acquire(ctx, "master", "", at, time.Hour); err == nil {
 		t.Error("nobody acquired a lease")
 	}
@@ -112,7 +120,7 @@ func oneLeaseHolder(t *testing.T, s kv.Store) {
 }
 
 func update(t *testing.T, s kv.Store) {
-	counted, unknown := count(t, table(t, s, "t"))
+	counted, unknown := count(t, table(t, s, "t"), "counter")
 	if unknown != 0 || counted != 100 {
 		t.Errorf("counted to %d with %d unknown, want 100", counted, unknown)
 	}
@@ -121,21 +129,22 @@ func update(t *testing.T, s kv.Store) {
 // updateUnsure: a count whose answers are lost is off by no more than those
 // that stayed unknown.
 func updateUnsure(t *testing.T, s kv.Store) {
-	counted, unknown := count(t, table(t, Unsure(s, 3), "t"))
+	counted, unknown := count(t, table(t, Unsure(s, 3), "t"), "unsure counter")
 	if counted > 100 || counted < 100-unknown {
 		t.Errorf("counted to %d with %d unknown, want 100", counted, unknown)
 	}
 }
 
 // count has four writers count one record up, 25 times each.
-func count(t *testing.T, tab kv.Table) (counted, unknown uint64) {
+func count(t *testing.T, tab kv.Table, name string) (counted, unknown uint64) {
+	counter := key(name, "")
 	var lost atomic.Uint64
 	var all sync.WaitGroup
 	for n := range 4 {
 		all.Go(func() {
 			w := kv.NewWriter(uint64(n + 1))
 			for range 25 {
-				_, err := w.Update(t.Context(), tab, key("counter", ""), increment)
+				_, err := w.Update(t.Context(), tab, counter, increment)
 				switch {
 				case errors.Is(err, kv.ErrUnknown):
 					lost.Add(1)
@@ -146,10 +155,10 @@ func count(t *testing.T, tab kv.Table) (counted, unknown uint64) {
 		})
 	}
 	all.Wait()
-	r, err := tab.Get(t.Context(), key("counter", ""))
+	r, err := tab.Get(t.Context(), counter)
 	must(t, err)
 	wrong := errors.New("enough")
-	_, err = kv.NewWriter(9).Update(t.Context(), tab, key("counter", ""), func(kv.Record) ([]byte, error) { return nil, wrong })
+	_, err = kv.NewWriter(9).Update(t.Context(), tab, counter, func(kv.Record) ([]byte, error) { return nil, wrong })
 	want(t, "an update that gives up", err, wrong)
 	return binary.BigEndian.Uint64(r.Value), lost.Load()
 }
