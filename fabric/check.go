@@ -162,6 +162,9 @@ func (c *check) readGroup(ctx context.Context, id disk.GroupID, g group.Group) e
 			}
 			c.Missing++
 			c.wrong("group %s on disk %s: %v", id, on, err)
+			if errors.Is(err, disk.ErrNotFound) {
+				c.front.noteDamage(id, on)
+			}
 		case len(bad) > 0:
 			c.Corrupt += len(bad)
 			for _, slice := range bad {

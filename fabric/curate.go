@@ -2,11 +2,14 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	gomaps "maps"
 	"slices"
 	"time"
 
 	"gleaner/curator/task"
+	"gleaner/fabric/group"
+	"gleaner/fabric/maps"
 	"gleaner/fabric/upkeep"
 )
 
@@ -121,6 +124,7 @@ type Curation struct {
 	Pace     float64       `json:"pace"`               // share of the time that tasks may take now, on the server that is used most
 	Tasks    []Backlog     `json:"tasks"`
 	Repairs  Repairs       `json:"repairs"` // since the front was opened
+	Damaged  int           `json:"damaged"` // groups that were found to be damaged since then, and have no other replica to be mended from
 	Tiers    []TierUse     `json:"tiers"`
 	Findings []string      `json:"findings"` // of the last scan of the maps as a whole: records that lead nowhere
 	Checked  Checked       `json:"checked"`  // since the front was opened
@@ -133,6 +137,7 @@ type Curation struct {
 // Repairs are of groups that lack a replica, be it that a scan has found that or that it was seen when it was lost.
 type Repairs struct {
 	Waiting int   `json:"waiting"` // groups
+	NoDisk  int   `json:"no_disk"` // groups that lack a replica which no disk can take now
 	Done    int64 `json:"done"`    // groups that got a replica, or had them all when their turn came
 	Failed  int64 `json:"failed"`  // attempts, which are made again
 }
@@ -157,6 +162,10 @@ func (f *Front) Curation(ctx context.Context) (Curation, error) {
 	for _, u := range view.Usages() {
 		s.Tiers = append(s.Tiers, TierUse{string(u.Tier), u.Share(), u.Least, u.Most})
 	}
+	stuck, err := f.stillStuck(ctx)
+	if err != nil {
+		return Curation{}, err
+	}
 	f.curation.mu.Lock()
 	defer f.curation.mu.Unlock()
 	for _, why := range f.curation.findings {
@@ -169,5 +178,26 @@ func (f *Front) Curation(ctx context.Context) (Curation, error) {
 		}
 	}
 	s.Repairs, s.Checked, s.Scrubbed = f.curation.repairs, f.curation.checked, f.curation.scrubbed
+	s.Repairs.NoDisk, s.Damaged = stuck, f.damages.groups()
 	return s, nil
+}
+
+// stillStuck is how many groups lack a replica that no disk could take. Some may have been removed, or repaired by another front.
+func (f *Front) stillStuck(ctx context.Context) (int, error) {
+	f.curation.mu.Lock()
+	all := gomaps.Clone(f.curation.stuck)
+	f.curation.mu.Unlock()
+	n := 0
+	for id := range all {
+		g, _, err := f.maps.Group(ctx, id)
+		if err != nil && !errors.Is(err, maps.ErrNotFound) {
+			return n, err
+		}
+		if err == nil && g.State() == group.Degraded {
+			n++
+			continue
+		}
+		f.curation.stick(id, false)
+	}
+	return n, nil
 }

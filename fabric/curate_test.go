@@ -142,6 +142,7 @@ func (s *shelf) share(name string) float64 {
 
 // A replica that no disk could take is made when there is one that can.
 func TestScanRebuilds(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t, upkeep.Policy{})
 	s.add("a", disk.SSD, 128<<20)
 	s.add("b", disk.SSD, 128<<20)
@@ -187,6 +188,7 @@ func TestGridHasReplicas(t *testing.T) {
 
 // Disks are full, then most vDisks are destroyed and of one most blocks are given back: what is left takes no more than it needs.
 func TestFullDisksAreCollected(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := newShelf(t, upkeep.Policy{})
 	for _, name := range []string{"a", "b"} {
@@ -241,6 +243,7 @@ func TestFullDisksAreCollected(t *testing.T) {
 
 // A snapshot is taken every day, and the one of four days ago removed. The chain stays short, and what no snapshot shows any more is given back.
 func TestOldSnapshotsGo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := newShelf(t, upkeep.Policy{})
 	s.add("a", disk.SSD, 512<<20)
@@ -285,6 +288,7 @@ func TestOldSnapshotsGo(t *testing.T) {
 
 // A fast tier that is too full is relieved of what was not used for longest.
 func TestColdGroupsGoDown(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t, upkeep.Policy{F: 0.6, D: 0.9, H: 0.2, M: 1, S: 1, H1: 1000, H2: 1000, Floor: 0.25, Ceiling: 0.25})
 	for _, name := range []string{"a", "b"} {
 		s.add(name+"-ssd", disk.SSD, 128<<20)
@@ -309,6 +313,7 @@ func TestColdGroupsGoDown(t *testing.T) {
 
 // Disks that were there first are full, and new ones are empty: they are evened out.
 func TestDisksAreBalanced(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t, upkeep.Policy{F: 1, D: 1, H: 0.1, M: 0.2, S: 0.1, H1: 1000, H2: 1000, Floor: 0.25, Ceiling: 0.25})
 	s.add("a", disk.SSD, 160<<20)
 	s.add("b", disk.SSD, 160<<20)

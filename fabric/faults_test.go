@@ -129,6 +129,7 @@ func TestDiskTwice(t *testing.T) {
 
 // A snapshot that was answered keeps its name, whoever makes a disk of that name at the same time.
 func TestSnapshotAgainstCreate(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	f := newFront(t, 1)
 	both, lost := 0, 0
@@ -285,14 +286,7 @@ func TestRotIsMended(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	time.Sleep(2 * time.Second) // what is in the log moves to the group
-	file, err := os.OpenFile(files[0], os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteAt([]byte("rot"), 100_000); err != nil {
-		t.Fatal(err)
-	}
+	rot(t, files[0])
 	report, err := f.Check(t.Context(), func(int, int) {})
 	if err != nil || report.Corrupt != 1 || len(report.Damaged) != 1 {
 		t.Fatalf("%+v, %v", report, err)

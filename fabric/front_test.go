@@ -90,6 +90,7 @@ func open(t testing.TB, f *fabric.Front, name string) nbd.Device {
 
 // A vDisk is a device as NBD wants it, and so is one that stands on two snapshots.
 func TestDevices(t *testing.T) {
+	t.Parallel()
 	f := newFront(t, 3)
 	const size = 9<<20 + 512
 	create(t, f, "plain", size, 3)
@@ -122,6 +123,7 @@ func TestDevices(t *testing.T) {
 
 // A snapshot stays as it is; its clones go their own ways; what nothing needs is removed.
 func TestSnapshots(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	f := newFront(t, 1)
 	create(t, f, "v", 4<<20, 1)

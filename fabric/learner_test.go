@@ -42,6 +42,7 @@ var learns = upkeep.Policy{F: 0.9, D: 0.95, H: 0.2, M: 1, S: 1, H1: 1000, H2: 10
 
 // Who has learned that moving cold data down pays does so long before a threshold is passed, and keeps what it learns from that.
 func TestLearnedWhenToMoveDown(t *testing.T) {
+	t.Parallel()
 	store, rows := learned(t, "1")
 	s := newShelfOf(t, fabric.Options{Store: store, Policy: learns})
 	for _, name := range []string{"a", "b"} {

@@ -61,6 +61,7 @@ func newTiered(t *testing.T) (*fabric.Front, *atomic.Int64) {
 // What did not fit on the fast tier is read again and again, and comes up when there is room: up to three quarters of the tier, and
 // nothing that was read only once.
 func TestHotGroupsComeUp(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	f, seconds := newTiered(t)
 	rng := rand.NewChaCha8([32]byte{1})

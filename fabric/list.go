@@ -69,10 +69,13 @@ func (f *Front) info(ctx context.Context, v maps.VDisk) (Info, error) {
 	return info, err
 }
 
+// Removed follows the name of a vDisk that was removed, and is kept for what reads through it.
+const Removed = " (removed)"
+
 // called is the name of a vDisk that others are read through. Of one that was removed it may be another's by now.
 func called(v maps.VDisk) string {
 	if v.Removed {
-		return v.Name + " (removed)"
+		return v.Name + Removed
 	}
 	return v.Name
 }
@@ -84,7 +87,7 @@ type Stat struct {
 	Blocks    int            `json:"blocks"`           // that it has itself
 	Piled     int            `json:"piled"`            // of them, made of more than one extent
 	Groups    int            `json:"groups"`           // that hold them
-	States    map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now
+	States    map[string]int `json:"states"`           // of the groups; "out of reach" if no replica can be read now, "damaged" if those that can have lost some of it
 	Have      map[int]int    `json:"good_replicas"`    // how many groups have so many good replicas
 	Tiers     map[string]int `json:"replicas_by_tier"` // and which tier those are on; "away" if the disk cannot be reached
 	Placement Placement      `json:"placement"`
@@ -155,8 +158,7 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, bytes int64, s 
 		return err
 	}
 	s.Groups++
-	s.Have[len(g.Good)]++
-	state := outOfReach
+	state, damaged := OutOfReach, 0
 	for _, d := range g.Good {
 		tier := f.pool.tierOf(d)
 		s.Tiers[tier]++
@@ -164,7 +166,14 @@ func (f *Front) countGroup(ctx context.Context, id disk.GroupID, bytes int64, s 
 		if tier != away {
 			state = g.State().String()
 		}
+		if f.damagedNow(ctx, id, d) {
+			damaged++
+		}
 	}
+	if good := len(g.Good) - damaged; damaged > 0 && good < g.Needs() {
+		state = Damaged
+	}
+	s.Have[len(g.Good)-damaged]++
 	s.States[state]++
 	s.Placement.add(f.pool.quality(g.Good))
 	used, err := f.space.Access(ctx, id)
@@ -183,10 +192,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// What Stat calls a replica whose disk cannot be reached, and a group that has no other.
+// What Stat calls a replica whose disk cannot be reached, a group that has no other, and one that lost something.
 const (
 	away       = "away"
-	outOfReach = "out of reach"
+	OutOfReach = "out of reach"
+	Damaged    = "damaged"
 )
 
 func (p *pool) tierOf(id cluster.DiskID) string {

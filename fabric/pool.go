@@ -317,6 +317,19 @@ func (p *pool) usable() bool {
 	return false
 }
 
+// enough reports whether so many servers have a disk that replicas may go to, and are not busy.
+func (p *pool) enough(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	servers := map[cluster.ServerID]bool{}
+	for id, d := range p.disks {
+		if _, retired := p.retired[id]; !retired && !d.busy {
+			servers[d.on] = true
+		}
+	}
+	return len(servers) >= n
+}
+
 // busy reports whether the owner of a server needs it.
 func (p *pool) busy(s placement.ServerIndex) bool {
 	p.mu.Lock()

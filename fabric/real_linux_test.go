@@ -41,15 +41,20 @@ func serve(t testing.TB, f *fabric.Front) func(name string) string {
 
 // An image goes in and out with the same hash: 1 GiB on one disk, and less on three data servers.
 func TestNbdcopy(t *testing.T) {
+	t.Parallel()
 	nbdtest.Need(t, "nbdcopy")
+	share := int64(8)
+	if os.Getenv("GLEANER_LONG") != "" {
+		share = 1
+	}
 	for _, tc := range []struct {
 		name  string
 		size  int64
 		front *fabric.Front
 		n     int
 	}{
-		{"one disk here", 1 << 30, newFront(t, 1), 1},
-		{"three data servers", 256 << 20, newRack(t, 3).front(time.Minute), 3},
+		{"one disk here", 1 << 30 / share, newFront(t, 1), 1},
+		{"three data servers", 256 << 20 / share, newRack(t, 3).front(time.Minute), 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			create(t, tc.front, "v", tc.size, tc.n)
@@ -67,6 +72,7 @@ func TestNbdcopy(t *testing.T) {
 
 // qemu-io's patterns are read back, through a snapshot as well; nbdinfo lists both.
 func TestQemu(t *testing.T) {
+	t.Parallel()
 	nbdtest.Need(t, "qemu-io", "nbdinfo")
 	f := newFront(t, 3)
 	create(t, f, "v", 64<<20, 3)

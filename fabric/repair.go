@@ -72,10 +72,7 @@ func (f *Front) keepUp(ctx context.Context) {
 			r.add(id)
 			continue
 		case d := <-f.damaged:
-			f.log.Warn("replica is damaged; another is made", "group", d.group.String(), "disk", string(d.on))
-			if err := f.space.Discard(ctx, d.group, d.on); err != nil && !errors.Is(err, kv.ErrTaken) && ctx.Err() == nil {
-				f.log.Warn("replica not dropped", "group", d.group.String(), "error", err)
-			}
+			f.discard(ctx, d)
 			continue
 		case d := <-f.wipes:
 			if _, back := f.pool.server(d); back || !f.wiped(d) {
@@ -182,6 +179,7 @@ func (r *repairer) add(id disk.GroupID) {
 
 // done takes a group out of the queue, and ends the task to rebuild it if a scan has proposed that too.
 func (r *repairer) done(id disk.GroupID, err error) {
+	r.front.curation.stick(id, errors.Is(err, volume.ErrNoTarget))
 	if r.queued[id] {
 		delete(r.queued, id)
 		r.front.curation.repaired(func(n *Repairs) {

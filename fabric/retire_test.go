@@ -12,6 +12,7 @@ import (
 
 // A disk that is retired is emptied without a group losing a replica, gets no more, and is used again when that is undone.
 func TestRetire(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t, upkeep.Policy{})
 	for _, name := range []string{"a", "b", "c"} {
 		s.add(name, disk.SSD, 256<<20)
@@ -49,6 +50,7 @@ func TestRetire(t *testing.T) {
 
 // A disk that cannot be emptied says how much is left on it, and how much of that has nowhere to go.
 func TestRetireWithoutRoom(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t, upkeep.Policy{})
 	s.add("a", disk.SSD, 256<<20)
 	s.add("b", disk.SSD, 256<<20)

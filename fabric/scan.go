@@ -40,6 +40,7 @@ type curation struct {
 	findings map[string]string
 	dense    map[disk.GroupID]tiering.Period // groups that packing was of no use for, and when they had last been used
 	repairs  Repairs
+	stuck    map[disk.GroupID]bool // that lack a replica which no disk could take
 	checked  Checked
 	scrubbed Scrubbed
 }
@@ -49,7 +50,7 @@ var errNotYet = errors.New("not yet")
 
 // newCuration gives a curation of a front's maps.
 func newCuration(ctx context.Context, f *Front, writer *kv.Writer) (*curation, error) {
-	c := &curation{front: f, scan: &upkeep.Scan{Policy: f.o.Policy}, turn: make(chan struct{}, 1), wanted: map[string]bool{}, next: map[bool]time.Time{}, findings: map[string]string{}, dense: map[disk.GroupID]tiering.Period{}}
+	c := &curation{front: f, scan: &upkeep.Scan{Policy: f.o.Policy}, turn: make(chan struct{}, 1), wanted: map[string]bool{}, next: map[bool]time.Time{}, findings: map[string]string{}, dense: map[disk.GroupID]tiering.Period{}, stuck: map[disk.GroupID]bool{}}
 	var err error
 	if c.tasks, err = task.New(upkeep.Classes()); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (c *curation) look(ctx context.Context, now time.Time) {
 	if early {
 		c.want(upkeep.Disks, upkeep.Retired, upkeep.Replicas, upkeep.VDisks)
 	}
-	if idle := c.idle(upkeep.TierDown, upkeep.Balance); c.learns(ctx, now, idle) || rested && idle && c.scan.Due(c.seen()) {
+	if idle := c.idle(upkeep.TierDown, upkeep.Balance); c.learns(ctx, now, idle) || rested && c.scan.Due(c.seen()) {
 		c.want(upkeep.Cold)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -143,10 +144,11 @@ func (c *curation) learns(ctx context.Context, now time.Time, idle bool) bool {
 
 // seen is how full the disks are, and who decides when the fastest are relieved.
 func (c *curation) seen() upkeep.View {
+	moving := !c.idle(upkeep.TierDown, upkeep.Balance) // before it is asked how full disks are
 	v := c.front.disksNow()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v.Learned, v.Relieve = c.learner != nil, c.eager
+	v.Moving, v.Learned, v.Relieve = moving, c.learner != nil, c.eager
 	return v
 }
 
@@ -395,6 +397,19 @@ func (c *curation) repaired(change func(*Repairs)) {
 	defer c.mu.Unlock()
 	change(&c.repairs)
 }
+
+// stick notes whether a group lacks a replica which no disk can take. mostStuck is of how many that is known.
+func (c *curation) stick(id disk.GroupID, lacks bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !lacks {
+		delete(c.stuck, id)
+	} else if len(c.stuck) < mostStuck {
+		c.stuck[id] = true
+	}
+}
+
+const mostStuck = 10_000
 
 // scrubs changes how far it is known to have come that all is read.
 func (c *curation) scrubs(change func(*Scrubbed)) {

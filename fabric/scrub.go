@@ -68,7 +68,7 @@ func (f *Front) scrubAll(ctx context.Context) error {
 	return nil
 }
 
-// scrubGroup reads the replicas of a group that can be had and whose servers are not needed by their owners. Those with rotten slices are made anew.
+// scrubGroup reads the replicas of a group that can be had and whose servers are not needed by their owners. Those with rotten slices, or whose files are gone, are made anew.
 func (f *Front) scrubGroup(ctx context.Context, id disk.GroupID) (corrupt int, err error) {
 	g, _, err := f.maps.Group(ctx, id)
 	if errors.Is(err, maps.ErrNotFound) || err == nil && g.State() != group.Whole { // it is repaired first
@@ -81,8 +81,9 @@ func (f *Front) scrubGroup(ctx context.Context, id disk.GroupID) (corrupt int, e
 		if s, here := f.pool.server(on); !here || f.pool.busy(s) {
 			continue
 		}
-		if bad, err := f.verify(ctx, on, id); err == nil && len(bad) > 0 {
-			corrupt += len(bad)
+		bad, err := f.verify(ctx, on, id)
+		corrupt += len(bad)
+		if err == nil && len(bad) > 0 || errors.Is(err, disk.ErrNotFound) {
 			f.noteDamage(id, on)
 		}
 	}

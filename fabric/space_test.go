@@ -17,6 +17,7 @@ const block = disk.BlockSize
 
 // Whole groups of the vDisk are given back, and of others all but a block: what is left takes no more than it needs.
 func TestSpaceOfFullDisksReturns(t *testing.T) {
+	t.Parallel()
 	if used, live := destroy(t, func(n int) bool { return n < 16 || n >= 32 && n%4 == 1 }); used > 1.02*live {
 		t.Errorf("%.0f bytes are in use for %.0f", used, live)
 	}
@@ -24,6 +25,7 @@ func TestSpaceOfFullDisksReturns(t *testing.T) {
 
 // Blocks are given back at random. While space is short, what is left of groups is gathered, and dead ends are cut off.
 func TestSpaceOfScatteredBlocks(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	used, live := destroy(t, func(int) bool { return rng.IntN(2) == 0 })
 	t.Logf("%.2f times what is alive is in use", used/live)

@@ -32,6 +32,7 @@ echo "guest: all is there"
 
 // A virtual machine uses a vDisk as its disk while a data server is lost.
 func TestVM(t *testing.T) {
+	t.Parallel()
 	nbdtest.Need(t, "mke2fs", "e2fsck")
 	r := newRack(t, 4)
 	f := r.front(time.Second)

@@ -181,6 +181,45 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+// Where the log tells nothing of what is given back, others' writes stay in it: a drain would have them wait.
+func TestTruncateLeavesTheLog(t *testing.T) {
+	_, d := fresh(t, 16<<20)
+	must(t, d.Write(1, 1, 1, 0, bytes.Repeat([]byte("whole..."), disk.GroupSize/8), true))
+	must(t, d.Drain())
+	must(t, d.Write(1, 1, 1, 0, slice('l'), false))
+	must(t, d.Create(2, 1, 1))
+	must(t, d.Write(2, 1, 1, 0, slice('o'), false))
+	before := d.Usage().InLog
+	must(t, d.Truncate(1, 1, 1))
+	if now := d.Usage().InLog; now != before || now == 0 {
+		t.Errorf("the log has %d bytes, %d before", now, before)
+	}
+	reads(t, d, 0, slice('l'))
+	reads(t, d, disk.BlockSize, make([]byte, disk.BlockSize))
+}
+
+// A group whose file a stranger has removed is not found by who looks at it in full, and can be removed and made again.
+func TestRemovedByAStranger(t *testing.T) {
+	fs, d := fresh(t, 16<<20)
+	before := d.Usage()
+	must(t, d.Create(2, 1, 1))
+	must(t, d.Write(2, 1, 1, 0, slice('a'), true))
+	must(t, d.Sync())
+	must(t, fs.Remove(filepath.Join(dir, "groups", disk.GroupID(2).String())))
+	_, err := d.Verify(2)
+	wants(t, err, disk.ErrNotFound)
+	must(t, d.Remove(2, 1))
+	if now := d.Usage(); now.Used != before.Used || now.Groups != before.Groups {
+		t.Errorf("%+v, before %+v", now, before)
+	}
+	must(t, d.Drain()) // the log tells nothing of it any more: it may not come back
+	_, err = reopen(t, fs.Cut(rand.New(rand.NewPCG(1, 1)), 0)).Stat(2)
+	wants(t, err, disk.ErrNotFound)
+	must(t, d.Create(2, 1, 1))
+	must(t, d.Close())
+	reopen(t, fs)
+}
+
 // TestQuota: a write beyond the quota changes nothing, a smaller one goes on, and
 // what the log holds can always be drained.
 func TestQuota(t *testing.T) {

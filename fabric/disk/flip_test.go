@@ -16,7 +16,7 @@ import (
 // closed. What is read afterwards is right or refused: the disk as a whole, a group or a slice, and
 // where a slice's own bytes in its group file were hit, that slice and no other.
 func TestFlips(t *testing.T) {
-	seeds(t, 1000, 10_000, func(seed uint64) error {
+	seeds(t, 300, 10_000, func(seed uint64) error {
 		m, rng := newModel(seed), rand.New(rand.NewPCG(seed, 2))
 		closed := rng.IntN(3) == 0
 		if err := m.filled(closed); err != nil {

@@ -149,7 +149,11 @@ func (d *Disk) Remove(id GroupID, generation uint64) error {
 	if generation < g.header.generation {
 		return &GenerationError{id, g.header.generation, generation}
 	}
-	if err := d.removeFile(id); err != nil {
+	err = d.removeFile(id)
+	if errors.Is(err, fs.ErrNotExist) { // a stranger was first
+		err = d.forgetFile(id, g.size)
+	}
+	if err != nil {
 		return err
 	}
 	g.gone = true
@@ -163,8 +167,6 @@ func (d *Disk) Remove(id GroupID, generation uint64) error {
 	return nil
 }
 
-// removeFile removes the name for good before the log forgets the group's slices:
-// if the file came back, it would be without them.
 func (d *Disk) removeFile(id GroupID) error {
 	name := d.groupFile(id)
 	f, err := d.fsys.Open(name)
@@ -178,6 +180,12 @@ func (d *Disk) removeFile(id GroupID) error {
 	if err := d.fsys.Remove(name); err != nil {
 		return fmt.Errorf("disk: remove group %s: %w", id, err)
 	}
+	return d.forgetFile(id, size)
+}
+
+// forgetFile has a name that was removed stay so before the log forgets the group's slices:
+// if the file came back, it would be without them.
+func (d *Disk) forgetFile(id GroupID, size int64) error {
 	if err := d.fsys.SyncDir(filepath.Join(d.dir, groupsFolder)); err != nil {
 		return d.fail(fmt.Errorf("remove group %s: %w", id, err))
 	}

@@ -37,6 +37,16 @@ func (x *index) open(group GroupID) map[int]version {
 	return x.groups[group]
 }
 
+// has says whether there is a version of a slice of a group from one on, under the group's lock.
+func (x *index) has(group GroupID, first int) bool {
+	for slice := range x.of(group) {
+		if slice >= first {
+			return true
+		}
+	}
+	return false
+}
+
 // drop forgets slices of a group.
 func (x *index) drop(group GroupID, drained []int) {
 	x.mu.Lock()

@@ -47,7 +47,7 @@ func seeds(t *testing.T, few, many int, check func(seed uint64) error) {
 // Again and again the process is killed, the power is cut or the disk is closed, between
 // operations or inside one, also while it is opened; now and then a call to the file system fails.
 func TestModel(t *testing.T) {
-	seeds(t, 1000, 10_000, func(seed uint64) error { return newModel(seed).run() })
+	seeds(t, 300, 10_000, func(seed uint64) error { return newModel(seed).run() })
 }
 
 const dir = "d"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 )
 
@@ -415,12 +416,20 @@ func (d *Disk) Verify(id GroupID) ([]*SliceError, error) {
 	if err := g.there(); err != nil {
 		return nil, err
 	}
-	if err := fresh.read(g.file); errors.As(err, &bad) {
+	f, err := d.fsys.Open(d.groupFile(id)) // the one that is open may have lost its name to a stranger
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("disk: the file of group %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := fresh.read(f); errors.As(err, &bad) {
 		return []*SliceError{bad}, nil
 	} else if err != nil {
 		return nil, err
 	}
-	fresh.file = g.file
+	fresh.file = f
 	return d.verify(&fresh, *buf)
 }
 

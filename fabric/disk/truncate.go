@@ -20,18 +20,20 @@ func (d *Disk) Truncate(id GroupID, generation uint64, blocks int) error {
 	if short, err := g.isShort(generation, size); err != nil || short {
 		return err
 	}
-	if err := d.drain(); err != nil { // else the log would tell of slices that are gone
-		return err
+	if d.tells(g, first) {
+		if err := d.drain(); err != nil {
+			return err
+		}
 	}
+	d.draining.Lock() // what a drain has dropped from the index is in the log until it ends
+	defer d.draining.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.allows(generation); err != nil {
 		return err
 	}
-	for slice := range d.index.of(id) {
-		if slice >= first {
-			return fmt.Errorf("disk: truncate group %s to %d blocks: %w", id, blocks, ErrInUse)
-		}
+	if d.index.has(id, first) { // the log would tell of slices that are gone
+		return fmt.Errorf("disk: truncate group %s to %d blocks: %w", id, blocks, ErrInUse)
 	}
 	if err := g.truncate(first, size); err != nil {
 		return d.fail(fmt.Errorf("truncate group %s: %w", id, err))
@@ -39,6 +41,13 @@ func (d *Disk) Truncate(id GroupID, generation uint64, blocks int) error {
 	d.refund(g.size - size)
 	g.size = size
 	return nil
+}
+
+// tells says whether the log tells of slices of a group from one on.
+func (d *Disk) tells(g *group, first int) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return d.index.has(g.id, first)
 }
 
 // isShort says whether a group has no more bytes than that.

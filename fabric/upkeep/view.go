@@ -20,6 +20,7 @@ type View struct {
 	Spare  map[fabricmaps.ExtentID]bool    // extents that are kept for blocks to come
 	Dense  map[disk.GroupID]tiering.Period // groups that packing was of no use for, and when they had last been used
 	Now    tiering.Period
+	Moving bool // what earlier scans found still goes down or to emptier disks: what else is to go is known when it is there
 
 	Learned bool // when the fastest tier is relieved is learned, and does not depend on f
 	Relieve bool // it is to be relieved now
@@ -120,16 +121,22 @@ type need struct {
 
 func (n *needs) none() bool { return len(n.down) == 0 && len(n.over) == 0 }
 
+// even is how many times as full as the mean of its tier a disk may be, whatever the threshold s allows between the fullest and the emptiest.
+const even = 1.1
+
 // needs finds the tiers that are too full, and the disks that are fuller than the mean of a tier out of balance.
 func (v *View) needs(p Policy) *needs {
 	n := &needs{map[cluster.Tier]*need{}, map[cluster.DiskID]*need{}}
+	if v.Moving {
+		return n
+	}
 	usages := v.Usages()
 	for i, u := range usages {
 		if why := v.full(i, u, p); why != "" && i+1 < len(usages) && usages[i+1].Share() <= p.D {
 			n.down[u.Tier] = &need{left: cluster.Bytes(p.H * float64(u.Quota)), to: usages[i+1].Tier, why: why}
 			continue // what goes down may leave it in balance
 		}
-		if u.Share() <= p.M || u.Most-u.Least <= p.S {
+		if u.Share() <= p.M || u.Most-u.Least <= p.S && u.Most < even*u.Share() {
 			continue
 		}
 		for _, id := range u.disks {

@@ -48,7 +48,10 @@ func (v *Volume) newGroup(ctx context.Context, place placer) (disk.GroupID, erro
 	defer g.mu.Unlock()
 	g.vdisk.Store(uint64(v.id))
 	g.fresh = true
-	first := place(nil, v.replicas)
+	first := chooseAll(place, v.replicas)
+	if len(first) < v.replicas && v.space.o.Enough(v.replicas) {
+		return 0, ErrNoSpace
+	}
 	if err := v.mark(ctx, g, first); err != nil {
 		return 0, err
 	}
@@ -72,24 +75,50 @@ func (v *Volume) newGroup(ctx context.Context, place placer) (disk.GroupID, erro
 	return id, v.space.maps.CreateExtents(ctx, id)
 }
 
-// createReplicas makes a group's files on as many disks as are wanted, or as can be had, those of the first choice if they can. It waits for the first while none can be used.
-func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, first []cluster.DiskID) (on []cluster.DiskID, err error) {
+// chooseAll asks a placer for disks until it has no more: it gives those of one tier at a time.
+func chooseAll(place placer, n int) (chosen []cluster.DiskID) {
+	for len(chosen) < n {
+		more := place(chosen, n-len(chosen))
+		if len(more) == 0 {
+			break
+		}
+		chosen = append(chosen, more...)
+	}
+	return chosen
+}
+
+// createReplicas makes a group's files on as many disks as are wanted, those of the first choice if they can, or on as many as can be had where others are away or busy. It is
+// ErrNoSpace where others are full. It waits for the first while none can be used.
+func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, first []cluster.DiskID) ([]cluster.DiskID, error) {
 	for pause := newBackoff(s.o.Patience); ; {
-		on, err = s.tryReplicas(ctx, g, v, wanted, place, first)
+		on, errs := s.tryReplicas(ctx, g, v, wanted, place, first)
 		first = nil
 		switch {
+		case len(on) > 0 && len(on) < wanted && s.o.Enough(wanted) && allFull(errs):
+			g.each(ctx, on, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, 1) }) // a sweep finds what is left
+			return nil, errors.Join(ErrNoSpace, errors.Join(errs...))
 		case len(on) > 0:
 			return on, nil
 		case s.o.Usable():
-			return nil, errors.Join(ErrNoSpace, err)
+			return nil, errors.Join(ErrNoSpace, errors.Join(errs...))
 		case !pause.wait(ctx):
-			return nil, errors.Join(ErrNoDisk, err)
+			return nil, errors.Join(ErrNoDisk, errors.Join(errs...))
 		}
 	}
 }
 
+func allFull(errs []error) bool {
+	return !slices.ContainsFunc(errs, func(err error) bool { return !isFull(err) })
+}
+
+// isFull reports whether a disk has refused something for want of space.
+func isFull(err error) bool {
+	var quota *disk.QuotaError
+	return errors.As(err, &quota) || errors.Is(err, disk.ErrSpace)
+}
+
 // tryReplicas makes a group's files where that can be done, and says why not elsewhere.
-func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, chosen []cluster.DiskID) (on []cluster.DiskID, err error) {
+func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, wanted int, place placer, chosen []cluster.DiskID) (on []cluster.DiskID, errs []error) {
 	var tried []cluster.DiskID
 	for len(on) < wanted {
 		if len(chosen) == 0 {
@@ -101,13 +130,16 @@ func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, w
 		for i, failed := range g.each(ctx, chosen, func(ctx context.Context, d Disk) error { return d.Create(ctx, g.id, v, 1) }) {
 			if failed == nil {
 				on = append(on, chosen[i])
-			} else {
-				err = errors.Join(err, fmt.Errorf("disk %s: %w", chosen[i], failed))
+				continue
+			}
+			errs = append(errs, fmt.Errorf("disk %s: %w", chosen[i], failed))
+			if isFull(failed) {
+				s.o.Full(chosen[i])
 			}
 		}
 		tried, chosen = append(tried, chosen...), nil
 	}
-	return on, err
+	return on, errs
 }
 
 // release removes an extent that no block refers to, and the group that it is in with the last of them.

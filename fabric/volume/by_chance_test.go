@@ -9,6 +9,7 @@ import (
 
 // Without any help, but for disks that take 20 ms to sync: one front packs a cold group of a closed vDisk, and a client opens the vDisk meanwhile.
 func TestOpenRacesPack(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for i := range 10 {
 		s, p, _ := faultySpace(t, 2)

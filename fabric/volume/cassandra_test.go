@@ -43,7 +43,7 @@ func aCassandra(t *testing.T) kv.Store {
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		c, err := lab.Start(t.Context(), lib, lab.Setting{Data: dir, Nodes: 1, First: netip.MustParseAddrPort("127.0.78.1:9042"), Heap: "512m"})
 		must(t, err)
-		t.Cleanup(c.Stop)
+		t.Cleanup(c.Kill)
 		text = c.Store("volume")
 	}
 	a, err := cassandra.Parse(text)
@@ -59,8 +59,12 @@ func aCassandra(t *testing.T) kv.Store {
 //
 //	GLEANER_LONG=1 go test -v -run ModelOnCassandra ./fabric/volume
 func TestModelOnCassandra(t *testing.T) {
-	store := &sharedTables{Store: aCassandra(t), tables: map[string]kv.Table{}}
-	const schedules, together = 100, 8
+	const schedules, together, share = 100, 8, 20
+	store := aCassandra(t)
+	var tables []*sharedTables // of so many schedules each: a scan reads what all of them left
+	for i := range schedules / share {
+		tables = append(tables, &sharedTables{Store: store, prefix: fmt.Sprintf("s%d_", i), tables: map[string]kv.Table{}})
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var next, moved atomic.Int64
 	count := &requests{}
@@ -69,7 +73,7 @@ func TestModelOnCassandra(t *testing.T) {
 		all.Go(func() {
 			for seed := next.Add(1); seed <= schedules && !t.Failed(); seed = next.Add(1) {
 				w := newWorld(uint64(seed))
-				w.store = countedStore{scopedStore{store, binary.BigEndian.AppendUint64(nil, uint64(seed))}, count}
+				w.store = countedStore{scopedStore{tables[(seed-1)/share], binary.BigEndian.AppendUint64(nil, uint64(seed))}, count}
 				if err := w.run(); err != nil {
 					t.Errorf("schedule %d:\n%s\n%v", seed, strings.Join(w.trail, "\n"), err)
 				}
@@ -85,6 +89,7 @@ func TestModelOnCassandra(t *testing.T) {
 // sharedTables gives each table once: to make one takes Cassandra a second.
 type sharedTables struct {
 	kv.Store
+	prefix string // of their names
 	mu     sync.Mutex
 	tables map[string]kv.Table
 	access kv.LooseTable
@@ -96,7 +101,7 @@ func (s *sharedTables) Table(ctx context.Context, name string) (kv.Table, error)
 	if t := s.tables[name]; t != nil {
 		return t, nil
 	}
-	t, err := s.Store.Table(ctx, name)
+	t, err := s.Store.Table(ctx, s.prefix+name)
 	if err == nil {
 		s.tables[name] = t
 	}
@@ -107,7 +112,7 @@ func (s *sharedTables) LooseTable(ctx context.Context, name string) (_ kv.LooseT
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.access == nil {
-		s.access, err = s.Store.LooseTable(ctx, name)
+		s.access, err = s.Store.LooseTable(ctx, s.prefix+name)
 	}
 	return s.access, err
 }

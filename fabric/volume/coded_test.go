@@ -41,6 +41,7 @@ func record(t *testing.T, s *Space, id disk.GroupID) group.Group {
 
 // A coded group is read while any two of its six disks are away, and not while three are.
 func TestCodedIsReadWhileDegraded(t *testing.T) {
+	t.Parallel()
 	s, p, v, data, id := codedVolume(t, 6)
 	defer v.Close()
 	rec := record(t, s, id)
@@ -201,6 +202,7 @@ func TestCodedIsPackedAgain(t *testing.T) {
 
 // A front that is killed while it codes groups, at whichever step, leaves every extent in one place, where it can be read.
 func TestKilledInsideCoding(t *testing.T) {
+	t.Parallel()
 	killedInside(t, 3, func(s *Space) error {
 		_, err := s.Pack(context.Background(), []disk.GroupID{1, 2}, Form{Level: pack.Fast, Data: 2})
 		return err
@@ -209,6 +211,7 @@ func TestKilledInsideCoding(t *testing.T) {
 
 // A front that is killed while it rebuilds a shard leaves the group as it was, or with the shard.
 func TestKilledInsideRebuildOfAShard(t *testing.T) {
+	t.Parallel()
 	killedInside(t, 4, func(s *Space) error {
 		ctx := context.Background()
 		_, err := s.Pack(ctx, []disk.GroupID{1, 2}, Form{Level: pack.Fast, Data: 2})

@@ -68,6 +68,7 @@ func TestOpenWhileUpkeep(t *testing.T) {
 
 // The same without any help: Rebuild and Open begin at the same time, on a store that takes a few milliseconds to give a lease, as one on a disk does.
 func TestOpenRacesRebuild(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for i := range 200 {
 		s, p, _ := faultySpace(t, 3)

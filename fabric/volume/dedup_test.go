@@ -54,6 +54,7 @@ func duplicates(m *maps.Maps) (all []pair, err error) {
 
 // Two vDisks with the same bytes keep them once. Each can be written and removed, and the other is as it was.
 func TestDedup(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s, p, _ := faultySpace(t, 2)
 	v, w := faultyVolume(t, s, 2), another(t, s, "w", 2)
@@ -153,6 +154,7 @@ func TestDedupIsMoot(t *testing.T) {
 
 // A front that is killed while extents come to share their bytes, at whichever step, leaves none that leads nowhere.
 func TestKilledInsideDedup(t *testing.T) {
+	t.Parallel()
 	killedInside(t, 2, func(s *Space) error {
 		ctx := context.Background()
 		for _, ids := range [][]disk.GroupID{{1}, {2}} {

@@ -34,6 +34,48 @@ func TestFullDisksAreLeft(t *testing.T) {
 	}
 }
 
+// Where there are servers for all replicas and some are full, a write fails; where there are not, it goes on with fewer.
+func TestFullDisksCostNoReplica(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		known, enough bool // the pool knows what is full, and there are enough servers
+		want          error
+	}{
+		"known":             {true, true, ErrNoSpace},
+		"found out":         {false, true, ErrNoSpace},
+		"too few servers":   {true, false, nil},
+		"found out by some": {false, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p, _ := faultySpace(t, 3)
+			full := p.order[1]
+			p.disks[full] = crammedDisk{p.disks[full]}
+			if tc.known {
+				p.order = slices.DeleteFunc(p.order, func(id cluster.DiskID) bool { return id == full })
+			}
+			s.o.Enough = func(n int) bool { return tc.enough && n <= 3 }
+			v := faultyVolume(t, s, 3)
+			defer v.Close()
+			if err := v.WriteAt(ctx, make([]byte, 4096), 0, false); !errors.Is(err, tc.want) {
+				t.Fatal(err)
+			}
+			for id, d := range p.disks {
+				left := 0
+				if err := d.List(ctx, func(disk.GroupID) error { left++; return nil }); err != nil || tc.want != nil && left > 0 {
+					t.Errorf("disk %s has %d groups, %v", id, left, err)
+				}
+			}
+		})
+	}
+}
+
+// A crammedDisk has no room for another group.
+type crammedDisk struct{ Disk }
+
+func (crammedDisk) Create(context.Context, disk.GroupID, disk.VDiskID, uint64) error {
+	return &disk.QuotaError{}
+}
+
 // While all disks are busy or away, a write that needs one waits, and says so in the end: that is not a lack of space.
 func TestNoDiskCanBeUsed(t *testing.T) {
 	ctx := context.Background()

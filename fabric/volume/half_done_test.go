@@ -108,6 +108,7 @@ func TestUnmadeTargetsGo(t *testing.T) {
 
 // A front could not compare the replicas of a marked group when it was to move one. Another has done so since, and closed the vDisk. Now the first opens it.
 func TestNothingIsUnsureForEver(t *testing.T) {
+	t.Parallel()
 	ctx, fronts := t.Context(), newLapsing(t, 3)
 	a, b, c := fronts[0], fronts[1], fronts[2]
 	vdisk, err := c.Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))

@@ -23,6 +23,7 @@ import (
 // What is packed or shared depends on what was removed or gathered before: where a world does so, the two are alike in what they hold, and
 // may differ in how it lies.
 func TestTasksMayBeDoneTwice(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(8)
 	if testing.Short() {
 		seeds = 3

@@ -58,6 +58,7 @@ func (d slowCopy) Read(ctx context.Context, id disk.GroupID, generation uint64, 
 
 // Nobody stands still: a group of a closed vDisk is moved to a slow disk, each step within Patience, and the lease that was taken for it, as long as Patience, runs out.
 func TestSlowMove(t *testing.T) {
+	t.Parallel()
 	ctx, fronts := t.Context(), newFronts(t, 2)
 	a, b := fronts[0], fronts[1]
 	for _, s := range fronts {

@@ -150,6 +150,7 @@ var registers = porcupine.Model{
 // TestLinear has clients read and write the same few slices at once, while disks go away and come back, answers are lost,
 // requests come late and replicas are rebuilt and moved: each slice behaves as if the requests to it were done one at a time.
 func TestLinear(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		if err := linear(seed); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

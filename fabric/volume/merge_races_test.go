@@ -277,6 +277,7 @@ func TestDisksCutWhileFrontLives(t *testing.T) {
 
 // A front dies while it packs a group of a vDisk that is gone, whose extents another has inherited. Then that is removed. Nothing is to stay on the disks.
 func TestKilledInsidePackOfInherited(t *testing.T) {
+	t.Parallel()
 	for requests := 1; requests < 40; requests++ {
 		ctx := t.Context()
 		store, life := mem.New(), &fuse{}

@@ -338,6 +338,7 @@ func TestReadWhileMerged(t *testing.T) {
 
 // A front dies at each request that a merge makes to the store. Another goes on, and nothing is lost or left.
 func TestKilledInsideMerge(t *testing.T) {
+	t.Parallel()
 	for requests := 0; ; requests++ {
 		ctx := t.Context()
 		store, life := mem.New(), &fuse{}

@@ -33,7 +33,8 @@ import (
 // requests and inside them; the power is cut everywhere; snapshots and clones are made and removed; replicas are rebuilt, and moved to other disks; groups are packed,
 // share what is equal, and rot; upkeep scans the maps and does what follows, as far as it is not refused.
 func TestModel(t *testing.T) {
-	first, last := 1, 100
+	t.Parallel()
+	first, last := 1, 50
 	if testing.Short() {
 		last = 30
 	}

@@ -33,6 +33,7 @@ func has(t *testing.T, p *slowPool, on cluster.DiskID, id disk.GroupID) bool {
 
 // A replica goes from one disk to another while clients write: nothing is lost, and the old one is removed.
 func TestMoveWhileWriting(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s, p, _ := faultySpace(t, 3)
 	v := faultyVolume(t, s, 2)
@@ -222,7 +223,7 @@ func TestLateWriteOfARebuild(t *testing.T) {
 func TestKilledInsideMove(t *testing.T) {
 	ctx := context.Background()
 	data := bytes.Repeat([]byte("gleaner "), 1024)
-	for left := 1; ; left++ {
+	for left := 1; ; left += stride() {
 		_, p, store := faultySpace(t, 2)
 		dead := &fuse{}
 		for id, d := range p.disks {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -78,6 +79,7 @@ func allGroups(t *testing.T, s *Space) (ids []disk.GroupID) {
 
 // Two groups become one that takes less. All reads are as before, from every replica; the old groups are gone, and a second time there is nothing to do.
 func TestPack(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s, p, _ := faultySpace(t, 3)
 	v := faultyVolume(t, s, 2)
@@ -116,6 +118,7 @@ func TestPack(t *testing.T) {
 
 // What was packed can be written: the new bytes are in a group of their own, the old ones stay packed, and a part of a slice keeps the rest of it.
 func TestWriteToPacked(t *testing.T) {
+	t.Parallel()
 	s, _, _ := faultySpace(t, 2)
 	v := faultyVolume(t, s, 2)
 	data := prose(2, 4<<20)
@@ -224,6 +227,7 @@ func TestPackIsMoot(t *testing.T) {
 
 // Pack that fails leaves all as it was, and nothing of the new group.
 func TestPackFails(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for what, spoil := range map[string]func(Disk) Disk{
 		"no room":     func(d Disk) Disk { return fullDisk{d} },
@@ -335,6 +339,7 @@ func TestPackGivesWayToAWrite(t *testing.T) {
 // A front that is killed while it packs, at whichever step, leaves every extent in one place, where it can be read. The next front packs what is left to pack, and what was left of
 // the first try is removed.
 func TestKilledInsidePack(t *testing.T) {
+	t.Parallel()
 	killedInside(t, 3, func(s *Space) error {
 		_, err := s.Pack(context.Background(), []disk.GroupID{1, 2}, fast)
 		return err
@@ -343,8 +348,9 @@ func TestKilledInsidePack(t *testing.T) {
 
 // The store and all disks fail at some step of Pack, whichever it is, and work again afterwards. The front goes on: what is written then is there, wherever an extent was left, also for the next front.
 func TestPackFailsAtAnyStep(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	for left := 1; ; left++ {
+	for left := 1; ; left += stride() {
 		_, p, store := faultySpace(t, 3)
 		f := &fuse{}
 		for id, d := range p.disks {
@@ -402,7 +408,15 @@ func mustBeListed(t *testing.T, s *Space) {
 	}
 }
 
-// killedInside kills a front that does something to two groups of prose, after one step, two, and so on. What was written is there each time, also when the next
+// stride is how many steps there are from one at which a front is killed to the next: one with GLEANER_LONG=1.
+func stride() int {
+	if os.Getenv("GLEANER_LONG") != "" {
+		return 1
+	}
+	return 3
+}
+
+// killedInside kills a front that does something to two groups of prose, after one step, and some more, and so on. What was written is there each time, also when the next
 // front has done the same once more; no group is left then that no extent is in, and no replica that no group has.
 func killedInside(t *testing.T, disks int, do func(*Space) error) {
 	ctx := context.Background()
@@ -410,7 +424,7 @@ func killedInside(t *testing.T, disks int, do func(*Space) error) {
 	for at := 0; at < len(data); at += 1 << 20 {
 		copy(data[at:], prose(uint64(at%(4<<20)), 16<<10)) // the groups are equal
 	}
-	for left := 1; ; left++ {
+	for left := 1; ; left += stride() {
 		_, p, store := faultySpace(t, disks)
 		dead := &fuse{}
 		start := func(f *fuse, writer uint64) *Space {

@@ -70,6 +70,7 @@ func TestReapWhilePacking(t *testing.T) {
 
 // One front tries to open a vDisk that another has open, and at the same time removes extents that its scan takes for idle: those that the other has for blocks to come.
 func TestRemoveIdleWhileOpening(t *testing.T) {
+	t.Parallel()
 	ctx, fronts := t.Context(), newFronts(t, 2)
 	a, b := fronts[0], fronts[1]
 	vdisk, err := b.Create(ctx, "v", 8<<20, 2, time.Unix(0, 0))

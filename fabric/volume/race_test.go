@@ -11,6 +11,7 @@ import (
 
 // A rebuild takes a lease while a client opens the vDisk: the client must not be fenced by its own front.
 func TestOpenWhileRebuilding(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	broken := 0
 	var last error

@@ -187,7 +187,6 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 	for i, err := range errs {
 		var fence *disk.FenceError
 		var generation *disk.GenerationError
-		var quota *disk.QuotaError
 		switch {
 		case err == nil:
 			continue
@@ -196,7 +195,7 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 		case errors.As(err, &generation):
 			stale++
 			continue
-		case errors.As(err, &quota), errors.Is(err, disk.ErrSpace):
+		case isFull(err):
 			full++
 			g.space.o.Full(rec.Good[i])
 		}

@@ -21,6 +21,7 @@ import (
 // TestSpaceSaved writes two disk images of real files, tar files of modules that this one needs, and makes them smaller in every way that there is. The second image has one file in 500 changed
 // in place. It prints what the disks hold after each step; both images are read again after each.
 func TestSpaceSaved(t *testing.T) {
+	t.Parallel()
 	size := 12 << 20
 	if os.Getenv("GLEANER_LONG") != "" {
 		size = 128 << 20

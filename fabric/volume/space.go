@@ -80,6 +80,9 @@ type Options struct {
 	Now func() time.Time
 	// Usable reports whether there is any disk that is not away and not busy; nil if there always is.
 	Usable func() bool
+	// Enough reports whether there are servers for so many replicas that are neither away nor busy, with room or without; nil if that is not known.
+	// Then a group that finds room for fewer is not made.
+	Enough func(replicas int) bool
 	// Reserve chooses disks as Pool.Place does, with space that is kept for upkeep as well; nil if there is none.
 	Reserve func(have []cluster.DiskID, n int) []cluster.DiskID
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
@@ -137,6 +140,9 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	if o.Usable == nil {
 		o.Usable = func() bool { return true }
+	}
+	if o.Enough == nil {
+		o.Enough = func(int) bool { return false }
 	}
 	if o.Full == nil {
 		o.Full = func(cluster.DiskID) {}

@@ -67,9 +67,10 @@ func (t *target) make(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.on, err = t.space.tryReplicas(ctx, t.liveGroup, t.packing.vdisk, t.wanted(), t.space.o.Reserve, nil)
+	var errs []error
+	t.on, errs = t.space.tryReplicas(ctx, t.liveGroup, t.packing.vdisk, t.wanted(), t.space.o.Reserve, nil)
 	if len(t.on) < t.wanted() {
-		return errors.Join(ErrNoTarget, err)
+		return errors.Join(ErrNoTarget, errors.Join(errs...))
 	}
 	for i := range t.on {
 		if err := t.fill(ctx, i); err != nil {
