@@ -130,6 +130,9 @@ func (c *certainty) candidates() ([]candidate, error) {
 	for i := range worseSteps {
 		q := 1 - 0.5*float64(worseSteps-1-i)/(worseSteps-1) // from the median to the end
 		in, err := c.u.Worse(q)
+		if input.Is(err) {
+			continue // numbers that make no sense together
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -185,11 +188,12 @@ func (p Plan) Carries(in Input) bool {
 		}
 		in, zones = one, in.SLA.Zones.Number
 	}
+	in.colocated, in.slowest = p.colocated, p.slowest
 	needs := NeedsOf(in, p.Needs.Architecture, p.secondsIn(in))
 	if needs.Late() {
 		return false
 	}
-	problem := needs.Limited(in, true)
+	problem := needs.limited(in, nil)
 	var contents []pack.Content
 	for _, f := range p.Packing.Fillings {
 		content := widen(f, p.Problem, problem)
@@ -199,6 +203,9 @@ func (p Plan) Carries(in Input) bool {
 			if n > 0 && k >= 0 && problem.Purchases[k].Cost != p.Problem.Purchases[i].Cost {
 				return false // it is bought by the piece in one and by the copy in the other
 			}
+		}
+		if needs.disturbed(in, problem, content) {
+			return false
 		}
 		contents = append(contents, content)
 	}

@@ -252,7 +252,13 @@ func (p Plan) loads(in Input, f pack.Filling, s Server) []Load {
 		return used
 	}
 	if server := in.HW.Server(s.Type); server != nil {
-		note("CPU cores", most(cores)+server.BootCPUs/targets.CPU, float64(s.CPUs), targets.CPU)
+		own := server.BootCPUs // and what its units keep busy
+		for _, d := range in.App.Datasets {
+			for _, n := range s.Datasets[d.Name] {
+				own += float64(n) * d.CPUPerUnit
+			}
+		}
+		note("CPU cores", most(cores)+own/targets.CPU, float64(s.CPUs), targets.CPU)
 		note("network", most(network), server.BW/mega, targets.Network)
 		for _, bus := range server.Buses {
 			units := 0

@@ -25,16 +25,31 @@ func Scales(from, to float64, n int) []float64 {
 }
 
 // pointNodes limits the search for one point: a curve has hundreds, and each has
-// its gap.
-const pointNodes = 60
+// its gap. A point with a wide gap would be a bump in the curve, or make a list of hardware
+// look dearer than a part of it: such a point, and there are few, is searched again.
+const (
+	pointNodes = 60
+	wideGap    = 0.01
+	againNodes = 10 * pointNodes
+)
 
 // At solves for a multiple of the SLA.
 func At(in Input, o Options, scale float64) (Point, error) {
-	if o.Nodes == 0 {
+	limited := o.Nodes == 0
+	if limited {
 		o.Nodes = pointNodes
 	}
 	in.SLA = in.SLA.Scaled(scale)
 	p, err := solved(in, o)
+	if !limited || err != nil || p.Gap() <= wideGap {
+		return Point{scale, p}, err
+	}
+	o.Nodes = againNodes
+	again, err := solved(in, o)
+	if again.Packing.Servers() > 0 && again.Cost <= p.Cost {
+		again.LowerBound = max(again.LowerBound, p.LowerBound)
+		p = again
+	}
 	return Point{scale, p}, err
 }
 
@@ -45,6 +60,21 @@ func solved(in Input, o Options) (Plan, error) {
 		err = ErrStopped
 	}
 	return p, err
+}
+
+// Even mends points whose search ended early, in the order of their scales: a cluster for more serves
+// less as well, and what is proven for less holds for more.
+func Even(points []Point) {
+	for i := 1; i < len(points); i++ {
+		p := &points[i].Plan
+		p.LowerBound = min(max(p.LowerBound, points[i-1].Plan.LowerBound), p.Cost)
+	}
+	for i := len(points) - 2; i >= 0; i-- {
+		if better := points[i+1].Plan; better.Cost < points[i].Plan.Cost {
+			better.LowerBound = points[i].Plan.LowerBound
+			points[i].Plan = better
+		}
+	}
 }
 
 // A Regime is a range of the SLA in which one architecture is cheapest.
@@ -105,14 +135,14 @@ func Changes(in Input, before, after Plan) []string {
 	for _, t := range after.Needs.Tiers {
 		for _, b := range before.Needs.Tiers {
 			if b.Dataset == t.Dataset && b.Cache == t.Cache && b.Unit == t.Unit && b.Units != t.Units {
-				say("%s: %d instead of %d units of %s, for %s", copyWord(in, t.Copy), t.Units, b.Units, in.HW.Units[t.Unit].Name, t.cause())
+				say("%s: %d instead of %d units of %s, for %s", copyWord(in, t.Copy), t.Units, b.Units, in.HW.Units[t.Unit].Name, after.cause(in, t))
 			}
 		}
 	}
 	for _, t := range after.Needs.Tasks {
 		for _, b := range before.Needs.Tasks {
 			if b.Task == t.Task && b.Instances != t.Instances {
-				say("%s: %d instead of %d instances, for %.4g executions a second of %.4g s each", in.App.Tasks[t.Task].Name, t.Instances, b.Instances, t.Rate, t.Runtime)
+				say("%s: %d instead of %d instances, for %s executions a second of %s s each", in.App.Tasks[t.Task].Name, t.Instances, b.Instances, Figure(t.Rate), Figure(t.Runtime))
 			}
 		}
 	}
@@ -123,13 +153,24 @@ func Changes(in Input, before, after Plan) []string {
 }
 
 // cause is why a tier needs its units.
-func (t Tier) cause() string {
-	io := slices.Max(t.IO)
-	switch {
-	case t.Capacity >= io && ceil(t.Capacity) >= t.Units:
-		return "capacity"
-	case ceil(io) >= t.Units:
-		return "I/O"
+func (p Plan) cause(in Input, t Tier) string {
+	why := "the CPU of its records"
+	switch io := slices.Max(t.IO); {
+	case t.Capacity >= t.Least*(1-dust):
+		why = "capacity"
+	case io >= t.Least*(1-dust):
+		why = "I/O"
+	}
+	if ceil(t.Least) >= t.Units {
+		return why
+	}
+	for _, s := range p.Servers(in) {
+		if s.Datasets[in.data(t.Copy).Name][in.HW.Units[t.Unit].Name] > 1 {
+			return why + ", in whole units on each server"
+		}
+	}
+	if t.Units <= t.Servers {
+		return "the servers over which it is spread"
 	}
 	return "the CPU and network of their hosts"
 }

@@ -132,8 +132,11 @@ func (n *needing) sent(p *profile) float64 {
 // tasks in proportion more, of shorter ones no less, but at most all of it.
 func Redo(h spec.Harvested, length, kills float64) float64 {
 	lost := length / 2
-	if h.Lost > 0 {
+	switch {
+	case h.Lost > 0:
 		lost = min(h.Lost*max(1, length/h.Task), length)
+	case h.Measured:
+		lost = 0
 	}
 	if left := 1 - kills*lost/3600; left > 0 {
 		return 1 / left

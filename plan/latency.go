@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"gleaner/input"
@@ -11,14 +13,19 @@ import (
 
 // An Answer is what a latency goal asks for: that nothing a task waits for is too busy.
 //
-// A station that is busy for a share u of the time makes a share u of those who come
-// wait, for an exponential time of mean s / (1 - u) if the others take s on average. An
-// execution waits at one station after the other. All its waits together vary no more,
-// in the convex order, than a single one for all of its own time S, so that their
-// percentile is not above the mean of that one beyond the percentile: with the tail
-// e = 1 - percentile, that is S / (1 - u) times u / e, or ln(u / e) + 1 where u > e.
+// A station that is busy for a share u of the time makes a share u of those who come wait. If one
+// execution keeps it busy for m at most, at a stretch, they wait no longer than at an M/M/1 queue in
+// which services take m on average: an exponential time of mean m / (1 - u). For what is left of
+// a service of at most m is evenly distributed below it, or less.
+//
+// An execution waits at one station after the other. All its waits together vary no more, in the
+// convex order, than if all were long at the same time, so that their percentile is not above the
+// sum of the means beyond the percentile of each: with the tail e = 1 - percentile, that is m / (1 - u) times
+// u / e, or ln(u / e) + 1 where u > e. Of n waits at a time, the longest counts: any of them is longer
+// than something n times as often as one, at most.
 type Answer struct {
 	Rate    int     // of the SLA
+	Others  float64 // m: the longest stretch for which others keep a station busy that it waits for
 	Seconds float64 // S: of an execution that waits for nobody; the least of them while datasets have a choice
 	Busy    float64 // u: the most that a station may be; 0 if even an idle cluster is too slow
 }
@@ -26,10 +33,11 @@ type Answer struct {
 // answers computes how busy stations may be for the goals of the SLA, and lowers the
 // targets to that, unless a goal cannot be met.
 func (n *needing) answers() {
+	n.hurry = newHurry(&n.clock)
 	for i, r := range n.in.SLA.Rates {
 		if r.Latency > 0 {
-			seconds := n.clock.inTurn(r.Task)
-			n.out.Answers = append(n.out.Answers, Answer{i, seconds, mostBusy(seconds, r)})
+			j := n.hurry.journey(r.Task)
+			n.out.Answers = append(n.out.Answers, Answer{i, j.others, j.alone, mostBusy(j, r)})
 		}
 	}
 	if n.out.Late() {
@@ -41,22 +49,31 @@ func (n *needing) answers() {
 }
 
 // mostBusy is how busy stations may be for executions to meet a goal, by bisection.
-func mostBusy(seconds float64, r spec.Rate) float64 {
+func mostBusy(j journey, r spec.Rate) float64 {
 	tail := 1 - r.Percentile
 	low, high := 0.0, 1.0
 	for range 60 {
 		u := (low + high) / 2
-		waits := u / tail
-		if u > tail {
-			waits = math.Log(u/tail) + 1
+		sum := j.alone
+		for _, n := range slices.Sorted(maps.Keys(j.waits)) { // in one order, to give the same sum
+			sum += j.waits[n] / (1 - u) * beyond(n*u/tail)
 		}
-		if seconds*(1+waits/(1-u)) <= r.Latency {
+		if sum <= r.Latency {
 			low = u
 		} else {
 			high = u
 		}
 	}
 	return low
+}
+
+// beyond is the mean of an exponential time of mean 1, beyond a percentile: often is how often
+// there is one, as a multiple of the tail.
+func beyond(often float64) float64 {
+	if often > 1 {
+		return math.Log(often) + 1
+	}
+	return often
 }
 
 // leastBusy is the least that stations may be allowed to be busy: a plan for less would
@@ -73,54 +90,6 @@ func (n Needs) slack() float64 {
 		most = min(most, a.Busy)
 	}
 	return most
-}
-
-// inTurn is how long an execution takes, waiting for nobody, if all its steps happen one
-// after the other, and each read misses its cache: a percentile is not about the mean
-// execution.
-func (k *clock) inTurn(task int) float64 {
-	if k.turns == nil {
-		k.turns = make([]*float64, len(k.in.App.Tasks))
-	}
-	if k.turns[task] == nil {
-		sum := 0.0
-		for _, op := range k.in.App.Tasks[task].Path {
-			if op.Probability > 0 {
-				sum += k.turn(op)
-			}
-		}
-		k.turns[task] = &sum
-	}
-	return *k.turns[task]
-}
-
-// turn is how long a step takes that happens. What runs on instances of its own is
-// waited for only if it blocks.
-func (k *clock) turn(op spec.Op) float64 {
-	times := func(n float64) float64 { return math.Ceil(n - 1e-9) }
-	switch {
-	case op.IO != nil:
-		return times(op.IO.Records) * (k.slowest(op.IO) + k.in.App.Datasets[op.IO.Dataset].CPUPerOp)
-	case op.Call == nil:
-		return op.Compute
-	case op.Call.Inline || op.Blocking:
-		return times(op.Call.Invocations) * k.inTurn(op.Call.Task)
-	}
-	return 0
-}
-
-// slowest is how long a task waits for a record on the slower of its copies.
-func (k *clock) slowest(op *spec.IO) float64 {
-	least := math.Inf(1)
-	d := k.in.App.Datasets[op.Dataset]
-	for _, c := range k.open[op.Dataset] {
-		most := k.in.device(d, c.Store, op.Write, op.RecordSize, op.StreamRate)
-		if c.Cache != NoCache {
-			most = max(most, k.in.device(d, c.Cache, op.Write, op.RecordSize, op.StreamRate))
-		}
-		least = min(least, most)
-	}
-	return least
 }
 
 // tooSlow keeps the needs that came closest to meeting their latency goals.
@@ -145,7 +114,11 @@ func (s *search) slow() error {
 		if r := s.in.SLA.Rates[a.Rate]; a.Busy < leastBusy {
 			why := "even if nobody is before it"
 			if a.Seconds < r.Latency {
-				why = fmt.Sprintf("by itself, and so that %.12g%% are in time, all that it waits for would have to be idle for more than %g%% of the time", 100*r.Percentile, 100*(1-leastBusy))
+				why = "by itself"
+				if a.Others > a.Seconds {
+					why += fmt.Sprintf(", waits for others that take %s at a time", duration(a.Others))
+				}
+				why += fmt.Sprintf(", and so that %.12g%% are in time, all that it waits for would have to be idle for more than %g%% of the time", 100*r.Percentile, 100*(1-leastBusy))
 			}
 			return input.Linef(s.in.SLA.File, r.Line, "sla: latency: no hardware of %s meets this: an execution of task %q takes up to %s of %s %s",
 				s.in.HW.File, s.in.App.Tasks[r.Task].Name, duration(a.Seconds), duration(r.Latency), why)

@@ -16,7 +16,7 @@ func TestGoalsAreMetByQueues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, percentile := range []float64{0.5, 0.9, 0.99, 0.999} {
 		for _, latency := range []float64{1.001, 1.2, 3, 10, 60} { // of executions that take a second alone
-			busy := mostBusy(1, spec.Rate{Latency: latency, Percentile: percentile})
+			busy := mostBusy(journey{1, map[float64]float64{1: 1}, 1}, spec.Rate{Latency: latency, Percentile: percentile})
 			if busy <= 0 || busy >= 1 {
 				t.Fatalf("within %g s at %g: stations may be busy for %g", latency, percentile, busy)
 			}
@@ -43,7 +43,7 @@ func TestGoalsAreMetByQueues(t *testing.T) {
 // What is busier leaves less: more time, or a lower percentile, allow more.
 func TestMoreTimeAllowsMore(t *testing.T) {
 	busy := func(latency, percentile float64) float64 {
-		return mostBusy(1, spec.Rate{Latency: latency, Percentile: percentile})
+		return mostBusy(journey{1, map[float64]float64{1: 1}, 1}, spec.Rate{Latency: latency, Percentile: percentile})
 	}
 	for latency := 1.0; latency < 1000; latency *= 1.3 {
 		if busy(latency, 0.99) > busy(latency*1.3, 0.99) || busy(latency, 0.99) > busy(latency, 0.9) {

@@ -98,5 +98,8 @@ func limited(in Input, dataset int, all []Choice, limits []Limit) ([]Choice, err
 	for _, c := range all {
 		names = append(names, c.Names(in.HW))
 	}
+	if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Forbid && (l.Dataset == dataset || l.Dataset == AllDatasets) }) {
+		return nil, input.Fieldf("forbid", "it leaves nothing for dataset %q, which may lie on %s", in.App.Datasets[dataset].Name, strings.Join(names, ", "))
+	}
 	return nil, input.Fieldf("pin", "with what is forbidden, it leaves nothing for dataset %q, which may lie on %s", in.App.Datasets[dataset].Name, strings.Join(names, ", "))
 }

@@ -16,6 +16,8 @@ type Input struct {
 	Harvested *spec.Harvested // nil if there is nothing
 	use       *use            // of it; nil: all
 	inZone    bool            // it is of one of the SLA's zones
+	colocated bool            // tasks and remote data may share a server
+	slowest   float64         // cores on which latency goals are met, by speed; 0: all
 }
 
 // Needs are what servers must host to meet the SLA, before servers are chosen.
@@ -78,6 +80,7 @@ type Role struct {
 	Held      []float64 // bytes of each instance
 	Locals    []Local
 	Servers   int    // that share it at least
+	Long      bool   // it computes longer than tasks that have no time to wait, and shares no server with them
 	Hours     string // the level of the day in which it runs; "": in all, with the same shares
 }
 
@@ -178,6 +181,7 @@ func idle(in Input) []int {
 type needing struct {
 	in    Input
 	clock clock
+	hurry *hurry
 	freq  []float64   // of executions on own instances, by task
 	inNet []float64   // bytes a second of messages received, by task
 	load  [][]traffic // by dataset and phase

@@ -261,3 +261,11 @@ func withCopies(in plan.Input, n int) plan.Input {
 	}
 	return in
 }
+
+// A point of a curve whose first search leaves a wide gap is searched again: more hardware to choose from is not dearer.
+func TestWideGapsAreSearchedAgain(t *testing.T) {
+	point, err := plan.At(load(t, "photoshare", "table1", "photoshare"), plan.Options{}, plan.Scales(0.1, 100, 25)[6])
+	if err != nil || point.Plan.Cost != 5023 || point.Plan.Gap() > 0.01 {
+		t.Errorf("$%.0f with a gap of %.3f, %v; want $5,023", point.Plan.Cost, point.Plan.Gap(), err)
+	}
+}

@@ -19,9 +19,9 @@ const (
 const forgive = 1 - 1e-9
 
 // Problem states the needs as a packing problem, without stock and budgets.
-func (n Needs) Problem(in Input) pack.Problem { return n.builder(in, false).build() }
+func (n Needs) Problem(in Input) pack.Problem { return n.builder(in, nil).build() }
 
-func (n Needs) builder(in Input, apart bool) *builder {
+func (n Needs) builder(in Input, apart [][]string) *builder {
 	b := &builder{in: in, needs: n, apart: apart, of: map[Copy]int{}, systems: map[string][]string{}, parts: vector{}}
 	for _, t := range n.Tiers {
 		b.tier(t)
@@ -35,19 +35,15 @@ func (n Needs) builder(in Input, apart bool) *builder {
 
 // parts are needs that share no server.
 func (n Needs) parts(colocate bool) []Needs {
+	data, tasks, long := n, n, n
+	data.Roles, tasks.Tiers, long.Tiers = nil, nil, nil
+	tasks.Roles = slices.DeleteFunc(slices.Clone(n.Roles), func(r Role) bool { return r.Long })
+	long.Roles = slices.DeleteFunc(slices.Clone(n.Roles), func(r Role) bool { return !r.Long })
 	if colocate {
-		return []Needs{n}
+		data.Roles, tasks.Roles = tasks.Roles, nil
 	}
-	var out []Needs
-	data, tasks := n, n
-	data.Roles, tasks.Tiers = nil, nil
-	if len(tasks.Roles) > 0 { // first, because they are few: a time limit is for the data
-		out = append(out, tasks)
-	}
-	if len(data.Tiers) > 0 {
-		out = append(out, data)
-	}
-	return out
+	// Tasks first, because they are few: a time limit is for the data.
+	return slices.DeleteFunc([]Needs{tasks, long, data}, func(n Needs) bool { return len(n.Roles)+len(n.Tiers) == 0 })
 }
 
 // A builder collects a problem; vectors are maps until all resources are known.
@@ -65,7 +61,7 @@ type builder struct {
 	pieces    []piece             // of each purchase
 	kinds     []int               // the type of each server of the problem
 	levels    []int               // of the day, in which it is rented; standing if it is not
-	apart     bool                // a server is for data or for tasks
+	apart     [][]string          // what servers are for, if they are not for everything
 }
 
 // A piece is what is bought with one of a purchase: so many units of a kind, or a CPU.
@@ -195,9 +191,7 @@ func (b *builder) tier(t Tier) {
 	b.units(t.Copy, t.Least, v, 0)
 	b.present(t.Copy, v)
 	b.ties(v, "")
-	if b.apart {
-		v[forData] = 1
-	}
+	b.asks(v, forData)
 	b.of[t.Copy] = b.load(t.Servers, b.in.copyName(t.Copy), max(1, t.Least, b.servers(t.CPU, t.Net)), v)
 }
 
@@ -267,9 +261,7 @@ func (b *builder) role(r Role) {
 		v[beside] = 1
 		b.of[l.Copy] = b.load(1, b.in.copyName(l.Copy), amount, z)
 	}
-	if b.apart {
-		v[forTasks] = 1
-	}
+	b.asks(v, r.side())
 	b.ties(v, r.Hours)
 	b.load(r.Servers, roleName(b.in, r), amount, v)
 }
@@ -338,6 +330,9 @@ func (b *builder) build() pack.Problem {
 		if s.BootCPUs >= b.needs.Targets.CPU*float64(s.CPUs)*(1-dust) && s.BootCPUs > 0 {
 			continue // nothing may be used of what is left
 		}
+		if s.Pace() < b.in.slowest {
+			continue
+		}
 		add := func(name string, cost float64, v vector, level int) {
 			maps.Copy(v, b.parts)
 			out.Servers = append(out.Servers, pack.Server{Name: name, Cost: cost, Capacity: lay(v)})
@@ -355,8 +350,11 @@ func (b *builder) build() pack.Problem {
 		for l, level := range b.in.SLA.Day {
 			if s.Rented() {
 				v := b.hourly(s, l)
-				maps.Copy(v, b.sides()[len(b.sides())-1])
-				add(rentedName(s, level), s.RentFor(level.Hours), v, l)
+				for _, side := range b.sides() {
+					if maps.Copy(v, side); b.apart == nil || v[forTasks]+v[forLong] > 0 { // it holds no data
+						add(rentedName(s, level), s.RentFor(level.Hours), v, l)
+					}
+				}
 			}
 		}
 	}

@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // roles sizes tasks: instances, and what they need together.
 func (n *needing) roles() {
 	app := n.in.App
@@ -100,6 +102,7 @@ func (n *needing) role(members []int) Role {
 			r.Locals = append(r.Locals, n.local(c, local[d]))
 		}
 	}
+	r.Long = slices.ContainsFunc(r.Tasks, n.hurry.disturbs)
 	return r
 }
 

@@ -49,8 +49,6 @@ type clock struct {
 	in   Input
 	open [][]Choice // by dataset; the fastest counts
 	memo []*profile // by task
-
-	turns []*float64 // by task: of inTurn; nil if nobody asked
 }
 
 func (k *clock) profile(task int) *profile {

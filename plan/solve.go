@@ -2,6 +2,8 @@ package plan
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"gleaner/input"
@@ -36,6 +38,9 @@ type Plan struct {
 	Space      float64 // number of architectures
 	Stopped    bool    // Options.Stop ended the search
 	Second     *Runner // the next best architecture found, if requested
+
+	colocated bool    // tasks and remote data may share a server
+	slowest   float64 // cores that are used, by speed, if there are latency goals
 }
 
 // A Runner is an architecture that did not win.
@@ -44,13 +49,28 @@ type Runner struct {
 	Cost         float64
 }
 
-// Gap is how far the cost may be above the cheapest, as a share of it. A gap that is
+// Gap is how much of the cost may be too much, as a share of the cost, as solvers say it. One that is
 // only a floating-point error is 0.
 func (p Plan) Gap() float64 {
 	if gap := (p.Cost - p.LowerBound) / p.Cost; gap > 1e-7 {
 		return gap
 	}
 	return 0
+}
+
+// Proven says how good the plan is.
+func (p Plan) Proven() string {
+	by := ""
+	if len(p.Needs.Answers) > 0 {
+		by = " by the latency bound"
+	}
+	switch {
+	case p.Gap() == 0:
+		return "proven cheapest" + by
+	case p.LowerBound <= 0:
+		return "nothing is proven"
+	}
+	return fmt.Sprintf("at most %.1f%% above the cheapest%s", math.Ceil(1000*(p.Cost-p.LowerBound)/p.LowerBound)/10, by)
 }
 
 // Solve finds the cheapest cluster.
@@ -90,6 +110,7 @@ func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 	if o.Pack == nil {
 		o.Pack = pack.Solve
 	}
+	in.colocated = o.Colocate
 	if in.zoned() {
 		one, err := in.zone()
 		if err != nil {
@@ -103,6 +124,9 @@ func solve(in Input, o Options, open [][]Choice) (Plan, error) {
 	}
 	if in.Harvested != nil && in.SLA.Job != nil {
 		return harvesting(in, o, open)
+	}
+	if speeds := in.speeds(); len(speeds) > 1 {
+		return in.bySpeed(o, open, speeds)
 	}
 	return searched(in, o, open)
 }
@@ -143,7 +167,7 @@ func (s *search) finish() (Plan, error) {
 	}
 	out := *s.best
 	out.LowerBound = min(s.lower, out.Cost)
-	out.Packed, out.Stopped = s.packed, s.stopped()
+	out.Packed, out.Stopped, out.colocated, out.slowest = s.packed, s.stopped(), s.o.Colocate, s.in.slowest
 	return out, nil
 }
 
@@ -163,8 +187,8 @@ func (s *search) impossible() error {
 	if u.Resource == "" {
 		return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: no server holds %s with all that must be beside it", s.in.HW.File, u.Load)
 	}
-	return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: %s needs %.4g of %s on one server, and %s, which comes closest, has %.4g: short by %.4g",
-		s.in.HW.File, u.Load, u.Need, u.Resource, u.Server, u.Have, u.Need-u.Have)
+	return input.Errorf(s.in.SLA.File, "no hardware of %s meets this: %s needs %s of %s on one server, and %s, which comes closest, has %s: short by %s",
+		s.in.HW.File, u.Load, Figure(u.Need), u.Resource, u.Server, Figure(u.Have), Figure(u.Need-u.Have))
 }
 
 // second finds the cheapest plan of another architecture: one that differs

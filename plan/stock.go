@@ -13,11 +13,20 @@ import (
 // tasks, which otherwise share nothing, are then packed together: every type of server
 // is there twice, for data and for tasks, and both count.
 
-// Resources that only the servers for data, or for tasks, have.
+// Resources that only the servers for data, for tasks, or for tasks that compute long, have.
 const (
 	forData  = "server for data"
 	forTasks = "server for tasks"
+	forLong  = "server for long tasks"
 )
+
+// side is what the servers of a role are for.
+func (r Role) side() string {
+	if r.Long {
+		return forLong
+	}
+	return forTasks
+}
 
 // limited reports whether anything limits a plan as a whole.
 func (in Input) limited() bool {
@@ -31,7 +40,7 @@ func (in Input) limited() bool {
 			return true
 		}
 	}
-	return in.SLA.Budget != spec.Budget{} || in.SLA.Least > 0
+	return in.SLA.Budget.Power > 0 || in.SLA.Budget.RackUnits > 0 || in.SLA.Least > 0
 }
 
 // unlimited is the input without stock, budgets and a least number of servers.
@@ -55,19 +64,56 @@ func (in Input) asPlenty(w, u spec.Unit) bool {
 
 // Limited states the needs as one packing problem with stock and budgets.
 func (n Needs) Limited(in Input, colocate bool) pack.Problem {
-	b := n.builder(in, !colocate && len(n.Roles) > 0 && len(n.Tiers) > 0)
+	return n.limited(in, n.sides(colocate))
+}
+
+func (n Needs) limited(in Input, apart [][]string) pack.Problem {
+	b := n.builder(in, apart)
 	out := b.build()
 	out.Limits = b.limits()
 	return out
 }
 
+// sides are what servers are for, by the parts of the needs; none if there is one part only.
+func (n Needs) sides(colocate bool) [][]string {
+	var out [][]string
+	for _, part := range n.parts(colocate) {
+		var side []string
+		if len(part.Tiers) > 0 {
+			side = append(side, forData)
+		}
+		if len(part.Roles) > 0 {
+			side = append(side, part.Roles[0].side())
+		}
+		out = append(out, side)
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
+// asks makes a load demand a server that is for it.
+func (b *builder) asks(v vector, side string) {
+	if b.apart != nil {
+		v[side] = 1
+	}
+}
+
 // sides are what the servers of a type are for.
 func (b *builder) sides() []vector {
-	if !b.apart {
+	if b.apart == nil {
 		return []vector{{}}
 	}
-	all := float64(len(b.loads))
-	return []vector{{forData: all, forTasks: 0}, {forData: 0, forTasks: all}}
+	var out []vector
+	for _, side := range b.apart {
+		v := vector{forData: 0, forTasks: 0, forLong: 0}
+		for _, what := range side {
+			v[what] = float64(len(b.loads))
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // limits are those of all servers, at every hour.
@@ -132,7 +178,7 @@ func (s *search) explain(needs Needs) {
 	if s.over != "" {
 		return // it is explained
 	}
-	b := needs.builder(s.in, false)
+	b := needs.builder(s.in, nil)
 	problem := b.build()
 	limits := b.limits()
 	over := make([]float64, len(limits))
@@ -150,9 +196,13 @@ func (s *search) explain(needs Needs) {
 		}
 	}
 	var short []string
+	zones := 1.0
+	if s.in.inZone { // all are alike, and their limits parts of those given
+		zones = float64(s.in.SLA.Zones.Number)
+	}
 	for i, l := range limits {
 		if over[i] > l.Bound*(1+1e-9) && !l.Least {
-			short = append(short, fmt.Sprintf("a %s of %.4g, and the limit is %.4g", l.Name, over[i], l.Bound))
+			short = append(short, fmt.Sprintf("a %s of %s, and the limit is %s", l.Name, Figure(zones*over[i]), Figure(zones*l.Bound)))
 		}
 	}
 	s.over = strings.Join(short, "; ")

@@ -32,7 +32,7 @@ func (in Input) zone() (Input, error) {
 		job.Bytes, job.Records = job.Bytes*part, job.Records*part
 		out.SLA.Job = &job
 	}
-	out.SLA.Budget = spec.Budget{Power: in.SLA.Budget.Power / z, RackUnits: in.SLA.Budget.RackUnits / z}
+	out.SLA.Budget = spec.Budget{Line: in.SLA.Budget.Line, Power: in.SLA.Budget.Power / z, RackUnits: in.SLA.Budget.RackUnits / z}
 	out.SLA.Least = int(math.Ceil(float64(in.SLA.Least) / z))
 	for i, s := range in.HW.Servers {
 		out.HW.Servers[i].Stock = in.stockInZone(s.Stock)
@@ -46,13 +46,10 @@ func (in Input) zone() (Input, error) {
 	return out, nil
 }
 
-// noStock is the Stock of what is on sale and may not be bought: 0 is any number.
-const noStock = -1
-
 // stockInZone is the part of a stock that a zone may have.
 func (in Input) stockInZone(stock int) int {
-	if stock > 0 && stock < in.SLA.Zones.Number {
-		return noStock
+	if stock != 0 && stock < in.SLA.Zones.Number {
+		return spec.NoStock
 	}
 	return stock / in.SLA.Zones.Number
 }

@@ -26,6 +26,7 @@ type Result struct {
 	Shortages []string     // what is missing at any load
 	Over      []string     // which stations are busier than the SLA's targets
 	Lost      []string     // which servers may not fail, though the SLA says so
+	Failures  Failures     // what was taken away to find out
 	Latencies []Latency    // of the tasks that have a goal
 	Slow      []string     // which of them are too long
 }
@@ -57,7 +58,7 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 	}
 	out := simulate(in, c, rng)
 	if out.Share >= Enough {
-		out.Lost = lost(in, c, rng)
+		out.Lost, out.Failures = lost(in, c, rng)
 		out.Latencies = latencies(in, c, rng)
 		out.Slow = slow(out.Latencies)
 	}
@@ -66,7 +67,7 @@ func Run(in plan.Input, c Config, rng *rand.Rand) Result {
 
 func newSimulation(in plan.Input, c Config, rng *rand.Rand) *simulation {
 	e := &engine{}
-	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in), left: c.replicas}
+	sim := &simulation{engine: e, cluster: newCluster(e, in, c), rng: rng, seconds: c.seconds(in), left: c.left}
 	sim.newMeters()
 	return sim
 }
@@ -109,7 +110,7 @@ func (sim *simulation) computes(cpu *station) bool {
 	for at, units := range sim.remote {
 		d := sim.in.App.Datasets[at.dataset]
 		for _, u := range units {
-			if u.host.cpu == cpu && d.CPUPerOp+d.CPUPerUnit > 0 {
+			if u.host.cpu == cpu && d.CPUPerOp > 0 {
 				return true
 			}
 		}
@@ -173,7 +174,7 @@ func (sim *simulation) over(before []float64, seconds float64) []string {
 		if before != nil {
 			worked -= before[i]
 		}
-		if busy := worked / (seconds * float64(max(1, s.servers))); s.most < 1 && busy > s.most+nearly {
+		if busy := s.busy(worked, seconds); s.most < 1 && busy > s.most+nearly {
 			out = append(out, fmt.Sprintf("%s is %.0f%% busy, more than %.4g%%", s.name, 100*busy, 100*s.most))
 		}
 	}
@@ -261,7 +262,7 @@ func (sim *simulation) busiest() []Busy {
 	var out []Busy
 	for _, s := range sim.stations {
 		if s.servers > 0 && s.worked > 0 {
-			out = append(out, Busy{s.name, s.worked / (sim.now * float64(s.servers))})
+			out = append(out, Busy{s.name, s.busy(s.worked, sim.now)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Busy) int {

@@ -154,3 +154,107 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Cores that a server needs to boot do no work: with 4 of 14, ten are left for tasks, and with
+// 4 of 11 seven. Half a core makes the others slower by as much.
+func TestBootingTakesCores(t *testing.T) {
+	for _, tc := range []struct {
+		boot string
+		cpus int
+		want float64
+	}{{"0", 10, 1}, {"4", 14, 1}, {"4", 11, 0.7}, {"0.5", 10, 0.95}, {"4", 4, 0}} {
+		in := read(t, `<application><dataset name="d" size="1GB"/>
+			<task name="get"><io op="R" dataset="d" record_size="4KB"/><compute time="1ms"/></task></application>`,
+			`<resources>
+			<storage_unit name="disk" capacity="100GB" bus="SAS" rateR="1GBps" gapR="0" rateW="1GBps" gapW="0" price="100"/>
+			<cpu price="50"/>
+			<server name="box" price="1000" cpus="32" BW="25Gbps" boot_cpus="`+tc.boot+`"><bus name="SAS" slots="4" BW="6GBps"/></server>
+			</resources>`, `<sla task="get" rate="10000"/>`)
+		c := check.Config{Assignment: map[string]check.Assignment{"d": {Store: "disk"}}, Servers: []check.Server{
+			{Type: "box", Count: 1, CPUs: tc.cpus, Tasks: map[string]int{"get": 10}},
+			{Type: "box", Count: 1, CPUs: 4, Units: map[string]int{"disk": 1}, Datasets: map[string]map[string]int{"d": {"disk": 1}}},
+		}}
+		if r := check.Run(in, c, seeded(7)); math.Abs(r.Share-tc.want) > 0.02 || r.Meets() != (tc.want == 1) {
+			t.Errorf("%d cores, %s of them to boot: %.3f of the SLA, want %v; %+v", tc.cpus, tc.boot, r.Share, tc.want, r)
+		}
+	}
+}
+
+// read reads three documents.
+func read(t *testing.T, app, hw, sla string) plan.Input {
+	t.Helper()
+	var in plan.Input
+	var err error
+	if in.App, err = spec.ReadApplication("app", []byte(app)); err != nil {
+		t.Fatal(err)
+	}
+	if in.HW, err = spec.ReadHardware("hw", []byte(hw)); err != nil {
+		t.Fatal(err)
+	}
+	if in.SLA, err = spec.ReadSLA("sla", []byte(sla), in.App); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// failing is an application of which servers may fail, and a cluster of boxes: tasks with the cores
+// given, and three replicas on the servers given.
+func failing(t *testing.T, survive string, cores []int, data ...int) (plan.Input, check.Config) {
+	in := read(t, `<application><dataset name="d" size="1GB" replicas="3"/>
+		<task name="get"><io op="R" dataset="d" record_size="4KB"/><compute time="12ms"/></task></application>`,
+		`<resources>
+		<storage_unit name="disk" capacity="100GB" bus="SAS" rateR="1GBps" gapR="0" rateW="1GBps" gapW="0" price="100"/>
+		<cpu price="50"/>
+		<server name="box" price="1000" cpus="32" BW="25Gbps"><bus name="SAS" slots="4" BW="6GBps"/></server>
+		</resources>`, `<slas><sla task="get" rate="100"/>`+survive+`</slas>`)
+	c := check.Config{Assignment: map[string]check.Assignment{"d": {Store: "disk"}}}
+	for _, n := range cores {
+		c.Servers = append(c.Servers, check.Server{Type: "box", Count: 1, CPUs: n, Tasks: map[string]int{"get": n}})
+	}
+	for _, n := range data {
+		c.Servers = append(c.Servers, check.Server{Type: "box", Count: n, Units: map[string]int{"disk": 1}, Datasets: map[string]map[string]int{"d": {"disk": 1}}})
+	}
+	return in, c
+}
+
+// Any two servers may fail, also of different kinds: what is one kind in a plan may be
+// written as several.
+func TestServersOfSeveralKindsFail(t *testing.T) {
+	for _, tc := range []struct {
+		cores, data []int
+		sets        int
+		meets       bool
+	}{
+		{[]int{2, 2, 2}, []int{3}, 3 + 3 + 1, true},
+		{[]int{2, 2}, []int{3}, 1 + 2 + 1, false},                 // no task is left
+		{[]int{2, 2, 2}, []int{1, 1, 1}, 15, true},                // one of three replicas is left
+		{[]int{1, 1, 1}, []int{3}, 7, false},                      // a core is not enough
+		{[]int{2, 2, 2}, []int{1, 1, 1, 1, 1, 1, 1, 1}, 55, true}, // not all are tried
+		{[]int{2, 2}, []int{1, 1, 1, 1, 1, 1, 1, 1, 1}, 55, false},
+	} {
+		in, c := failing(t, `<survive servers="2"/>`, tc.cores, tc.data...)
+		r := check.Run(in, c, seeded(1))
+		if r.Meets() != tc.meets || r.Failures.Sets != tc.sets || r.Failures.Tried > 50 || r.Failures.Tried < min(tc.sets, 2) {
+			t.Errorf("tasks on %v cores, data on %v: %+v", tc.cores, tc.data, r)
+		}
+	}
+}
+
+// The servers that are left keep the headroom and the latencies that the SLA asks for.
+func TestServersThatAreLeftKeepTargets(t *testing.T) {
+	for _, tc := range []struct {
+		survive string
+		cores   int
+		meets   bool
+	}{
+		{`<survive servers="1"/>`, 2, true},
+		{`<survive servers="1"/><utilisation cpu="60%"/>`, 2, true},
+		{`<survive servers="1"/><utilisation cpu="50%"/>`, 2, false},
+		{`<survive servers="1"/><utilisation cpu="50%"/>`, 3, true},
+	} {
+		in, c := failing(t, tc.survive, []int{tc.cores, tc.cores}, 3)
+		if r := check.Run(in, c, seeded(1)); r.Meets() != tc.meets {
+			t.Errorf("%s, %d cores: %+v", tc.survive, tc.cores, r)
+		}
+	}
+}

@@ -101,9 +101,11 @@ func newCluster(e *engine, in plan.Input, c Config) *cluster {
 	for range in.App.Tasks {
 		out.pools = append(out.pools, &pool{})
 	}
+	named := map[int]int{} // servers so far, by number
 	for i, s := range c.Servers {
-		for k := range s.Count {
-			out.server(e, c, s, fmt.Sprintf("server %d.%d", i+1, k+1))
+		for range s.Count {
+			named[c.number(i)]++
+			out.server(e, c, s, fmt.Sprintf("server %d.%d", c.number(i), named[c.number(i)]))
 		}
 	}
 	for t, p := range out.pools {
@@ -117,7 +119,7 @@ func newCluster(e *engine, in plan.Input, c Config) *cluster {
 }
 
 func (c *cluster) station(e *engine, name string, servers int, most float64) *station {
-	s := &station{e: e, name: name, servers: servers, most: most}
+	s := &station{e: e, name: name, have: servers, servers: servers, slow: 1, most: most}
 	c.stations = append(c.stations, s)
 	return s
 }
@@ -127,6 +129,7 @@ func (c *cluster) server(e *engine, config Config, s Server, name string) {
 	h := &host{name: name, bw: kind.BW, buses: map[string]*lane{}}
 	most := c.in.SLA.Targets.Full()
 	h.cpu = c.station(e, name+" CPU", s.CPUs, most.CPU)
+	h.cpu.keep(s.ownCPUs(c.in), kind.Pace())
 	h.nic = c.station(e, name+" network", 1, most.Network)
 	for _, b := range kind.Buses {
 		h.buses[b.Name] = &lane{c.station(e, name+" "+b.Name, 1, most.Bus), b.BW}

@@ -24,7 +24,7 @@ type Config struct {
 	// Seconds of each phase of a job; if not given, all are equal.
 	Phases map[string]float64 `json:"phase_seconds,omitempty"`
 
-	replicas float64 // share of them that is left; 0 is all
+	left map[string]float64 // share of a dataset's replicas that is left; all if not given
 }
 
 // An Assignment names the storage units a dataset lies on.
@@ -49,6 +49,16 @@ type Server struct {
 	Hours string `json:"hours,omitempty"`
 	// ByHours are the tasks whose shares change over the day.
 	ByHours map[string]plan.Work `json:"by_hours,omitempty"`
+
+	number int // of the server that it was before it was changed; 0 if it was not
+}
+
+// number is how a server is called.
+func (c Config) number(i int) int {
+	if n := c.Servers[i].number; n > 0 {
+		return n
+	}
+	return i + 1
 }
 
 // Of is the configuration of a plan.
@@ -233,6 +243,17 @@ func (s Server) cost(in plan.Input) float64 {
 	}
 	for name, n := range s.Units {
 		sum += float64(n) * in.HW.Units[unitOf(in.HW, name)].Cost()
+	}
+	return sum
+}
+
+// ownCPUs are the cores that a server needs to boot and that its storage units keep busy all the time.
+func (s Server) ownCPUs(in plan.Input) float64 {
+	sum := in.HW.Server(s.Type).BootCPUs
+	for _, d := range in.App.Datasets {
+		for _, n := range s.Datasets[d.Name] {
+			sum += float64(n) * d.CPUPerUnit
+		}
 	}
 	return sum
 }

@@ -61,6 +61,7 @@ func (r *Result) add(other Result, hours string) {
 	named(&r.Over, other.Over)
 	named(&r.Lost, other.Lost)
 	named(&r.Slow, other.Slow)
+	r.Failures.Sets, r.Failures.Tried = max(r.Failures.Sets, other.Failures.Sets), max(r.Failures.Tried, other.Failures.Tried)
 	for _, t := range other.Tasks {
 		t.Task = hours + t.Task
 		r.Tasks = append(r.Tasks, t)

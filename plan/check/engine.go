@@ -1,5 +1,7 @@
 package check
 
+import "math"
+
 // An engine is virtual time and its future events, in order of time and, at the same
 // time, in the order they were added.
 type engine struct {
@@ -81,8 +83,11 @@ func (e *engine) run(done func() bool) {
 type station struct {
 	e       *engine
 	name    string
-	servers int
-	busy    int
+	have    int     // servers in all
+	own     float64 // of them, those that the machine keeps busy for itself
+	servers int     // those that serve jobs
+	slow    float64 // how much longer service takes, because a part of a server is the machine's own
+	serving int
 	waiting []job
 	head    int
 	worked  float64 // seconds of service given
@@ -94,6 +99,21 @@ type job struct {
 	done    func()
 }
 
+// keep takes some of a station's servers for the machine itself, and makes the others as many as they are at
+// their speed. If that is not a whole number, all are slower by as much.
+func (s *station) keep(own, speed float64) {
+	left := float64(s.have) - own
+	s.own = own
+	if s.servers = max(0, int(math.Ceil(left/speed-1e-9))); s.servers > 0 {
+		s.slow = float64(s.servers) / left
+	}
+}
+
+// busy is the share of some seconds in which a station worked, with what it does for itself.
+func (s *station) busy(worked, seconds float64) float64 {
+	return (worked/seconds + s.own) / float64(max(1, s.have))
+}
+
 // use requests service; done is called when it is over. A service of 0 seconds is
 // over at once.
 func (s *station) use(seconds float64, done func()) {
@@ -101,7 +121,7 @@ func (s *station) use(seconds float64, done func()) {
 		done()
 		return
 	}
-	if s.busy < s.servers {
+	if s.serving < s.servers {
 		s.start(job{seconds, done})
 		return
 	}
@@ -109,9 +129,9 @@ func (s *station) use(seconds float64, done func()) {
 }
 
 func (s *station) start(j job) {
-	s.busy++
-	s.e.after(j.seconds, func() {
-		s.busy--
+	s.serving++
+	s.e.after(j.seconds*s.slow, func() {
+		s.serving--
 		s.worked += j.seconds
 		if s.head < len(s.waiting) {
 			next := s.waiting[s.head]

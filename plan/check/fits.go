@@ -10,7 +10,8 @@ import (
 )
 
 // Shortages lists what a configuration lacks at any load: slots, sockets, memory,
-// room for data, an instance of a task, or what limits the whole cluster.
+// room for data, an instance of a task, servers for its replicas or its spread, or what
+// limits the whole cluster.
 func Shortages(in plan.Input, c Config) []string {
 	var out []string
 	short := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -18,7 +19,7 @@ func Shortages(in plan.Input, c Config) []string {
 		if s.Count == 0 {
 			continue
 		}
-		name := fmt.Sprintf("server %d (%s)", i+1, s.Type)
+		name := fmt.Sprintf("server %d (%s)", c.number(i), s.Type)
 		kind := in.HW.Server(s.Type)
 		if s.CPUs > kind.CPUs {
 			short("%s: %d CPUs in %d sockets", name, s.CPUs, kind.CPUs)
@@ -43,14 +44,14 @@ func Shortages(in plan.Input, c Config) []string {
 		for _, u := range in.HW.Units {
 			have += float64(s.memory(u)) * u.Capacity
 		}
-		if float64(s.CPUs) < kind.BootCPUs*(1-1e-9) {
-			short("%s: %d CPUs, and it needs %.4g to boot", name, s.CPUs, kind.BootCPUs)
+		if own := s.ownCPUs(in); float64(s.CPUs) < own*(1-1e-9) {
+			short("%s: %d CPUs, and it needs %.4g to boot and for its units", name, s.CPUs, own)
 		}
 		if need := memoryNeed(in, c, s) + kind.BootMemory/in.SLA.Targets.Full().Memory; need > have*(1+1e-9) {
-			short("%s: %.3g GB of memory needed, %.3g there", name, need/1e9, have/1e9)
+			short("%s: %s GB of memory needed, %s there", name, plan.Figure(need/1e9), plan.Figure(have/1e9))
 		}
 	}
-	return append(append(out, exceeded(in, c)...), roomShortages(in, c)...)
+	return slices.Concat(out, exceeded(in, c), roomShortages(in, c), crowded(in, c))
 }
 
 // memoryNeed is the memory of tasks and storage systems on a server, in bytes, in
@@ -141,14 +142,14 @@ func roomShortages(in plan.Input, c Config) []string {
 			}
 			need /= in.SLA.Targets.Full().Space
 			if float64(units)*u.Capacity < need*(1-1e-9) {
-				out = append(out, fmt.Sprintf("%s: %.4g GB on %d x %s of %.4g GB", d.Name, need/1e9, units, u.Name, u.Capacity/1e9))
+				out = append(out, fmt.Sprintf("%s: %s GB on %d x %s of %s GB", d.Name, plan.Figure(need/1e9), units, u.Name, plan.Figure(u.Capacity/1e9)))
 			}
 		}
 	}
 	for i, s := range c.Servers {
 		for j, d := range in.App.Datasets {
 			if n := instancesOn(in, s, j); !d.Remote && s.Count > 0 && n > 0 {
-				out = append(out, localShortages(in, d, arch[j], s, n, i)...)
+				out = append(out, localShortages(in, d, arch[j], s, n, c.number(i))...)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func localShortages(in plan.Input, d spec.Dataset, c plan.Choice, s Server, n, s
 			need = 1
 		}
 		if have < need {
-			out = append(out, fmt.Sprintf("server %d (%s): %d x %s of %s for %d instances", server+1, s.Type, have, in.HW.Units[unit].Name, d.Name, n))
+			out = append(out, fmt.Sprintf("server %d (%s): %d x %s of %s for %d instances", server, s.Type, have, in.HW.Units[unit].Name, d.Name, n))
 		}
 	}
 	return out

@@ -24,6 +24,7 @@ func latencies(in plan.Input, c Config, rng *rand.Rand) []Latency {
 		return nil
 	}
 	sim := newSimulation(in, c, rng)
+	sim.single = true
 	took := make([][]float64, len(in.App.Tasks))
 	sim.offer(1, func(task int, seconds float64) { took[task] = append(took[task], seconds) })
 	sim.run(func() bool { return false }) // until those that still wait are done, too
@@ -44,7 +45,7 @@ func slow(all []Latency) []string {
 	var out []string
 	for _, l := range all {
 		if l.Seconds > l.Goal {
-			out = append(out, fmt.Sprintf("%.6g%% of %s take up to %.4gs, more than %.4gs", 100*l.Percentile, l.Task, l.Seconds, l.Goal))
+			out = append(out, fmt.Sprintf("%.6g%% of %s take up to %ss, more than %ss", 100*l.Percentile, l.Task, plan.Figure(l.Seconds), plan.Figure(l.Goal)))
 		}
 	}
 	return out

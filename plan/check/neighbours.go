@@ -27,10 +27,11 @@ func Neighbours(in plan.Input, c Config) []Neighbour {
 		n := c.clone()
 		one := n.Servers[i].clone()
 		one.Count = min(zones, c.Servers[i].Count)
+		one.number = c.number(i)
 		edit(&one)
 		n.Servers[i].Count -= one.Count
 		n.Servers = append(n.Servers, one)
-		out = append(out, Neighbour{fmt.Sprintf("server %d without %s%s", i+1, what, where), saves * float64(one.Count), n})
+		out = append(out, Neighbour{fmt.Sprintf("server %d without %s%s", c.number(i), what, where), saves * float64(one.Count), n})
 	}
 	for i, s := range c.Servers {
 		if s.Count == 0 {
@@ -39,7 +40,7 @@ func Neighbours(in plan.Input, c Config) []Neighbour {
 		if in.HW.Server(s.Type).Rented() {
 			n := c.clone()
 			n.Servers[i].Count -= min(zones, s.Count)
-			out = append(out, Neighbour{fmt.Sprintf("one of server %d less%s", i+1, where), s.cost(in) * float64(min(zones, s.Count)), n})
+			out = append(out, Neighbour{fmt.Sprintf("one of server %d less%s", c.number(i), where), s.cost(in) * float64(min(zones, s.Count)), n})
 		} else if s.CPUs > 0 {
 			add(i, "one CPU", in.HW.CPU.Cost(), func(s *Server) { s.CPUs-- })
 		}

@@ -16,8 +16,9 @@ type simulation struct {
 	meters [][]meter // by task and step
 	warm   float64   // end of the warm-up: meters count from then on
 
-	seconds []float64 // of each phase of a job
-	left    float64   // share of the replicas that is; 0 is all
+	seconds []float64          // of each phase of a job
+	left    map[string]float64 // as in Config
+	single  bool               // small records are not grouped: others may come in between
 }
 
 // A meter counts the completions of one step of a task.
@@ -266,11 +267,12 @@ func (sim *simulation) io(op *spec.IO, n int, m *meter) step {
 
 // replicas is how many a write goes to.
 func (sim *simulation) replicas(dataset int, m *meter) int {
-	all := sim.in.App.Datasets[dataset].Replicas
-	if sim.left == 0 {
-		return all
+	d := sim.in.App.Datasets[dataset]
+	left, some := sim.left[d.Name]
+	if !some {
+		return d.Replicas
 	}
-	return max(1, draw(&m.copies, float64(all)*sim.left))
+	return max(1, draw(&m.copies, float64(d.Replicas)*left))
 }
 
 // records asks one copy of a dataset for n records.
@@ -281,9 +283,6 @@ func (sim *simulation) records(op *spec.IO, from copyOf, n int, m *meter) step {
 	cpu := d.CPUPerOp
 	if op.Write && from.cache {
 		cpu = 0
-	}
-	if d.CPUPerUnit > 0 {
-		cpu += d.CPUPerUnit * each
 	}
 	parts, ahead := sim.cut(op, n, each)
 	share := float64(n) / float64(max(parts, 1))
@@ -337,6 +336,9 @@ func (sim *simulation) cut(op *spec.IO, n int, each float64) (parts, ahead int) 
 		return parts, readAhead
 	}
 	group := max(1, math.Ceil(groupSeconds/each))
+	if sim.single {
+		group = 1
+	}
 	return int(min(mostGroups, math.Ceil(float64(n)/group))), 1
 }
 

@@ -29,20 +29,20 @@ func exceeded(in plan.Input, c Config) []string {
 		height += float64(s.Count) * kind.RackUnits
 	}
 	for _, s := range in.HW.Servers {
-		if s.Stock > 0 && types[s.Name] > s.Stock {
-			short("%d servers %s, and %d in stock", types[s.Name], s.Name, s.Stock)
+		if s.Stock != 0 && types[s.Name] > max(0, s.Stock) {
+			short("%d servers %s, and %d in stock", types[s.Name], s.Name, max(0, s.Stock))
 		}
 	}
 	for _, u := range in.HW.Units {
-		if u.Stock > 0 && units[u.Name] > u.Stock {
-			short("%d units %s, and %d in stock", units[u.Name], u.Name, u.Stock)
+		if u.Stock != 0 && units[u.Name] > max(0, u.Stock) {
+			short("%d units %s, and %d in stock", units[u.Name], u.Name, max(0, u.Stock))
 		}
 	}
 	if most := in.SLA.Budget.Power; most > 0 && watts > most*(1+1e-9) {
-		short("%.4g W of %.4g W", watts, most)
+		short("%s W of %s W", plan.Figure(watts), plan.Figure(most))
 	}
 	if most := in.SLA.Budget.RackUnits; most > 0 && height > most*(1+1e-9) {
-		short("%.4g rack units of %.4g", height, most)
+		short("%s rack units of %s", plan.Figure(height), plan.Figure(most))
 	}
 	if servers < in.SLA.Least {
 		short("%d of the %d servers that are the least", servers, in.SLA.Least)

@@ -250,7 +250,7 @@ func onSale(d documents, keep func(*element) bool) {
 
 // As TestAgainstModel, with documents that all have a day.
 func TestDaysAgainstModel(t *testing.T) {
-	from, to := seeds(t, 40, 600)
+	from, to := seeds(t, 15, 600)
 	agree(t, from, to, func(seed uint64) documents {
 		d := documentsOf(seed, 1)
 		if len(d.sla.all("hours")) == 0 {

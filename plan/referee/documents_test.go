@@ -260,7 +260,7 @@ func documentsOf(seed uint64, size int) documents {
 	}
 	limits(seed, d)
 	zone(seed, d)
-	latencies(seed, &d)
+	latencies(seed, &d, 0.25)
 	day(seed, d, 0.1)
 	return d
 }

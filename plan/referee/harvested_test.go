@@ -69,6 +69,9 @@ func supplied(in plan.Input) (cores, kills float64) {
 // redo is how often the work of a task is done on harvested cores: infinite if it never ends.
 func redo(h spec.Harvested, length, kills float64) float64 {
 	lost := length / 2
+	if h.Measured && h.Lost == 0 {
+		lost = 0
+	}
 	if h.Lost > 0 {
 		lost = min(length, h.Lost*max(1, length/h.Task))
 	}

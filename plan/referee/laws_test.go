@@ -204,7 +204,7 @@ func rename(w writer, d documents) {
 // Laws of planning that need no model to be checked. They are checked against costs
 // if both plans are proven, and against the bound if one is not.
 func TestLaws(t *testing.T) {
-	from, to := seeds(t, 35, 300)
+	from, to := seeds(t, 12, 300)
 	hold(t, from, to, laws, func(seed uint64) documents { return documentsOf(seed, 1+int(seed%2)) })
 }
 

@@ -26,6 +26,20 @@ func model(in plan.Input, colocate bool, how course, cutoff float64) answer {
 
 // among is the same over some of the architectures.
 func among(in plan.Input, some [][]choice, colocate bool, how course, cutoff float64) answer {
+	best := answer{cost: math.Inf(1), exact: true}
+	for _, fast := range bySpeed(in) {
+		a := atSpeed(fast, some, colocate, how, min(cutoff, best.cost))
+		exact := best.exact && a.exact
+		if a.cost < best.cost {
+			best = a
+		}
+		best.exact = exact
+	}
+	return best
+}
+
+// atSpeed is the same with the servers that there are, at the speed of the slowest of them.
+func atSpeed(in plan.Input, some [][]choice, colocate bool, how course, cutoff float64) answer {
 	var all []answer
 	known := map[string]*cover{}
 	for _, arch := range some {
@@ -53,13 +67,15 @@ func among(in plan.Input, some [][]choice, colocate bool, how course, cutoff flo
 // an architecture is too large.
 func bound(in plan.Input, colocate bool, how course) (_ float64, known bool) {
 	least, known := math.Inf(1), true
-	for _, arch := range architectures(in) {
-		a := relaxed(in, arch, colocate, how, map[string]*cover{})
-		if slices.ContainsFunc(a.parts, func(c *cover) bool { return c.large }) {
-			known = false
-			continue
+	for _, fast := range bySpeed(in) {
+		for _, arch := range architectures(in) {
+			a := relaxed(fast, arch, colocate, how, map[string]*cover{})
+			if slices.ContainsFunc(a.parts, func(c *cover) bool { return c.large }) {
+				known = false
+				continue
+			}
+			least = min(least, a.cost)
 		}
-		least = min(least, a.cost)
 	}
 	return least, known
 }
@@ -67,13 +83,16 @@ func bound(in plan.Input, colocate bool, how course) (_ float64, known bool) {
 // relaxed is a lower bound for one architecture: its cost if servers need not be
 // whole. Servers for tasks and for data are separate unless they are shared.
 func relaxed(in plan.Input, arch []choice, colocate bool, how course, known map[string]*cover) answer {
-	in, possible := hurried(in, arch)
+	in, possible := hurried(in, arch, colocate)
 	if !possible {
 		return answer{cost: math.Inf(1), arch: arch, exact: true}
 	}
-	groups := [][]load{nil, nil}
+	groups := make([][]load, 3) // tasks, data, and tasks that would disturb others
 	for _, l := range demand(in, arch, how) {
 		g := btoi(l.tasks == nil && !colocate)
+		if disturbs(in, l.tasks, colocate) {
+			g = 2
+		}
 		groups[g] = append(groups[g], l)
 	}
 	memoryOf := func(system string) float64 { return in.App.SystemOf(system).MemoryPerServer }

@@ -25,7 +25,12 @@ func carried(in plan.Input, p plan.Plan, colocate bool) error {
 }
 
 func (v verifier) plan(p plan.Plan, colocate bool) error {
-	in, possible := hurried(v.in, architecture(p))
+	most := 0.0
+	for _, s := range p.Servers(v.in) {
+		i := slices.IndexFunc(v.in.HW.Servers, func(t spec.Server) bool { return t.Name == s.Type })
+		most = max(most, slower(v.in.HW.Servers[i]))
+	}
+	in, possible := hurried(notSlower(v.in, most), architecture(p), colocate)
 	if !possible {
 		return errors.New("a latency goal is missed")
 	}
@@ -104,7 +109,7 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 		return 0, nil, err
 	}
 	left := maps.Clone(s.Units) // after what holds datasets
-	systems, kinds := map[string]bool{}, [2]bool{}
+	systems, kinds, long := map[string]bool{}, [2]bool{}, [2]bool{}
 	q.when = v.when(s)
 	for _, l := range v.loads {
 		x, err := v.load(s, l, &q, left, systems)
@@ -113,9 +118,14 @@ func (v verifier) server(s plan.Server, colocate bool) (cost float64, shares []f
 		}
 		shares, q.most = append(shares, x), append(q.most, 1)
 		kinds[btoi(l.tasks == nil)] = kinds[btoi(l.tasks == nil)] || x > tolerance
+		disturbs := btoi(disturbs(v.in, l.tasks, colocate))
+		long[disturbs] = long[disturbs] || x > tolerance
 	}
 	if kinds[0] && kinds[1] && !colocate {
 		return 0, nil, fmt.Errorf("tasks and remote data on one server")
+	}
+	if long[0] && long[1] {
+		return 0, nil, fmt.Errorf("a task that computes longer beside what those with a latency goal wait for")
 	}
 	server := hw.Servers[q.server]
 	memory := server.Memory

@@ -262,6 +262,9 @@ func written(rows []shape) []byte {
 		if s.hourly != none {
 			fmt.Fprintf(&b, "\" hourly=\"%.9g", s.hourly)
 		}
+		if s.speed < 1 {
+			fmt.Fprintf(&b, "\" speed=\"%.9g", s.speed)
+		}
 		fmt.Fprintf(&b, "\" cpus=\"%d\" BW=\"%.9gMBps\">", s.cores(), s.network/1e6)
 		fmt.Fprintf(&b, "<bus name=\"memory\" slots=\"%d\" BW=\"20GBps\"/>", int(s.memory/memoryUnit+1e-9))
 		if s.disks > 0 {

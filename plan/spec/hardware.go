@@ -33,6 +33,7 @@ func (r *hardwareReader) read(root *node) (Hardware, error) {
 	r.currencies(root)
 	r.perKWh = r.money(root, "energy_price", energyPrice, false)
 	r.years = r.number(root, "years", want{kind: plainKind, otherwise: lifeYears, most: 100})
+	r.hw.Years = r.years
 	r.done(root, "storage_unit", "cpu", "server", "currency")
 	cpus := 0
 	for _, n := range root.children {
@@ -151,8 +152,14 @@ func (r *hardwareReader) server(n *node) {
 	r.rent(n, &s)
 	s.BootCPUs = r.number(n, "boot_cpus", want{kind: plainKind})
 	s.BootMemory = r.number(n, "boot_memory", want{kind: byteKind})
+	s.Speed = r.number(n, "speed", want{kind: plainKind, positive: true, otherwise: 1})
 	s.Stock = r.stock(n)
 	s.RackUnits = r.number(n, "rack_units", want{kind: plainKind, most: 1000})
+	for _, name := range []string{"power", "rack_units"} {
+		if _, _, given := r.take(n, name); !given {
+			s.Unsaid = append(s.Unsaid, name)
+		}
+	}
 	if s.BootCPUs > 0 && s.BootCPUs >= float64(s.CPUs) {
 		r.mistake(n.line, "server %s: boot_cpus: %g cores to boot leave none of its %d", s.Name, s.BootCPUs, s.CPUs)
 	}

@@ -11,14 +11,15 @@ const WeekHours = 7 * 24
 // Harvested is what others leave free of servers that are paid for already: cores by
 // hour of the week, which are taken back from time to time.
 type Harvested struct {
-	File   string
-	Name   string
-	Cores  [WeekHours]float64
-	Kills  [WeekHours]float64 // of tasks, in a core-hour
-	Memory Bytes              // beside each core
-	BW     float64            // network beside each core, bytes a second
-	Task   Seconds            // length of the tasks of which Lost was measured
-	Lost   Seconds            // work that a kill costs; 0: half the length of a task
+	File     string
+	Name     string
+	Cores    [WeekHours]float64
+	Kills    [WeekHours]float64 // of tasks, in a core-hour
+	Memory   Bytes              // beside each core
+	BW       float64            // network beside each core, bytes a second
+	Task     Seconds            // length of the tasks of which Lost was measured
+	Lost     Seconds            // work that a kill costs
+	Measured bool               // Lost is known; otherwise a kill costs half a task
 }
 
 // ReadHarvested reads a document of harvested capacity, as 'gleaner plan supply'
@@ -37,6 +38,7 @@ func ReadHarvested(file string, data []byte, edits ...Edit) (Harvested, error) {
 	out.BW = r.number(root, "BW", want{kind: rateKind, required: true, positive: true})
 	out.Task = r.number(root, "task", want{kind: timeKind, positive: true})
 	out.Lost = r.number(root, "lost", want{kind: timeKind})
+	_, _, out.Measured = r.take(root, "lost")
 	if out.Lost > 0 && out.Task == 0 {
 		r.mistake(root.line, "harvested: lost is work of tasks whose length is not given: task is missing")
 	}

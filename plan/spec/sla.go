@@ -91,8 +91,9 @@ func (r *reader) latency(n *node, out *Rate) {
 	out.Latency = r.number(n, "latency", want{kind: timeKind, positive: true})
 	out.Percentile = r.number(n, "percentile", want{kind: shareKind, positive: true, otherwise: 0.99, most: 1})
 	_, line, given := r.take(n, "percentile")
+	_, _, goal := r.take(n, "latency")
 	switch {
-	case given && out.Latency == 0:
+	case given && !goal:
 		r.mistake(line, "sla: percentile: there is no latency that it would be of")
 	case out.Percentile == 1:
 		r.mistake(line, "sla: percentile: must be less than 100%%")

@@ -128,6 +128,7 @@ type Call struct {
 type Hardware struct {
 	File     string
 	Currency string
+	Years    float64 // that costs are for
 	Units    []Unit
 	CPU      Price
 	Servers  []Server
@@ -152,7 +153,7 @@ type Unit struct {
 	Write
 	Volatile bool
 	Price
-	Stock int // there are no more; 0 is as many as needed
+	Stock int // there are no more; 0 is as many as needed, NoStock none
 	Line  int
 }
 
@@ -165,9 +166,11 @@ type Server struct {
 	Buses []Bus
 	// What it needs for itself, before any task or dataset.
 	BootCPUs   float64 // cores
+	Speed      float64 // of one of its cores; CPUs counts cores of speed 1
 	BootMemory Bytes
-	Stock      int     // there are no more; 0 is as many as needed
-	RackUnits  float64 // of height
+	Stock      int      // there are no more; 0 is as many as needed, NoStock none
+	RackUnits  float64  // of height
+	Unsaid     []string // power and rack_units, if they are not given
 	// Rent is what it costs rented by the hour, for all hours of the years; 0: it is bought, or
 	// paid for all hours. A rented server comes with its CPUs and its memory.
 	Rent   Money
@@ -177,6 +180,14 @@ type Server struct {
 
 // Rented reports whether a server can be rented by the hour.
 func (s Server) Rented() bool { return s.Rent > 0 }
+
+// Pace is the speed of a server's cores, as far as it counts: faster ones are as many more.
+func (s Server) Pace() float64 {
+	if s.Speed == 0 {
+		return 1
+	}
+	return min(1, s.Speed)
+}
 
 // RentFor is what it costs for some hours of every day.
 func (s Server) RentFor(hours int) Money { return (s.Rent + s.Energy) * float64(hours) / DayHours }

@@ -18,6 +18,9 @@ func (r *reader) survive(n *node, app Application) (servers int, zones Zones) {
 		if zones.Failed >= zones.Number {
 			r.mistake(n.line, "survive: %d of %d zones fail: one at least must be left", zones.Failed, zones.Number)
 		}
+		if _, line, both := r.take(n, "servers"); both {
+			r.mistake(line, "survive: either servers or zones may fail: both are given")
+		}
 	} else {
 		servers = r.whole(n, "servers", want{kind: countKind, required: true, positive: true, otherwise: 1, most: 10})
 	}
