@@ -91,3 +91,13 @@ func cloneLeaves(in []Leaf) []Leaf {
 func Refused(status string) bool {
 	return status != "" && status != "OK" && !(len(status) == 3 && status[0] == '2')
 }
+
+// NotNow reports whether a status may be that of a target that cannot answer now, and is no
+// judgement on the request. A Hadoop server has only 500 for all refusals.
+func NotNow(status string) bool {
+	switch status {
+	case "Unavailable", "ResourceExhausted", "Aborted", "FailedPrecondition", "Internal", "Unknown", "429", "500", "502", "503", "504":
+		return true
+	}
+	return false
+}

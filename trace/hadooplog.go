@@ -13,15 +13,37 @@ import (
 )
 
 // clientLine is a line of org.apache.hadoop.ipc.ProtobufRpcEngine(2) at level
-// TRACE: a time, anything that the layout adds, then
+// TRACE: a time, the sender's address as from=ADDRESS if the layout has it, anything else
+// that the layout adds, then
 // "<thread>: Call -> <server>: <method> {<message>}", or Response or Exception
 // with "<-".
-var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}).*?ProtobufRpcEngine2?\b.*? (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)$`)
+var clientLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3})(?: from=(\S+))?.*?ProtobufRpcEngine2?\b.*? (\d+): (Call ->|Response <-|Exception <-) (\S+): (\w+) \{(.*)$`)
 
 // hadoopLog pairs the lines of a client's log by thread: a thread waits for
 // its reply before it calls again, and the log has no other id.
 type hadoopLog struct {
 	open map[string]*Call
+	last map[string]int64 // by thread: the time of its last line
+	now  int64            // the time of the last line of any
+}
+
+// tick is what is between lines of one millisecond, the unit of the log's times: a thread that
+// is quick calls again in the millisecond of the reply, and comes after it.
+const tick = int64(time.Microsecond)
+
+func newHadoopLog() hadoopLog { return hadoopLog{open: map[string]*Call{}, last: map[string]int64{}} }
+
+// time is when a line was written, after those of its millisecond that stand before it. Lines of
+// several threads may change places, those of one do not.
+func (h *hadoopLog) time(at int64, thread string) int64 {
+	if at <= h.now && h.now-at < int64(time.Millisecond) {
+		at = h.now + tick
+	}
+	if last := h.last[thread]; at <= last && last-at < int64(time.Second) { // else the clock was set back
+		at = last + tick
+	}
+	h.now, h.last[thread] = at, at
+	return at
 }
 
 // line reads one line. It returns a call with the line of its reply.
@@ -35,14 +57,15 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 		return nil, fmt.Errorf("%q is not a time", m[1])
 	}
 	// The stack of an exception is on the lines that follow.
-	failed := strings.HasPrefix(m[3], "Exception")
-	message, whole := strings.CutSuffix(strings.TrimRight(m[6], " "), "}")
+	failed := strings.HasPrefix(m[4], "Exception")
+	message, whole := strings.CutSuffix(strings.TrimRight(m[7], " "), "}")
 	if !whole && !failed {
 		return nil, errShort
 	}
-	thread := m[2]
-	if m[3] == "Call ->" {
-		c := &Call{Start: at.UnixNano(), Sender: sender, Target: server(m[4]), Method: m[5], Status: "open"}
+	thread := m[3]
+	now := h.time(at.UnixNano(), thread)
+	if m[4] == "Call ->" {
+		c := &Call{Start: now, Sender: sender, Address: m[2], Target: server(m[5]), Method: m[6], Status: "open"}
 		if c.Request, err = textFormat(message); err != nil {
 			return nil, err
 		}
@@ -51,11 +74,11 @@ func (h *hadoopLog) line(text, sender string) (*Call, error) {
 		return before, nil // a call without a reply
 	}
 	c := h.open[thread]
-	if c == nil || c.Method != m[5] {
-		return nil, fmt.Errorf("a reply without its call: thread %s, %s", thread, m[5])
+	if c == nil || c.Method != m[6] {
+		return nil, fmt.Errorf("a reply without its call: thread %s, %s", thread, m[6])
 	}
 	delete(h.open, thread)
-	c.End, c.Status, c.Target = at.UnixNano(), "200", server(m[4]) // the reply has the server's name, the call may not
+	c.End, c.Status, c.Target = now, "200", server(m[5]) // the reply has the server's name, the call may not
 	if failed {
 		c.Status = "500"
 		return c, c.complete()

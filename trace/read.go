@@ -106,7 +106,7 @@ func plainName(path string) string {
 // begin starts to read a file.
 func (r *Reader) begin(name string, in io.Reader, close func() error) {
 	r.name, r.process, r.in, r.close = name, plainName(name), bufio.NewReaderSize(in, 1<<18), close
-	r.line, r.strange, r.format, r.log, r.started = 0, 0, unknownFormat, hadoopLog{open: map[string]*Call{}}, map[string]bool{}
+	r.line, r.strange, r.format, r.log, r.started = 0, 0, unknownFormat, newHadoopLog(), map[string]bool{}
 }
 
 // next starts to read the next file of a folder. After the last it returns io.EOF, or the

@@ -2,11 +2,13 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +61,7 @@ func TestWatchIsOneCall(t *testing.T) {
 func TestHadoopLog(t *testing.T) {
 	log := `2026-11-15 12:40:21,789 TRACE ipc.ProtobufRpcEngine2: 17: Call -> master/127.0.0.1:8020: mkdirs {src: "/in/_temp" masked { perm: 493 } createParent: true id: 1 id: 2}
 2026-11-15 12:40:21,790 INFO something else
-2026-11-15 12:40:21,791 TRACE ipc.ProtobufRpcEngine2: 18: Call -> master/127.0.0.1:8020: getStats {}
+2026-11-15 12:40:21,791 from=10.0.0.7 TRACE ipc.ProtobufRpcEngine2: 18: Call -> master/127.0.0.1:8020: getStats {}
 2026-11-15 12:40:21,795 TRACE ipc.ProtobufRpcEngine2: 17: Response <- master/127.0.0.1:8020: mkdirs {result: true}
 2026-11-15 12:40:21,799 TRACE ipc.ProtobufRpcEngine2: 18: Exception <- master/127.0.0.1:8020: getStats {java.io.IOException}
 `
@@ -68,13 +70,38 @@ func TestHadoopLog(t *testing.T) {
 		t.Fatalf("%d calls, %v", len(calls), err)
 	}
 	c := calls[0]
-	if c.Sender != "datanode-3" || c.Method != "mkdirs" || c.End-c.Start != 6e6 || calls[1].Status != "500" {
-		t.Errorf("%+v", c)
+	if c.Sender != "datanode-3" || c.Method != "mkdirs" || c.End-c.Start != 6e6 || c.Address != "" || calls[1].Status != "500" || calls[1].Address != "10.0.0.7" {
+		t.Errorf("%+v, %+v", c, calls[1])
 	}
 	for path, want := range map[string]string{"src": "/in/_temp", "masked.perm": "493", "createParent": "true", "id[1]": "2"} {
 		if got, _ := Get(c.Request, path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
+	}
+}
+
+// TestHadoopLogWithinAMillisecond: lines of one millisecond keep their order, and those of a thread
+// also where others' come late. A clock that is set back stays so.
+func TestHadoopLogWithinAMillisecond(t *testing.T) {
+	log := ""
+	for _, line := range []string{
+		`12:40:21,789 17: Call ->`, `12:40:21,790 17: Response <-`, `12:40:21,790 17: Call ->`, `12:40:21,789 18: Call ->`, `12:40:21,789 17: Response <-`, `12:40:21,791 18: Response <-`,
+		`11:40:21,791 17: Call ->`, `11:40:21,793 17: Response <-`,
+	} {
+		at, rest, _ := strings.Cut(line, " ")
+		log += fmt.Sprintf("2026-11-15 %s TRACE ipc.ProtobufRpcEngine2: %s master/127.0.0.1:8020: getStats {}\n", at, rest)
+	}
+	calls, err := readAll(t, "datanode-3.log", log)
+	if err != nil || len(calls) != 4 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Start, b.Start) })
+	hourBefore, first, other, again := calls[0], calls[1], calls[2], calls[3]
+	if hourBefore.End-hourBefore.Start != 2e6 || first.Start-hourBefore.Start < 3599e9 {
+		t.Errorf("an hour before: %+v", hourBefore)
+	}
+	if again.Start <= first.End || again.Start-first.End >= 1e6 || again.End <= again.Start || other.End <= other.Start {
+		t.Errorf("in the millisecond of the reply before: %+v, %+v", first, again)
 	}
 }
 

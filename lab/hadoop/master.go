@@ -280,6 +280,12 @@ func (m *Master) Wait() error {
 	return m.err
 }
 
+// Kill ends the master at once, as a crash does, and waits until it is gone.
+func (m *Master) Kill() {
+	_ = m.command.Process.Kill() // it may have ended already
+	<-m.ended
+}
+
 // Stop ends the master and waits until it is gone.
 func (m *Master) Stop() {
 	if err := m.command.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {

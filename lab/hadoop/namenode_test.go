@@ -33,6 +33,11 @@ func jars(t *testing.T) hadoop.Jars {
 
 func executor(t *testing.T, j hadoop.Jars, m *hadoop.Master) *hadooprpc.Executor {
 	t.Helper()
+	return &hadooprpc.Executor{Schema: schemaOf(t, j), Address: m.Address}
+}
+
+func schemaOf(t *testing.T, j hadoop.Jars) *hadooprpc.Schema {
+	t.Helper()
 	set, err := os.ReadFile(j.Descriptors)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +46,7 @@ func executor(t *testing.T, j hadoop.Jars, m *hadoop.Master) *hadooprpc.Executor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hadooprpc.Executor{Schema: schema, Address: m.Address}
+	return schema
 }
 
 // A teller makes calls written as "path=value path=value" and fails the test

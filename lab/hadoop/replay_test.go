@@ -1,10 +1,14 @@
 package hadoop_test
 
 import (
+	"context"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +49,7 @@ func TestPlayedAsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 20, Patience: 5 * time.Minute,
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 20, Patience: 2 * time.Minute, For: 5 * time.Minute,
 		Targets: map[string]replay.Executor{"namenode": executor(t, j, nn)}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +83,146 @@ func TestPlayedAsRecorded(t *testing.T) {
 	}
 }
 
+// TestKilledNameNode kills a NameNode in the middle of a job and starts it again: it asks the
+// nodes that are played to register again, which they do, and report their blocks. So it leaves
+// its safe mode, and the job ends as it does otherwise.
+func TestKilledNameNode(t *testing.T) {
+	p := learned(t)
+	j := jars(t)
+	const nodes = 12
+	data, changes := t.TempDir(), "Hadoop:service=NameNode,name=FSNamesystemState"
+	nn, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { nn.Stop() }()
+	setting, err := grow.Resolve(p, grow.Setting{Scale: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, restarted := make(chan bool, 1), make(chan error, 1)
+	var added atomic.Int32
+	record := func(c *trace.Call) {
+		if c.Method == "ClientProtocol.addBlock" && c.End > 0 && added.Add(1) == nodes { // blocks that nodes hold
+			full <- true
+		}
+	}
+	go func() {
+		<-full
+		nn.Kill()
+		port, web := port(t, nn.Address), port(t, strings.TrimPrefix(nn.Web, "http://"))
+		again, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: data, Port: port, Web: web})
+		if err == nil {
+			nn = again
+		}
+		restarted <- err
+	}()
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 20, Patience: 2 * time.Minute, For: 5 * time.Minute, Record: record,
+		Targets: map[string]replay.Executor{"namenode": executor(t, j, nn)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-restarted; err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range result.Calls {
+		if c.Skipped+c.Unmet+c.Refused > 0 {
+			t.Errorf("%s: %d not made, %d never completed, %d refused: %v", c.Method, c.Skipped, c.Unmet, c.Refused, c.Errors)
+		}
+	}
+	t.Logf("%.1f s, %d calls without a reply; gaps %+v", result.Seconds, result.Failed, result.Gaps)
+	registered := 0
+	for _, r := range result.Reactions {
+		t.Logf("%+v", r)
+		registered += r.Begun
+	}
+	if result.Ended != "done" || registered < nodes || len(result.Gaps) != 1 {
+		t.Errorf("ended: %s; %d nodes registered again, gaps %+v", result.Ended, registered, result.Gaps)
+	}
+	state, err := nn.Metrics(t.Context(), changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=NameNodeInfo")
+	if err != nil || info["Safemode"] != "" {
+		t.Errorf("safe mode: %v, %v", info["Safemode"], err)
+	}
+	if state["NumLiveDataNodes"] != float64(nodes) || state["BlocksTotal"] != 3.0 || state["FilesTotal"] != 16.0 {
+		t.Errorf("the NameNode counts %v live nodes, %v blocks, %v files and folders", state["NumLiveDataNodes"], state["BlocksTotal"], state["FilesTotal"])
+	}
+}
+
+// port is the port of an address.
+func port(t *testing.T, address string) int {
+	t.Helper()
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		t.Error(err)
+	}
+	return int(at.Port())
+}
+
+// TestKilledResourceManager does the same to a Resource Manager. It has lost the application,
+// but not its nodes.
+func TestKilledResourceManager(t *testing.T) {
+	p := learned(t)
+	j := jars(t)
+	const nodes = 12
+	data := t.TempDir()
+	rm, err := hadoop.StartResourceManager(t.Context(), j, hadoop.Setting{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { rm.Stop() }()
+	query := url.Values{"descriptors": {j.Descriptors}}
+	e, err := hadooprpc.Open(t.Context(), &url.URL{Scheme: "hadoop", Host: rm.Address, RawQuery: query.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting, err := grow.Resolve(p, grow.Setting{Scale: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	full, restarted := make(chan bool, 1), make(chan error, 1)
+	var beats atomic.Int32
+	record := func(c *trace.Call) {
+		if c.Method == "ResourceTracker.nodeHeartbeat" && c.End > 0 && beats.Add(1) == 3*nodes {
+			full <- true
+		}
+	}
+	active := func() any {
+		is, _ := rm.Metrics(t.Context(), "Hadoop:service=ResourceManager,name=ClusterMetrics")
+		return is["NumActiveNMs"]
+	}
+	go func() {
+		defer cancel() // ends the run
+		<-full
+		rm.Kill()
+		again, err := hadoop.StartResourceManager(t.Context(), j, hadoop.Setting{Data: data, Port: port(t, rm.Address), Web: port(t, strings.TrimPrefix(rm.Web, "http://"))})
+		if err == nil {
+			rm = again
+		}
+		for i := 0; err == nil && i < 120 && active() != float64(nodes); i++ {
+			time.Sleep(time.Second)
+		}
+		restarted <- err
+	}()
+	result, err := replay.Play(ctx, replay.Options{Program: p, Setting: setting, Compress: 5, Patience: 5 * time.Minute, For: 10 * time.Minute, Stay: true, Record: record,
+		Targets: map[string]replay.Executor{"resourcemanager": e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-restarted; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.1f s, gaps %+v, reactions %+v", result.Seconds, result.Gaps, result.Reactions)
+	if len(result.Reactions) != 1 || result.Reactions[0].Begun < nodes || active() != float64(nodes) {
+		t.Errorf("%v nodes are active; they reacted: %+v", active(), result.Reactions)
+	}
+}
+
 // TestContainersAreGranted plays the same program to a real Resource Manager,
 // which starts the application master on a node that is played, and grants it
 // a container for every map and every reduce.
@@ -102,7 +246,7 @@ func TestContainersAreGranted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 5, Patience: 5 * time.Minute,
+	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 5, Patience: 2 * time.Minute, For: 5 * time.Minute,
 		Targets: map[string]replay.Executor{"resourcemanager": e}})
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +307,12 @@ func each(t *testing.T, name string, visit func(*trace.Call)) {
 	if err != nil {
 		t.Skip("no recorded Hadoop traces here")
 	}
+	visitAll(t, in, visit)
+}
+
+// visitAll visits the calls of a recording and closes it.
+func visitAll(t *testing.T, in *trace.Reader, visit func(*trace.Call)) {
+	t.Helper()
 	defer in.Close()
 	for {
 		c, err := in.Next()

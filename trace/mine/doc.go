@@ -10,6 +10,7 @@
 //	fold       loops in sequences
 //	corpus     the runs to learn from, and the log of every sender
 //	kind       senders that behave alike: the types of nodes
+//	reaction   calls that replies ask for, which are taken out of the log
 //	site       calls of a type that have one form: the contexts of all below
 //	count      how often a site is called, and what decides it: the program, the
 //	           clock, a reply, or nothing that is known

@@ -35,6 +35,7 @@ type Overrides struct {
 	Types     []kind.Rule `yaml:"types"`
 	Arguments []ArgRule   `yaml:"arguments"`
 	Calls     []CallRule  `yaml:"calls"`
+	Reactions []HeedRule  `yaml:"reactions"`
 }
 
 // A Pattern is a regular expression of whole names; the zero value matches none.
@@ -81,6 +82,16 @@ type CallRule struct {
 	Reach     []program.Reach `yaml:"reach"`
 }
 
+// A HeedRule says how nodes react to replies, those of one type or of all that call one of the
+// methods.
+type HeedRule struct {
+	Type string  `yaml:"type"`
+	To   Pattern `yaml:"to"` // methods
+	// The calls that are made then are named, or given by their method: the first call of it
+	// that the type has.
+	program.Heed `yaml:",inline"`
+}
+
 // An ArgRule gives an argument its value: that of a name, or all that have a value now.
 type ArgRule struct {
 	Signature `yaml:",inline"`
@@ -125,6 +136,11 @@ func (o *Overrides) Apply(name string, p *program.Program) error {
 		}
 	}
 	for _, rule := range o.Calls {
+		if err := rule.apply(name, p); err != nil {
+			return err
+		}
+	}
+	for _, rule := range o.Reactions {
 		if err := rule.apply(name, p); err != nil {
 			return err
 		}
@@ -192,7 +208,7 @@ func (rule ArgRule) apply(name string, p *program.Program) error {
 	for _, c := range rule.calls(p) {
 		for k := range c.Args {
 			a := &c.Args[k]
-			if rule.Argument != "" && rule.Argument != a.Path || rule.Was != nil && rule.Was.String() != a.Value.String() {
+			if rule.Argument != "" && !names(rule.Argument, a.Path) || rule.Was != nil && rule.Was.String() != a.Value.String() {
 				continue
 			}
 			a.Value, found = rule.Value, true
@@ -207,6 +223,10 @@ func (rule ArgRule) apply(name string, p *program.Program) error {
 	}
 	return input.Errorf(name, "no %s has an argument %q", rule.Signature, rule.Argument)
 }
+
+// names reports whether an override's argument is the one at path. A list that had one element
+// in all recordings is no list in the program, and [*] is then its index.
+func names(argument, path string) bool { return argument == path || program.Matches(path, argument) }
 
 // apply replaces what calls wait for.
 func (rule CallRule) apply(name string, p *program.Program) error {
@@ -226,6 +246,42 @@ func (rule CallRule) apply(name string, p *program.Program) error {
 		}
 	}
 	return nil
+}
+
+// apply adds a reaction to the types that it is for.
+func (rule HeedRule) apply(name string, p *program.Program) error {
+	found := false
+	for i := range p.Types {
+		t := &p.Types[i]
+		to := methodsOf(t, &rule.To)
+		if rule.Type != "" && rule.Type != t.Name || len(to) == 0 {
+			continue
+		}
+		found = true
+		heed := rule.Heed
+		heed.Calls = slices.Clone(rule.Calls)
+		for k := range heed.Calls {
+			c := &heed.Calls[k]
+			if at := slices.IndexFunc(t.Calls, func(of program.Call) bool { return of.Method == c.Call }); at >= 0 {
+				c.Call = t.Calls[at].Name
+			}
+		}
+		t.Reactions = append(t.Reactions, program.Reaction{To: to, Heed: heed})
+	}
+	if !found {
+		return input.Errorf(name, "there is no %s that a node could react to", Signature{Type: rule.Type, Method: rule.To})
+	}
+	return nil
+}
+
+// methodsOf are the methods of a type that fit a pattern.
+func methodsOf(t *program.NodeType, fit *Pattern) (out []string) {
+	for _, c := range t.Calls {
+		if fit.Match(c.Method) && !slices.Contains(out, c.Method) {
+			out = append(out, c.Method)
+		}
+	}
+	return out
 }
 
 // meant is an error if the rules say for which programs they are, and the program has other
@@ -267,6 +323,13 @@ func (o *Overrides) named() (has func(method string) bool, single string) {
 		}
 		for _, r := range rule.Reach {
 			add(Signature{}, r.From)
+		}
+	}
+	for _, rule := range o.Reactions {
+		for _, c := range rule.Calls {
+			if strings.Contains(c.Call, "#") { // by its number in the program
+				add(Signature{}, c.Call)
+			}
 		}
 	}
 	return func(method string) bool {

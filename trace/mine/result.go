@@ -19,6 +19,7 @@ import (
 	"gleaner/trace/mine/neighbour"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/mine/pace"
+	"gleaner/trace/mine/reaction"
 	"gleaner/trace/mine/site"
 	"gleaner/trace/program"
 )
@@ -37,6 +38,7 @@ type Model struct {
 	timing  *pace.Timing
 	joins   map[corpus.SiteID][]join.Wait
 	lists   argument.Lists
+	reacts  []reaction.Reaction
 	Program *program.Program
 }
 
@@ -51,6 +53,7 @@ func Learn(ctx context.Context, c *corpus.Corpus, rules ...kind.Rule) (*Model, e
 				r.Sort()
 			}
 			m.types = kind.Find(c, m.runs, rules)
+			m.reacts = reaction.Find(c, m.runs, len(m.types))
 			for k := range m.types {
 				m.nodes = append(m.nodes, count.Nodes(k, m.runs))
 			}

@@ -482,3 +482,39 @@ func figures(r *Report, c *Check) string {
 	return fmt.Sprintln(len(r.NodeTypes), r.Arguments, len(r.Unknown), len(r.Ambiguous), len(r.Varying), r.CountsExact,
 		c.SequenceMatch, c.ArgumentsMatch, c.Intervals, rows)
 }
+
+// TestReactionsLearned: a target that is restarted in two of five runs asks its nodes to
+// register again. The counts are those of nodes that nothing happens to, and the
+// program says what they do when it does.
+func TestReactionsLearned(t *testing.T) {
+	m, report, check := taught(t, func(tp *tape) {
+		ids := make([]string, tp.n)
+		register := func(i int) {
+			node := fmt.Sprintf("node-%d", i)
+			tp.call(node, "hello", nil, []trace.Leaf{minetest.Leaf("version", `"v3"`)})
+			tp.call(node, "register", []trace.Leaf{minetest.Leaf("id", `"`+ids[i]+`"`)}, []trace.Leaf{minetest.Leaf("session", tp.id())})
+		}
+		for i := range tp.n {
+			ids[i] = fmt.Sprintf("%x-%x", tp.chance.Uint64(), tp.chance.Uint64())
+			register(i)
+		}
+		for k := range 6 {
+			for i := range tp.n {
+				order := `"none"`
+				if lost := k == 3 && (tp.n == 6 || tp.n == 12); lost {
+					order = `"register"`
+				}
+				tp.call(fmt.Sprintf("node-%d", i), "beat", nil, []trace.Leaf{minetest.Leaf("orders[0]", order)})
+				if order == `"register"` {
+					register(i)
+				}
+			}
+		}
+	})
+	if len(report.Varying) > 0 || len(report.Ambiguous) > 0 || !check.Exact() {
+		t.Errorf("varying %+v, ambiguous %+v, %d calls, %d predicted", report.Varying, report.Ambiguous, check.CallsExpected, check.CallsPredicted)
+	}
+	if got, want := strings.Join(reactionsOf(t, m.Program), "; "), "node: beat orders[*] is register, hello#1, register#1"; got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+}

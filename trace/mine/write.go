@@ -11,6 +11,7 @@ import (
 	"gleaner/trace/mine/kind"
 	"gleaner/trace/mine/order"
 	"gleaner/trace/mine/pace"
+	"gleaner/trace/mine/reaction"
 	"gleaner/trace/program"
 )
 
@@ -54,7 +55,28 @@ func (m *Model) writeType(k int, refused map[corpus.SiteID]float64) program.Node
 		each := m.each(site)
 		t.Aside = append(t.Aside, program.Step{Call: site.Label, Repeat: &each})
 	}
+	for _, r := range m.reacts {
+		if r.Kind == k {
+			t.Reactions = append(t.Reactions, m.writeReaction(r))
+		}
+	}
 	return t
+}
+
+func (m *Model) writeReaction(r reaction.Reaction) program.Reaction {
+	out := program.Reaction{To: []string{m.c.OpOf[r.To].Method}, Heed: program.Heed{Reply: r.Mark.Path, Is: r.Mark.Value, Status: r.Mark.Status, Wait: millis(r.Wait), Again: r.Again}}
+	for _, c := range r.Calls {
+		out.Calls = append(out.Calls, program.Redo{Call: m.sites.Sites.Of(&c.Like).Label, Wait: millis(c.Wait)})
+	}
+	return out
+}
+
+// millis is a time as an interval; none if it is too short to wait.
+func millis(nanos int64) program.Interval {
+	if nanos < 1e6 {
+		return program.Interval{}
+	}
+	return program.Interval{Formula: program.MustFormula("%d", nanos/1e6)}
 }
 
 // others are the other formulas that fit a count, one for each value that they give

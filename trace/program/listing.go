@@ -57,8 +57,27 @@ func (l *listing) nodeType(t *NodeType) {
 		if t.Leaves {
 			l.say("leaves")
 		}
+		for i := range t.Reactions {
+			l.reaction(&t.Reactions[i])
+		}
 	})
 	l.WriteByte('\n')
+}
+
+func (l *listing) reaction(r *Reaction) {
+	l.say("when %s in a reply to %s:", r.When(), strings.Join(r.To, ", "))
+	l.within(func() {
+		for _, c := range r.Calls {
+			again := "again"
+			if c.All {
+				again = "all that were made, again"
+			}
+			l.say("%s %s", c.Call, again)
+		}
+		if r.Again {
+			l.say("the same call again")
+		}
+	})
 }
 
 // orElse are other formulas that fit as well.

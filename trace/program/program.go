@@ -46,6 +46,8 @@ type NodeType struct {
 	Leaves bool `yaml:"leaves,omitempty"`
 	// Aside are calls without an order.
 	Aside []Step `yaml:"aside,omitempty"`
+	// Reactions are to replies that ask for something; of several to one reply, the first.
+	Reactions []Reaction `yaml:"reactions,omitempty"`
 }
 
 // A Start is when a node starts: some time after other nodes have made a call.
@@ -451,6 +453,11 @@ func (t *NodeType) check(owner map[string]string, types map[string]bool) error {
 	for i := range t.Beats {
 		if t.Beats[i].Call == "" {
 			return at(errors.New("a beat is a call, and no loop"), "beats", i)
+		}
+	}
+	for i := range t.Reactions {
+		if err := t.Reactions[i].check(t); err != nil {
+			return at(err, "reactions", i)
 		}
 	}
 	return cmp.Or(

@@ -202,25 +202,30 @@ func fieldLeaves(into []trace.Leaf, path string, f protoreflect.FieldDescriptor,
 }
 
 func valueLeaves(into []trace.Leaf, path string, f protoreflect.FieldDescriptor, v protoreflect.Value) []trace.Leaf {
-	leaf := trace.Leaf{Path: path, Kind: trace.Int, Value: v.String()}
+	leaf := trace.Leaf{Path: path, Kind: trace.Int}
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return leaves(into, path, v.Message())
 	case protoreflect.BytesKind:
 		leaf = rawLeaf(path, v.Bytes())
 	case protoreflect.StringKind:
-		leaf.Kind = trace.String
+		leaf.Kind, leaf.Value = trace.String, v.String()
 	case protoreflect.BoolKind:
-		leaf.Kind = trace.Bool
+		leaf.Kind, leaf.Value = trace.Bool, strconv.FormatBool(v.Bool())
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		if leaf.Kind = trace.Float; math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0) {
 			leaf.Kind = trace.String // JSON has no number for it
 		}
 		leaf.Value = strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	case protoreflect.EnumKind:
+		leaf.Value = strconv.Itoa(int(v.Enum()))
 		if name := f.Enum().Values().ByNumber(v.Enum()); name != nil {
 			leaf.Kind, leaf.Value = trace.String, string(name.Name())
 		}
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
+		leaf.Value = strconv.FormatUint(v.Uint(), 10)
+	default:
+		leaf.Value = strconv.FormatInt(v.Int(), 10)
 	}
 	return append(into, leaf)
 }

@@ -38,6 +38,9 @@ type component struct {
 
 // splitPath takes a path apart: "a\.b.c[2]".
 func splitPath(path string) []component {
+	if !strings.ContainsAny(path, `.[{\`) {
+		return []component{{path, -1}}
+	}
 	var out []component
 	path = strings.TrimSuffix(path, "{}")
 	name, index := strings.Builder{}, -1

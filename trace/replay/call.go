@@ -17,12 +17,17 @@ import (
 )
 
 // play fills in a call and makes it, or lets its lane wait for a missing value.
-func (r *controller) play(f *memory.Filling, l *lane) {
-	p, st, now := l.player, l.site, r.now()
-	if g := r.gates[st.ID]; g != nil && g.hold(r, l) {
+func (r *controller) play(w *worker, l *lane) {
+	p, st, f, now := l.player, l.site, w.Filling, r.now()
+	if g := r.gates[st.ID]; g != nil && l.nature != plan.InReaction && g.hold(r, l) {
 		return
 	}
 	p.mu.Lock()
+	if l.nothing() {
+		p.mu.Unlock()
+		r.goOn(l, now, now)
+		return
+	}
 	others := st.Global || st.Tells[program.Request] || l.nature == plan.ByReach
 	if others {
 		r.memory.Lock()
@@ -34,16 +39,26 @@ func (r *controller) play(f *memory.Filling, l *lane) {
 		p.mu.Unlock()
 	}
 	l.collect()
-	request, ok := f.Fill(&p.Node, st, l.try.inbox, l.try.since, now)
+	var request []trace.Leaf
+	var ok bool
+	repeated := l.try.asking != 0 && l.try.same != nil
+	switch {
+	case repeated:
+		request, ok = l.try.same, true
+	case l.nature == plan.InReaction:
+		request, ok = l.refill(f, now)
+	default:
+		request, ok = f.Fill(&p.Node, st, l.try.inbox, l.try.since, now)
+	}
 	if !ok {
 		if l.try.since == 0 {
 			l.try.since = now
 		}
-		patience := r.Patience
+		patience := r.gauges[st.ID].patience.of(r.Patience, l.try.since)
 		if !st.Sent {
-			patience = min(patience, r.Timeout) // no target waits for it
+			patience = min(patience, int64(r.Timeout)) // no target waits for it
 		}
-		if left := l.try.since + int64(patience) - now; f.Lost() == nil && left > 0 {
+		if left := l.try.since + patience - now; f.Lost() == nil && left > 0 {
 			if f.Grace() {
 				left = min(left, l.try.since+r.grace()-now)
 			}
@@ -55,21 +70,33 @@ func (r *controller) play(f *memory.Filling, l *lane) {
 		r.cannot(f, l, now)
 		return
 	}
+	if l.try.since != 0 {
+		r.gauges[st.ID].patience.met()
+	}
 	l.try.since, l.try.meant, l.try.sent = 0, l.due, false
 	first := p.Made[st.Local] == 0
-	p.Made[st.Local]++
 	rec := &memory.Record{}
-	rec.Keep(st, program.Request, request)
-	r.memory.Publish(&p.Node, st, rec, false)
+	if l.said() {
+		rec = nil // it is known already
+	} else {
+		rec.Keep(st, program.Request, request)
+		if !repeated { // all tries are one call
+			r.memory.Publish(&p.Node, st, rec, false)
+			p.keep(st, request)
+		}
+	}
+	if l.nature != plan.InReaction {
+		p.Made[st.Local]++
+	}
 	unlock()
-	if st.Sent {
+	if st.Sent && !repeated {
 		r.noteMadeUp(f, st)
 	}
-	if first {
+	if first && l.nature != plan.InReaction {
 		r.reached(st, p)
 	}
 	call := &trace.Call{Run: r.Setting.Run, Scale: r.plan.Scale, Sender: p.Sender, Address: p.Address, Target: st.Target, Method: st.Method, Request: request}
-	r.send(l, call, rec)
+	r.send(w, l, call, rec)
 }
 
 // park lets a lane wait until a value comes or patience ends. The player is locked,
@@ -87,6 +114,9 @@ func (r *controller) cannot(f *memory.Filling, l *lane, now int64) {
 	g, why := &r.gauges[l.site.ID], r.lacks(f, l.site)
 	g.mu.Lock()
 	g.skipped++
+	if f.Lost() == nil {
+		g.patience.end(l.try.since, now)
+	}
 	note(&g.missing, why, r.into(now))
 	g.fault(absent, l.site, &trace.Call{Sender: l.player.Sender}, r.into(now), why)
 	g.mu.Unlock()
@@ -127,7 +157,7 @@ func (r *controller) noteMadeUp(f *memory.Filling, st *plan.Site) {
 }
 
 // send makes a call and takes its reply.
-func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
+func (r *controller) send(w *worker, l *lane, call *trace.Call, rec *memory.Record) {
 	st, g := l.site, &r.gauges[l.site.ID]
 	if !st.Sent {
 		g.mu.Lock()
@@ -137,15 +167,17 @@ func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
 		r.goOn(l, now, now)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+	ctx := w.limit.begin()
 	call.Start, call.End = 0, 0
 	began := r.now()
 	if st.Push && r.listen(ctx, l, call, rec) {
-		cancel()
+		w.limit.end()
 		return
 	}
 	reply, err := l.player.links[st.Role].call(ctx, call, r.dialled)
-	cancel()
+	if late := w.limit.end(); late && err != nil {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
 	end := r.now()
 	if call.Start == 0 {
 		call.Start = began
@@ -164,7 +196,10 @@ func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
 		}
 		g.mu.Lock()
 		g.made++
-		if !l.try.sent && l.try.asking == 0 {
+		switch {
+		case l.nature == plan.InReaction:
+			g.redone++
+		case !l.try.sent && l.try.asking == 0:
 			g.sent++
 		}
 		l.try.sent = true
@@ -184,11 +219,19 @@ func (r *controller) send(l *lane, call *trace.Call, rec *memory.Record) {
 func (r *controller) answered(l *lane, call *trace.Call, rec *memory.Record, reply Reply, end int64) {
 	st := l.site
 	call.End = max(cmp.Or(call.End, end), call.Start)
+	if st.Reads() || r.Record != nil {
+		reply.Read()
+	}
 	call.Response, call.Status = reply.Leaves, reply.Status
-	r.measure(l, call, &reply)
+	rule := r.asked(l, &reply, end)
+	r.measure(l, call, &reply, rule != nil)
+	r.silences[st.Target].heard(end)
 	l.player.silent.Store(false)
 	if r.Record != nil {
 		r.Record(call)
+	}
+	if rule != nil && r.heed(l, rule, call, rec, end) {
+		return
 	}
 	r.remember(l, rec, call)
 	l.try.settle()
@@ -207,11 +250,12 @@ func (r *controller) listen(ctx context.Context, l *lane, call *trace.Call, rec 
 	if err != nil || !ok {
 		return false
 	}
-	e := &ear{attempt: attempt{call, rec}}
+	now := r.now()
+	e := &ear{attempt: attempt{call, rec}, since: now}
 	l.try.ear = e
 	r.clock.Lock()
 	l.state.Store(waiting)
-	r.wheel.Set(&l.timer, r.now()+int64(r.Patience))
+	r.wheel.Set(&l.timer, now+r.gauges[l.site.ID].patience.of(r.Patience, now))
 	r.clock.Unlock()
 	e.cancel = pusher.Pushed(call.Method, func(reply Reply) {
 		e.heard.Store(&reply)
@@ -229,12 +273,14 @@ func (r *controller) hear(l *lane) {
 	if reply := e.heard.Load(); reply != nil {
 		g.made++
 		g.sent++
+		g.patience.met()
 		g.mu.Unlock()
 		e.call.Start = l.due
 		r.answered(l, e.call, e.rec, *reply, l.due)
 		return
 	}
 	g.skipped++
+	g.patience.end(e.since, now)
 	note(&g.missing, l.site.Name+" did not come", r.into(now))
 	g.fault(absent, l.site, e.call, r.into(now), "it did not come")
 	g.mu.Unlock()
@@ -245,7 +291,8 @@ func (r *controller) hear(l *lane) {
 // warm reports whether a time is after the warm-up.
 func (r *controller) warm(at int64) bool { return at >= r.begun+int64(r.Warmup) }
 
-func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
+// measure counts a reply, and a refusal unless the node reacts to it.
+func (r *controller) measure(l *lane, call *trace.Call, reply *Reply, heeded bool) {
 	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -260,7 +307,9 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 		observe(&g.latency, call.End-min(l.try.meant, call.Start))
 		observe(&g.service, call.End-call.Start)
 	}
-	if reply.refused() {
+	if heeded {
+		g.heeded++
+	} else if reply.refused() {
 		g.refused++
 		if reply.overloaded() {
 			g.overloaded++
@@ -276,7 +325,7 @@ func (r *controller) measure(l *lane, call *trace.Call, reply *Reply) {
 // the nodes that make calls for it.
 func (r *controller) remember(l *lane, rec *memory.Record, call *trace.Call) {
 	p, st := l.player, l.site
-	if len(st.Enters) == 0 && len(st.Feeds) == 0 {
+	if rec == nil || len(st.Enters) == 0 && len(st.Feeds) == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -287,6 +336,9 @@ func (r *controller) remember(l *lane, rec *memory.Record, call *trace.Call) {
 	rec.Keep(st, program.Reply, call.Response)
 	rec.Refused = trace.Refused(call.Status)
 	r.memory.Publish(&p.Node, st, rec, true)
+	if l.nature == plan.InReaction && !rec.Refused {
+		p.Renew(st)
+	}
 	if others {
 		r.deliver(st, rec, call)
 		r.memory.Unlock()
@@ -303,6 +355,7 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, e
 		return
 	}
 	l.player.silent.Store(true)
+	r.silences[l.site.Target].lost.Store(true)
 	r.troubled(now)
 	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
@@ -373,19 +426,21 @@ func (r *controller) tryAgain(l *lane, call *trace.Call, rec *memory.Record, now
 // again repeats a call until its reply meets the condition, and reports whether it
 // does.
 func (r *controller) again(l *lane, call *trace.Call, reply Reply) bool {
-	until := l.site.Until
+	until, g := l.site.Until, &r.gauges[l.site.ID]
 	now := r.now()
 	if v, ok := trace.Get(reply.Leaves, until.Path); ok && v == until.Value || reply.refused() {
+		g.patience.met()
 		return false
 	}
 	if l.try.asking == 0 {
 		l.try.asking = now
 	}
-	g := &r.gauges[l.site.ID]
+	l.try.same = call.Request
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now-l.try.asking > int64(r.Patience) {
+	if now-l.try.asking > g.patience.of(r.Patience, l.try.asking) {
 		g.unmet++
+		g.patience.end(l.try.asking, now)
 		why := fmt.Sprintf("%s never said %s is %q", l.site.Name, until.Path, until.Value)
 		note(&g.missing, why, r.into(now))
 		g.fault(unmet, l.site, call, r.into(now), why)

@@ -29,16 +29,18 @@ import (
 // controller (mu), gate, player, memory, clock, queue.
 type controller struct {
 	Options
-	plan   *plan.Plan
-	memory *memory.Shared
-	queue  *queue  // lanes whose call is sent
-	quiet  *queue  // lanes whose call is not sent
-	gauges []gauge // by site
-	gates  []*gate // by site; nil for one that waits for no other
-	ctx    context.Context
-	start  time.Time
-	begun  int64
-	shared map[string][]*link // by role
+	plan     *plan.Plan
+	memory   *memory.Shared
+	queue    *queue              // lanes whose call is sent
+	quiet    *queue              // lanes whose call is not sent
+	gauges   []gauge             // by site
+	gates    []*gate             // by site; nil for one that waits for no other
+	heedings []heeding           // by reaction
+	silences map[string]*silence // by role; those with a target
+	ctx      context.Context
+	start    time.Time
+	begun    int64
+	shared   map[string][]*link // by role
 
 	clock sync.Mutex // guards the wheel
 	wheel *wheel.Wheel[lane]
@@ -82,7 +84,7 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &controller{Options: o, plan: pl, memory: memory.New(pl), gauges: make([]gauge, len(pl.Sites)), gates: newGates(pl), ctx: ctx,
+	r := &controller{Options: o, plan: pl, memory: memory.New(pl), gauges: make([]gauge, len(pl.Sites)), gates: newGates(pl), heedings: make([]heeding, len(pl.Reactions)), silences: map[string]*silence{}, ctx: ctx,
 		groups: make([]group, len(pl.Kinds)), players: make([][]*player, len(pl.Kinds)), began: make([]atomic.Int64, len(pl.Kinds)), done: make(chan struct{}), shared: map[string][]*link{},
 		lots: rand.New(rand.NewPCG(o.Seed, 1)), names: make([]map[string]*player, len(pl.Kinds))}
 	r.queue = newQueue(o.Workers, r.work)
@@ -98,6 +100,12 @@ func Play(ctx context.Context, o Options) (*Result, error) {
 	r.start = time.Now()
 	r.begun = r.start.UnixNano()
 	r.wheel = wheel.New[lane](r.begun)
+	for _, st := range pl.Sites {
+		if st.Sent && r.silences[st.Target] == nil {
+			r.silences[st.Target] = &silence{}
+			r.silences[st.Target].answered.Store(r.begun)
+		}
+	}
 	r.populate()
 	ended := r.turn(ctx)
 	dead := r.dead(context.WithoutCancel(ctx))
@@ -338,7 +346,8 @@ func (r *controller) finish(n int64) {
 
 // work plays lanes until there are no more.
 func (r *controller) work(next func() *lane) {
-	f := memory.NewFilling(r.plan, r.memory, r.grace(), r.Share > 0)
+	w := &worker{Filling: memory.NewFilling(r.plan, r.memory, r.grace(), r.Share > 0), limit: limit{of: r.ctx, time: r.Timeout}}
+	defer w.limit.close()
 	for l := next(); l != nil; l = next() {
 		switch {
 		case l.site == nil:
@@ -346,9 +355,9 @@ func (r *controller) work(next func() *lane) {
 		case l.try.ear != nil:
 			r.hear(l)
 		case l.try.again != nil:
-			r.send(l, l.try.again.call, l.try.again.rec)
+			r.send(w, l, l.try.again.call, l.try.again.rec)
 		default:
-			r.play(f, l)
+			r.play(w, l)
 		}
 	}
 }
@@ -371,6 +380,7 @@ func (r *controller) begin(p *player) {
 			r.schedule(l, now)
 		case plan.ByReach:
 			r.beginReach(l)
+		case plan.InReaction: // begins with a reply
 		default:
 			if p.open.Add(1) > 0 {
 				r.lanes.Add(1)
@@ -406,8 +416,9 @@ func (r *controller) wait(st *plan.Site) int64 {
 // goOn moves a lane to its next call. The call before began and ended at the times
 // given: the next one is due its wait after began, and not before ended.
 func (r *controller) goOn(l *lane, began, ended int64) {
+	l.try.same = nil
 	was := l.site
-	if l.nature != plan.InAside {
+	if l.nature != plan.InAside && l.nature != plan.InReaction {
 		r.passed(was, l.player)
 	}
 	switch l.nature {
@@ -416,6 +427,9 @@ func (r *controller) goOn(l *lane, began, ended int64) {
 		return
 	case plan.ByReach:
 		r.nextReach(l, ended)
+		return
+	case plan.InReaction:
+		r.nextRedo(l, ended)
 		return
 	}
 	p := l.player
@@ -481,7 +495,7 @@ func (r *controller) closed(p *player) {
 }
 
 func (r *controller) playerDone(p *player) {
-	if k := p.Kind; r.Share == 0 && (k.Leaves || len(k.Lanes.Beats)+len(k.Lanes.Reach) == 0) {
+	if k := p.Kind; r.Share == 0 && (k.Leaves || len(k.Lanes.Beats)+len(k.Lanes.Reach) == 0) && !p.reacts() {
 		p.hangUp() // it has no more calls, and does not share its connections
 	}
 	r.mu.Lock()
@@ -512,6 +526,7 @@ func (r *controller) endPlayer(p *player) {
 	for i := range p.lanes {
 		r.wheel.Stop(&p.lanes[i].timer)
 		r.stopReach(&p.lanes[i])
+		r.stopRedo(&p.lanes[i])
 	}
 }
 

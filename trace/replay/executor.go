@@ -53,9 +53,18 @@ var ErrUnsendable = errors.New("it does not fit the target's message")
 
 // A Reply is a reply of the target.
 type Reply struct {
-	Leaves  []trace.Leaf
+	Leaves []trace.Leaf
+	// Decode makes the leaves, which is put off until somebody reads them; nil if they are there.
+	Decode  func() []trace.Leaf
 	Status  string // as recorded: empty, "OK" or a number from 200 to 299 is success
 	Message string // the target's reason for a refusal
+}
+
+// Read decodes the leaves, if that was put off.
+func (r *Reply) Read() {
+	if r.Decode != nil {
+		r.Leaves, r.Decode = r.Decode(), nil
+	}
 }
 
 // refused reports whether a reply is a refusal.

@@ -97,7 +97,7 @@ func (r *Result) facts() judge.Facts {
 		Calls: max(r.Made, r.Answered+r.Failed), Nodes: r.nodes(),
 		Unsendable: r.Unsendable, Missing: r.Lacking, Unexpected: r.Unexpected, TroubleAt: r.TroubleAt,
 		Failed: r.Failed + r.Overloaded, Starved: r.Starved, Dead: len(r.Dead), Service: r.Service.P99, Lag: r.Lag.P99,
-		Busy: r.Busy, Workers: r.Workers, CPU: r.CPU, Behind: r.Behind, Interrupted: r.Ended == "interrupted",
+		Busy: r.Busy, Workers: r.Workers, CPU: r.CPU, Behind: r.Behind, Cold: r.Cold, Interrupted: r.Ended == "interrupted",
 	}
 	if r.Fault != nil {
 		f.FaultAt = r.Fault.At

@@ -53,14 +53,19 @@ type Result struct {
 	// Memory is what the players held at the end, in bytes; 0 if not measured.
 	Memory int64 `json:"memory_bytes,omitempty"`
 
-	Behind   int      `json:"behind"`              // nodes that the run was too short to start
-	Unsent   []string `json:"unsent,omitempty"`    // roles without a target
-	Unstart  []string `json:"unstarted,omitempty"` // types whose start never came
-	MadeUp   []MadeUp `json:"made_up,omitempty"`
-	Missing  []Said   `json:"missing,omitempty"` // values and calls that did not come
-	Dead     []string `json:"dead,omitempty"`    // nodes that the target declared dead
-	Starved  int      `json:"starved"`           // calls without a reply because this machine had no file or port left for them
-	Silenced int      `json:"silenced"`          // nodes without an answer to their last call
+	Behind  int      `json:"behind"`              // nodes that the run was too short to start
+	Cold    bool     `json:"cold,omitempty"`      // it ended within its warm-up
+	Unsent  []string `json:"unsent,omitempty"`    // roles without a target
+	Unstart []string `json:"unstarted,omitempty"` // types whose start never came
+	MadeUp  []MadeUp `json:"made_up,omitempty"`
+	Missing []Said   `json:"missing,omitempty"` // values and calls that did not come
+
+	Reactions []Reacted `json:"reactions,omitempty"`
+	Gaps      []Gap     `json:"gaps,omitempty"` // in which a target answered nothing
+
+	Dead     []string `json:"dead,omitempty"` // nodes that the target declared dead
+	Starved  int      `json:"starved"`        // calls without a reply because this machine had no file or port left for them
+	Silenced int      `json:"silenced"`       // nodes without an answer to their last call
 }
 
 // A CallResult is what was measured of one call type.
@@ -79,6 +84,8 @@ type CallResult struct {
 	Unsent     int     `json:"unsent"`     // not sent, because the role has no target
 	Unsendable int     `json:"unsendable"` // not sent, because the arguments do not fit the target's message
 	Sent       int     `json:"sent"`       // calls that were sent, all tries of one counted as one
+	Heeded     int     `json:"heeded"`     // replies that nodes reacted to; they are no refusals
+	Redone     int     `json:"redone"`     // of the calls made, those of reactions
 	Unmet      int     `json:"unmet"`      // answered, but never as the program waits for, or made although what it waits for did not come
 	Latency    Spread  `json:"latency_ms"`
 	Service    Spread  `json:"service_ms"`
@@ -120,12 +127,14 @@ type gauge struct {
 	retries, skipped      int
 	missed, unsent        int
 	unsendable, unmet     int
+	heeded, redone        int
 	starved, overloaded   int
 	faults                [faultKinds]*Fault // the first of each kind
 	latency, service, lag *hdr.Histogram
 	errors                map[string]*Said
 	missing               map[string]*Said
 	madeUp                map[string]int
+	patience              patience // needs no lock to be read
 }
 
 // newHistogram holds 1 µs to 1 h to two digits, in about 20 kB.
@@ -203,7 +212,7 @@ func (r *controller) result(ended string) *Result {
 	seconds := time.Duration(r.now() - r.begun).Seconds()
 	warm := max(seconds-r.Warmup.Seconds(), 1e-9)
 	out := &Result{Scale: r.plan.Scale, Nodes: map[string]int{}, Seconds: seconds, Ended: ended,
-		Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
+		Cold: r.Warmup > 0 && seconds <= r.Warmup.Seconds(), Busy: int(r.queue.most), Workers: r.queue.limit, Calls: []CallResult{}}
 	for _, k := range r.plan.Kinds {
 		out.Nodes[k.Name] = k.Count
 		for _, p := range r.players[k.At] {
@@ -258,6 +267,7 @@ func (r *controller) result(ended string) *Result {
 	}
 	out.Latency, out.Service, out.Lag = spread(latency...), spread(service...), spread(lag...)
 	out.Missing = sorted(missing)
+	out.Reactions, out.Gaps = r.reacted(), r.gaps()
 	slices.SortFunc(out.MadeUp, func(a, b MadeUp) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Argument, b.Argument))
 	})
@@ -305,6 +315,7 @@ func (c *CallResult) add(m *gauge, st *plan.Site) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+m.made, c.Answered+m.answered, c.Refused+m.refused, c.Failed+m.failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+m.retries, c.Skipped+m.skipped, c.Missed+m.missed, c.Unsent+m.unsent
 	c.Sent, c.Unsendable, c.Unmet = c.Sent+m.sent, c.Unsendable+m.unsendable, c.Unmet+m.unmet
+	c.Heeded, c.Redone = c.Heeded+m.heeded, c.Redone+m.redone
 	switch {
 	case st.Push:
 		c.Nature = "push"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
@@ -121,6 +122,7 @@ func Merge(parts []*Result) *Result {
 	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
 	out.Behind, out.Starved, out.PerSecond, out.TroubleAt = 0, 0, 0, 0
 	out.Unsendable, out.Lacking, out.Unexpected, out.Overloaded, out.Fault = 0, 0, 0, 0, nil
+	out.Reactions, out.Gaps = nil, nil
 	type callType struct{ kind, target, method string }
 	rows := map[callType]*CallResult{}
 	var keys []callType
@@ -130,6 +132,7 @@ func Merge(parts []*Result) *Result {
 		out.Busy, out.Workers, out.Silenced = out.Busy+part.Busy, out.Workers+part.Workers, out.Silenced+part.Silenced
 		out.Behind, out.Starved, out.PerSecond = out.Behind+part.Behind, out.Starved+part.Starved, out.PerSecond+part.PerSecond
 		out.Unsendable, out.Lacking, out.Unexpected = out.Unsendable+part.Unsendable, out.Lacking+part.Lacking, out.Unexpected+part.Unexpected
+		out.Cold = out.Cold && part.Cold
 		out.Overloaded, out.Fault = out.Overloaded+part.Overloaded, earlier(out.Fault, part.Fault)
 		if part.TroubleAt > 0 && (out.TroubleAt == 0 || part.TroubleAt < out.TroubleAt) {
 			out.TroubleAt = part.TroubleAt
@@ -141,6 +144,7 @@ func Merge(parts []*Result) *Result {
 		if part.Ended == "interrupted" {
 			out.Ended = part.Ended
 		}
+		out.addReactions(part)
 		for _, c := range part.Calls {
 			key := callType{c.NodeType, c.Target, c.Method}
 			if rows[key] == nil {
@@ -163,10 +167,35 @@ func Merge(parts []*Result) *Result {
 	return &out
 }
 
+// addReactions adds those of a part, and of gaps keeps the longest of each role.
+func (r *Result) addReactions(part *Result) {
+	for _, one := range part.Reactions {
+		i := slices.IndexFunc(r.Reactions, func(have Reacted) bool {
+			return have.NodeType == one.NodeType && have.When == one.When && slices.Equal(have.To, one.To)
+		})
+		if i < 0 {
+			r.Reactions = append(r.Reactions, one)
+			continue
+		}
+		have := &r.Reactions[i]
+		have.Replies, have.Begun = have.Replies+one.Replies, have.Begun+one.Begun
+		have.First, have.Last = min(have.First, one.First), max(have.Last, one.Last)
+	}
+	for _, one := range part.Gaps {
+		i := slices.IndexFunc(r.Gaps, func(have Gap) bool { return have.Role == one.Role })
+		if i < 0 {
+			r.Gaps = append(r.Gaps, one)
+		} else if one.Seconds > r.Gaps[i].Seconds {
+			r.Gaps[i] = one
+		}
+	}
+}
+
 func (c *CallResult) merge(o *CallResult) {
 	c.Made, c.Answered, c.Refused, c.Failed = c.Made+o.Made, c.Answered+o.Answered, c.Refused+o.Refused, c.Failed+o.Failed
 	c.Retries, c.Skipped, c.Missed, c.Unsent = c.Retries+o.Retries, c.Skipped+o.Skipped, c.Missed+o.Missed, c.Unsent+o.Unsent
 	c.Sent, c.Unsendable, c.Unmet = c.Sent+o.Sent, c.Unsendable+o.Unsendable, c.Unmet+o.Unmet
+	c.Heeded, c.Redone = c.Heeded+o.Heeded, c.Redone+o.Redone
 	c.PerSec += o.PerSec
 	for j, h := range o.hist {
 		c.hist[j] = merged([]*hdr.Histogram{c.hist[j], h})

@@ -20,8 +20,9 @@ type player struct {
 	run    *controller
 	links  []*link // by role
 	lanes  []lane
-	open   atomic.Int32 // lanes that are not done
-	silent atomic.Bool  // the last call got no reply
+	open   atomic.Int32           // lanes that are not done
+	silent atomic.Bool            // the last call got no reply
+	said   map[int][][]trace.Leaf // by plan.Site.Local: what it sent, of calls that a reaction makes again
 }
 
 func newPlayer(r *controller, k *plan.Kind, rank int) *player {
@@ -33,7 +34,7 @@ func newPlayer(r *controller, k *plan.Kind, rank int) *player {
 
 func (p *player) layLanes() {
 	k := p.Kind
-	p.lanes = make([]lane, 0, 1+len(k.Lanes.Aside)+len(k.Lanes.Beats)+len(k.Lanes.Reach))
+	p.lanes = make([]lane, 0, 1+len(k.Lanes.Aside)+len(k.Lanes.Beats)+len(k.Lanes.Reach)+len(k.Lanes.Reactions))
 	add := func(n plan.Nature) *lane {
 		p.lanes = append(p.lanes, lane{player: p, nature: n})
 		l := &p.lanes[len(p.lanes)-1]
@@ -54,10 +55,13 @@ func (p *player) layLanes() {
 		l := add(plan.ByReach)
 		l.site, l.mail = st, &mailbox{}
 	}
+	for _, rule := range k.Lanes.Reactions {
+		add(plan.InReaction).redo = &redoing{rule: rule}
+	}
 }
 
-// A lane is a sequence of calls of a player: its steps, one call aside, one beat, or
-// the calls that it makes for calls of others.
+// A lane is a sequence of calls of a player: its steps, one call aside, one beat, the
+// calls that it makes for calls of others, or those of a reaction.
 type lane struct {
 	timer  wheel.Timer[lane]
 	player *player
@@ -69,6 +73,7 @@ type lane struct {
 	cursor []frame  // of steps, and of a call aside
 	beat   beating  // of a beat
 	mail   *mailbox // of calls for calls of others
+	redo   *redoing // of a reaction
 }
 
 // A try is the call of a lane that is under way.
@@ -76,6 +81,7 @@ type try struct {
 	meant  int64             // when it was due
 	since  int64             // when it began to wait for a value, or to retry; 0 if it does not
 	asking int64             // when it began to be repeated until the reply meets its condition; 0 if it is not
+	same   []trace.Leaf      // the request that is repeated
 	sent   bool              // to the target
 	inbox  []memory.Delivery // the calls that it is made for
 	again  *attempt          // it got no reply and is made again
@@ -119,6 +125,7 @@ type attempt struct {
 // An ear waits for a push.
 type ear struct {
 	attempt
+	since  int64
 	heard  atomic.Pointer[Reply] // nil: nothing yet
 	cancel func()
 }

@@ -142,6 +142,12 @@ func summary(r *replay.Result) string {
 			fmt.Fprintf(&out, "%s %s: %d skipped, %d unsent, %d beats missed\n", c.NodeType, c.Method, c.Skipped, c.Unsent, c.Missed)
 		}
 	}
+	for _, a := range r.Reactions {
+		fmt.Fprintf(&out, "%s reacted to %s when %s: %d answers, %d times, from %gs to %gs\n", a.NodeType, strings.Join(a.To, " "), a.When, a.Replies, a.Begun, a.First, a.Last)
+	}
+	for _, g := range r.Gaps {
+		fmt.Fprintf(&out, "no answer of %q for %.1fs, from %gs on\n", g.Role, g.Seconds, g.From)
+	}
 	for _, m := range r.Missing {
 		fmt.Fprintf(&out, "%s (%d)\n", m.What, m.Count)
 	}
@@ -299,6 +305,8 @@ func (c *line) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 		}
 		reply.Leaves = append(reply.Leaves, trace.Leaf{Path: l[0], Kind: trace.String, Value: text})
 	}
+	leaves := reply.Leaves
+	reply.Leaves, reply.Decode = nil, func() []trace.Leaf { return leaves } // put off, as by protocols that save the work
 	return reply, nil
 }
 

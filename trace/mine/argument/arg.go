@@ -27,7 +27,7 @@ type arg struct {
 	words    []*slot // set when the values differ only in their words
 	pattern  string  // then: what stands between the words
 
-	steadiness answer
+	steadiness, lastingness answer
 }
 
 type answer uint8
@@ -245,6 +245,34 @@ func (a *arg) steady() bool {
 		}
 	}
 	return a.steadiness == yes
+}
+
+// drawnOut reports whether two calls in a row of one run begin further apart than a time.
+func (a *arg) drawnOut(time int64) bool {
+	for i := 1; i < len(a.occs); i++ {
+		if a.occs[i].In == a.occs[i-1].In && a.occs[i].CallOf().Start-a.occs[i-1].CallOf().Start > time {
+			return true
+		}
+	}
+	return false
+}
+
+// lasting reports whether the argument seldom changes from one call of a sender to its next.
+func (a *arg) lasting() bool {
+	if a.lastingness == unasked {
+		changes, last := 0, map[*corpus.Sender]intern.Symbol{}
+		for _, o := range a.occs {
+			by := o.CallOf().Sender
+			if v, ok := last[by]; ok && v != o.Raw() {
+				changes++
+			}
+			last[by] = o.Raw()
+		}
+		if a.lastingness = no; a.rarely(changes, len(a.occs)) {
+			a.lastingness = yes
+		}
+	}
+	return a.lastingness == yes
 }
 
 // wrong is the share of occurrences in which a rule may be wrong: values change

@@ -269,13 +269,21 @@ func fitAffine(x feature, div int64, occs []flow.Occ, values []int64) (affine, b
 	return affine{}, false
 }
 
-// timeRule finds the time of the call, as a number or as a text.
+// timeRule finds the time of the call, as a number or as a text. What calls at different times
+// of a run all have is none, however soon they come after it: somebody told them.
 func (s *slot) timeRule(c *corpus.Corpus) rule {
 	formats := []program.TimeFormat{program.TimeNS, program.TimeUS, program.TimeMS, program.TimeS, program.TimeHexNS}
 	if s.arg.Kind == trace.String && s.word < 0 {
 		formats = append(formats, program.TimeRFC3339)
 	}
 	for _, as := range formats {
+		unit := as.Unit()
+		if as == program.TimeRFC3339 {
+			unit = int64(time.Second) // often with no more
+		}
+		if s.arg.steady() && s.arg.drawnOut(unit) {
+			continue
+		}
 		r, hits := now{as}, 0
 		for _, o := range s.arg.occs {
 			if v, ok := s.value(c, o); ok && r.meets(c, o, v) {

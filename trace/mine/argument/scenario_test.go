@@ -53,6 +53,9 @@ func TestRules(t *testing.T) {
 			}
 			return out.String()
 		}, "regular ={now ms}"},
+		{"a time that all were told a moment ago", func(n int) string {
+			return strings.ReplaceAll(minetest.Times(n, "w-#: T = made()\nw-#: put(T)"), "T", fmt.Sprint(1000000+chance(n, 0)%1000))
+		}, `flow ={reply "made#1" "return" | like "1000840"}`},
 		{"the own name", func(n int) string { return minetest.Times(n, "w-#: put(\"w-#\")\nw-#: put(\"w-#\")") }, "regular w-{node}"},
 		{"the own address", func(n int) string {
 			return minetest.Times(n, "w-#@10.0.0.#: put(\"10.0.0.#\")\nw-#@10.0.0.#: put(\"10.0.0.#\")")
@@ -161,6 +164,40 @@ func TestListed(t *testing.T) {
 	want := Listed{"args0", [2]string{"part-{i}", `part-{reply "list#1" "return[0]" index i 0 word 1}`}, 11}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestChained: what takes the last reply of a method depends on the calls that ever gave it,
+// and not on all calls of the method.
+func TestChained(t *testing.T) {
+	rules, _ := learned(t, func(n int) string {
+		out := minetest.Times(n, fmt.Sprintf("c: %d# = add(true)", 1+n%9)) // of other threads
+		for i := range 2 * n {
+			block := chance(n, 3*i)
+			out += fmt.Sprintf("c: %d = add(\"data\")\nc: %d = add(\"data\", %d)\nc: %d = add(\"data\", %d)\n", block, block+1, block, block+2, block+1)
+		}
+		return out
+	})
+	const others, first, next = 0, 1, 2
+	if !rules.Chained(next, first) || rules.Chained(next, others) {
+		t.Errorf("the next block follows the first: %v, those of others: %v", rules.Chained(next, first), rules.Chained(next, others))
+	}
+}
+
+// TestLastingIsNotChained: a value that seldom changes is that of the last call, and no sign of
+// an order.
+func TestLastingIsNotChained(t *testing.T) {
+	for _, every := range []int{1, 40} { // calls until it changes
+		rules, _ := learned(t, func(n int) string {
+			var out strings.Builder
+			for i := range 80 * n {
+				fmt.Fprintf(&out, "c: %d = put(%d)\n", chance(n, (i+1)/every), chance(n, i/every))
+			}
+			return out.String()
+		})
+		if got, want := rules.Chained(0, 0), every == 1; got != want {
+			t.Errorf("a value that changes every %d calls is chained: %v", every, got)
+		}
 	}
 }
 

@@ -78,17 +78,39 @@ func (s *Rules) From(st *site.Site) []corpus.SiteID {
 }
 
 // Chained reports whether calls of site a take a value that varies from the sender's
-// last call of site b: then their order matters.
+// last call of site b: then their order matters. Whatever seldom changes is what it was
+// in the last call of anything.
 func (s *Rules) Chained(a, b corpus.SiteID) bool {
 	for _, arg := range s.of[a] {
-		if arg.steady() {
+		if arg.lasting() {
 			continue
 		}
 		for _, sl := range arg.slots() {
 			for _, r := range sl.rules {
-				if src, ok := r.(taken); ok && src.LastOf(s.sites.All[b]) {
+				src, ok := r.(taken)
+				if !ok || !src.LastOf(s.sites.All[b]) {
+					continue
+				}
+				if _, one := src.Site(); one || arg.follows(s.sites.All[b]) {
 					return true
 				}
+			}
+		}
+	}
+	return false
+}
+
+// follows reports whether a call of st was ever the sender's last of its method before
+// a call with the argument.
+func (a *arg) follows(st *site.Site) bool {
+	for _, o := range a.occs {
+		calls := o.In.Calls
+		for i := int(o.Call) - 1; i >= 0; i-- {
+			if c := &calls[i]; c.Sender == calls[o.Call].Sender && c.Op == st.Op {
+				if c.Site == st.ID {
+					return true
+				}
+				break
 			}
 		}
 	}

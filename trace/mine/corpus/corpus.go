@@ -60,8 +60,9 @@ type Call struct {
 	Sender            *Sender
 	Op                OpID
 	Site              SiteID
-	Nth               int32 // how many calls of the same site its sender made before; all tries of a call count as one
-	Refused           bool  // by the target
+	Nth               int32         // how many calls of the same site its sender made before; all tries of a call count as one
+	Refused           bool          // by the target
+	Status            intern.Symbol // of a refusal
 	id, parent        intern.Symbol
 	moved             bool // into the log of the sender that triggered it
 	Request, Response Message
@@ -95,7 +96,15 @@ func (r *Recording) Add(in *trace.Call) {
 		r.Senders = append(r.Senders, s)
 	}
 	r.Calls = append(r.Calls, Call{Start: in.Start, End: in.End, Sender: s, Op: c.op(in.Target, in.Method), Site: NoSite,
-		Refused: trace.Refused(in.Status), id: c.Syms.ID(in.ID), parent: c.Syms.ID(in.Parent), Request: c.message(in.Request), Response: c.message(in.Response)})
+		Refused: trace.Refused(in.Status), Status: c.refusal(in.Status), id: c.Syms.ID(in.ID), parent: c.Syms.ID(in.Parent), Request: c.message(in.Request), Response: c.message(in.Response)})
+}
+
+// refusal is the status of a refusal; empty for success.
+func (c *Corpus) refusal(status string) intern.Symbol {
+	if !trace.Refused(status) {
+		return intern.Empty
+	}
+	return c.Syms.ID(status)
 }
 
 func (c *Corpus) op(target, method string) OpID {
@@ -146,6 +155,27 @@ func (r *Recording) Sort() {
 	for i := range r.Calls {
 		if !r.Calls[i].moved {
 			place(int32(i))
+		}
+	}
+}
+
+// Drop takes calls out of a sorted run.
+func (r *Recording) Drop(calls map[int32]bool) {
+	if len(calls) == 0 {
+		return
+	}
+	to, kept := make([]int32, len(r.Calls)), r.Calls[:0]
+	for i := range r.Calls {
+		to[i] = int32(len(kept))
+		if !calls[int32(i)] {
+			kept = append(kept, r.Calls[i])
+		}
+	}
+	r.Calls = kept
+	for _, s := range r.Senders {
+		s.Calls = slices.DeleteFunc(s.Calls, func(i int32) bool { return calls[i] })
+		for k, i := range s.Calls {
+			s.Calls[k] = to[i]
 		}
 	}
 }

@@ -81,6 +81,16 @@ func TestAnswer(t *testing.T) {
 			return each(n, func(i int) string { return fmt.Sprintf("m: %d = make()", id(n, i)) }) +
 				each(n, func(i int) string { return fmt.Sprintf("c: put(%d)", id(n, (i*5+3)%(2*n))) })
 		}, `{reply "make#1" "return" each by anyone}`},
+		{"what others put too, somebody put first: where that one knew it from comes first", func(n int) string {
+			return each(n, func(i int) string {
+				if i%3 == 0 {
+					return fmt.Sprintf("m: %d = make()\nw-0: put(%d)", id(n, i), id(n, i))
+				}
+				return fmt.Sprintf("w-0: %d = grow()\nw-0: put(%d)", id(n, i), id(n, i))
+			}) + each(n, func(i int) string {
+				return fmt.Sprintf("w-1: put(%d)\nw-2: put(%d)", id(n, (i*5+3)%(2*n)), id(n, (i*5+1)%(2*n)))
+			})
+		}, `{reply "grow#1" "return" each | request "put#1" "args0" each by anyone | reply "make#1" "return" by anyone}`},
 		{"the reply before, and 0 where there is none", func(n int) string {
 			return each(n, func(i int) string {
 				return fmt.Sprintf("w-%d: put(0)\nw-%d: %d = make()\nw-%d: put(%d)", i, i, id(n, i), i, id(n, i))

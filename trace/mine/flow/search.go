@@ -486,6 +486,7 @@ func (se *Search) Answer() Answer {
 		open[i] = true
 	}
 	a := Answer{Left: len(se.Occs)}
+	var chosen []*candidate
 	for len(a.Sources) < maxSources && a.Left > 0 {
 		if v, n := se.usual(open); n == a.Left && len(a.Sources) > 0 {
 			a.Rest, a.Closed, a.Hits, a.Left = v, true, a.Hits+n, 0
@@ -498,6 +499,7 @@ func (se *Search) Answer() Answer {
 		if best == nil {
 			break
 		}
+		chosen = append(chosen, best)
 		a.Sources = append(a.Sources, best.Source)
 		a.Hits, a.Misses = a.Hits+hits, a.Misses+misses
 		for i, r := range best.results {
@@ -507,7 +509,25 @@ func (se *Search) Answer() Answer {
 			}
 		}
 	}
+	se.originsFirst(chosen)
+	for i, c := range chosen {
+		a.Sources[i] = c.Source
+	}
 	return a
+}
+
+// originsFirst puts what other nodes said in the same kind of call behind sources that are never
+// wrong: somebody said it first, and knew it from elsewhere.
+func (se *Search) originsFirst(chosen []*candidate) {
+	echo := func(c *candidate) bool {
+		own := se.Occs[0].CallOf()
+		return c.key == anyCall && c.part == corpus.Request && c.from.kind != anyScope && c.from.holds(own.Site, own.Op)
+	}
+	for i := len(chosen) - 2; i >= 0; i-- {
+		for j := i; j+1 < len(chosen) && echo(chosen[j]) && !echo(chosen[j+1]) && chosen[j+1].misses == 0; j++ {
+			chosen[j], chosen[j+1] = chosen[j+1], chosen[j]
+		}
+	}
 }
 
 // Also is another source that has the value of every occurrence, the best of those that

@@ -56,10 +56,12 @@ func Exact(points []Point) []program.Formula {
 		add(lineAnd(program.MustFormula("floor(n/2)"), points))
 		return out
 	}
-	add(plane("n*n", "n", points))
-	add(plane("n*(n-1)/2", "n", points))
-	for d := 2; d <= 4; d++ {
-		add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
+	if values(points) > 2 { // two fit a rest of a division by chance
+		add(plane("n*n", "n", points))
+		add(plane("n*(n-1)/2", "n", points))
+		for d := 2; d <= 4; d++ {
+			add(plane("n", fmt.Sprintf("floor(n/%d)", d), points))
+		}
 	}
 	add(bent(points))
 	add(stepped(points))

@@ -117,6 +117,11 @@ func TestNothingIsMadeUp(t *testing.T) {
 	if got := Exact([]Point{{3, 5}, {6, 10}, {6, 11}, {12, 20}}); len(got) > 0 {
 		t.Errorf("two counts at one scale became %v", got)
 	}
+	for _, once := range [][4]int{{1, 1, 0, 0}, {0, 1, 1, 0}, {1, 0, 0, 1}, {0, 0, 1, 1}} { // a clock that struck in two of four runs
+		if got := Exact([]Point{{3, once[0]}, {5, once[1]}, {8, once[2]}, {12, once[3]}}); len(got) > 0 {
+			t.Errorf("calls in two runs of four became %v", got)
+		}
+	}
 }
 
 func TestSmoothFollowsALine(t *testing.T) {

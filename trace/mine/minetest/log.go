@@ -5,7 +5,8 @@
 //	[TIME] SENDER[@ADDRESS][#ID][^PARENT]: [REPLY =] METHOD(ARG, ARG...)
 //
 // Calls are 10 ms apart, unless a time in seconds stands before them, and are
-// answered after 5 ms. A text has quotes. A list is [1 2 3], in a reply [1,2,3].
+// answered after 5 ms. A text has quotes. A list is [1 2 3], in a reply [1,2,3]. The
+// reply !503 is a refusal.
 package minetest
 
 import (
@@ -51,7 +52,9 @@ func parse(t testing.TB, line string, next float64) (call *trace.Call, at float6
 		at = 1000 + seconds
 	}
 	call = &trace.Call{Start: int64(at * 1e9), End: int64((at + 0.005) * 1e9), Sender: m[2], Address: m[3], ID: m[4], Parent: m[5], Method: m[7], Target: "server"}
-	if m[6] != "" {
+	if status, refused := strings.CutPrefix(m[6], "!"); refused {
+		call.Status = status
+	} else if m[6] != "" {
 		call.Response = leaves("return", strings.ReplaceAll(m[6], ",", " "))
 	}
 	if m[8] != "" {

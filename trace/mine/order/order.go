@@ -78,6 +78,9 @@ func structureOf(s *count.Sites, kind int, nodes count.Count, runs []*corpus.Rec
 	}
 	steps, ok = foldLogs(s, kind, runs, t, count.Logical)
 	st := &Structure{kind: kind, Steps: steps, nodes: nodes, threads: t}
+	if !ok || !st.Certain() {
+		ok = st.wander(s, runs) || ok
+	}
 	for _, site := range s.All {
 		switch {
 		case site.Kind != kind:
@@ -115,19 +118,24 @@ func (st *Structure) firm(s *count.Sites, runs []*corpus.Recording) {
 // foldLogs folds the logs of one type, with calls whose count varies (worst is
 // count.Varying) or without them, and without some sites.
 func foldLogs(s *count.Sites, kind int, runs []*corpus.Recording, t *threads, worst count.Nature, without ...*count.Site) ([]*Step, bool) {
-	var logs [][]fold.Symbol
-	var owners []*corpus.Recording
-	for _, r := range runs {
-		for _, snd := range r.Senders {
-			if snd.Kind == kind {
-				log := slices.DeleteFunc(log(s, r, snd, worst), func(sym fold.Symbol) bool { return slices.Contains(without, s.All[sym]) })
-				logs = append(logs, t.tidy(log))
-				owners = append(owners, r)
-			}
-		}
+	logs, owners := logsOf(s, kind, runs, worst)
+	for i, log := range logs {
+		logs[i] = t.tidy(slices.DeleteFunc(log, func(sym fold.Symbol) bool { return slices.Contains(without, s.All[sym]) }))
 	}
 	folded, loops := fold.Sequences(logs)
 	return merge(s, folded, owners, loops)
+}
+
+// logsOf are the logs of the nodes of a type, each with the run it is of.
+func logsOf(s *count.Sites, kind int, runs []*corpus.Recording, worst count.Nature) (logs [][]fold.Symbol, owners []*corpus.Recording) {
+	for _, r := range runs {
+		for _, snd := range r.Senders {
+			if snd.Kind == kind {
+				logs, owners = append(logs, log(s, r, snd, worst)), append(owners, r)
+			}
+		}
+	}
+	return logs, owners
 }
 
 // explain finds the sites that every node calls in loops with exact counts: the

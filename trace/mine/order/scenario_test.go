@@ -65,6 +65,16 @@ func TestSteps(t *testing.T) {
 		{"a beat has no place in the order", func(n int) string {
 			return "c: join()\n" + minetest.Times(odd[n], "# c: beat()") + "c: leave()"
 		}, "join leave; beats beat"},
+		{"a call that another thread makes once, at any time, does not part a loop", func(n int) string {
+			at := 1 + odd[n]%n
+			return minetest.Times(at, "c: make()\nc: put()\nc: check()\nc: close()") + "c: renew()\n" +
+				minetest.Times(5*n-at, "c: make()\nc: put()\nc: check()\nc: close()")
+		}, "(make put check close)*5*n; loose renew"},
+		{"nor one in the middle of an iteration, and another one", func(n int) string {
+			at, more := 1+odd[n]%n, odd[n]%4
+			return minetest.Times(at, "c: make()\nc: put()\nc: check()\nc: close()") + "c: make()\nc: put()\nc: renew()\nc: check()\nc: close()\n" +
+				minetest.Times(more, "c: make()\nc: put()\nc: check()\nc: close()") + "c: look()\n" + minetest.Times(5*n-at-more, "c: make()\nc: put()\nc: check()\nc: close()") + "c: end()"
+		}, "(make put check close)*5*n+1 end; loose renew look"},
 		{"threads: what overlaps in either order has none", func(n int) string {
 			first, second := "a", "b"
 			if n%4 == 0 {

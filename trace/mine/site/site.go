@@ -121,26 +121,39 @@ func Find(c *corpus.Corpus, runs []*corpus.Recording) *Sites {
 // Place finds the sites of the calls of another run. A call of a new form goes to
 // the site of its type and op that has most calls.
 func (s *Sites) Place(r *corpus.Recording) {
-	fallback := map[siteKey]*Site{}
-	for _, st := range s.All {
-		key := siteKey{kind: st.Kind, op: st.Op}
-		if fallback[key] == nil || fallback[key].Calls < st.Calls {
-			fallback[key] = st
-		}
-	}
+	fallback := s.fallback()
 	for i := range r.Calls {
 		call := &r.Calls[i]
 		call.Site = corpus.NoSite
-		st := s.byKey[s.key(call)]
-		if st == nil {
-			st = fallback[siteKey{kind: call.Sender.Kind, op: call.Op}]
-		}
-		if st != nil {
+		if st := s.of(call, fallback); st != nil {
 			call.Site = st.ID
 		}
 	}
 	s.tellApart(r)
 	s.Number(r)
+}
+
+// Of is the site of a call that sites were not learned from; nil if its type makes no such
+// calls.
+func (s *Sites) Of(call *corpus.Call) *Site { return s.of(call, s.fallback()) }
+
+func (s *Sites) of(call *corpus.Call, fallback map[siteKey]*Site) *Site {
+	if st := s.byKey[s.key(call)]; st != nil {
+		return st
+	}
+	return fallback[siteKey{kind: call.Sender.Kind, op: call.Op}]
+}
+
+// fallback is the site of each type and op that has most calls.
+func (s *Sites) fallback() map[siteKey]*Site {
+	out := map[siteKey]*Site{}
+	for _, st := range s.All {
+		key := siteKey{kind: st.Kind, op: st.Op}
+		if out[key] == nil || out[key].Calls < st.Calls {
+			out[key] = st
+		}
+	}
+	return out
 }
 
 // Number numbers each sender's calls of each site. All tries of a call that is

@@ -147,6 +147,7 @@ func (k *keeper) call(ctx context.Context, id, which uint64, call *trace.Call) {
 	start := time.Now().UnixNano()
 	if c != nil {
 		reply, err = c.Call(ctx, call)
+		reply.Read()
 	}
 	end := time.Now().UnixNano()
 	kind, text := outcome(err)

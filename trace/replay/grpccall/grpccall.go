@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
@@ -79,7 +78,7 @@ func (e *executor) connect(ctx context.Context) (*grpc.ClientConn, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second,
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 5 * time.Second}}),
 		grpc.WithReadBufferSize(2<<10), grpc.WithWriteBufferSize(2<<10), grpc.WithIdleTimeout(0),
-		grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+		grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(newCodec())))
 	if err != nil {
 		return nil, fmt.Errorf("grpc: %w", err)
 	}
@@ -200,19 +199,24 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if method.IsStreamingClient() || method.IsStreamingServer() {
 		return c.stream(name).ask(ctx, c, method, request)
 	}
-	reply := dynamicpb.NewMessage(method.Output())
+	var reply raw
 	if md, ok := metadata.FromOutgoingContext(c.life); ok {
 		ctx = metadata.NewOutgoingContext(ctx, md)
 	}
-	err = c.cc.Invoke(ctx, "/"+name, request, reply)
-	return answer(reply, err)
+	err = c.cc.Invoke(untimed{ctx}, "/"+name, request, &reply)
+	return answer(method.Output(), reply, err)
 }
 
-// answer tells a refusal, which is a reply, from a call without a reply.
-func answer(reply proto.Message, err error) (replay.Reply, error) {
+// answer is a message, or what its error means.
+func answer(kind protoreflect.MessageDescriptor, reply raw, err error) (replay.Reply, error) {
 	if err == nil {
-		return replay.Reply{Leaves: record.Leaves(reply), Status: codes.OK.String()}, nil
+		return replay.Reply{Decode: func() []trace.Leaf { return reply.leaves(kind) }, Status: codes.OK.String()}, nil
 	}
+	return unanswered(err)
+}
+
+// unanswered tells a refusal, which is a reply, from a call without a reply.
+func unanswered(err error) (replay.Reply, error) {
 	s := status.Convert(err)
 	switch s.Code() {
 	case codes.Unavailable:

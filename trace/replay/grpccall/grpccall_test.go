@@ -89,6 +89,7 @@ func TestConversation(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", step.method, err)
 			}
+			got.Read()
 			if text := fmt.Sprint(got.Status, " ", got.Leaves, " ", got.Message); text != step.want {
 				t.Errorf("shared %v: %s(%v) answers %q, not %q", shared, step.method, step.ask, text, step.want)
 			}

@@ -9,10 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"gleaner/trace"
-	"gleaner/trace/record"
 	"gleaner/trace/replay"
 )
 
@@ -45,11 +43,11 @@ func (s *stream) ask(ctx context.Context, c *conn, method protoreflect.MethodDes
 	answered := make(chan heard, 1)
 	open, err := s.opened(c, method, answered)
 	if err != nil {
-		return answer(nil, err)
+		return unanswered(err)
 	}
 	if err := open.SendMsg(request); err != nil && !errors.Is(err, io.EOF) { // at EOF, the reader gets the error
 		s.forget(open)
-		return answer(nil, err)
+		return unanswered(err)
 	}
 	if !method.IsStreamingClient() {
 		_ = open.CloseSend() // never fails
@@ -93,8 +91,8 @@ func (s *stream) forget(open grpc.ClientStream) {
 // listen takes the messages of a stream until it ends.
 func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescriptor) {
 	for {
-		m := dynamicpb.NewMessage(kind)
-		err := open.RecvMsg(m)
+		var m raw
+		err := open.RecvMsg(&m)
 		s.mu.Lock()
 		asked, taker := s.asked, s.taker
 		if s.open != open { // a newer stream has replaced it
@@ -106,16 +104,16 @@ func (s *stream) listen(open grpc.ClientStream, kind protoreflect.MessageDescrip
 		case err != nil && s.open == open:
 			s.open = nil
 		case err == nil && asked == nil && taker == nil:
-			s.push(record.Leaves(m))
+			s.push(m.leaves(kind))
 		case err == nil && asked == nil:
 			s.taker = nil
 		}
 		s.mu.Unlock()
 		if err == nil && asked == nil && taker != nil {
-			taker(replay.Reply{Leaves: record.Leaves(m)})
+			taker(replay.Reply{Leaves: m.leaves(kind)})
 		}
 		if asked != nil {
-			reply, failed := answer(m, ended(err))
+			reply, failed := answer(kind, m, ended(err))
 			if reply.Status == "OK" && err == nil {
 				reply.Status = "" // a stream that goes on has no status yet
 			}

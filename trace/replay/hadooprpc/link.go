@@ -91,7 +91,8 @@ func (l *link) call(ctx context.Context, method, request []byte) (answer, error)
 	buffers.Put(buf)
 	if err != nil {
 		l.fail(err)
-		return answer{}, err
+		a := <-reply // what broke the link first
+		return a, a.err
 	}
 	select {
 	case a := <-reply:

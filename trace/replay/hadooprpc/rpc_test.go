@@ -274,7 +274,8 @@ func TestNoReply(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				_, err := c.Call(ctx, echo())
-				if err == nil || !strings.Contains(err.Error(), tc.want) && !strings.Contains(err.Error(), "reset") {
+				said := func(words string) bool { return strings.Contains(err.Error(), words) }
+				if err == nil || !said(tc.want) && !said("reset") && !said("broken pipe") { // who is cut off may be writing still
 					t.Errorf("%v does not say %q", err, tc.want)
 				}
 			}

@@ -20,7 +20,7 @@ const (
 	Late   Verdict = "players late"   // the players sent calls too late
 	Full   Verdict = "machine full"   // others used the CPU that players or target needed
 	GaveIn Verdict = "target gave in"
-	Cut    Verdict = "cut short" // the run ended before all nodes had started
+	Cut    Verdict = "cut short" // the run ended before all nodes had started, or before the warm-up had ended
 	Held   Verdict = "held"
 )
 
@@ -56,7 +56,8 @@ type Facts struct {
 	Busy, Workers int     // calls under way at once, and how many may be
 
 	CPU         CPU
-	Behind      int // nodes that the run was too short to start
+	Behind      int  // nodes that the run was too short to start
+	Cold        bool // it ended within its warm-up
 	Interrupted bool
 }
 
@@ -123,6 +124,8 @@ func (l Limits) Judge(f Facts) (Verdict, string) {
 		return Cut, "it was interrupted"
 	case f.Behind > 0:
 		return Cut, fmt.Sprintf("it was too short to start all nodes: %d had not when it ended", f.Behind)
+	case f.Cold:
+		return Cut, "it ended within the warm-up, before anything was measured"
 	}
 	return Held, ""
 }

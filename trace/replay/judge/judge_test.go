@@ -54,6 +54,7 @@ func TestVerdicts(t *testing.T) {
 
 		{"interrupted", func(f *Facts) { f.Interrupted = true }, Cut, "it was interrupted"},
 		{"too short", func(f *Facts) { f.Behind = 7 }, Cut, "it was too short to start all nodes: 7 had not when it ended"},
+		{"within the warm-up", func(f *Facts) { f.Cold = true }, Cut, "it ended within the warm-up, before anything was measured"},
 		{"interrupted after it gave in", func(f *Facts) { f.Interrupted, f.Failed = true, 500 }, GaveIn, "50.0% of calls had no reply, or were refused by an overloaded target"},
 	} {
 		f := fine

@@ -34,6 +34,7 @@ type Filling struct {
 	spare  bool             // values that others have used may be taken
 	soon   bool             // such a value is there, but spare is not set yet
 	madeUp []string         // arguments without a source
+	before []trace.Leaf     // in a reaction: what the node sent before in such a call
 }
 
 // A Delivery is a call that another one is made for.
@@ -78,7 +79,18 @@ func NewFilling(pl *plan.Plan, shared *Shared, grace int64, local bool) *Filling
 // call is made for those in the inbox, and has waited since a time; 0 if it has not. The
 // node is locked, and the shared memory too if values come from others.
 func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64) ([]trace.Leaf, bool) {
-	f.node, f.st, f.inbox = n, st, inbox
+	return f.fill(n, st, int(n.Made[st.Local]), inbox, nil, since, at)
+}
+
+// Refill is Fill for a call of a reaction. Its calls count from the first, like those of a
+// node that starts. What no rule explains is as it was before: a node that registers again
+// is still the same.
+func (f *Filling) Refill(n *Node, redo plan.Redo, before []trace.Leaf, since, at int64) ([]trace.Leaf, bool) {
+	return f.fill(n, redo.Site, redo.Nth, nil, before, since, at)
+}
+
+func (f *Filling) fill(n *Node, st *plan.Site, nth int, inbox []Delivery, before []trace.Leaf, since, at int64) ([]trace.Leaf, bool) {
+	f.node, f.st, f.inbox, f.before = n, st, inbox, before
 	f.given = slices.Grow(f.given[:0], len(st.Request.Args))[:len(st.Request.Args)]
 	clear(f.given)
 	clear(f.listed)
@@ -87,7 +99,7 @@ func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64
 	f.room = value.MaxElements
 	f.taken, f.wants, f.madeUp, f.lost = f.taken[:0], f.wants[:0], f.madeUp[:0], nil
 	f.soon, f.spare = false, since != 0 && at-since >= f.grace
-	f.scene.Node, f.scene.Nth, f.scene.At = n.Rank, int(n.Made[st.Local]), at
+	f.scene.Node, f.scene.Nth, f.scene.At = n.Rank, nth, at
 	f.scene.Sender, f.scene.Address, f.scene.Chance = n.Sender, n.Address, &n.Chance
 	if f.local && n.Address != "" {
 		f.scene.Address = "127.0.0.1"
@@ -108,6 +120,7 @@ func (f *Filling) Fill(n *Node, st *plan.Site, inbox []Delivery, since, at int64
 		return nil, false
 	}
 	f.commit()
+	n.filled(st)
 	return out, true
 }
 
@@ -256,7 +269,7 @@ func (f *Filling) get(i, item int) given {
 	}
 	g := given{asked: true}
 	f.know(i, item, g)
-	before := f.scene.Item
+	before, madeUp := f.scene.Item, len(f.madeUp)
 	f.scene.Item = item
 	g.ok = true
 	g.text = a.Value.Fill(func(h *program.Hole) string {
@@ -266,6 +279,11 @@ func (f *Filling) get(i, item int) given {
 	})
 	if a.Quad {
 		g.text = value.Address(g.text)
+	}
+	if f.before != nil && (a.Value.Asks() || len(f.madeUp) > madeUp) {
+		if text, ok := trace.Get(f.before, a.Path); ok {
+			g.text, g.ok = text, true
+		}
 	}
 	f.scene.Item = before
 	f.know(i, item, g)
@@ -295,7 +313,10 @@ func (f *Filling) hole(a *plan.Arg, h *program.Hole) (string, bool) {
 	if a.Value.Bare {
 		by = program.Unknown{By: program.MakeInt}
 	}
-	for _, alt := range h.Alts {
+	for i, alt := range h.Alts {
+		if f.stale(h.Alts[i:]) {
+			continue
+		}
 		if like, ok := alt.(program.Like); ok {
 			by = like
 			continue

@@ -22,6 +22,8 @@ type Node struct {
 	pools  [][]*item
 	used   map[*item]bool // values from others' calls that it has used
 	parked []Waiter       // for a value
+
+	renewals *renewals // nil until there are some
 }
 
 // Init makes a node, in its place: its chance points into it.

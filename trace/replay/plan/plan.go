@@ -22,6 +22,8 @@ type Plan struct {
 	byName  map[string]*Site
 	sources map[*program.Past]*Source
 	Indexes []*Index // of calls of all nodes; a node's own calls are in its kind's indexes
+
+	Reactions []*Reaction
 }
 
 // A Kind is a type of node.
@@ -44,6 +46,8 @@ type Lanes struct {
 	Aside []Step
 	Beats []Beat
 	Reach []*Site // called for calls of others
+
+	Reactions []*Reaction // that make calls
 }
 
 // A Step is a program.Step with its call resolved. Calls made for calls of others are
@@ -84,6 +88,15 @@ type Site struct {
 	Feeds   []*Site               // sites that are called for this call
 	Opens   []*Site               // sites that wait for it: see program.Join
 	After   []After               // calls that it waits for, each with the same argument
+
+	Reactions         []*Reaction // to its replies
+	Redone, RedoneAll bool        // a reaction makes it again, or all that were made of it
+}
+
+// Reads reports whether anything depends on what the replies to its calls say, beside whether they are refusals.
+func (st *Site) Reads() bool {
+	return st.Until != nil || len(st.keep[program.Reply]) > 0 || len(st.Enters) > 0 || len(st.Feeds) > 0 ||
+		slices.ContainsFunc(st.Reactions, func(r *Reaction) bool { return r.Status == "" })
 }
 
 // An After is calls of which the one with the same argument must be answered before.
@@ -108,10 +121,11 @@ const (
 	InAside
 	InBeats
 	ByReach
+	InReaction
 )
 
 // String is its name in a result.
-func (n Nature) String() string { return [...]string{"step", "aside", "beat", "reach"}[n] }
+func (n Nature) String() string { return [...]string{"step", "aside", "beat", "reach", "reaction"}[n] }
 
 // An Arg is one argument of a site.
 type Arg struct {
@@ -140,6 +154,7 @@ func New(p *program.Program, s grow.Setting, sent func(role string) bool) *Plan 
 	}
 	for _, k := range pl.Kinds {
 		k.layOut(pl)
+		k.react(pl)
 		if k.Start != nil {
 			after := pl.byName[k.Start.After]
 			after.Starts = append(after.Starts, k)
