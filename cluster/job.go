@@ -242,12 +242,10 @@ func (j *Job) Validate(sizes ...Resources) error {
 	if slices.ContainsFunc(j.After, func(id JobID) bool { return id >= j.ID }) {
 		return wrong("", ErrLater, "")
 	}
-	tasks := 0
+	tasks, at := 0, j.stages()
 	for i, s := range j.Stages {
-		for _, other := range j.Stages[:i] {
-			if other.Name == s.Name {
-				return wrong(s.Name, ErrSameName, "")
-			}
+		if at[s.Name] < i {
+			return wrong(s.Name, ErrSameName, "")
 		}
 		if s.Tasks <= 0 {
 			return wrong(s.Name, ErrNoTasks, "")
@@ -259,7 +257,7 @@ func (j *Job) Validate(sizes ...Resources) error {
 			return wrong(s.Name, ErrNoRequest, "")
 		}
 		for _, name := range s.After {
-			if j.stage(name) < 0 {
+			if _, known := at[name]; !known {
 				return wrong(s.Name, ErrUnknownStage, name)
 			}
 		}
@@ -273,25 +271,36 @@ func (j *Job) Validate(sizes ...Resources) error {
 	return nil
 }
 
-func (j *Job) stage(name string) int {
-	return slices.IndexFunc(j.Stages, func(s Stage) bool { return s.Name == name })
+// stages are the numbers of the stages by their names, the first of each.
+func (j *Job) stages() map[string]int {
+	at := make(map[string]int, len(j.Stages))
+	for i, s := range j.Stages {
+		if _, known := at[s.Name]; !known {
+			at[s.Name] = i
+		}
+	}
+	return at
 }
 
 // Waves walks the graph breadth first and returns the wave in which each stage
 // may run: 0 for stages that come after no other, else one more than the highest
 // wave of those it comes after. Stages on a cycle get -1.
 func (j *Job) Waves() []int {
-	waves := make([]int, len(j.Stages))
-	for i := range waves {
+	at := j.stages()
+	waves, before := make([]int, len(j.Stages)), make([][]int, len(j.Stages))
+	for i, s := range j.Stages {
 		waves[i] = -1
+		for _, name := range s.After {
+			before[i] = append(before[i], at[name])
+		}
 	}
 	for range j.Stages {
 		moved := false
-		for i, s := range j.Stages {
+		for i := range waves {
 			if waves[i] >= 0 {
 				continue
 			}
-			if wave, ok := j.wave(s, waves); ok {
+			if wave, ok := waveAfter(before[i], waves); ok {
 				waves[i], moved = wave, true
 			}
 		}
@@ -302,14 +311,13 @@ func (j *Job) Waves() []int {
 	return waves
 }
 
-func (j *Job) wave(s Stage, waves []int) (int, bool) {
-	wave := 0
-	for _, name := range s.After {
-		before := waves[j.stage(name)]
-		if before < 0 {
+// waveAfter is the wave of a stage that comes after others; false if one of them has none yet.
+func waveAfter(before, waves []int) (wave int, ok bool) {
+	for _, i := range before {
+		if waves[i] < 0 {
 			return 0, false
 		}
-		wave = max(wave, before+1)
+		wave = max(wave, waves[i]+1)
 	}
 	return wave, true
 }

@@ -80,22 +80,30 @@ type Usage struct{ CPU, Mem []float32 }
 
 // Usage gives a server over w.
 func (s *Store) Usage(ctx context.Context, server cluster.ServerID, w cluster.Window) (Usage, error) {
+	cpu, err := s.own(ctx, server, w, cpuOf)
+	if err != nil {
+		return Usage{}, err
+	}
+	mem, err := s.own(ctx, server, w, memOf)
+	return Usage{cpu, mem}, err
+}
+
+// CPU gives a server's CPU over w, as Usage does.
+func (s *Store) CPU(ctx context.Context, server cluster.ServerID, w cluster.Window) ([]float32, error) {
+	return s.own(ctx, server, w, cpuOf)
+}
+
+func (s *Store) own(ctx context.Context, server cluster.ServerID, w cluster.Window, value func(point) int32) ([]float32, error) {
 	l, err := s.ledger.read(ctx)
 	if err == nil {
 		err = checkWindow(w)
 	}
 	if err != nil {
-		return Usage{}, err
+		return nil, err
 	}
 	sums := newGrid(w)
-	if err := s.fill(ctx, l, server, sums, cpuOf); err != nil {
-		return Usage{}, err
-	}
-	usage := Usage{CPU: sums.means()}
-	sums.reset()
-	err = s.fill(ctx, l, server, sums, memOf)
-	usage.Mem = sums.means()
-	return usage, err
+	err = s.fill(ctx, l, server, sums, value)
+	return sums.means(), err
 }
 
 func cpuOf(p point) int32 { return p.cpu }

@@ -50,8 +50,12 @@ func (e *ending) watch(signals <-chan os.Signal, over <-chan struct{}) {
 			e.tell(false)
 		case <-late:
 			e.tell(true)
-			time.Sleep(e.run.grace())
-			_ = e.run.killAll(os.Getpid(), e.dir)
+			select {
+			case <-over:
+				return
+			case <-time.After(e.run.grace()):
+				_ = e.run.killAll(os.Getpid(), e.dir)
+			}
 		}
 	}
 }

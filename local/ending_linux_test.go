@@ -136,3 +136,24 @@ func TestWhoCatchesASignal(t *testing.T) {
 		t.Error("it is gone")
 	}
 }
+
+// The watcher of a run that is over ends nothing any more: its process has another run by then.
+func TestWatcherEndsWithItsRun(t *testing.T) {
+	ended := exec.Command("true")
+	must(t, ended.Start())
+	defer func() { _ = ended.Wait() }()
+	e := ending{run: &runSpec{Time: time.Millisecond, Grace: 100 * time.Millisecond}, pid: ended.Process.Pid}
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() { e.watch(nil, over); close(done) }()
+	time.Sleep(50 * time.Millisecond)
+	next := exec.Command("sleep", "1000")
+	must(t, next.Start())
+	close(over)
+	<-done
+	time.Sleep(200 * time.Millisecond)
+	if p, alive := processOf(next.Process.Pid); !alive {
+		t.Errorf("the next run was killed: %+v", p)
+	}
+	must(t, next.Process.Kill())
+	_ = next.Wait()
+}

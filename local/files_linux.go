@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,10 +140,10 @@ func parseRun(job cluster.JobID, name string) (id cluster.TaskID, ok bool) {
 func spoilt(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
-	if errors.As(err, &syntax) || errors.As(err, &kind) {
+	if errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, errForeign) {
 		return true
 	}
-	for _, cause := range []error{unix.ENOENT, unix.EISDIR, unix.ENOTDIR, unix.EEXIST, unix.ENOTEMPTY, unix.ELOOP, unix.EACCES, unix.EPERM} {
+	for _, cause := range []error{unix.ENOENT, unix.EISDIR, unix.ENOTDIR, unix.EEXIST, unix.ENOTEMPTY, unix.ELOOP, unix.ENXIO, unix.EACCES, unix.EPERM} {
 		if errors.Is(err, cause) {
 			return true
 		}
@@ -197,12 +198,31 @@ func syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readFile reads what writeFile wrote. It reports false if there is no file.
+// mostText is how large a file of ours can be: job files have a megabyte.
+const mostText = 64 << 20
+
+// errForeign is the error for what is not a file of ours.
+var errForeign = errors.New("not a file that gleaner wrote")
+
+// readFile reads what writeFile wrote. It reports false if there is no file. A task
+// may have put something in its place: a pipe is not waited for, a link not followed.
 func readFile(name string, v any) (bool, error) {
-	text, err := os.ReadFile(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > mostText {
+		return false, fmt.Errorf("%s: %w", name, errForeign)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostText))
 	if err != nil {
 		return false, err
 	}

@@ -244,14 +244,22 @@ func TestALinkForADirectory(t *testing.T) {
 func TestTasksSpoilTheirJobsOnly(t *testing.T) {
 	dir := t.TempDir()
 	s := act(t, dir, true)
-	for k, script := range []string{
+	scripts := []string{
 		`rm -rf $(dirname $GLEANER_RUN_DIR)`,
 		`mkdir $GLEANER_RUN_DIR/../x-0.1; echo garbage > $GLEANER_RUN_DIR/../x-0.1/run.json`,
 		`mkdir $GLEANER_RUN_DIR/exit.json`,
 		`mkdir $GLEANER_RUN_DIR/../ended.json`,
 		`echo garbage > $GLEANER_RUN_DIR/../job.json`,
+		`echo {} > $GLEANER_RUN_DIR/../job.json`,
+		`cd $GLEANER_RUN_DIR/..; sed s/'"ID":[0-9]*'/'"ID":1'/ job.json > other; mv other job.json`,
+		`cd $GLEANER_RUN_DIR/..; rm job.json; mkfifo job.json`,
+		`cd $GLEANER_RUN_DIR; ln -s /dev/zero kill.json`,
+		`cd $GLEANER_RUN_DIR; mkfifo kill.json`,
+		`mkdir $GLEANER_RUN_DIR/../x-0.9; mkfifo $GLEANER_RUN_DIR/../x-0.9/run.json`,
+		`mkdir $GLEANER_RUN_DIR/../../9223372036854775807`,
 		`true`,
-	} {
+	}
+	for k, script := range scripts {
 		st := shell("s", 1, script)
 		st.Failures = 1
 		s.submit(st)
@@ -260,8 +268,9 @@ func TestTasksSpoilTheirJobsOnly(t *testing.T) {
 	s.stop()
 	s.close()
 	next := act(t, dir, true)
-	if id := next.submit(shell("more", 1, "true")); id != 7 {
+	id := next.submit(shell("more", 1, "true"))
+	if int(id) != len(scripts)+1 {
 		t.Errorf("the next job is %s", id)
 	}
-	next.until(1, "finish job-7")
+	next.until(1, fmt.Sprint("finish ", id))
 }

@@ -93,7 +93,7 @@ func (o *output) close() {
 }
 
 const (
-	lookEvery = 16 << 20               // bytes
+	lookEvery = 256 << 10              // bytes
 	lastWords = 100 * time.Millisecond // for what is in a pipe that another process still holds open
 	slowly    = time.Millisecond       // between reads of what is not kept, to save CPU
 )

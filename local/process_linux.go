@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -140,6 +141,54 @@ func killAll(find func() []int, patience time.Duration) error {
 			return fmt.Errorf("local: %d processes do not die", living)
 		}
 	}
+}
+
+// killOrphans kills all children of this process until it has none: it adopts what its descendants leave behind, so that none is missed, also of those that
+// fork and end faster than processes can be listed.
+func killOrphans(patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for tries := 0; ; tries++ {
+		var err error
+		for dead := 1; dead > 0 && err == nil; {
+			dead, err = unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		}
+		if errors.Is(err, unix.ECHILD) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("local: processes that the task has left do not die")
+		}
+		all, err := children()
+		if err != nil {
+			all = families().children[os.Getpid()]
+		}
+		for _, pid := range all {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		if tries > 1000 { // one waits for a broken disk
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// children are those of all threads of this process, if the kernel lists them.
+func children() (all []int, err error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range threads {
+		text, err := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+		if err != nil {
+			return nil, err
+		}
+		for field := range bytes.FieldsSeq(text) {
+			if pid, err := strconv.Atoi(string(field)); err == nil {
+				all = append(all, pid)
+			}
+		}
+	}
+	return all, nil
 }
 
 // hasten gives a supervisor, which has the low priority of its task, the usual

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,11 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 		w.last = id
 		dir := jobPath(w.Dir, id)
 		var s submitted
-		if found, err := readFile(filepath.Join(dir, jobFile), &s); spoilt(err) {
+		found, err := readFile(filepath.Join(dir, jobFile), &s)
+		if err == nil && found && (s.Job == nil || s.Job.ID != id) {
+			err = errForeign
+		}
+		if spoilt(err) {
 			w.Log.Warn("a job is left out: its file was changed", "job", id.String(), "because", err)
 			continue
 		} else if err != nil {
@@ -41,7 +46,7 @@ func (w *World) scan() (past []cluster.PastJob, adopted []*task, toCancel []clus
 		over, err := readFile(filepath.Join(dir, endedFile), &e)
 		if spoilt(err) {
 			w.Log.Warn("a job that had ended goes on: the file of its end was changed", "job", id.String(), "because", err)
-			over, err = false, os.RemoveAll(filepath.Join(dir, endedFile))
+			over, err = false, removeTree(filepath.Join(dir, endedFile))
 		}
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("local: %w", err)
@@ -98,7 +103,7 @@ func (w *World) jobIDs() ([]cluster.JobID, error) {
 	}
 	var ids []cluster.JobID
 	for _, e := range entries {
-		if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+		if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && id > 0 && id < math.MaxInt64/2 { // others are not ours, and must not use up the numbers
 			ids = append(ids, cluster.JobID(id))
 		}
 	}

@@ -75,16 +75,7 @@ func removeTree(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 {
-		return err // root needs no mode, and must not follow what others put there meanwhile
-	}
-	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(name, 0o700) // it may not be writable for its owner
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	return removeDeep(dir)
 }
 
 func unmountBelow(dir string) error {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -82,7 +84,7 @@ func Supervise() error {
 		}
 		how, err := superviseRun(dir, told)
 		_ = lock.Close()
-		if err != nil || how.Told || len(told) > 0 { // no signal may reach another run than the one it is for
+		if err != nil || how.Told || how.Failed != "" || len(told) > 0 { // no signal may reach another run than the one it is for, and no process of this one live beside it
 			return err
 		}
 		if _, err := unix.Write(runsFile, []byte{1}); err != nil { // nobody is there any more
@@ -109,7 +111,7 @@ func superviseRun(dir string, told <-chan os.Signal) (how exit, err error) {
 			return how, err
 		}
 		if spoilt(err) { // the task has put something in its place
-			_ = os.RemoveAll(filepath.Join(dir, exitFile))
+			_ = removeTree(filepath.Join(dir, exitFile))
 		}
 		time.Sleep(time.Second) // a full disk: what has finished must not be run again
 	}
@@ -139,8 +141,10 @@ func (r *runSpec) supervise(dir string, told <-chan os.Signal) exit {
 	}
 	end := ending{run: r, dir: dir, pid: pid}
 	over := make(chan struct{})
+	var watched sync.WaitGroup
+	watched.Go(func() { end.watch(told, over) })
+	defer watched.Wait() // whatever it does is for this run, and not for the next one in this process
 	defer close(over)
-	go end.watch(told, over)
 	how := waitFor(pid)
 	end.note(&how)
 	if r.Group != nil {
@@ -153,7 +157,7 @@ func (r *runSpec) supervise(dir string, told <-chan os.Signal) exit {
 			note = "[gleaner: a process of this task was killed, because the task used more memory than it requested; the task went on without it]\n"
 		}
 	}
-	if err := r.killAll(os.Getpid(), dir); err != nil {
+	if err := cmp.Or(r.killAll(os.Getpid(), dir), killOrphans(patience)); err != nil {
 		how.Failed = err.Error()
 	}
 	how.Cut = out.finish(note)
@@ -220,22 +224,26 @@ func (r *runSpec) start(dir string, out *output) (pid int, err error) {
 	} else {
 		err = start(-1)
 	}
-	if cmd.Process == nil {
-		return 0, err
+	switch {
+	case cmd.Process != nil:
+		return cmd.Process.Pid, err
+	case cmd.Err == nil && errors.Is(err, fs.ErrNotExist) && !strings.Contains(r.Command[0], "/"): // the command itself was found
+		return 0, fmt.Errorf("%s cannot be started in %s: that directory, or the interpreter of the command, is not there", cmd.Path, cmd.Dir)
 	}
-	return cmd.Process.Pid, err
+	return 0, err
 }
 
 // sparingProcesses starts a command that, with all its descendants, cannot use up
-// the process limit of its user: a quarter is left to gleaner and everyone else.
-// Control groups count the processes of each task; this limit counts all of a
+// the process limit of its user, or the numbers that the machine has for processes: a quarter is left
+// to gleaner and everyone else. Control groups count the processes of each task; this limit counts all of a
 // user's, and does not apply to root.
 func sparingProcesses(cmd *exec.Cmd) error {
 	var granted unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &granted); err != nil || granted.Cur == unix.RLIM_INFINITY {
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &granted); err != nil {
 		return cmd.Start()
 	}
-	most := granted.Cur - granted.Cur/4
+	most := min(granted.Cur, processNumbers())
+	most -= most / 4
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: granted.Max}); err != nil {
 		return cmd.Start()
 	}
@@ -245,6 +253,16 @@ func sparingProcesses(cmd *exec.Cmd) error {
 		_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil) // it cannot be raised again
 	}
 	return err
+}
+
+// processNumbers is how many processes and threads the machine has numbers for.
+func processNumbers() uint64 {
+	text, _ := os.ReadFile("/proc/sys/kernel/pid_max")
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 1 << 15 // what Linux has at least
+	}
+	return n
 }
 
 // waitFor reaps children until pid is among them.

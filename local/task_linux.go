@@ -276,7 +276,7 @@ func (w *World) over(t *task, failed error) {
 	var notStarted error
 	if ev.Kind == cluster.TaskNotStarted {
 		notStarted = errors.New(how.Lacks)
-		_ = os.RemoveAll(t.dir) // it has no outcome to keep
+		_ = removeTree(t.dir) // it has no outcome to keep
 	}
 	w.dropShared(t.run.Task.Job)
 	w.waits(starts, notStarted)
@@ -310,7 +310,7 @@ func findOutcome(dir string, r *runSpec) (how exit, killed *kill, err error) {
 	}
 	known, err := readFile(filepath.Join(dir, exitFile), &how)
 	if spoilt(err) {
-		err = os.RemoveAll(filepath.Join(dir, exitFile))
+		err = removeTree(filepath.Join(dir, exitFile))
 	}
 	if err != nil {
 		return how, nil, err

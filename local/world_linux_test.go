@@ -505,6 +505,31 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	})
 }
 
+// A chain of processes, each of which starts the next and ends at once, is not outrun by a list of processes.
+func TestAChainOfProcessesEnds(t *testing.T) {
+	bothWays(t, func(t *testing.T, plain bool) {
+		dir := t.TempDir()
+		link := filepath.Join(dir, "link")
+		must(t, os.WriteFile(link, []byte("#!/bin/sh\necho >> "+dir+"/links\nsetsid \"$0\" > /dev/null 2>&1 &\n"), 0o700))
+		s := act(t, filepath.Join(dir, "world"), plain)
+		for job := range 5 {
+			s.submit(shell("chain", 1, link+"; sleep 0.1"))
+			s.until(1, fmt.Sprintf("finish job-%d", job+1))
+			links := func() int64 {
+				info, err := os.Stat(dir + "/links")
+				must(t, err)
+				return info.Size()
+			}
+			before := links()
+			time.Sleep(50 * time.Millisecond)
+			if now := links(); now != before {
+				must(t, os.Remove(link)) // it ends
+				t.Fatalf("it goes on: %d links, and %d a moment later", before, now)
+			}
+		}
+	})
+}
+
 func TestCancelKills(t *testing.T) {
 	s := act(t, t.TempDir(), true)
 	id := s.submit(shell("hold", 2, "sleep 1000"), shell("never", 1, "true", "hold"))

@@ -21,6 +21,8 @@ type Board struct {
 	Machine func(size cluster.Resources) dilation.Machine
 	// Reserve is what is kept free. Set it before the first event.
 	Reserve harvest.Reserve
+	// Unaware: the policy knows nothing of primaries, and keeps nothing free for them. Set it before the first event.
+	Unaware bool
 
 	resumed chan struct{}
 	known   func() // closes resumed
@@ -216,6 +218,8 @@ func (b *Board) stages(j *Job) []Stage {
 		switch st := &all[i]; {
 		case !unfinished[st.Name]:
 			st.State = Finished
+		case !j.Ended.IsZero() && st.Failures == 0:
+			st.State = Cancelled
 		case !j.Ended.IsZero():
 			st.State = j.State
 		case awaits, slices.ContainsFunc(st.After, func(name string) bool { return unfinished[name] }):
@@ -373,6 +377,9 @@ func (b *Board) usages() []Usage {
 		s := b.servers[id]
 		u := Usage{At: s.at, Server: id, Size: s.Size(), Reserve: b.Reserve.Of(s.Size()), Primary: s.primary, Counted: s.counted,
 			Class: b.classes[s.Tenant()], Running: len(running[id]), Drained: s.drained}
+		if b.Unaware {
+			u.Unaware, u.Reserve, u.Counted = true, cluster.Resources{}, cluster.Resources{}
+		}
 		for _, r := range running[id] {
 			u.Held = u.Held.Add(r.Request)
 		}

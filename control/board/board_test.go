@@ -287,3 +287,45 @@ func TestACancelIsNoKill(t *testing.T) {
 		t.Errorf("%+v, %+v, %+v", s, j, total)
 	}
 }
+
+// When a job fails, its stages that have not failed are cancelled, those that never ran as well.
+func TestStagesOfAFailedJob(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	b := New(harvest.Reserve{})
+	task := cluster.TaskID{Job: 7, Stage: "map"}
+	for _, ev := range []cluster.Event{
+		{At: at, Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s"}},
+		{At: at, Kind: cluster.JobSubmitted, Job: &cluster.Job{ID: 7, Name: "sort", Stages: []cluster.Stage{{Name: "map", Tasks: 1}, {Name: "merge", Tasks: 1, After: []string{"map"}}}}},
+		{At: at, Kind: cluster.TaskStarted, On: "s", Task: task},
+		{At: at, Kind: cluster.TaskFailed, On: "s", Task: task, Reason: "exit code 1"},
+	} {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 7, Reason: "map-0 failed"}); err != nil {
+		t.Fatal(err)
+	}
+	j, _ := b.Job(7)
+	if j.State != Failed || j.Stages[0].State != Failed || j.Stages[1].State != Cancelled {
+		t.Errorf("%s, its stages %s and %s", j.State, j.Stages[0].State, j.Stages[1].State)
+	}
+}
+
+// Under a policy that does not heed primaries, all that tasks do not hold is free.
+func TestUnaware(t *testing.T) {
+	size := cluster.Resources{CPU: 4 * cluster.Core, Memory: 8 * cluster.GB}
+	b := New(harvest.Reserve{Fixed: cluster.Resources{CPU: cluster.Core}})
+	b.Unaware = true
+	for _, ev := range []cluster.Event{
+		{Kind: cluster.ServerJoined, Server: &cluster.Server{ID: "s", CPU: size.CPU, Memory: size.Memory}},
+		{Kind: cluster.UseReported, Use: []cluster.Use{{On: "s", Primary: cluster.Resources{CPU: 3 * cluster.Core}}}},
+	} {
+		if err := b.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := b.Status(); s.Free() != size || s.Primary.CPU != 3*cluster.Core {
+		t.Errorf("%s are free of %s; the primary uses %s", s.Free(), size, s.Primary)
+	}
+}

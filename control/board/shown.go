@@ -10,7 +10,7 @@ import (
 type State string
 
 // The states. A stage that was not finished when its job ended is in the
-// state of the job.
+// state of the job if a task of it has failed, and else cancelled.
 const (
 	Blocked   State = "blocked" // it comes after stages, or jobs, that have not finished
 	Waiting   State = "waiting" // tasks may start, and none runs
@@ -117,6 +117,7 @@ type Usage struct {
 	Class   *Class            `json:"class,omitempty"`   // once there is enough history
 	Running int               `json:"running"`           // tasks
 	Drained bool              `json:"drained,omitempty"` // no task is started there
+	Unaware bool              `json:"unaware,omitempty"` // its primary is not heeded: nothing is kept free
 }
 
 func (u *Usage) add(more Usage) {
@@ -126,6 +127,7 @@ func (u *Usage) add(more Usage) {
 	u.Size, u.Reserve, u.Held = u.Size.Add(more.Size), u.Reserve.Add(more.Reserve), u.Held.Add(more.Held)
 	u.Primary, u.Counted = u.Primary.Add(more.Primary), u.Counted.Add(more.Counted)
 	u.Running += more.Running
+	u.Unaware = u.Unaware || more.Unaware
 }
 
 // A Status summarises all servers and jobs.

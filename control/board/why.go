@@ -57,8 +57,12 @@ func (s *Status) WaitsFor(j *Job, zone *time.Location) string {
 	cores := func(r cluster.Resources) string { return fmt.Sprintf("%.2f", float64(r.CPU)/float64(cluster.Core)) }
 	whole := func(r cluster.Resources) string { return fmt.Sprintf("%d GiB", r.Memory/cluster.GB) }
 	short := func(need string, figure func(cluster.Resources) string, unit string) string {
-		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: the primary uses %s, %s are its reserve, other tasks hold %s",
-			st.Name, need, unit, figure(free), figure(s.Size), unit, figure(s.Counted), figure(s.Reserve), figure(s.Held))
+		primary := fmt.Sprintf("the primary uses %s, %s are its reserve, ", figure(s.Counted), figure(s.Reserve))
+		if s.Unaware {
+			primary = ""
+		}
+		return fmt.Sprintf("a task of %s needs %s%s, and %s of %s%s are free: %sother tasks hold %s",
+			st.Name, need, unit, figure(free), figure(s.Size), unit, primary, figure(s.Held))
 	}
 	switch {
 	case need.CPU > free.CPU:

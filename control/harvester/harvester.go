@@ -57,7 +57,7 @@ type Harvester struct {
 
 // New returns a Harvester with what was learned before. Board has had no event yet.
 func New(ctx context.Context, o Options) (*Harvester, error) {
-	o.Board.Reserve, o.Board.Machine = o.Reserve, coresAndDisk
+	o.Board.Reserve, o.Board.Unaware, o.Board.Machine = o.Reserve, !harvest.Guarded(o.Policy), coresAndDisk
 	l, err := newLearner(ctx, o.World, coresAndDisk(o.Server.Size()), o.History)
 	return &Harvester{o, l}, err
 }

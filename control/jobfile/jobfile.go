@@ -42,8 +42,19 @@ const MinMemory = 4 << 20
 // names are the allowed names of jobs and stages: they become parts of file names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-// IsName reports whether a job or a stage may be called so.
-func IsName(text string) bool { return names.MatchString(text) }
+// numbers are how jobs are called by their number.
+var numbers = regexp.MustCompile(`^(job-)?[0-9]+$`)
+
+// CheckName finds what is wrong with the name of a job.
+func CheckName(text string) error {
+	switch {
+	case !names.MatchString(text):
+		return fmt.Errorf("%q is not a name: letters, digits, '.', '-' and '_', at most 64", text)
+	case numbers.MatchString(text):
+		return fmt.Errorf("%q is what the job of that number is called: a name needs a letter", text)
+	}
+	return nil
+}
 
 // Read reads a job file; name is what it is called in errors. When sizes of
 // servers are given, each task must fit on one of them.
@@ -89,7 +100,9 @@ func (f *file) job(n *yaml.Node) (*cluster.Job, error) {
 	err := f.Fields(n, "the job", []string{"name", "stages"}, func(field string, value *yaml.Node) (_ bool, err error) {
 		switch field {
 		case "name":
-			job.Name, err = f.called(value)
+			if job.Name, err = f.called(value); err == nil && CheckName(job.Name) != nil {
+				err = f.Wrong(value, "%v", CheckName(job.Name))
+			}
 		case "time":
 			job.Time, err = f.time(value, field, MaxTime)
 		case "priority":
@@ -211,7 +224,7 @@ func (f *file) stage(n *yaml.Node) (cluster.Stage, error) {
 }
 
 func (f *file) called(n *yaml.Node) (string, error) {
-	if n.Kind != yaml.ScalarNode || !IsName(n.Value) {
+	if n.Kind != yaml.ScalarNode || !names.MatchString(n.Value) {
 		return "", f.Wrong(n, "%q is not a name: letters, digits, '.', '-' and '_', at most 64", n.Value)
 	}
 	return n.Value, nil
@@ -266,10 +279,10 @@ func (f *file) size(n *yaml.Node, field string) (cluster.Bytes, error) {
 }
 
 func (f *file) time(n *yaml.Node, field string, most time.Duration) (time.Duration, error) {
-	d, err := time.ParseDuration(n.Value)
+	d, err := input.ParseLength(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || err != nil:
-		return 0, f.Wrong(n, "%s is %q: must be a length of time, as 90s or 1h30m", field, n.Value)
+		return 0, f.Wrong(n, "%s is %q: must be a length of time, as 90s, 1h30m or 2d", field, n.Value)
 	case d < time.Millisecond || d > most:
 		return 0, f.Wrong(n, "%s is %s, not between 1ms and %s", field, d, most)
 	}
@@ -299,6 +312,9 @@ func ParseArray(text string) (array cluster.Array, tasks int, err error) {
 	m := arrays.FindStringSubmatch(text)
 	if m == nil {
 		return array, 0, errors.New("must be the first and the last number, as 1-100, or with a step, as 0-90:10")
+	}
+	if len(m[1]) > 1 && m[1][0] == '0' {
+		return array, 0, errors.New("numbers are given to tasks without zeros before them; a command may add them, as printf %03d does")
 	}
 	first, _ := strconv.Atoi(m[1]) // nine digits at most
 	last, _ := strconv.Atoi(m[2])

@@ -132,3 +132,26 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestNamesAndArrays(t *testing.T) {
+	for _, name := range []string{"a", "7a", "job", "job-", "job-7a", "_1", "1.0"} {
+		if err := CheckName(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "7", "007", "job-7", "a b", "-a", strings.Repeat("a", 65)} {
+		if CheckName(name) == nil {
+			t.Errorf("%q is a name", name)
+		}
+	}
+	for text, want := range map[string]int{"1-3": 3, "0-90:10": 10, "0-0": 1} {
+		if _, tasks, err := ParseArray(text); err != nil || tasks != want {
+			t.Errorf("%s: %d tasks, %v", text, tasks, err)
+		}
+	}
+	for _, text := range []string{"", "3", "3-1", "1-3:0", "001-003", "00-3", "1-9999999999"} {
+		if _, tasks, err := ParseArray(text); err == nil {
+			t.Errorf("%q: %d tasks", text, tasks)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func TestWriteThenRead(t *testing.T) {
 			}
 			return 0
 		}
-		job := &cluster.Job{Name: name.Draw(t, "job"), Time: some(MaxTime, "the job's time")}
+		job := &cluster.Job{Name: name.Filter(func(s string) bool { return CheckName(s) == nil }).Draw(t, "job"), Time: some(MaxTime, "the job's time")}
 		names := rapid.SliceOfNDistinct(name, 1, 4, rapid.ID[string]).Draw(t, "stages")
 		for i, name := range names {
 			st := cluster.Stage{Name: name, Tasks: rapid.IntRange(1, 1000).Draw(t, "tasks"),
