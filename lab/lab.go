@@ -21,7 +21,6 @@ type Experiment struct {
 	Short string // what it shows, in a line
 	Paper string // whose table or figure it is, and which; "" if it is our own
 	// Engine says that it measures a real engine, which is built or fetched first.
-	// It is run only if it is named.
 	Engine bool
 	Run    func(context.Context, Options) ([]Table, []chart.Figure, error)
 }
@@ -36,6 +35,8 @@ type Options struct {
 	Target string
 	// Traces is a directory of recordings, for an experiment that makes none itself.
 	Traces string
+	// Bitbrains is a directory of the Bitbrains traces; "" for the usual place.
+	Bitbrains string
 	// Progress, if not nil, is called with how many of an experiment's runs are done.
 	Progress func(done, of int)
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
+	"gleaner/cluster"
 	"gleaner/control"
+	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
 )
 
@@ -43,6 +47,43 @@ func TestOneSeedGivesOneRun(t *testing.T) {
 	}
 	if bytes.Equal(first, tape(2)) {
 		t.Error("two seeds give the same run")
+	}
+}
+
+// Each server of a tenant is at 8% or, a fifth of the time and each by itself, at
+// 98%; together they are always near 26%. Tasks die of what their server does.
+func TestServersAreSimulatedByTheirOwnHistory(t *testing.T) {
+	run := func(policy, environment string) compute.Result {
+		const days, slots = 5, 48 // of half an hour
+		from := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+		d := datacenter.New("bursts", cluster.Window{From: from, Step: 30 * time.Minute, Len: days * slots}, from.AddDate(0, 0, days-1))
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := range 40 {
+			cpu := make([]float32, days*slots)
+			for k := range cpu {
+				cpu[k] = 0.08
+				if r.Float64() < 0.2 {
+					cpu[k] = 0.98
+				}
+			}
+			d.Add(cluster.Server{ID: cluster.ServerID(fmt.Sprintf("s%02d", i)), Environment: environment, CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}, cpu)
+		}
+		result, err := Compute{Policy: policy, Seed: 1}.Run(t.Context(), d, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	// A policy that knows no classes does not see who owns a server.
+	if one, each := run("primary", "all"), run("primary", ""); one != each {
+		t.Errorf("one tenant: %+v\na tenant for each server: %+v", one, each)
+	}
+	for _, environment := range []string{"all", ""} {
+		r := run("history", environment)
+		killed := float64(r.TasksKilled) / float64(r.TasksStarted)
+		if killed < 0.05 {
+			t.Errorf("environment %q: %.2f%% of tasks killed", environment, 100*killed)
+		}
 	}
 }
 

@@ -24,10 +24,12 @@
 //     recorded runs, then kept up to date. So is the reward: a shift and a scale
 //     change no preference, and the models then start near the truth. The scales
 //     remember about a day of polls, so that a cluster may change. A measurement more
-//     than five standard deviations off the mean counts as five, until ten came in a
-//     row: one that is absurd does not hide what all others say.
-//   - Steps. A step is divided by the square of the state's length. With that, a
-//     little decay of the weights and values cut to what rewards can add up to,
+//     than five standard deviations off the mean counts as five; after ten of those in
+//     a row the next is taken as it is. One that is absurd does not hide what all others
+//     say. A poll's measurements are in the scales before the step is made, and both
+//     states of the step are standardised by these.
+//   - Steps. A step is divided by the square of the state's length, the decay of the
+//     weights is not. With that and values cut to what rewards can add up to,
 //     weights stay bounded whatever is measured (TestWeightsStayFinite).
 //   - Epsilon stays at 0.2, as in the paper's experiments. HalfLife makes it fall,
 //     which the paper leaves to future work. A random action in every fifth poll

@@ -59,7 +59,7 @@ func Read(where string, document []byte, cfg Config, rng *rand.Rand) (*Agent, er
 		return nil, asInput(where, document, err)
 	}
 	if version.Version != Version {
-		return nil, input.Errorf(where, "a learning state of version %d; this gleaner reads version %d", version.Version, Version)
+		return nil, input.Errorf(where, "a learning state of version %d; this gleaner reads version %d (learn: 0 goes on without it)", version.Version, Version)
 	}
 	var s state
 	d := json.NewDecoder(bytes.NewReader(document))

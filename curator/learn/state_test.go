@@ -123,7 +123,7 @@ func TestBadStates(t *testing.T) {
 	good := string(document)
 	weight := fmt.Sprint(a.model.run[0])
 	for _, tc := range []struct{ old, new, want string }{
-		{`"version": 1`, `"version": 2`, "state: a learning state of version 2; this gleaner reads version 1"},
+		{`"version": 1`, `"version": 2`, "state: a learning state of version 2; this gleaner reads version 1 (learn: 0 goes on without it)"},
 		{`"version": 1`, `"version": "1"`, "state:2: not a learning state"},
 		{weight, "NaN", "invalid character 'N'"},
 		{weight, "1e999", "cannot unmarshal number 1e999"},

@@ -223,7 +223,9 @@ func (n *Node) java() []string {
 		"-XX:MaxDirectMemorySize=256m", "-XX:+ExitOnOutOfMemoryError", "-Dlogback.configurationFile="+filepath.Join(n.dir, "logback.xml"),
 		"-Dcassandra.config=file://"+filepath.Join(n.dir, "cassandra.yaml"), "-Dcassandra.storagedir="+n.dir, "-Dcassandra-foreground=yes",
 		"-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
-		"-Dcassandra.memtable.row_overhead_size=181", // not measured at every start
+		"-Dcassandra.memtable.row_overhead_size=181",                                      // not measured at every start
+		"-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.shutdown_announce_in_ms=0", // no waiting for others: they are on this machine
+		"-Dcassandra.schema_pull_interval_ms=1000", // a node that missed a new table on a busy machine asks for it after a second, not after a minute
 		"-cp", filepath.Join(n.cluster.lib, "*"), "org.apache.cassandra.service.CassandraDaemon")
 }
 
@@ -301,6 +303,13 @@ func (c *Cluster) Wait(ctx context.Context) error {
 			return nil
 		}
 		return p.Failure()
+	}
+}
+
+// Kill ends all nodes with SIGKILL: at once, for a cluster whose data nobody wants any more.
+func (c *Cluster) Kill() {
+	for _, n := range c.Nodes {
+		n.Kill()
 	}
 }
 

@@ -29,6 +29,7 @@ type size struct {
 	length    time.Duration // of the day, as it is played
 	windows   int           // that the day is divided into, each with a percentile
 	rounds    int           // of all settings
+	more      int           // times as many rounds where settings differ by little; even, since every other is played backwards
 	calibrate time.Duration
 }
 
@@ -41,10 +42,10 @@ const (
 )
 
 func sizeOf(o lab.Options) size {
-	s := size{length: 36 * time.Second, windows: 20, rounds: 2, calibrate: 5 * time.Second}
+	s := size{length: 36 * time.Second, windows: 20, rounds: 2, more: 4, calibrate: 5 * time.Second}
 	switch {
 	case o.Quick:
-		s = size{length: 10 * time.Second, windows: 10, rounds: 1, calibrate: 2 * time.Second}
+		s = size{length: 10 * time.Second, windows: 10, rounds: 1, more: 2, calibrate: 2 * time.Second}
 	case o.Full:
 		s.length, s.windows, s.rounds = 2*time.Minute, 40, 3
 	}
@@ -61,7 +62,7 @@ func (s size) halved() size {
 // manyRounds is the size for the experiment whose settings differ by little:
 // shorter days, and more of them to compare.
 func (s size) manyRounds() size {
-	s.length, s.rounds = (s.length * 2 / 3).Round(time.Second), 4*s.rounds
+	s.length, s.rounds = (s.length * 2 / 3).Round(time.Second), s.more*s.rounds
 	return s
 }
 

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +59,16 @@ func policies(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, 
 // the time zone they were recorded in).
 var august = time.Date(2013, time.July, 31, 22, 0, 0, 0, time.UTC)
 
-// bitbrainsDir holds the two months as history files.
+// bitbrainsDir is where the two months usually are, as history files.
 const bitbrainsDir = "../shared/data/bitbrains"
+
+// bitbrainsIn is where the two months are.
+func bitbrainsIn(o lab.Options) string { return cmp.Or(o.Bitbrains, bitbrainsDir) }
+
+// noBitbrains says that a result lacks them.
+func noBitbrains(o lab.Options) []string {
+	return []string{"Left out: 2013-07.csv.gz and 2013-08.csv.gz, the Bitbrains traces (GWA-T-12, Rnd) as history files, are not in " + bitbrainsIn(o) + "; --bitbrains names another directory."}
+}
 
 // bitbrains compares all policies on 500 recorded machines: July 2013 teaches
 // the classes, August is simulated, as recorded and scaled to 45%.
@@ -69,9 +78,9 @@ func bitbrains(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure,
 	if o.Quick {
 		days = 2
 	}
-	plain, err := bitbrainsMachines(ctx, bitbrainsDir, days)
+	plain, err := bitbrainsMachines(ctx, bitbrainsIn(o), days)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Notes = []string{"Left out: the traces (GWA-T-12) are not in " + bitbrainsDir + "."}
+		t.Notes = noBitbrains(o)
 		return one(t)
 	}
 	if err != nil {
@@ -108,12 +117,11 @@ func bitbrainsFrom(ctx context.Context, dir string, now time.Time, days int) (*d
 		return nil, err
 	}
 	window = window.Until(now.AddDate(0, 0, days))
-	var servers []cluster.Server
-	for i := range series {
-		series[i].CPU = series[i].CPU[:window.Len]
-		servers = append(servers, cluster.Server{ID: cluster.ServerID(series[i].Tenant), CPU: 12 * cluster.Core, Memory: 32 * cluster.GB})
+	d := datacenter.New("bitbrains", window, now)
+	for _, s := range series { // each machine is its own tenant
+		d.Add(cluster.Server{ID: cluster.ServerID(s.Tenant), CPU: 12 * cluster.Core, Memory: 32 * cluster.GB}, s.CPU[:window.Len])
 	}
-	return datacenter.New("bitbrains", servers, window, series, nil, now)
+	return d, nil
 }
 
 func everyPolicy(ctx context.Context, d *datacenter.Datacenter) ([]compute.Result, error) {

@@ -28,15 +28,15 @@ func supply(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, er
 		measured, days = 2, 2
 	}
 	for _, utilisation := range []float64{0, 0.45} {
-		july, err := supplyMonth(ctx, august.AddDate(0, 0, -measured), measured, utilisation)
+		july, err := supplyMonth(ctx, bitbrainsIn(o), august.AddDate(0, 0, -measured), measured, utilisation)
 		if errors.Is(err, fs.ErrNotExist) {
-			t.Notes = []string{"Left out: the traces (GWA-T-12) are not in " + bitbrainsDir + "."}
+			t.Notes = noBitbrains(o)
 			return one(t)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		month, err := supplyMonth(ctx, august, days, utilisation)
+		month, err := supplyMonth(ctx, bitbrainsIn(o), august, days, utilisation)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -53,8 +53,8 @@ func supply(ctx context.Context, o lab.Options) ([]lab.Table, []chart.Figure, er
 }
 
 // supplyMonth simulates days from a time on, and harvests all it can.
-func supplyMonth(ctx context.Context, now time.Time, days int, utilisation float64) (simulation.Harvest, error) {
-	d, err := bitbrainsFrom(ctx, bitbrainsDir, now, days)
+func supplyMonth(ctx context.Context, dir string, now time.Time, days int, utilisation float64) (simulation.Harvest, error) {
+	d, err := bitbrainsFrom(ctx, dir, now, days)
 	if err != nil {
 		return simulation.Harvest{}, err
 	}

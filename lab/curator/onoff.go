@@ -315,7 +315,7 @@ func (c *course) result() Run {
 // Table lists what upkeep changes, the paper's beside ours.
 func (all Switches) Table() lab.Table {
 	t := lab.Table{Name: "curator-onoff", Title: "OLTP small, medium and large, with upkeep and without (NSDI'17 §3.4.2)",
-		Columns: []string{"", "with", "without", "paper: with", "without"},
+		Columns: []string{"what", "with", "without", "paper: with", "paper: without"},
 		Notes: []string{
 			"each workload is written, executed for 20 minutes and destroyed; latency is of the execution; the end is 20 minutes after the last vDisks are destroyed",
 			"sizes and rates of the workloads and the lengths of the phases are not in the paper's text: see sim/oltp and docs/curator-onoff.md",

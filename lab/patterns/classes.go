@@ -91,7 +91,7 @@ func timeAndFrequency(w cluster.Window, s cluster.Series, title string) []chart.
 	}
 	return []chart.Panel{
 		{Title: title, X: "day", Y: "CPU %", Lines: []chart.Line{over}, YRange: &[2]float64{0, 100}},
-		{Title: "in the frequency domain", X: "cycles in the window", Y: "strength, points", Lines: []chart.Line{strength}},
+		{Title: title + " in the frequency domain", X: "cycles in the window", Y: "strength, points", Lines: []chart.Line{strength}},
 	}
 }
 

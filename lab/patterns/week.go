@@ -69,5 +69,5 @@ func (y *weekly) panel(title string) chart.Panel {
 	for d, name := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
 		ticks = append(ticks, chart.Tick{At: float64(24 * d), Label: name})
 	}
-	return chart.Panel{Title: title, Y: "CPU %", XTicks: ticks, YRange: &[2]float64{0, 100}, Bands: []chart.Band{band}, Lines: []chart.Line{line}}
+	return chart.Panel{Title: title, X: "hour of the week, from Monday (UTC)", Y: "CPU %", XTicks: ticks, YRange: &[2]float64{0, 100}, Bands: []chart.Band{band}, Lines: []chart.Line{line}}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 
 	"gleaner/chart"
 	"gleaner/lab"
@@ -79,6 +80,12 @@ func (b *bench) solve(app, hardware string, scale float64, o plan.Options) (plan
 		err = plan.ErrStopped
 	}
 	return in, p, err
+}
+
+// round4 writes four digits that count, without an exponent.
+func round4(x float64) string {
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // it was just written
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 func dollars(x float64) string {

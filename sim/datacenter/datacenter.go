@@ -31,11 +31,13 @@ type Datacenter struct {
 	Now      time.Time      // end of the past: before it is for learning, after it is simulated
 	Reimages []Reimage      // in order of time, the past's and the future's
 
-	series  [][]uint16 // of each tenant's average server: one value a slot, full scale is 100%
-	share   []float32  // of each server: its load relative to the tenant's average server
+	series  [][]uint16 // recorded of each server, or generated for each tenant: one value a slot, full scale is 100%
+	follows []int32    // the series of each server
+	share   []float32  // of each server: its load relative to its series
 	noise   float32    // of each server in each slot, relative to its load
 	seed    uint64
 	scaling *Scaling
+	known   map[cluster.TenantID]int32 // the tenants of a recorded history
 }
 
 // A Tenant is a primary tenant: the servers of one environment that do one thing.
@@ -84,7 +86,7 @@ func (c Cause) String() string {
 // CPU returns a server's utilisation by its primary tenant in a slot of the
 // window, 0 to 1, scaled if the datacenter is (see Scaled).
 func (d *Datacenter) CPU(server, slot int) float32 {
-	u := float32(d.series[d.Owner[server]][slot]) * (1.0 / math.MaxUint16) * d.share[server]
+	u := float32(d.series[d.follows[server]][slot]) * (1.0 / math.MaxUint16) * d.share[server]
 	if d.noise > 0 {
 		u *= 1 + d.noise*jitter(d.seed, server, slot)
 	}
@@ -155,34 +157,32 @@ func (d *Datacenter) ReimageRates(from, to time.Time) []float64 {
 	return rates
 }
 
-// New makes a datacenter of a recorded history: the servers, the utilisation of
-// each of their tenants over the window (a gap repeats the value before it), and
-// the reimages, whose servers are indices into servers. The past ends at now.
-func New(name string, servers []cluster.Server, window cluster.Window, series []cluster.Series, reimages []Reimage, now time.Time) (*Datacenter, error) {
-	d := &Datacenter{Name: name, Servers: servers, Window: window, Now: now, Reimages: reimages}
-	recorded := make(map[cluster.TenantID][]float32, len(series))
-	for _, s := range series {
-		recorded[s.Tenant] = s.CPU
+// New makes a datacenter of a recorded history over the window, without servers
+// yet; see Add. The past ends at now.
+func New(name string, window cluster.Window, now time.Time) *Datacenter {
+	return &Datacenter{Name: name, Window: window, Now: now, known: map[cluster.TenantID]int32{}}
+}
+
+// Add adds a server and its own use over the window. A gap (NaN) repeats the value
+// before it; before its first value a server is idle.
+func (d *Datacenter) Add(s cluster.Server, cpu []float32) {
+	if len(cpu) != d.Window.Len {
+		panic(fmt.Sprintf("datacenter: server %s has %d slots of history, not %d", s.ID, len(cpu), d.Window.Len))
 	}
-	known := make(map[cluster.TenantID]int32, len(series))
-	for i, s := range servers {
-		id := s.Tenant()
-		t, ok := known[id]
-		if !ok {
-			cpu := recorded[id]
-			if len(cpu) != window.Len {
-				return nil, fmt.Errorf("datacenter: tenant %s has %d slots of history, not %d", id, len(cpu), window.Len)
-			}
-			t = int32(len(d.Tenants))
-			known[id] = t
-			d.Tenants = append(d.Tenants, Tenant{ID: id, Environment: s.Environment, Function: s.Function})
-			d.series = append(d.series, encode(cpu))
-		}
-		d.Owner = append(d.Owner, t)
-		d.Tenants[t].Servers = append(d.Tenants[t].Servers, int32(i))
-		d.share = append(d.share, 1)
+	id := s.Tenant()
+	t, ok := d.known[id]
+	if !ok {
+		t = int32(len(d.Tenants))
+		d.known[id] = t
+		d.Tenants = append(d.Tenants, Tenant{ID: id, Environment: s.Environment, Function: s.Function})
 	}
-	return d, nil
+	i := int32(len(d.Servers))
+	d.Servers = append(d.Servers, s)
+	d.Owner = append(d.Owner, t)
+	d.Tenants[t].Servers = append(d.Tenants[t].Servers, i)
+	d.series = append(d.series, encode(cpu))
+	d.follows = append(d.follows, i)
+	d.share = append(d.share, 1)
 }
 
 func encode(cpu []float32) []uint16 {

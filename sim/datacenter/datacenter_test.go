@@ -133,29 +133,62 @@ func TestBadNamesAndTargets(t *testing.T) {
 }
 
 func TestARecordedHistoryIsADatacenterToo(t *testing.T) {
-	servers := []cluster.Server{{ID: "a"}, {ID: "b", Environment: "e", Function: "f"}, {ID: "c", Environment: "e", Function: "f"}}
-	window := cluster.Window{From: now, Step: 5 * time.Minute, Len: 3}
 	gap := float32(math.NaN())
-	series := []cluster.Series{{Tenant: "e/f", CPU: []float32{0.5, gap, 1}}, {Tenant: "a", CPU: []float32{gap, 0.25, 0.75}}}
-	d, err := New("recorded", servers, window, series, []Reimage{{At: now, Server: 2}}, now.Add(5*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for server, want := range [][]float32{{0, 0.25, 0.75}, {0.5, 0.5, 1}, {0.5, 0.5, 1}} {
+	d := New("recorded", cluster.Window{From: now, Step: 5 * time.Minute, Len: 3}, now.Add(5*time.Minute))
+	d.Add(cluster.Server{ID: "a"}, []float32{gap, 0.25, 0.75})
+	d.Add(cluster.Server{ID: "b", Environment: "e", Function: "f"}, []float32{0.5, gap, 1})
+	d.Add(cluster.Server{ID: "c", Environment: "e", Function: "f"}, []float32{0.1, 0.3, 0})
+	d.Reimages = []Reimage{{At: now, Server: 2}}
+	for server, want := range [][]float32{{0, 0.25, 0.75}, {0.5, 0.5, 1}, {0.1, 0.3, 0}} {
 		for slot, u := range want {
 			if got := d.CPU(server, slot); math.Abs(float64(got-u)) > 1e-4 {
 				t.Errorf("server %d slot %d: %v, not %v", server, slot, got, u)
 			}
 		}
 	}
-	if peaks := d.Peaks(0, 2); len(d.Tenants) != 2 || math.Abs(peaks[0]-0.25) > 1e-4 || math.Abs(peaks[1]-0.5) > 1e-4 {
+	if peaks := d.Peaks(0, 2); len(d.Tenants) != 2 || math.Abs(peaks[0]-0.25) > 1e-4 || math.Abs(peaks[1]-0.4) > 1e-4 {
 		t.Errorf("%d tenants, peaks %v", len(d.Tenants), peaks)
 	}
 	if rates := d.ReimageRates(now, now.Add(2*Month)); rates[0] != 0 || math.Abs(rates[1]-0.25) > 1e-9 {
 		t.Errorf("rates %v", rates)
 	}
-	if _, err := New("short", servers, window, series[:1], nil, now); err == nil {
-		t.Error("a server without history is accepted")
+	tenant := d.Series(0, 3)[1]
+	for slot, u := range []float32{0.3, 0.4, 0.5} {
+		if got := tenant.CPU[slot]; tenant.Servers != 2 || math.Abs(float64(got-u)) > 1e-4 {
+			t.Errorf("the average of %d servers in slot %d: %v, not %v", tenant.Servers, slot, got, u)
+		}
+	}
+}
+
+// Servers that are busy in turn can be half busy on average at any time, but are
+// never half busy themselves.
+func TestScalingWorksOnServersNotOnTheirAverage(t *testing.T) {
+	d := New("in turn", cluster.Window{From: now, Step: 5 * time.Minute, Len: 62}, now)
+	for server := range 2 {
+		cpu := make([]float32, 62)
+		for slot := range cpu {
+			cpu[slot] = 0.1
+			if slot%2 == server {
+				cpu[slot] = 0.9
+			}
+		}
+		d.Add(cluster.Server{ID: cluster.ServerID('a' + rune(server)), Environment: "e", Function: "f"}, cpu)
+	}
+	scaled, err := d.Scaled("linear", 0.75)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The busy one saturates at 1, so the idle one has to reach 0.5.
+	for server := range 2 {
+		for slot := range 62 {
+			want := 0.5
+			if slot%2 == server {
+				want = 1
+			}
+			if got := scaled.CPU(server, slot); math.Abs(float64(got)-want) > 0.01 {
+				t.Fatalf("server %d slot %d: %v, not %v", server, slot, got, want)
+			}
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // utilisation draws the series of every tenant's average server.
 func (g *generator) utilisation() {
 	g.d.series = make([][]uint16, len(g.d.Tenants))
+	g.d.follows = g.d.Owner
 	if g.d.Window.Len == 0 {
 		return
 	}

@@ -192,14 +192,10 @@ func TestAFullClusterRefusesBlocks(t *testing.T) {
 
 func TestAnAccessFailsWhenAllReplicasAreBusy(t *testing.T) {
 	// Three servers of one tenant each; the third is busy in the second slot only.
-	servers := []cluster.Server{{ID: "idle"}, {ID: "busy"}, {ID: "changing"}}
-	series := []cluster.Series{
-		{Tenant: "idle", CPU: []float32{0.1, 0.65}}, {Tenant: "busy", CPU: []float32{0.9, 0.67}}, {Tenant: "changing", CPU: []float32{0.1, 0.9}},
-	}
-	d, err := datacenter.New("three", servers, cluster.Window{From: epoch, Step: time.Minute, Len: 2}, series, nil, epoch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := datacenter.New("three", cluster.Window{From: epoch, Step: time.Minute, Len: 2}, epoch)
+	d.Add(cluster.Server{ID: "idle"}, []float32{0.1, 0.65})
+	d.Add(cluster.Server{ID: "busy"}, []float32{0.9, 0.67})
+	d.Add(cluster.Server{ID: "changing"}, []float32{0.1, 0.9})
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, tc := range []struct {
 		on          []placement.ServerIndex
