@@ -47,6 +47,7 @@ type Panel struct {
 	Spans       Spans
 	Time        bool        // X is in Unix seconds
 	XTicks      []Tick      // none: chosen from the data
+	XRange      *[2]float64 // nil: chosen from the data
 	YRange      *[2]float64 // nil: chosen from the data
 	LogX, LogY  bool        // values that are not positive are left out of the line
 }
@@ -275,11 +276,11 @@ func (panel Panel) scale(p *plot.Plot, bare bool) {
 		p.X.Tick.Marker = roundTicks{}
 	}
 	if panel.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
 		p.X.Min, p.X.Max = positiveRange(p.X.Min, p.X.Max)
 	}
 	if panel.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{}
 		p.Y.Min, p.Y.Max = positiveRange(p.Y.Min, p.Y.Max)
 	}
 	if bare && panel.LogY {
@@ -294,6 +295,9 @@ func (panel Panel) scale(p *plot.Plot, bare bool) {
 	}
 	p.X.Min, p.X.Max = spread(p.X.Min, p.X.Max)
 	p.Y.Min, p.Y.Max = spread(p.Y.Min, p.Y.Max)
+	if panel.XRange != nil {
+		p.X.Min, p.X.Max = panel.XRange[0], panel.XRange[1]
+	}
 	if panel.YRange != nil {
 		p.Y.Min, p.Y.Max = panel.YRange[0], panel.YRange[1]
 	}
@@ -487,6 +491,37 @@ func short(v float64) string {
 		v, unit = v/1000, next
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64) + unit
+}
+
+// logTicks labels a logarithmic axis at powers of ten; one that is too short for three of them at 1, 2 and 5 times those, or as any other.
+type logTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (logTicks) Ticks(low, high float64) []plot.Tick {
+	tens := plot.LogTicks{Prec: -1}.Ticks(low, high)
+	for _, ticks := range [][]plot.Tick{tens, oneTwoFive(low, high)} {
+		labels := 0
+		for _, t := range ticks {
+			if t.Label != "" && t.Value >= low && t.Value <= high {
+				labels++
+			}
+		}
+		if labels >= 3 {
+			return ticks
+		}
+	}
+	return roundTicks{}.Ticks(low, high)
+}
+
+func oneTwoFive(low, high float64) (ticks []plot.Tick) {
+	for unit := math.Pow(10, math.Floor(math.Log10(low))); unit <= high; unit *= 10 {
+		for _, m := range []float64{1, 2, 5} {
+			if at := m * unit; at >= low && at <= high {
+				ticks = append(ticks, plot.Tick{Value: at, Label: strconv.FormatFloat(at, 'g', 6, 64)})
+			}
+		}
+	}
+	return ticks
 }
 
 // roundTicks labels an axis at about five round numbers.

@@ -8,9 +8,13 @@ import (
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // everything uses each kind of mark, and values that break naive plots.
@@ -148,7 +152,7 @@ func TestKeysAndTables(t *testing.T) {
 		1: {[]Key{{"p5-p95", 0, true}, {"mean", 0, false}}, "|p5-p95, low|p5-p95, high|mean", "2|0|2|1", 5},
 		2: {[]Key{{"ours", 0, false}, {"paper", 1, false}}, "|ours, |paper, ", "DC-1|2|1", 2},
 		7: {[]Key{{"primary", 0, false}, {"idle", 7, false}}, "time (UTC)|primary, cores|idle, cores", "1970-01-01 00:01:00|2|2", 5},
-		8: {[]Key{{"killed", 1, false}, {"finished", 2, false}}, "task|from|for, seconds|end", "map-1|1970-01-01 00:00:12|21.5|finished", 2},
+		8: {[]Key{{"killed", 1, false}, {"finished", 2, false}}, "task|from|for, seconds|end", "map-1|1970-01-01 00:00:12.0|21.5|finished", 2},
 	} {
 		head, rows := panels[i].Table()
 		if got := panels[i].Keys(); !slices.Equal(got, want.keys) {
@@ -156,6 +160,14 @@ func TestKeysAndTables(t *testing.T) {
 		}
 		if got := strings.Join(head, "|"); got != want.head || len(rows) != want.rows || strings.Join(rows[1], "|") != want.row {
 			t.Errorf("%s: %s and %d rows, %q; want %s and %d, %q", panels[i].Title, got, len(rows), rows[1], want.head, want.rows, want.row)
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	for v, want := range map[float64]string{0.012345: "0.01235", 1: "1", 999.94: "999.9", 1234.5: "1235", 10743.2: "10743", -2.5e6: "-2500000", 1e20: "1e+20", math.NaN(): ""} {
+		if got := (Panel{}).cell(v, false); got != want {
+			t.Errorf("%g is %q, want %q", v, got, want)
 		}
 	}
 }
@@ -187,8 +199,8 @@ func TestWhereTheDataAre(t *testing.T) {
 	if !strings.Contains(text, `data-axis="log"`) || !strings.Contains(text, `data-from="1" data-to="100"`) {
 		t.Errorf("%.300s", text)
 	}
-	if strings.Contains(two.String(), "data-axis") || strings.Contains(spans.String(), "data-axis") {
-		t.Error("several panels, or spans, are said to be readable")
+	if strings.Contains(two.String(), "data-axis") || !strings.Contains(spans.String(), `data-axis="spans"`) {
+		t.Error("several panels are said to be readable, or spans are not")
 	}
 }
 
@@ -206,5 +218,61 @@ func TestWithin(t *testing.T) {
 	}
 	if _, rows := p.Within(7, 9).Table(); len(rows) != 0 {
 		t.Errorf("%v", rows)
+	}
+	spans := Panel{X: "t", Y: "task", Time: true, Spans: Spans{Rows: []string{"a", "b", "c"}, All: []Span{{Row: 0, From: 1, To: 3}, {Row: 1, From: 1, To: 2}, {Row: 2, From: 4, To: 9}, {Row: 0, From: 8, To: 9}}}}
+	cut = spans.Within(2.5, 5)
+	if _, rows := cut.Table(); len(rows) != 2 || strings.Join(rows[0], "|") != "a|1970-01-01 00:00:01.0|2.0|" || strings.Join(rows[1], "|") != "c|1970-01-01 00:00:04.0|5.0|" || cut.Spans.All[1].Row != 1 || *cut.XRange != [2]float64{2.5, 5} {
+		t.Errorf("%+v", cut)
+	}
+	if spans.Spans.All[2].Row != 2 {
+		t.Error("the spans themselves were cut")
+	}
+}
+
+// A path that is written from point to point leads to the places it was drawn with, however long it is.
+func TestPathsLeadWhereTheyWereDrawn(t *testing.T) {
+	var p vg.Path
+	at := func(i int) vg.Point { return vg.Point{X: vg.Length(i) * 0.333, Y: vg.Length(i*i%7) - 3} }
+	p.Move(at(0))
+	for i := 1; i < 1000; i++ {
+		p.Line(at(i))
+	}
+	p.Close()
+	text := pathData(p)
+	var x, y float64
+	numbers := regexp.MustCompile(`-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)`).FindAllString(text, -1)
+	if len(numbers) != 2000 || !strings.HasPrefix(text, "M0 -3l.3 1 ") || !strings.HasSuffix(text, "Z") {
+		t.Fatalf("%d numbers in %.60s", len(numbers), text)
+	}
+	for i := 0; i < len(numbers); i += 2 {
+		dx, _ := strconv.ParseFloat(numbers[i], 64)
+		dy, _ := strconv.ParseFloat(numbers[i+1], 64)
+		x, y = x+dx, y+dy
+		if want := at(i / 2); math.Abs(x-want.X.Points()) > 0.051 || math.Abs(y-want.Y.Points()) > 0.051 {
+			t.Fatalf("point %d is at %g, %g; drawn at %v", i/2, x, y, want)
+		}
+	}
+}
+
+// A logarithmic axis has numbers on it, however short or long it is.
+func TestLogTicks(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{3942, 7229, "4000 5000 6000 7000"}, // Figure 13
+		{40, 900, "50 100 200 500"},
+		{0.9, 12000, "1 10 100 1000 10000"},
+		{0.002, 0.00211, "0.002 0.00205 0.0021"},
+	} {
+		var labels []string
+		for _, tick := range (logTicks{}).Ticks(c.low, c.high) {
+			if tick.Label != "" && tick.Value >= c.low && tick.Value <= c.high {
+				labels = append(labels, tick.Label)
+			}
+		}
+		if got := strings.Join(labels, " "); got != c.want {
+			t.Errorf("from %g to %g: %s, want %s", c.low, c.high, got, c.want)
+		}
 	}
 }

@@ -93,6 +93,8 @@ func (panel Panel) cell(v float64, onX bool) string {
 		return time.Unix(int64(v), 0).UTC().Format(time.DateTime)
 	case math.IsNaN(v):
 		return ""
+	case math.Abs(v) >= 1000 && math.Abs(v) < 1e15:
+		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
@@ -118,7 +120,7 @@ func (panel Panel) spanTable() (head []string, rows [][]string) {
 		names[k.Colour] = k.Name
 	}
 	for _, s := range panel.Spans.All {
-		rows = append(rows, []string{panel.Spans.Rows[s.Row], panel.cell(s.From, true), fmt.Sprintf("%.1f", s.To-s.From), names[s.Colour]})
+		rows = append(rows, []string{panel.Spans.Rows[s.Row], time.UnixMilli(int64(math.Round(1000 * s.From))).UTC().Format(time.DateTime + ".0"), fmt.Sprintf("%.1f", s.To-s.From), names[s.Colour]})
 	}
 	return []string{panel.Y, "from", "for, seconds", "end"}, rows
 }

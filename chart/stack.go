@@ -2,6 +2,7 @@ package chart
 
 import (
 	"image/color"
+	"math"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -119,7 +120,7 @@ type clockTicks struct{ most int } // steps between labels
 const clockWidth = 1.3 * vg.Inch
 
 // steps of a clock's axis, in seconds.
-var clockSteps = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400}
+var clockSteps = []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400}
 
 // Ticks implements plot.Ticker.
 func (c clockTicks) Ticks(low, high float64) []plot.Tick {
@@ -135,21 +136,22 @@ func (c clockTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	form := "15:04"
 	switch {
+	case step < 1:
+		form = "15:04:05.0"
 	case step < 60:
 		form = time.TimeOnly
 	case step >= 86400:
 		form = "2 Jan"
 	}
 	var ticks []plot.Tick
-	for at := float64(int64(low/step)) * step; at <= high; at += step {
-		if at >= low {
-			ticks = append(ticks, plot.Tick{Value: at, Label: time.Unix(int64(at), 0).UTC().Format(form)})
-		}
+	for n := math.Ceil(low / step); n*step <= high; n++ {
+		ticks = append(ticks, plot.Tick{Value: n * step, Label: time.UnixMilli(int64(math.Round(1000 * n * step))).UTC().Format(form)})
 	}
 	return ticks
 }
 
-// Within is the panel without what is before from or after to. Only lines, bands and stacks are cut.
+// Within is the panel without what is before from or after to. Bars stay as they are. A span that lasts across an end of
+// the range is drawn as far as it is within it, and keeps its numbers; rows without a span are left out.
 func (panel Panel) Within(from, to float64) Panel {
 	cut := func(x []float64, columns ...[]float64) [][]float64 {
 		out := make([][]float64, 1+len(columns))
@@ -181,5 +183,30 @@ func (panel Panel) Within(from, to float64) Panel {
 		panel.Stack.X, layer.Values = kept[0], kept[1]
 		panel.Stack.Layers = append(panel.Stack.Layers, layer)
 	}
+	if len(panel.Spans.Rows) > 0 {
+		panel.Spans = panel.Spans.within(from, to)
+		panel.XRange = &[2]float64{from, to}
+	}
 	return panel
+}
+
+func (s Spans) within(from, to float64) Spans {
+	out := Spans{Keys: s.Keys}
+	for _, span := range s.All {
+		if span.From <= to && span.To >= from {
+			out.All = append(out.All, span)
+		}
+	}
+	for i, name := range s.Rows {
+		some := false
+		for k := range out.All {
+			if out.All[k].Row == i {
+				out.All[k].Row, some = len(out.Rows), true
+			}
+		}
+		if some {
+			out.Rows = append(out.Rows, name)
+		}
+	}
+	return out
 }

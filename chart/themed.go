@@ -34,15 +34,12 @@ func (f Figure) WriteThemed(w io.Writer) error {
 	return c.close(w)
 }
 
-// Readable reports whether values can be read off a drawing of the panel by their place on the X axis.
-func (panel Panel) Readable() bool { return panel.axis() != "" }
-
 // axis is how the places on the X axis of a panel follow each other, for whoever reads values off the
-// drawing; empty if it cannot be read like that.
+// drawing.
 func (panel Panel) axis() string {
 	switch {
 	case len(panel.Spans.Rows) > 0:
-		return ""
+		return "spans"
 	case len(panel.Bars.Groups) > 0:
 		return "group"
 	case panel.Time:
@@ -57,7 +54,7 @@ func (panel Panel) axis() string {
 type themed struct {
 	out           bytes.Buffer
 	width, height vg.Length
-	axis          string // of the only panel; empty if it cannot be read
+	axis          string // of the only panel; empty if there are several
 	area          string // attributes that say where its data are
 	now           pen
 	pushed        []pen
@@ -153,8 +150,9 @@ func (c *themed) Fill(p vg.Path) {
 }
 
 func (c *themed) FillString(f font.Face, at vg.Point, text string) {
-	fmt.Fprintf(&c.out, `<text class="ink" transform="matrix(1 0 0 -1 %s %s)" font-size="%s">%s</text>`,
-		num(at.X), num(at.Y), num(f.Font.Size), html.EscapeString(text))
+	// Labels were placed by the width of the font that they were measured with; a browser may have another.
+	fmt.Fprintf(&c.out, `<text class="ink" transform="matrix(1 0 0 -1 %s %s)" font-size="%s" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`,
+		num(at.X), num(at.Y), num(f.Font.Size), num(f.Width(text)), html.EscapeString(text))
 }
 
 // DrawImage is never called: no figure has an image.
@@ -184,8 +182,13 @@ func classOf(c color.Color, letter, black string) (class, opacity string) {
 	return class, opacity
 }
 
+// pathData is a path in SVG. Lines are written from point to point, which takes half the bytes of their places.
 func pathData(p vg.Path) string {
 	var out strings.Builder
+	var start, last [2]int // in tenths of a point, as they were written
+	place := func(at vg.Point) [2]int {
+		return [2]int{int(math.Round(10 * at.X.Points())), int(math.Round(10 * at.Y.Points()))}
+	}
 	to := func(letter string, points ...vg.Point) {
 		out.WriteString(letter)
 		for i, at := range points {
@@ -194,13 +197,20 @@ func pathData(p vg.Path) string {
 			}
 			out.WriteString(num(at.X) + " " + num(at.Y))
 		}
+		last = place(points[len(points)-1])
 	}
-	for _, step := range p {
+	for i, step := range p {
 		switch step.Type {
 		case vg.MoveComp:
 			to("M", step.Pos)
+			start = last
 		case vg.LineComp:
-			to("L", step.Pos)
+			if i == 0 || p[i-1].Type != vg.LineComp {
+				out.WriteByte('l')
+			}
+			now := place(step.Pos)
+			out.WriteString(tenths(now[0]-last[0], i > 0 && p[i-1].Type == vg.LineComp) + tenths(now[1]-last[1], true))
+			last = now
 		case vg.CurveComp:
 			to(map[int]string{1: "Q", 2: "C"}[len(step.Control)], append(step.Control[:len(step.Control):len(step.Control)], step.Pos)...)
 		case vg.ArcComp: // only dots have one: a whole circle
@@ -212,7 +222,27 @@ func pathData(p vg.Path) string {
 			to("A"+r+" "+r+" 0 1 1 ", right)
 		case vg.CloseComp:
 			out.WriteByte('Z')
+			last = start
 		}
 	}
 	return out.String()
+}
+
+// tenths writes a number of tenths as shortly as SVG allows; its sign, or a space, separates it from a number before it.
+func tenths(n int, after bool) string {
+	sign := ""
+	switch {
+	case n < 0:
+		sign, n = "-", -n
+	case after:
+		sign = " "
+	}
+	switch whole, rest := n/10, n%10; {
+	case rest == 0:
+		return sign + strconv.Itoa(whole)
+	case whole == 0:
+		return sign + "." + strconv.Itoa(rest)
+	default:
+		return fmt.Sprintf("%s%d.%d", sign, whole, rest)
+	}
 }

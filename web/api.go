@@ -24,6 +24,7 @@ import (
 	"gleaner/control/jobfile"
 	"gleaner/fabric"
 	"gleaner/input"
+	"gleaner/web/page"
 )
 
 // A Machine accepts jobs and keeps the output of their tasks.
@@ -63,6 +64,8 @@ type API struct {
 	Version string
 	// Storage gives the disks while they are open, and nil while they are not. It may be nil itself.
 	Storage func() Storage
+
+	listing page.Turn // to list tasks
 }
 
 // Storage is what metrics tell of the disks and their upkeep.
@@ -104,8 +107,8 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/jobs/{id}/cancel", a.change(a.Machine.Cancel))
 	mux.HandleFunc("POST /api/v1/jobs/{id}/pause", a.change(a.Machine.Pause))
 	mux.HandleFunc("POST /api/v1/jobs/{id}/resume", a.change(a.Machine.Continue))
-	mux.HandleFunc("POST /api/v1/drain", a.drain(a.Machine.Drain))
-	mux.HandleFunc("POST /api/v1/resume", a.drain(a.Machine.Refill))
+	mux.HandleFunc("POST /api/v1/drain", a.drain(a.Machine.Drain, true))
+	mux.HandleFunc("POST /api/v1/resume", a.drain(a.Machine.Refill, false))
 	mux.HandleFunc("DELETE /api/v1/jobs/{id}", a.remove)
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks", a.tasks)
 	mux.HandleFunc("GET /api/v1/jobs/{id}/tasks/{task}", a.task)
@@ -392,14 +395,16 @@ func (a *API) change(do func(cluster.JobID) error) http.HandlerFunc {
 	}
 }
 
-// drain drains the machine, or ends that.
-func (a *API) drain(do func() error) http.HandlerFunc {
+// drain drains the machine, or ends that; drained is what it is then, which the board has yet to hear.
+func (a *API) drain(do func() error, drained bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := do(); err != nil {
 			problem(w, http.StatusInternalServerError, "%v", err)
 			return
 		}
-		answer(w, http.StatusAccepted, Status{a.Board.Status(), a.Harvested()})
+		s := Status{a.Board.Status(), a.Harvested()}
+		s.Drained = drained
+		answer(w, http.StatusAccepted, s)
 	}
 }
 
@@ -532,8 +537,10 @@ func (a *API) open(ctx context.Context, task *cluster.TaskID, want wanted) (*os.
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && want.tail > 0 {
-		want.offset = max(want.offset, info.Size()-want.tail)
+	if info, err := f.Stat(); err == nil {
+		if want.offset = min(want.offset, info.Size()); want.tail > 0 {
+			want.offset = max(want.offset, info.Size()-want.tail)
+		}
 	}
 	if _, err := f.Seek(want.offset, io.SeekStart); err != nil {
 		f.Close()

@@ -171,21 +171,21 @@ func TestOutput(t *testing.T) {
 
 func TestTasksAreToldApart(t *testing.T) {
 	_, h := newAPI(t)
-	all := []web.Task{
+	all := []board.Task{
 		{Task: "job-1/map-0", State: board.Finished, Attempt: 2, Since: noon.Add(time.Minute), Took: time.Minute, Exit: &success},
 		{Task: "job-1/map-1", State: board.Running, Attempt: 1, Since: noon, On: "s"},
 		{Task: "job-1/map-2", State: board.Waiting, Since: noon},
 		{Task: "job-1/merge-0", State: board.Blocked, Since: noon, Reason: "comes after map"},
 	}
 	for _, want := range all {
-		var got web.Task
+		var got board.Task
 		w := ask(h, "GET", "/api/v1/jobs/1/tasks/"+strings.TrimPrefix(want.Task, "job-1/"), "")
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", want.Task, got, err, want)
 		}
 	}
-	for query, want := range map[string][]web.Task{"": all, "?limit=2": all[:2], "?state=running": all[1:2], "?state=failed": {}} {
-		var got []web.Task
+	for query, want := range map[string][]board.Task{"": all, "?limit=2": all[:2], "?state=running": all[1:2], "?state=failed": {}} {
+		var got []board.Task
 		w := ask(h, "GET", "/api/v1/jobs/1/tasks"+query, "")
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", query, got, err, want)
@@ -197,19 +197,23 @@ func TestTasksAreToldApart(t *testing.T) {
 // needed any more.
 func TestTheTaskThatFailed(t *testing.T) {
 	b, h := newBoard(t)
-	if err := b.Event(cluster.Event{At: noon, Kind: cluster.TaskFailed, Task: cluster.TaskID{Job: 1, Stage: "map", Index: 1}, Reason: "exit code 3"}); err != nil {
+	end := noon.Add(time.Hour)
+	if err := b.Event(cluster.Event{At: end, Kind: cluster.TaskFailed, Task: cluster.TaskID{Job: 1, Stage: "map", Index: 1}, Reason: "exit code 3"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Action(cluster.Action{Kind: cluster.FinishJob, ID: 1, Reason: "job-1/map-1 failed 1 time: exit code 3"}); err != nil {
 		t.Fatal(err)
 	}
 	states := map[string]board.State{}
-	var all []web.Task
+	var all []board.Task
 	if err := json.Unmarshal(ask(h, "GET", "/api/v1/jobs/1/tasks", "").Body.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range all {
 		states[task.Task] = task.State
+		if task.State == board.Cancelled && !task.Since.Equal(end) {
+			t.Errorf("%s was cancelled at %v, before its job ended", task.Task, task.Since)
+		}
 	}
 	want := map[string]board.State{"job-1/map-0": board.Finished, "job-1/map-1": board.Failed, "job-1/map-2": board.Cancelled, "job-1/merge-0": board.Cancelled}
 	if !maps.Equal(states, want) {
@@ -225,6 +229,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		want         string
 	}{
 		{"GET", "jobs/1/tasks?limit=0", 400, `limit: \"0\" is not a positive number`},
+		{"GET", "jobs/1/tasks?state=bogus", 400, `state: no task is ever \"bogus\"`},
 		{"GET", "jobs/7/tasks", 404, "there is no job-7"},
 		{"DELETE", "jobs/1", 409, "job-1, or one of its tasks, has not ended; see 'gleaner cancel'"},
 		{"DELETE", "jobs/7", 404, "there is no job-7"},

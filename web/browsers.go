@@ -184,17 +184,20 @@ func (b *Browsers) whileLoggedIn(pages http.Handler) http.Handler {
 
 // session is the one whose cookie r has, and for how long it is valid.
 func (b *Browsers) session(r *http.Request) (session ticket, left time.Duration, ok bool) {
-	cookie, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return session, 0, false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.sessions.find(cookie.Value, b.now())
-	if i < 0 {
-		return session, 0, false
+	for _, cookie := range cookiesOf(r) {
+		if i := b.sessions.find(cookie.Value, b.now()); i >= 0 {
+			return b.sessions[i], b.sessions[i].until.Sub(b.now()), true
+		}
 	}
-	return b.sessions[i], b.sessions[i].until.Sub(b.now()), true
+	return session, 0, false
+}
+
+// cookiesOf are the cookies of r that may be ours: another service of this host can set one of the same name.
+func cookiesOf(r *http.Request) []*http.Cookie {
+	all := r.CookiesNamed(cookieName(r))
+	return all[:min(len(all), 8)]
 }
 
 func (b *Browsers) logIn(w http.ResponseWriter, r *http.Request) {
@@ -213,13 +216,13 @@ func (b *Browsers) logIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Browsers) logOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		b.mu.Lock()
+	b.mu.Lock()
+	for _, cookie := range cookiesOf(r) {
 		if i := b.sessions.find(cookie.Value, b.now()); i >= 0 {
 			b.sessions.drop(i)
 		}
-		b.mu.Unlock()
 	}
+	b.mu.Unlock()
 	http.SetCookie(w, b.cookie(r, "", -time.Second))
 	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
 }
@@ -257,7 +260,7 @@ func (g *Guard) judgePage(r *http.Request, known bool) (int, page.Refusal) {
 	case !known && !anyone(r.URL.Path):
 		return http.StatusUnauthorized, page.Refusal{Why: "You are not logged in."}
 	case r.ContentLength > MaxBody:
-		return http.StatusRequestEntityTooLarge, page.Refusal{Why: "That is more than a request may send."}
+		return http.StatusRequestEntityTooLarge, page.Refusal{Why: "That is more than a request may send.", Known: true}
 	}
 	return 0, page.Refusal{}
 }

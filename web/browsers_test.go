@@ -88,6 +88,13 @@ func TestLinkBecomesACookie(t *testing.T) {
 	if w := s.ask(http.MethodGet, origin+"/", func(r *http.Request) { r.AddCookie(c) }); w.Body.String() != "the pages" {
 		t.Errorf("with the cookie: %d %s", w.Code, w.Body)
 	}
+	twice := func(r *http.Request) {
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: "of another service"})
+		r.AddCookie(c)
+	}
+	if w := s.ask(http.MethodGet, origin+"/", twice); w.Body.String() != "the pages" {
+		t.Errorf("behind another cookie of its name: %d %s", w.Code, w.Body)
+	}
 	w = s.ask(http.MethodGet, s.Link("https://127.0.0.1:7070"), func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
 	if c := w.Result().Cookies()[0]; !c.Secure || c.Name != "__Host-gleaner-7070" {
 		t.Errorf("with TLS the cookie is %s", c.Name)

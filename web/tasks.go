@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,30 +13,25 @@ import (
 	"gleaner/control/board"
 )
 
-// A Task is the answer to GET /api/v1/jobs/{id}/tasks/{task}.
-type Task struct {
-	Task    string      `json:"task"`
-	State   board.State `json:"state"`
-	Attempt int32       `json:"attempt,omitempty"` // its last run, from 1; 0 before the first
-	// Since is when it began to run or to wait, or when it ended.
-	Since time.Time `json:"since"`
-	// Took is how long its last run took; 0 if it runs or has not run.
-	Took   time.Duration    `json:"took,omitempty"`
-	On     cluster.ServerID `json:"on,omitempty"`     // where it runs
-	Exit   *int             `json:"exit,omitempty"`   // exit code of its last run, if that has ended and had one
-	Late   bool             `json:"late,omitempty"`   // its last run took longer than its time limit
-	Reason string           `json:"reason,omitempty"` // why its last run has not finished, or why it waits
-}
-
 // task sends the state of a task.
 func (a *API) task(w http.ResponseWriter, r *http.Request) {
 	id, ok := a.taskID(w, r)
 	if !ok {
 		return
 	}
-	last, ran := a.lastRun(id)
 	j, _ := a.Board.Job(id.Job)
-	answer(w, http.StatusOK, a.shown(&j, last, ran))
+	answer(w, http.StatusOK, a.TaskOf(&j, id))
+}
+
+// TaskOf tells how a task of j is, or how its last run ended.
+func (a *API) TaskOf(j *board.Job, id cluster.TaskID) board.Task {
+	last, ran := a.lastRun(id)
+	for i := range j.Stages {
+		if st := &j.Stages[i]; st.Name == id.Stage {
+			return a.shown(j, st, nowOf(j), last, ran)
+		}
+	}
+	return board.Task{Task: id.String(), State: board.Cancelled, Since: j.Ended} // its job was removed meanwhile
 }
 
 // mostTasks is how many tasks are sent at once, unless ?limit= says otherwise.
@@ -63,37 +60,91 @@ func (a *API) tasks(w http.ResponseWriter, r *http.Request) {
 		}
 		limit = n
 	}
+	if state != "" && !slices.Contains(board.States, state) {
+		problem(w, http.StatusBadRequest, "state: no task is ever %q", state)
+		return
+	}
 	j, known := a.Board.Job(id)
 	if !known {
 		problem(w, http.StatusNotFound, "there is no %s", id)
 		return
 	}
-	last := a.Machine.LastRuns(id)
-	all := []Task{}
-	for _, st := range j.Stages {
-		runs := last[st.Name]
-		for i := 0; i < st.Tasks && len(all) < limit && r.Context().Err() == nil; i++ {
-			task, ran := cluster.TaskID{Job: id, Stage: st.Name, Index: int32(i)}, i < len(runs) && runs[i] > 0
+	answer(w, http.StatusOK, a.TasksOf(r.Context(), &j, board.Choice{State: state, Most: limit}))
+}
+
+// TasksOf lists the tasks of j that are asked for, stage by stage, as far as ctx allows. One list is made at a time: those who look must not
+// keep the machine from what it is there for.
+func (a *API) TasksOf(ctx context.Context, j *board.Job, of board.Choice) []board.Task {
+	all := []board.Task{}
+	if a.listing.Take(ctx) != nil {
+		return all
+	}
+	defer a.listing.Give()
+	last, now := a.Machine.LastRuns(j.ID), nowOf(j)
+	for s := range j.Stages {
+		st := &j.Stages[s]
+		same, alike := uniform(j, st)
+		if of.Stage != "" && st.Name != of.Stage || of.State != "" && alike && same != of.State {
+			continue
+		}
+		i, runs := 0, last[st.Name]
+		if of.State == "" || alike { // nobody needs to know how those are that are left out
+			i = min(of.Skip, st.Tasks)
+			of.Skip -= i
+		}
+		for ; i < st.Tasks && len(all) < of.Most && ctx.Err() == nil; i++ {
+			task, ran := cluster.TaskID{Job: j.ID, Stage: st.Name, Index: int32(i)}, i < len(runs) && runs[i] > 0
 			if ran {
 				task.Attempt = runs[i] - 1
 			}
-			if t := a.shown(&j, task, ran); state == "" || t.State == state {
+			t := a.shown(j, st, now, task, ran)
+			switch {
+			case of.State != "" && t.State != of.State:
+			case of.Skip > 0:
+				of.Skip--
+			default:
 				all = append(all, t)
 			}
 		}
 	}
-	answer(w, http.StatusOK, all)
+	return all
 }
 
-// shown is what is shown of a task of j, given its last run; ran is false if there
-// was none.
-func (a *API) shown(j *board.Job, last cluster.TaskID, ran bool) Task {
-	t := Task{Task: cluster.TaskID{Job: last.Job, Stage: last.Stage, Index: last.Index}.String(), Since: j.Submitted}
+// uniform is the state of all tasks of a stage, if it is the same.
+func uniform(j *board.Job, st *board.Stage) (same board.State, ok bool) {
+	return st.State, st.State == board.Finished || st.State == board.Blocked && j.Ended.IsZero()
+}
+
+// A place is a task of a job, whichever run of it.
+type place struct {
+	stage string
+	index int32
+}
+
+// goings are the tasks of a job that run now, and those that wait to be run again.
+type goings struct {
+	running map[place]board.RunningTask
+	delayed map[place]board.Delay
+}
+
+func nowOf(j *board.Job) goings {
+	g := goings{map[place]board.RunningTask{}, map[place]board.Delay{}}
 	for _, r := range j.Running {
-		if r.Task.Stage == last.Stage && r.Task.Index == last.Index {
-			t.State, t.Attempt, t.Since, t.On = board.Running, r.Task.Attempt+1, r.Since, r.On
-			return t
-		}
+		g.running[place{r.Task.Stage, r.Task.Index}] = r
+	}
+	for _, d := range j.Delayed {
+		g.delayed[place{d.Task.Stage, d.Task.Index}] = d
+	}
+	return g
+}
+
+// shown is what is shown of a task of a stage of j, given its last run; ran is false if there
+// was none.
+func (a *API) shown(j *board.Job, st *board.Stage, now goings, last cluster.TaskID, ran bool) board.Task {
+	t, at := board.Task{Task: cluster.TaskID{Job: last.Job, Stage: last.Stage, Index: last.Index}.String(), Since: j.Submitted}, place{last.Stage, last.Index}
+	if r, runs := now.running[at]; runs {
+		t.State, t.Attempt, t.Since, t.On = board.Running, r.Task.Attempt+1, r.Since, r.On
+		return t
 	}
 	var how cluster.Outcome
 	if ran {
@@ -104,50 +155,43 @@ func (a *API) shown(j *board.Job, last cluster.TaskID, ran bool) Task {
 	if !how.Ended.IsZero() {
 		t.Since, t.Took = how.Ended, how.Ended.Sub(how.Started)
 	}
-	t.State = stateOf(j, last, how)
+	t.State = stateOf(j, st, how)
 	if t.State == board.Waiting && a.Board.GaveUp(last) {
 		t.State = board.Failed
 	}
-	for _, d := range j.Delayed {
-		if d.Task.Stage == last.Stage && d.Task.Index == last.Index {
-			t.Reason = fmt.Sprintf("%s; it is run again at %s", d.Reason, d.Until.UTC().Format(time.TimeOnly+" UTC"))
-		}
+	if d, waits := now.delayed[at]; waits {
+		t.Reason = fmt.Sprintf("%s; it is run again at %s", d.Reason, d.Until.UTC().Format(time.TimeOnly+" UTC"))
 	}
-	if t.State == board.Blocked {
-		t.Reason = awaited(j, last.Stage)
+	switch {
+	case t.State == board.Blocked:
+		t.Reason = awaited(j, st)
+	case t.State == board.Cancelled && !ran:
+		t.Since = j.Ended // it waited until then
 	}
 	return t
 }
 
-// stateOf is the state of a task of j that does not run, given how its last run
+// stateOf is the state of a task of a stage of j that does not run, given how its last run
 // ended. When its job has ended, a task that has neither finished nor failed by
 // itself counts as cancelled.
-func stateOf(j *board.Job, task cluster.TaskID, how cluster.Outcome) board.State {
+func stateOf(j *board.Job, st *board.Stage, how cluster.Outcome) board.State {
 	failed := how.Reason != "" && !how.Killed
-	for _, st := range j.Stages {
-		switch {
-		case st.Name != task.Stage:
-		case how.Finished, st.State == board.Finished:
-			return board.Finished
-		case j.Ended.IsZero() && st.State == board.Blocked:
-			return board.Blocked
-		case j.Ended.IsZero():
-			return board.Waiting
-		case failed:
-			return board.Failed
-		}
+	switch {
+	case how.Finished, st.State == board.Finished:
+		return board.Finished
+	case j.Ended.IsZero() && st.State == board.Blocked:
+		return board.Blocked
+	case j.Ended.IsZero():
+		return board.Waiting
+	case failed:
+		return board.Failed
 	}
 	return board.Cancelled
 }
 
 // awaited names what a blocked stage comes after.
-func awaited(j *board.Job, stage string) string {
-	var names []string
-	for _, st := range j.Stages {
-		if st.Name == stage {
-			names = append(names, st.After...)
-		}
-	}
+func awaited(j *board.Job, st *board.Stage) string {
+	names := slices.Clone(st.After)
 	if len(names) == 0 {
 		for _, id := range j.After {
 			names = append(names, id.String())

@@ -3,7 +3,10 @@ package page
 import (
 	"bytes"
 	"html/template"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"gleaner/chart"
 )
@@ -11,7 +14,7 @@ import (
 // A drawing is a chart with its title, its legend and its numbers.
 type drawing struct {
 	Title        string
-	Unit         string // of the values that can be read off it; empty if none can
+	Unit         string // of the values that can be read off it; empty if none can be read
 	Keys         []chart.Key
 	Wide, Narrow template.HTML // for wide and narrow windows
 	Head         []string
@@ -30,13 +33,12 @@ const (
 
 // draw draws a panel that is that many inches wide and high.
 func draw(panel chart.Panel, width, height float64) (drawing, error) {
-	d := drawing{Title: panel.Title, Keys: panel.Keys()}
-	if panel.Readable() {
-		d.Unit = panel.Y
-	}
+	d := drawing{Title: panel.Title, Unit: panel.Y, Keys: panel.Keys(), Every: 1}
 	d.Head, d.Rows = panel.Table()
-	d.Every = (len(d.Rows) + mostRows - 1) / mostRows
-	d.Rows = each(d.Rows, d.Every)
+	if len(panel.Spans.Rows) == 0 { // every span can be read off
+		d.Every = (len(d.Rows) + mostRows - 1) / mostRows
+		d.Rows = each(d.Rows, d.Every)
+	}
 	panel.Lines = slices.Clone(panel.Lines)
 	for i, l := range panel.Lines {
 		panel.Lines[i] = thin(l)
@@ -57,7 +59,7 @@ func draw(panel chart.Panel, width, height float64) (drawing, error) {
 
 // The most rows of a table and points of a line, so that a view stays light.
 const (
-	mostRows   = 80
+	mostRows   = 60
 	mostPoints = 400
 )
 
@@ -97,17 +99,18 @@ func thin(l chart.Line) chart.Line {
 	return l
 }
 
-// drawAll draws panels that are half as wide as the page.
+// drawAll draws panels that are half as wide as the page, several at once.
 func drawAll(panels ...chart.Panel) ([]drawing, error) {
-	var all []drawing
-	for _, p := range panels {
-		d, err := draw(p, half, usual)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
+	all := make([]drawing, len(panels))
+	var todo errgroup.Group
+	todo.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range panels {
+		todo.Go(func() (err error) {
+			all[i], err = draw(p, half, usual)
+			return err
+		})
 	}
-	return all, nil
+	return all, todo.Wait()
 }
 
 // Chart is a panel as a part of a page that has Style: with its title, its legend and its numbers as a table.

@@ -61,18 +61,20 @@ func lentGrids(all []fabric.Grid) (out []Grid) {
 		for _, c := range g.Cells {
 			shown.Cells = append(shown.Cells, Cell{c.Row, c.Column, c.Tenants, c.Servers, c.Free, c.Replicas})
 		}
-		p := g.Placement
-		if p.Groups == 0 {
-			shown.Says = []string{"No group has two replicas here, so there is nothing to keep apart."}
-		} else {
-			shown.Says = []string{fmt.Sprintf("Of %s with two replicas or more, %d keep every wish.", count(p.Groups, "group"), p.Well)}
-		}
-		for _, w := range p.Wishes {
-			if p.Groups > 0 {
-				shown.Says = append(shown.Says, fmt.Sprintf("Different %s: %d of %d.", w.Different, w.Kept, p.Groups))
-			}
-		}
+		shown.Says = placed(g.Placement)
 		out = append(out, shown)
 	}
 	return out
+}
+
+// placed says how well replicas are kept apart.
+func placed(p fabric.Placement) []string {
+	if p.Groups == 0 {
+		return []string{"No group has two replicas here, so there is nothing to keep apart."}
+	}
+	says := []string{fmt.Sprintf("Of %s with two replicas or more, %d keep every wish.", count(p.Groups, "group"), p.Well)}
+	for _, w := range p.Wishes {
+		says = append(says, fmt.Sprintf("Different %s: %d of %d.", w.Different, w.Kept, p.Groups))
+	}
+	return says
 }

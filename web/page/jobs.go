@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
-	"io/fs"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,6 +23,7 @@ var sample string
 // jobsData is what the list of jobs shows.
 type jobsData struct {
 	Jobs  []jobRow // the newest first
+	More  int      // jobs that are not shown
 	Now   time.Time
 	Text  string // in the form
 	Wrong string // what is wrong with it
@@ -50,13 +49,18 @@ func (s *Site) jobs(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Site) showJobs(w http.ResponseWriter, code int, d jobsData) {
-	d.Jobs, d.Now = s.rows(s.Board.Jobs()), time.Now()
-	slices.Reverse(d.Jobs)
+	all := s.Board.Jobs()
+	slices.Reverse(all)
+	d.Jobs, d.More, d.Now = s.rows(shown(all, shownJobs)), max(len(all)-shownJobs, 0), time.Now()
 	show(w, code, "jobs", view{Title: "Jobs", At: "/jobs", Live: true, Data: d})
 }
 
 // submit accepts the job file in the form, or shows the form again with what is wrong.
 func (s *Site) submit(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		s.showJobs(w, http.StatusBadRequest, jobsData{Text: sample, Wrong: "the form cannot be read: " + err.Error()})
+		return
+	}
 	text := strings.ReplaceAll(r.PostFormValue("job"), "\r\n", "\n") // as a form sends lines
 	id, err := s.Jobs.Submit(r.Context(), text)
 	switch {
@@ -85,10 +89,33 @@ func (s *Site) asked(w http.ResponseWriter, r *http.Request) (board.Job, bool) {
 type jobData struct {
 	jobRow
 	Now   time.Time
-	Graph template.HTML
-	Gantt *drawing // nil if no run is known
+	Graph template.HTML // empty if there is too much to draw
+	Few   []listedStage
+	Rest  int      // stages that are not shown
+	Gantt *drawing // nil if no run is known, or none in the range of Zoom
+	Zoom  *zoom
 	Runs  []runRow // the newest first
 	More  int      // runs that are not shown
+}
+
+// A listedStage is a stage, with some of those that it comes after.
+type listedStage struct {
+	board.Stage
+	Before []string
+	Others int // that it also comes after
+}
+
+// listedStages are the stages that are shown: of many, those first that have not finished.
+func listedStages(stages []board.Stage) (rows []listedStage, more int) {
+	if len(stages) > mostStages {
+		done := func(st board.Stage) bool { return st.State == board.Finished }
+		finished := slices.DeleteFunc(slices.Clone(stages), func(st board.Stage) bool { return !done(st) })
+		stages = append(slices.DeleteFunc(slices.Clone(stages), done), finished...)
+	}
+	for _, st := range shown(stages, mostStages) {
+		rows = append(rows, listedStage{st, shown(st.After, shownBefore), max(len(st.After)-shownBefore, 0)})
+	}
+	return rows, max(len(stages)-mostStages, 0)
 }
 
 // A runRow is one run with the address of its log.
@@ -100,10 +127,16 @@ type runRow struct {
 // Attempt is the number of the run, from 1.
 func (r runRow) Attempt() int32 { return r.Task.Attempt + 1 }
 
-// Most that is shown of a job's runs: rows of the chart and of the table.
+// Most that is shown: jobs of the list; of a job, rows of the chart and of the table of its runs, its stages, those that one comes after,
+// and the boxes and arrows of its graph.
 const (
-	ganttRows = 40
-	tableRuns = 100
+	shownJobs   = 200
+	ganttRows   = 40
+	tableRuns   = 100
+	mostStages  = 100
+	shownBefore = 8
+	graphBoxes  = 60
+	graphArrows = 200
 )
 
 func (s *Site) job(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +144,7 @@ func (s *Site) job(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	d := jobData{jobRow: s.rows([]board.Job{j})[0], Now: time.Now()}
+	d := jobData{jobRow: s.rows([]board.Job{j})[0], Now: time.Now(), Zoom: zoomOf(r)}
 	runs := s.Board.Runs(j.ID)
 	for i := len(runs) - 1; i >= 0; i-- {
 		if len(d.Runs) < tableRuns {
@@ -121,7 +154,7 @@ func (s *Site) job(w http.ResponseWriter, r *http.Request) {
 	d.More = len(runs) - len(d.Runs)
 	err := d.draw(runs)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	show(w, http.StatusOK, "job", view{Title: fmt.Sprintf("%s (%s)", j.Name, j.ID), At: "/jobs", Live: true, Data: d})
@@ -130,15 +163,22 @@ func (s *Site) job(w http.ResponseWriter, r *http.Request) {
 func taskName(t cluster.TaskID) string { return fmt.Sprintf("%s-%d", t.Stage, t.Index) }
 
 func (d *jobData) draw(runs []board.Run) error {
-	var svg strings.Builder
-	if err := graph(d.Stages).WriteThemed(&svg); err != nil {
-		return err
+	d.Few, d.Rest = listedStages(d.Stages)
+	arrows := 0
+	for _, st := range d.Stages {
+		arrows += len(st.After)
 	}
-	d.Graph = template.HTML(svg.String()) // chart escapes its texts
-	if len(runs) == 0 {
+	if len(d.Stages) <= graphBoxes && arrows <= graphArrows {
+		var svg strings.Builder
+		if err := graph(d.Stages).WriteThemed(&svg); err != nil {
+			return err
+		}
+		d.Graph = template.HTML(svg.String()) // chart escapes its texts
+	}
+	panel := d.Zoom.into([]chart.Panel{gantt(d.Zoom.runs(runs, d.Now), d.Now)})[0]
+	if len(panel.Spans.Rows) == 0 {
 		return nil
 	}
-	panel := gantt(runs, d.Now)
 	gantt, err := draw(panel, full, 0.9+0.2*float64(len(panel.Spans.Rows)))
 	d.Gantt = &gantt
 	return err
@@ -166,8 +206,13 @@ func graph(stages []board.Stage) chart.Graph {
 func gantt(runs []board.Run, now time.Time) chart.Panel {
 	rows := map[string]int{}
 	p := chart.Panel{Title: "Runs of tasks", X: "time (UTC)", Y: "task", Time: true}
-	for i := len(runs) - 1; i >= 0 && len(rows) < ganttRows; i-- {
-		rows[taskName(runs[i].Task)] = 0
+	for _, r := range slices.Backward(runs) {
+		name := taskName(r.Task)
+		if _, there := rows[name]; !there && len(rows) == ganttRows {
+			p.Title = fmt.Sprintf("Runs of the %d tasks that ran last", ganttRows)
+			break
+		}
+		rows[name] = 0
 	}
 	seen := map[board.State]bool{}
 	for _, r := range runs {
@@ -202,113 +247,8 @@ func (s *Site) cancel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.Jobs.Cancel(j.ID); err != nil && !errors.Is(err, cluster.ErrEnded) {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	http.Redirect(w, r, fmt.Sprintf("/jobs/%d", j.ID), http.StatusSeeOther)
-}
-
-// taskData is what the view of a task shows.
-type taskData struct {
-	Job      board.Job
-	Task     string
-	Attempt  int32  // from 1; 0 if it has not run
-	Why      string // it has not run
-	Attempts []int32
-	Stderr   bool
-	Text     string // the end of what it wrote
-	Cut      int64  // bytes before it
-	Offset   int64  // where its output goes on
-	Running  bool
-}
-
-// tail is how much of an output is shown at once.
-const tail = 64 << 10
-
-func (s *Site) task(w http.ResponseWriter, r *http.Request) {
-	j, ok := s.asked(w, r)
-	if !ok {
-		return
-	}
-	id, ok := taskOf(j, r.PathValue("task"))
-	if !ok {
-		missing(w, fmt.Sprintf("%s has no task %s.", j.ID, r.PathValue("task")))
-		return
-	}
-	d := taskData{Job: j, Task: r.PathValue("task"), Stderr: r.URL.Query().Get("stream") == "stderr"}
-	last, ran := s.Board.Run(id)
-	d.Running = ran
-	if !ran {
-		last, ran = s.Jobs.LastRun(id)
-	}
-	if ran {
-		d.Attempt = last.Attempt + 1
-		for n := range d.Attempt {
-			d.Attempts = append(d.Attempts, n+1)
-		}
-		if n, err := strconv.ParseInt(r.URL.Query().Get("attempt"), 10, 32); err == nil && n >= 1 && int32(n) < d.Attempt {
-			d.Attempt, d.Running = int32(n), false
-		}
-		id.Attempt = d.Attempt - 1
-	}
-	if !ran {
-		d.Why = s.notRun(&j, id.Stage)
-	}
-	if err := d.read(s.Jobs, id); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	show(w, http.StatusOK, "task", view{Title: fmt.Sprintf("%s/%s", j.Name, d.Task), At: "/jobs", Data: d})
-}
-
-// notRun says why a task of a stage has not run.
-func (s *Site) notRun(j *board.Job, stage string) string {
-	if !j.Ended.IsZero() {
-		return "its job has ended"
-	}
-	for _, st := range j.Stages {
-		if st.Name == stage && st.State == board.Blocked && len(st.After) > 0 {
-			return "it comes after " + strings.Join(st.After, ", ")
-		}
-	}
-	status := s.Board.Status()
-	return status.WaitsFor(j, time.UTC)
-}
-
-// taskOf is the task of a job by its name, as map-3.
-func taskOf(j board.Job, name string) (cluster.TaskID, bool) {
-	dash := strings.LastIndexByte(name, '-')
-	if dash < 0 {
-		return cluster.TaskID{}, false
-	}
-	n, err := strconv.ParseInt(name[dash+1:], 10, 32)
-	stage := slices.IndexFunc(j.Stages, func(st board.Stage) bool { return st.Name == name[:dash] })
-	if err != nil || n < 0 || stage < 0 || int(n) >= j.Stages[stage].Tasks {
-		return cluster.TaskID{}, false
-	}
-	return cluster.TaskID{Job: j.ID, Stage: name[:dash], Index: int32(n)}, true
-}
-
-// read reads the end of the output of a run. A run that has written nothing has none.
-func (d *taskData) read(jobs Jobs, id cluster.TaskID) error {
-	f, err := jobs.Output(id, d.Stderr)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	d.Cut = max(size-tail, 0)
-	text := make([]byte, size-d.Cut)
-	n, err := f.ReadAt(text, d.Cut)
-	if err != nil && err != io.EOF {
-		return err
-	}
-	d.Text, d.Offset = strings.ToValidUTF8(string(text[:n]), "\uFFFD"), d.Cut+int64(n)
-	return nil
 }

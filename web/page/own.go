@@ -91,7 +91,7 @@ type brought struct {
 	mu    sync.Mutex
 	last  int
 	all   []own
-	turns map[string]turn // of each login that brought some
+	turns map[string]*Turn // of each login that brought some
 }
 
 type own struct {
@@ -104,11 +104,11 @@ type own struct {
 const forgotten = "These documents are not here: they are kept for the login that brought them, the last four of it, until it ends."
 
 // turn is the one of a login, which forgets all of it when it ends.
-func (b *brought) turn(l Login) turn {
+func (b *brought) turn(l Login) *Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.turns[l.Name] == nil {
-		b.turns[l.Name] = newTurn()
+		b.turns[l.Name] = new(Turn)
 		if l.Ended != nil {
 			go func() { <-l.Ended; b.forget(l.Name) }()
 		}
@@ -199,7 +199,7 @@ func (s *Site) own(w http.ResponseWriter, r *http.Request) {
 		for i, file := range examples.New() {
 			text, err := examples.ReadNew(file)
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
+				failed(w, err)
 				return
 			}
 			d[i].Text = string(text)
@@ -294,7 +294,7 @@ func (s *Site) read(r *http.Request, d []document) (own, error) {
 	}
 	sub.Lists = append(lists, s.planning.lists...)
 	login := LoginOf(r)
-	sub.turns = []turn{s.planning.brought.turn(login), s.planning.machine}
+	sub.turns = []*Turn{s.planning.brought.turn(login), s.planning.machine}
 	o := own{subject: sub, login: login.Name, documents: d}
 	sub.ctx, o.stop = context.WithCancel(context.Background())
 	return o, nil

@@ -50,6 +50,10 @@ type Jobs interface {
 	// Output opens what a run of a task has written; see web.Machine.
 	Output(id cluster.TaskID, stderr bool) (*os.File, error)
 	LastRun(cluster.TaskID) (cluster.TaskID, bool)
+	// Outcome is how a run has ended; false if it has not, or it is not known.
+	Outcome(cluster.TaskID) (cluster.Outcome, bool)
+	TaskOf(*board.Job, cluster.TaskID) board.Task
+	TasksOf(context.Context, *board.Job, board.Choice) []board.Task
 	// Follow answers GET /jobs/{id}/tasks/{task}/output with the output as it grows.
 	Follow(http.ResponseWriter, *http.Request)
 }
@@ -57,6 +61,8 @@ type Jobs interface {
 // Disks are the vDisks and the disks that hold them.
 type Disks interface {
 	List(context.Context) ([]fabric.Info, error)
+	// Stat tells all of one; that there is none is an input.Error.
+	Stat(ctx context.Context, name string) (fabric.Stat, error)
 	Lent(context.Context) ([]fabric.Lent, error)
 	Curation(context.Context) (fabric.Curation, error)
 	Grids(context.Context) ([]fabric.Grid, error)
@@ -125,12 +131,14 @@ func (s *Site) Handler() http.Handler {
 	mux.HandleFunc("POST /jobs", s.submit)
 	mux.HandleFunc("GET /jobs/{id}", s.job)
 	mux.HandleFunc("POST /jobs/{id}/cancel", s.cancel)
+	mux.HandleFunc("GET /jobs/{id}/tasks", s.tasks)
 	mux.HandleFunc("GET /jobs/{id}/tasks/{task}", s.task)
 	mux.HandleFunc("GET /jobs/{id}/tasks/{task}/output", s.Jobs.Follow)
 	mux.HandleFunc("GET /tenants", s.tenants)
 	mux.HandleFunc("GET /tenants/{tenant...}", s.tenant)
 	mux.HandleFunc("GET /slowdown", s.slowdown)
 	mux.HandleFunc("GET /storage", s.storage)
+	mux.HandleFunc("GET /storage/{name}", s.vdisk)
 	mux.HandleFunc("GET /plan", s.plan)
 	mux.HandleFunc("GET /plan/robust", s.robust)
 	mux.HandleFunc("GET /plan/own", s.own)
@@ -144,7 +152,7 @@ func (s *Site) Handler() http.Handler {
 	mux.HandleFunc("GET /lab", s.lab)
 	mux.HandleFunc("GET /lab/{name}", s.experiment)
 	mux.HandleFunc("GET /events", events)
-	mux.Handle("GET /assets/", http.FileServerFS(assets))
+	mux.Handle("GET /assets/{file}", http.FileServerFS(assets))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		missing(w, fmt.Sprintf("There is no %s %s here.", r.Method, r.URL.Path))
 	})
@@ -155,16 +163,30 @@ func (s *Site) Handler() http.Handler {
 type Refusal struct {
 	Why    string
 	Onward string // the address that was asked for, if following it from here may work
+	Known  bool   // to log in would not help
 }
 
 // Refuse says why a view is not shown, and how to log in.
 func Refuse(w http.ResponseWriter, code int, r Refusal) {
-	show(w, code, "login", view{Title: "Log in", At: "login", Data: r})
+	title := "Log in"
+	if r.Known {
+		title = "Refused"
+	}
+	show(w, code, "login", view{Title: title, At: "login", Data: r})
 }
 
 // missing says that there is no such thing.
 func missing(w http.ResponseWriter, why string) {
-	show(w, http.StatusNotFound, "missing", view{Title: "Not found", Data: why})
+	refuse(w, http.StatusNotFound, "Not found", why)
+}
+
+// failed says why a view cannot be shown.
+func failed(w http.ResponseWriter, err error) {
+	refuse(w, http.StatusInternalServerError, "This does not work now", err.Error())
+}
+
+func refuse(w http.ResponseWriter, code int, title, why string) {
+	show(w, code, "missing", view{Title: title, Data: struct{ Title, Why string }{title, why}})
 }
 
 // tick is how often views are brought up to date.

@@ -68,6 +68,24 @@ func (j *jobsOfTest) LastRun(id cluster.TaskID) (cluster.TaskID, bool) {
 	return id, id.Stage == "map" && id.Index == 0
 }
 
+func (j *jobsOfTest) Outcome(id cluster.TaskID) (cluster.Outcome, bool) {
+	code := 143
+	return cluster.Outcome{Started: noon, Ended: noon.Add(time.Minute), Killed: true, Exit: &code, Reason: hostile}, id.Stage == "map" && id.Index == 0
+}
+
+func (j *jobsOfTest) TaskOf(_ *board.Job, id cluster.TaskID) board.Task {
+	code := 0
+	return board.Task{Task: fmt.Sprintf("job-7/%s-%d", id.Stage, id.Index), State: board.Finished, Attempt: 2, Since: noon, Took: 90 * time.Second, Exit: &code}
+}
+
+// TasksOf is as many tasks as there are asked for, up to 250, each of which says what was asked for.
+func (j *jobsOfTest) TasksOf(_ context.Context, job *board.Job, of board.Choice) (all []board.Task) {
+	for i := of.Skip; i < min(of.Skip+of.Most, 250); i++ {
+		all = append(all, board.Task{Task: fmt.Sprintf("job-7/map-%d", i), State: board.Waiting, Since: noon, Reason: fmt.Sprintf("asked for %q %q", of.Stage, of.State)})
+	}
+	return all
+}
+
 func (j *jobsOfTest) Follow(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "output of %s/%s", r.PathValue("id"), r.PathValue("task"))
 }
@@ -85,16 +103,32 @@ func (d disksOfTest) Grids(context.Context) ([]fabric.Grid, error) {
 
 func (d disksOfTest) Curation(context.Context) (fabric.Curation, error) { return d.care, nil }
 
+func (d disksOfTest) Stat(_ context.Context, name string) (fabric.Stat, error) {
+	i := slices.IndexFunc(d.list, func(info fabric.Info) bool { return info.Name == name })
+	switch {
+	case i < 0:
+		return fabric.Stat{}, input.Fieldf("name", "%s: there is no such vDisk", name)
+	case name == "other":
+		return fabric.Stat{}, context.DeadlineExceeded
+	}
+	return fabric.Stat{Info: d.list[i], Chain: []string{hostile, "old" + fabric.Removed}, Blocks: 9, Groups: 5, States: map[string]int{"sealed": 4, fabric.OutOfReach: 1}, Have: map[int]int{1: 2, 3: 3},
+		Tiers: map[string]int{"ssd": 11}, Bytes: map[string]int64{"ssd": 3 << 20}, Placement: fabric.Placement{Groups: 5, Well: 4}}, nil
+}
+
 func (d disksOfTest) List(context.Context) ([]fabric.Info, error) { return d.list, nil }
 func (d disksOfTest) Lent(context.Context) ([]fabric.Lent, error) { return d.lent, nil }
 
-// tracesOfTest keeps programs; that of the name "job" can be read.
+// tracesOfTest keeps programs; those of the names "job" and "long" can be read.
 type tracesOfTest struct{ saved, filled string }
 
 func (t *tracesOfTest) List() ([]string, error) { return []string{"job"}, nil }
 
 func (t *tracesOfTest) Load(name string) (*Program, error) {
-	if name != "job" {
+	switch name {
+	case "long":
+		return &Program{Listing: strings.Repeat("client: make#1 of a file with a name\n", 20_000)}, nil
+	case "job":
+	default:
 		return nil, fs.ErrNotExist
 	}
 	line := chart.Panel{Title: "Calls", X: "scale n", Y: "calls", Lines: []chart.Line{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 4}}}}
@@ -175,9 +209,9 @@ func busy(t testing.TB) *Site {
 	s.Disks = func() Disks {
 		return disksOfTest{[]fabric.Info{{Name: "copy", Parent: hostile, Size: 1 << 30}, {Name: "db", Parent: hostile, Exported: true}, {Name: hostile, Snapshot: true}, {Name: "other"}},
 			[]fabric.Lent{{Server: "s", Disk: "0123456789ab", Tier: "ssd", State: "up", Quota: 100 << 30, Free: 5 << 30}, {Server: "t", Disk: "ffff", Tier: "hdd", State: "away", Quota: 1 << 30}},
-			fabric.Curation{Paused: hostile, Since: noon, Scan: 12, Pace: 0.25, Next: noon, Policy: upkeep.Default(), Findings: []string{"a block of " + hostile}, Repairs: fabric.Repairs{Waiting: 3, Done: 1},
+			fabric.Curation{Paused: hostile, Since: noon, Scan: 12, Pace: 0.25, Next: noon, Policy: upkeep.Default(), Findings: []string{"a block of " + hostile}, Repairs: fabric.Repairs{Waiting: 3, Done: 1, NoDisk: 2},
 				Learning: &fabric.Learning{Decisions: 412, Runs: 1, Decision: fabric.Decision{At: after(20), Why: hostile}, Recent: []fabric.Decision{{At: noon, LatencyMS: 2}, {At: after(10), Run: true, LatencyMS: 3.5}, {At: after(20), LatencyMS: 1}}},
-				Checked:  fabric.Checked{At: noon, Missing: 2}, Scrubbed: fabric.Scrubbed{Began: noon, Passes: 2},
+				Checked:  fabric.Checked{At: noon, Missing: 2}, Scrubbed: fabric.Scrubbed{Began: noon, Passes: 2}, Damaged: 2,
 				Tasks: []fabric.Backlog{{Kind: "rebuild", Waiting: 30, UnderWay: 1, Seconds: 62, Done: 7}, {Kind: "migrate", Waiting: 1, Seconds: -1}, {Kind: "share"}}}}
 	}
 	s.Learned = func() ([]loads.Learned, dilation.Machine) {
@@ -218,7 +252,7 @@ var views = []struct {
 	path        string
 	busy, empty []string
 }{
-	{"/", []string{"1.2 cores", "0.25 cores", "No room since 2026-06-01 12:00:00: the store waits: no space left on device.", "is 95% full", "ffff of t is away", "/jobs/7", "reserve short by", "Who has the memory", ">32 tasks</a>", "3 repairs to go"},
+	{"/", []string{"1.2 cores", "0.25 cores", "No room since 2026-06-01 12:00:00: the store waits: no space left on device.", "Some of what was written is lost: 2 groups damaged", "is 95% full", "ffff of t is away", "/jobs/7", "reserve short by", "Who has the memory", ">32 tasks</a>", "3 repairs to go"},
 		[]string{"No job runs or waits", "No task was killed", "No disks are served"}},
 	{"/?span=24h", []string{"The last 24 hours"}, []string{"The last 24 hours"}},
 	{"/?span=10m&from=1780315210&to=1780315220", []string{"From 2026-06-01 12:00:10 to 2026-06-01 12:00:20", `id="all" href="/?span=10m"`, `data-from="1.78031521e+09"`}, []string{"Show all of it"}},
@@ -226,20 +260,29 @@ var views = []struct {
 	{"/?span=nonsense", []string{"The last 10 minutes"}, []string{"The last 10 minutes"}},
 	{"/jobs", []string{"/jobs/7", "running", "name: primes"}, []string{"No job has been submitted", "name: primes"}},
 	{"/jobs/7", []string{"running, 1 of 2 done", "blocked, 0 of 1 done", "Runs of tasks", "killed", "Cancel this job", "/jobs/7/tasks/map-0"}, nil},
-	{"/jobs/7/tasks/map-0", []string{"second run &lt;b&gt;", "attempt=1"}, nil},
-	{"/jobs/7/tasks/map-0?attempt=1", []string{"first run"}, nil},
+	{"/jobs/7?from=1780315221&to=1780315224", []string{"From 2026-06-01 12:00:21 to 2026-06-01 12:00:24", `id="all" href="/jobs/7"`, `data-axis="spans"`, "<td>map-0</td><td>2026-06-01 12:00:20.0</td><td>5.0</td>"}, nil},
+	{"/jobs/7?from=1780315220.5&to=1780315221", []string{"From 2026-06-01 12:00:20.5 to 2026-06-01 12:00:21.0", `data-from="1.7803152205e+09"`, ">12:00:20.6<"}, nil},
+	{"/jobs/7?from=NaN&to=1e99", []string{"Drag over a chart"}, nil},
+	{"/jobs/7?from=5&to=6", []string{"No task ran in this time.", "Show all of it"}, nil},
+	{"/jobs/7/tasks", []string{"/jobs/7/tasks/map-99", `asked for &#34;&#34; &#34;&#34;`, "/jobs/7/tasks?stage=&amp;state=&amp;from=100"}, nil},
+	{"/jobs/7/tasks?stage=map&state=failed&from=100", []string{"/jobs/7/tasks/map-199", `asked for &#34;map&#34; &#34;failed&#34;`, "/jobs/7/tasks?stage=map&amp;state=failed&amp;from=0", "/jobs/7/tasks?stage=map&amp;state=failed&amp;from=200", "Show all stages"}, nil},
+	{"/jobs/7/tasks?from=1000", []string{"There is no such task.", "from=900"}, nil},
+	{"/jobs/7/tasks/map-0", []string{"second run &lt;b&gt;", "attempt=1", "finished", "<dd>0</dd>", "1m30s", "2026-06-01 11:58:30"}, nil},
+	{"/jobs/7/tasks/map-0?attempt=1", []string{"first run", "killed", "<dd>143</dd>", "1m0s"}, nil},
 	{"/jobs/7/tasks/map-0?stream=stderr", []string{"to stderr"}, nil},
 	{"/jobs/7/tasks/map-1", []string{"xthe end", "The first 7 bytes are left out", "/jobs/7/tasks/map-1/output?follow=true&amp;stream=stdout&amp;offset=65543"}, nil},
 	{"/jobs/7/tasks/merge-0", []string{"It has not run: it comes after map."}, nil},
 	{"/tenants", []string{"periodic-1", "25.0%", "24.0 h", "/tenants/prod%2Fweb", "late: no samples", "The week", "Since the day before", "Well placed.", "<b>5 GiB</b> free<br>3 servers of 1 tenant</td>", "Most often", "77 replicas", "Of 40 groups with two replicas or more, 30 keep every wish. Different racks: 35 of 40.", "frequent", "1.500"}, []string{"There is not enough history yet", "gleaner history import"}},
 	{"/tenants/prod/web", []string{"3 servers", "The week"}, nil},
 	// 1 + (0.8*0.5/2 + 0.2*0.5/1) beside one of the other, and one more of itself: + (0.8*0.8/2 + 0.2*0.2)
-	{"/slowdown", []string{"2 cores and 1 disk", "sort/map: each of 1 task takes 1.30 times", "80%", "1.50 s", "Predicted against measured"}, []string{"Nothing was learned yet"}},
+	{"/slowdown", []string{"2 cores and 1 disk", "sort/map: 1 task takes 1.30 times", "80%", "1.50 s", "Predicted against measured"}, []string{"Nothing was learned yet"}},
 	{"/slowdown?n-sort%2fmap=2", []string{"each of 2 tasks takes 1.66 times", "3 tasks at once"}, []string{"Nothing was learned yet"}},
 	{"/slowdown?n-sort%2fmap=x&n-other=9", []string{"2 tasks at once"}, []string{"Nothing was learned yet"}},
 	{"/slowdown?n-sort%2fmap=999999999", []string{"65 tasks at once"}, []string{"Nothing was learned yet"}},
-	{"/storage", []string{"snapshot of", "vDisk of 1 GiB", "in use", "0123456789ab", "Space by tier", "12 scans so far", "<dd>since 2026-06-01 12:00:00</dd>", "25% of the time", "3 groups", "1 done, 0 times failed", "1m2s", "not known yet", "Nothing of: share.", "a block of", "2 replicas missing", "2 passes before", "412 decisions in all, 1 move", "cold data is moved down", `<td class="n">3.5`}, []string{"No disks are served"}},
-	{"/storage?from=1780315200&to=1780315205", []string{"From 2026-06-01 12:00:00 to 2026-06-01 12:00:05", `<td class="n">2</td>`}, []string{"No disks are served"}},
+	{"/storage", []string{"snapshot of", "vDisk of 1 GiB", "in use", "0123456789ab", "<td class=\"n\">95 GiB</td><td class=\"n\">5 GiB</td>", "Space by tier", "12 scans so far", "<dd>since 2026-06-01 12:00:00</dd>", "25% of the time", "3 groups", "1 done, 0 times failed", "1m2s", "not known yet", "Nothing of: share.", "a block of", "2 replicas missing", "2 passes before", "412 decisions in all, 1 move", "cold data is moved down", `<td>3.5`}, []string{"No disks are served"}},
+	{"/storage?from=1780315200&to=1780315205", []string{"From 2026-06-01 12:00:00 to 2026-06-01 12:00:05", `<td>2</td>`}, []string{"No disks are served"}},
+	{"/storage/db", []string{"vDisk in", "in use", "9 blocks in 5 groups", "1 of 5 groups cannot be read now", "out of reach", "with 1 good replica</td><td class=\"n\">2<", "3 MiB", "Of 5 groups with two replicas or more, 4 keep every wish.", "It is read through", "</a>, old (removed), whose groups"}, nil},
+	{"/storage/other", []string{"too many groups to count", "gleaner disk stat other"}, nil},
 	{"/traces", []string{"/traces/job", "Add a program"}, []string{"Add a program"}},
 	{"/traces/job", []string{"repeat 2*n times:", "75.0%", "uuid of client create#1", "The target held n = 8.", "nodes of client"}, []string{"Listing"}},
 	{"/lab", []string{"1 of 2 have a result", "gleaner reproduce fig13", "2.5 s", "Figure 13"}, []string{"/lab/scc"}},
@@ -423,13 +466,87 @@ func TestKeepAndFillAProgram(t *testing.T) {
 	}
 }
 
+// An experiment without a result has the whole command that leaves one where it is looked for.
+func TestNoResultYet(t *testing.T) {
+	if text := get(busy(t).Handler(), "/lab/scc").Body.String(); !strings.Contains(text, "gleaner reproduce scc --quick --out /data/lab") {
+		t.Error(text)
+	}
+}
+
+// A chart that does not have all tasks says so.
+func TestGanttOfManyTasks(t *testing.T) {
+	var runs []board.Run
+	for i := range ganttRows + 1 {
+		title := gantt(runs, noon).Title
+		if title != "Runs of tasks" {
+			t.Errorf("%d tasks: %s", i, title)
+		}
+		runs = append(runs, board.Run{Task: cluster.TaskID{Stage: "map", Index: int32(i)}, From: noon}, board.Run{Task: cluster.TaskID{Stage: "map", Index: int32(i), Attempt: 1}, From: noon})
+	}
+	if p := gantt(runs, noon); p.Title != "Runs of the 40 tasks that ran last" || len(p.Spans.Rows) != ganttRows || p.Spans.Rows[0] != "map-1" {
+		t.Errorf("%s: %v", p.Title, p.Spans.Rows)
+	}
+}
+
+// A policy that heeds no primary is a warning.
+func TestUnawarePolicy(t *testing.T) {
+	s := empty(t)
+	s.Board.Unaware = true
+	if w := get(s.Handler(), "/"); !strings.Contains(w.Body.String(), "The policy knows nothing of the primary") {
+		t.Error("the overview does not say so")
+	}
+}
+
+// A form that cannot be read is not an empty file.
+func TestFormThatCannotBeRead(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/jobs", strings.NewReader("job=%zz"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	if empty(t).Handler().ServeHTTP(w, r); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "the form cannot be read") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestWholeDisks(t *testing.T) {
+	for _, tc := range []struct {
+		d    fabric.Stat
+		want string
+	}{
+		{fabric.Stat{}, "Nothing is written"},
+		{fabric.Stat{Chain: []string{"monday"}}, "Nothing was written to it since it reads through monday."},
+		{fabric.Stat{Groups: 2, States: map[string]int{fabric.Damaged: 1}}, "1 of 2 groups lost some of what was written"},
+		{fabric.Stat{Info: fabric.Info{Replicas: 3, Servers: 3}, Groups: 2, Have: map[int]int{3: 2}}, "Whole"},
+		{fabric.Stat{Info: fabric.Info{Replicas: 3, Servers: 3}, Groups: 2, Have: map[int]int{3: 1, 2: 1}}, "1 of 2 groups lack some of the 3 replicas that are wanted; upkeep makes them"},
+		{fabric.Stat{Info: fabric.Info{Replicas: 3, Servers: 1}, Groups: 2, Have: map[int]int{1: 2}}, "each is to be on another server, and 1 server can hold some"},
+		{fabric.Stat{Info: fabric.Info{Replicas: 3, Servers: 3}, Groups: 2, Have: map[int]int{3: 1, 2: 1}, States: map[string]int{fabric.OutOfReach: 1}}, "1 of 2 groups cannot be read now"},
+	} {
+		if got := (vdiskData{Stat: tc.d}).Whole(); !strings.Contains(got, tc.want) {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
+
 func TestWhatIsNotThere(t *testing.T) {
 	h := busy(t).Handler()
-	for _, path := range []string{"/jobs/8", "/jobs/x", "/jobs/99999999999999999999", "/jobs/7/tasks/map", "/jobs/7/tasks/map-2", "/jobs/7/tasks/map--1", "/jobs/7/tasks/-0",
-		"/jobs/7/tasks/..%2f..%2fetc-0", "/tenants/nobody", "/tenants/", "/traces/none", "/lab/none", "/nothing", "/assets/nothing", "/templates/job.html"} {
+	for _, path := range []string{"/jobs/8", "/jobs/x", "/jobs/99999999999999999999", "/jobs/7/tasks/map", "/jobs/7/tasks/map-2", "/jobs/7/tasks/map--1", "/jobs/7/tasks/-0", "/jobs/7/tasks?stage=none", "/jobs/7/tasks?state=lost", "/jobs/7/tasks?from=-1", "/jobs/7/tasks?from=x", "/jobs/7/tasks/map-0?attempt=9", "/jobs/7/tasks/map-0?attempt=x", "/jobs/7/tasks/map-0?attempt=0",
+		"/jobs/7/tasks/..%2f..%2fetc-0", "/tenants/nobody", "/tenants/", "/traces/none", "/lab/none", "/nothing", "/storage/none", "/storage/", "/assets", "/assets/", "/assets/nothing", "/templates/job.html"} {
 		if w := get(h, path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, w.Code)
 		}
+	}
+}
+
+// What cannot be read is said in the frame of the page.
+func TestWhatDoesNotWork(t *testing.T) {
+	s := busy(t)
+	s.Experiments = func() ([]Experiment, error) { return nil, errors.New("index.json: unexpected end") }
+	h := s.Handler()
+	for _, path := range []string{"/lab", "/lab/fig14"} {
+		w := get(h, path)
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "<p>index.json: unexpected end</p>") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		checkMarkup(t, path, w.Body.String())
 	}
 }
 
@@ -455,7 +572,7 @@ func TestGantt(t *testing.T) {
 	for _, r := range append([][]string{head}, rows...) {
 		got = append(got, strings.Join(r, "|"))
 	}
-	want := "task|from|for, seconds|end\nmap-0|2026-06-01 12:00:01|2.0|killed\nmap-0|2026-06-01 12:00:20|5.0|finished\nmap-1|2026-06-01 12:00:26|34.0|running"
+	want := "task|from|for, seconds|end\nmap-0|2026-06-01 12:00:01.0|2.0|killed\nmap-0|2026-06-01 12:00:20.0|5.0|finished\nmap-1|2026-06-01 12:00:26.0|34.0|running"
 	if strings.Join(got, "\n") != want || len(p.Spans.Rows) != 2 {
 		t.Errorf("%d rows\n%s\nwant\n%s", len(p.Spans.Rows), strings.Join(got, "\n"), want)
 	}
@@ -612,7 +729,7 @@ func TestLongLinesAreThinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Rows) > mostRows || d.Every != 125 || d.Rows[1][0] != "125" {
+	if len(d.Rows) > mostRows || d.Every != 167 || d.Rows[1][0] != "167" {
 		t.Errorf("%d rows, one of %d: %v", len(d.Rows), d.Every, d.Rows[1])
 	}
 	if short := (chart.Line{X: l.X[:mostPoints], Y: l.Y[:mostPoints]}); len(thin(short).X) != mostPoints {
@@ -624,13 +741,16 @@ func TestLongLinesAreThinned(t *testing.T) {
 func manyTenants(t testing.TB) *Site {
 	s := empty(t)
 	all := Classes{Window: cluster.Window{From: noon, Step: 2 * time.Minute, Len: 20160}}
-	long := chart.Line{Name: "mean"}
-	for i := range 1500 {
-		long.X, long.Y = append(long.X, float64(i)/53.3333), append(long.Y, float64(i*7919%1000)/9.87)
+	week, band := chart.Line{Name: "mean"}, chart.Band{Name: "p5-p95"}
+	for i := range 168 {
+		at := 40 + float64(i*7919%1000)/98.7
+		week.X, week.Y = append(week.X, float64(i)), append(week.Y, at)
+		band.Low, band.High = append(band.Low, at-float64(i*31%77)/3), append(band.High, at+float64(i*17%71)/3)
 	}
+	band.X = week.X
 	for i := range 30 {
 		all.Classes = append(all.Classes, cluster.Class{ID: fmt.Sprint("unpredictable-", i)})
-		all.Figures = append(all.Figures, chart.Figure{Panels: []chart.Panel{{Title: "The week", X: "day", Y: "CPU %", Lines: []chart.Line{long}}}})
+		all.Figures = append(all.Figures, chart.Figure{Panels: []chart.Panel{{Title: "The week", X: "hour", Y: "CPU %", Lines: []chart.Line{week}, Bands: []chart.Band{band}}}})
 	}
 	for i := range 2000 {
 		all.Tenants = append(all.Tenants, Tenant{ID: cluster.TenantID(fmt.Sprint("production/frontend-", i)), Class: "unpredictable-3", Why: "moves by 20.7 points, over the 3.0 that count, and 31.2 h explains 5% of all but noise"})
@@ -643,8 +763,65 @@ func manyTenants(t testing.TB) *Site {
 func TestManyTenantsAreLight(t *testing.T) {
 	w := get(manyTenants(t).Handler(), "/tenants")
 	checkMarkup(t, "tenants", w.Body.String())
-	if text := w.Body.String(); !strings.Contains(text, "And 18 more charts") || !strings.Contains(text, "And 1800 more") {
+	if text := w.Body.String(); !strings.Contains(text, "And 20 more charts") || !strings.Contains(text, "And 1850 more") {
 		t.Error("it does not say what is left out")
+	}
+}
+
+// Nothing that a user may have many of makes a view heavy: jobs, stages that come after all others, tasks, disks, vDisks and stages that
+// were learned. Each view says what it leaves out, and has what matters first.
+func TestManyOfEverythingIsLight(t *testing.T) {
+	s := empty(t)
+	request := cluster.Resources{CPU: 250, Memory: 64 * cluster.MB}
+	dense := &cluster.Job{ID: 1, Name: "dense"}
+	var before []string
+	for i := range 1000 {
+		name := fmt.Sprint("stage-with-a-name-", i)
+		dense.Stages = append(dense.Stages, cluster.Stage{Name: name, Tasks: 1000, Request: request, After: before[:i:i]})
+		before = append(before, name)
+	}
+	tell(t, s.Board, cluster.Event{At: noon, Kind: cluster.JobSubmitted, Job: dense})
+	for i := range 5000 {
+		tell(t, s.Board, cluster.Event{At: noon, Kind: cluster.JobSubmitted, Job: &cluster.Job{ID: cluster.JobID(i + 2), Name: strings.Repeat("n", 64), Stages: []cluster.Stage{{Name: "s", Tasks: 1, Request: request}}}})
+	}
+	lent := []fabric.Lent{}
+	for i := range 3000 {
+		lent = append(lent, fabric.Lent{Server: fmt.Sprint("server-", i), Disk: fmt.Sprintf("%032x", i), Tier: "ssd", State: "up", Quota: 100, Free: 50})
+	}
+	lent[2500].State, lent[2600].Free = "away", 20
+	vdisks := []fabric.Info{{Name: "root", Snapshot: true}}
+	for i := range 3000 {
+		vdisks = append(vdisks, fabric.Info{Name: fmt.Sprint("vdisk-", i), Parent: "root", Size: 1 << 30})
+	}
+	learned := []loads.Learned{}
+	for i := range 2000 {
+		learned = append(learned, loads.Learned{Stage: fmt.Sprint("job/stage-", i), Load: dilation.Vector{0.8, 0.2}, Alone: time.Second, Predicted: []float64{1, 1.4}, Measured: []float64{1.1, 1.5}})
+	}
+	s.Traces = &tracesOfTest{}
+	s.Disks = func() Disks { return disksOfTest{vdisks, lent, fabric.Curation{}} }
+	s.Learned = func() ([]loads.Learned, dilation.Machine) { return learned, dilation.Machine{2, 1} }
+	h := s.Handler()
+	for path, said := range map[string][]string{
+		"/":            {"And 4951 jobs more", "And 2900 disks more", "server-2500<", "server-2600<"},
+		"/jobs":        {"And 4801 jobs more", "/jobs/5001\""},
+		"/jobs/1":      {"Its 1000 stages and their order are too much to draw", "And 900 stages more", "and 91 more"},
+		"/storage":     {"And 2801 vDisks more", "And 2900 disks more", "vdisk-198<"},
+		"/slowdown":    {"job/stage-0"},
+		"/traces/long": {"And 16000 lines more"},
+	} {
+		text := get(h, path).Body.String()
+		checkMarkup(t, path, text)
+		for _, words := range said {
+			if !strings.Contains(text, words) {
+				t.Errorf("%s does not say %q", path, words)
+			}
+		}
+	}
+	for i := range lent {
+		lent[i].State = "away"
+	}
+	if text := get(h, "/").Body.String(); strings.Count(text, "is away") > shownWarnings || !strings.Contains(text, "more like these") {
+		t.Errorf("it warns %d times", strings.Count(text, "is away"))
 	}
 }
 
@@ -673,5 +850,15 @@ func TestADayOfUpdatesKeepsTheHeap(t *testing.T) {
 	before := live(5)
 	if after := live(40); after > before+before/10+1<<20 {
 		t.Errorf("%d bytes before, %d after", before, after)
+	}
+}
+
+// Columns of a result are set as figures only if all of their cells are.
+func TestFiguresAndText(t *testing.T) {
+	table := Table{Rows: [][]string{{"1,181 s", "-", "12", "", "-3.5%", "213 296 456", "PT"}, {"~40 ms", "5", "two servers", "", "1.5 to 2.5 s", "8", "1"}, {"< 3"}}}
+	for i, want := range []bool{true, true, false, false, true, false, false, false} {
+		if table.Figures(i) != want {
+			t.Errorf("column %d: %v", i, !want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -130,7 +129,7 @@ func (s *Site) plan(w http.ResponseWriter, r *http.Request) {
 		d.compare(planners, points)
 	}
 	if err := d.draw(planners); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	show(w, http.StatusOK, "plan", view{Title: "Plan", At: "/plan", Live: d.Done < d.Of, Data: d})
@@ -140,11 +139,8 @@ func solved(in plan.Input, p planned) (s solution) {
 	if p.err != nil {
 		return solution{Wrong: wrongs(p.err)}
 	}
-	s = solution{Cost: money(in, p.Cost), Servers: p.Most(in), Kinds: p.Plan.Servers(in), Proven: "proven cheapest"}
+	s = solution{Cost: money(in, p.Cost), Servers: p.Most(in), Kinds: p.Plan.Servers(in), Proven: p.Proven()}
 	s.Where = strings.Split(p.Needs.Architecture.Describe(in), ", ")
-	if p.Gap() > 0 {
-		s.Proven = fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(1000*p.Gap())/10)
-	}
 	for _, l := range p.Bill(in) {
 		s.Bill = append(s.Bill, billRow{l.What, l.Count, money(in, l.Each), money(in, l.Each*float64(l.Count))})
 	}
@@ -168,6 +164,7 @@ func (d *planData) compare(planners []*planner, points []planned) {
 		change = fmt.Sprintf("%+.1f%%", 100*(points[1].Cost/points[0].Cost-1))
 	}
 	row("Cost", money(a, points[0].Cost), money(b, points[1].Cost), change)
+	row("How good", points[0].Proven(), points[1].Proven(), "")
 	for i, data := range a.App.Datasets {
 		first, second := points[0].Needs.Architecture[i].Names(a.HW), points[1].Needs.Architecture[i].Names(b.HW)
 		change := ""
@@ -197,11 +194,7 @@ func (d *planData) compare(planners []*planner, points []planned) {
 }
 
 func money(in plan.Input, amount float64) string {
-	digits := fmt.Sprintf("%.0f", amount)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits + " " + in.HW.Currency
+	return plan.Grouped(amount) + " " + in.HW.Currency
 }
 
 // draw draws cost against SLA as far as it was planned, with the chosen point. Costs in different

@@ -179,6 +179,21 @@ func TestTwoHardwareLists(t *testing.T) {
 }
 
 // The ranges on the page are those of the planner.
+// What nobody looks at any more is not searched further.
+func TestForsakenRobustness(t *testing.T) {
+	s := empty(t)
+	s.Handler()
+	p := s.planning.examples[0].on(s.planning.lists[0])
+	base, err := plan.Solve(p.in, plan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &robustness{seen: time.Now().Add(-2 * unseen)}
+	if r.find(p, p.in, base.Needs.Architecture) || r.tried != 0 || !r.ended {
+		t.Errorf("%d of its numbers were varied", r.tried)
+	}
+}
+
 func TestRobustness(t *testing.T) {
 	s := empty(t)
 	h := s.Handler()
@@ -223,9 +238,9 @@ func TestAmounts(t *testing.T) {
 // One login plans one thing at a time, and so does the machine; who goes away gives up the place in the queue.
 func TestOnePlanAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		machine := newTurn()
-		mine := &planner{turns: []turn{newTurn(), machine}}
-		other := &planner{turns: []turn{newTurn(), machine}}
+		machine := new(Turn)
+		mine := &planner{turns: []*Turn{new(Turn), machine}}
+		other := &planner{turns: []*Turn{new(Turn), machine}}
 		order := make(chan string, 10)
 		run := func(name string, p *planner, ctx context.Context) {
 			if err := p.alone(ctx, func() { order <- name; time.Sleep(time.Second) }); err != nil {

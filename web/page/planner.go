@@ -28,23 +28,6 @@ const (
 	mostNodes   = 60
 )
 
-// A turn is had by one at a time; the others wait in the order in which they came.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-// take waits for the turn.
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) give() { <-t }
-
 // A subject is what is planned for: an application with its SLA, and the hardware lists to
 // choose from.
 type subject struct {
@@ -54,7 +37,7 @@ type subject struct {
 	Lists      []list // the first is used unless another is chosen
 	app        spec.Application
 	sla        spec.SLA
-	turns      []turn // taken in this order to plan: of the login, then of the machine
+	turns      []*Turn // taken in this order to plan: of the login, then of the machine
 	ctx        context.Context
 
 	mu       sync.Mutex
@@ -90,7 +73,7 @@ func (s *subject) on(l list) *planner {
 // core of the machine that is harvested.
 type planner struct {
 	in    plan.Input
-	turns []turn
+	turns []*Turn
 	ctx   context.Context // of what goes on when nobody waits for it
 	rest  sync.Once       // plans all multiples
 
@@ -108,16 +91,16 @@ type planned struct {
 // alone runs f while nothing else is planned.
 func (p *planner) alone(ctx context.Context, f func()) error {
 	for i, t := range p.turns {
-		if err := t.take(ctx); err != nil {
+		if err := t.Take(ctx); err != nil {
 			for _, had := range p.turns[:i] {
-				had.give()
+				had.Give()
 			}
 			return err
 		}
 	}
 	defer func() {
 		for _, t := range p.turns {
-			t.give()
+			t.Give()
 		}
 	}()
 	f()
@@ -147,6 +130,7 @@ func (p *planner) at(ctx context.Context, level int) (point planned, err error) 
 			return
 		}
 		point.err = search(ctx, longestPlan, func(o plan.Options) error {
+			o.Nodes = 0 // as many as a point of a curve may have
 			found, err := plan.At(p.in, o, multiples[level])
 			point.Plan = found.Plan
 			return err
@@ -170,11 +154,23 @@ func (p *planner) at(ctx context.Context, level int) (point planned, err error) 
 	return point, err
 }
 
-// done has the points that were planned.
+// done has the points that were planned, each at least as good as those for more load show that it can be.
 func (p *planner) done() map[int]planned {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.points)
+	all := maps.Clone(p.points)
+	p.mu.Unlock()
+	var levels []int
+	var found []plan.Point
+	for level, scale := range multiples {
+		if point, done := all[level]; done && point.err == nil {
+			levels, found = append(levels, level), append(found, plan.Point{Scale: scale, Plan: point.Plan})
+		}
+	}
+	plan.Even(found)
+	for i, level := range levels {
+		all[level] = planned{Plan: found[i].Plan}
+	}
+	return all
 }
 
 // all plans the other multiples, in the background.
@@ -194,13 +190,13 @@ func (p *planner) all() {
 type planning struct {
 	examples []*subject
 	lists    []list
-	machine  turn
+	machine  *Turn
 	brought  brought
 }
 
 // newPlanning reads the bundled documents.
 func newPlanning() (*planning, error) {
-	p := &planning{machine: newTurn(), brought: brought{turns: map[string]turn{}}}
+	p := &planning{machine: new(Turn), brought: brought{turns: map[string]*Turn{}}}
 	for _, l := range []struct {
 		name, text, file string
 		read             func(string) ([]byte, error)
@@ -219,7 +215,7 @@ func newPlanning() (*planning, error) {
 		}
 		p.lists = append(p.lists, list{l.name, l.text, hw})
 	}
-	shared := newTurn()
+	shared := new(Turn)
 	for _, e := range []struct{ name, text, app, sla string }{
 		{"photoshare", "Photo sharing", "photoshare.xml", "photoshare-sla.xml"},
 		{"productsearch", "Product search", "productsearch.xml", "productsearch-sla.xml"},
@@ -229,7 +225,7 @@ func newPlanning() (*planning, error) {
 			return nil, err
 		}
 		p.examples = append(p.examples, &subject{Name: e.name, Text: e.text, Path: "/plan", Lists: p.lists, app: in.App, sla: in.SLA,
-			turns: []turn{shared, p.machine}, ctx: context.Background(), planners: map[string]*planner{}})
+			turns: []*Turn{shared, p.machine}, ctx: context.Background(), planners: map[string]*planner{}})
 	}
 	return p, nil
 }

@@ -16,6 +16,8 @@ import (
 const (
 	longestRange  = 5 * time.Second
 	longestRobust = 2 * time.Minute
+	// unseen is after what time nobody looks any more: a view that is open asks every few seconds.
+	unseen = time.Minute
 )
 
 // A robustness is how far each number may move before the cheapest cluster has another architecture.
@@ -28,6 +30,7 @@ type robustness struct {
 	tried     int  // of them
 	ended     bool // no more follow
 	wrong     []string
+	seen      time.Time // last, by somebody
 }
 
 // A rangeRow is a number of the documents and how far it may move.
@@ -78,9 +81,15 @@ func (p *planner) vary(level int, base planned) *robustness {
 	if p.robust[level] == nil {
 		in := p.in
 		in.SLA = in.SLA.Scaled(multiples[level])
-		r := &robustness{of: len(plan.Attributes(in))}
+		r := &robustness{of: len(plan.Attributes(in)), seen: time.Now()}
 		p.robust[level] = r
-		go r.find(p, in, base.Needs.Architecture)
+		go func() {
+			if !r.find(p, in, base.Needs.Architecture) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				delete(p.robust, level) // who asks again begins again
+			}
+		}()
 	}
 	return p.robust[level]
 }
@@ -89,11 +98,13 @@ func (p *planner) vary(level int, base planned) *robustness {
 func (r *robustness) tell(d *robustData) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.seen = time.Now()
 	d.Rows, d.Sensitive, d.Tried, d.Of, d.Ended, d.Wrong = r.rows, r.sensitive, r.tried, r.of, r.ended, r.wrong
 }
 
-// find varies prices first, because that is soon done, and then every number. Between two numbers others have their turn.
-func (r *robustness) find(p *planner, in plan.Input, base plan.Architecture) {
+// find varies prices first, because that is soon done, and then every number. Between two numbers others have their turn. It reports false if
+// it ended because nobody looks.
+func (r *robustness) find(p *planner, in plan.Input, base plan.Architecture) bool {
 	defer r.note(func() { r.ended = true })
 	left := longestRobust
 	step := func(longest time.Duration, f func(plan.Options) error) (err error) {
@@ -109,7 +120,7 @@ func (r *robustness) find(p *planner, in plan.Input, base plan.Architecture) {
 	var drops []plan.Sensitivity
 	err := step(4*longestRange, func(o plan.Options) (err error) { drops, err = plan.Sensitivities(in, o, base); return err })
 	if !r.goesOn(err) {
-		return
+		return true
 	}
 	r.note(func() {
 		for _, s := range drops {
@@ -117,22 +128,33 @@ func (r *robustness) find(p *planner, in plan.Input, base plan.Architecture) {
 		}
 	})
 	for _, a := range plan.Attributes(in) {
-		if left <= 0 {
-			return
+		switch {
+		case left <= 0:
+			return true
+		case r.forsaken():
+			return false
 		}
 		var found plan.Range
 		err := step(longestRange, func(o plan.Options) (err error) { found, err = plan.Keeps(in, o, base, a); return err })
 		if !r.goesOn(err) {
-			return
+			return true
 		}
 		if err != nil && left <= 0 {
-			return // it was cut short by the limit of all
+			return true // it was cut short by the limit of all
 		}
 		r.note(func() {
 			r.tried++
 			r.rows = append(r.rows, rangeOf(found, a, err != nil))
 		})
 	}
+	return true
+}
+
+// forsaken reports whether nobody has looked for a while.
+func (r *robustness) forsaken() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.seen) > unseen
 }
 
 // goesOn reports whether there is more to find after err, and keeps what is wrong.

@@ -47,7 +47,7 @@ func (s *Site) slowdown(w http.ResponseWriter, r *http.Request) {
 	if len(d.Stages) > 0 {
 		var err error
 		if d.Chart, err = draw(d.provenPanel(), full, 3.2); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			failed(w, err)
 			return
 		}
 	}

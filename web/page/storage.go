@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,7 +18,8 @@ type storageData struct {
 	Served bool
 	Trees  []*diskTree
 	VDisks int
-	Lent   []fabric.Lent
+	More   int // vDisks that are not shown
+	Lent   lentDisks
 	Charts []drawing
 	Upkeep upkeepData
 	Wrong  string
@@ -55,10 +57,12 @@ func (s *Site) storage(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			d.Wrong = err.Error()
 		}
-		d.VDisks, d.Trees = len(all), trees(all)
+		left := shownVDisks
+		d.VDisks, d.Trees = len(all), few(trees(all), &left)
+		d.More = max(len(all)-shownVDisks, 0)
 		if len(d.Lent) > 0 {
 			if d.Charts, err = drawAll(fullnessPanel(d.Lent), tierPanel(d.Lent)); err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
+				failed(w, err)
 				return
 			}
 		}
@@ -66,7 +70,7 @@ func (s *Site) storage(w http.ResponseWriter, r *http.Request) {
 			d.Upkeep.Zoom = zoomOf(r)
 			drawn, err := draw(d.Upkeep.Zoom.into([]chart.Panel{learnedPanel(l)})[0], full, usual)
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
+				failed(w, err)
 				return
 			}
 			d.Upkeep.Chart = &drawn
@@ -127,6 +131,39 @@ func trees(all []fabric.Info) (roots []*diskTree) {
 	return roots
 }
 
+// few are as many of the trees, from the top, as there are left to show.
+func few(trees []*diskTree, left *int) []*diskTree {
+	for i, t := range trees {
+		if *left == 0 {
+			return trees[:i]
+		}
+		*left--
+		t.Children = few(t.Children, left)
+	}
+	return trees
+}
+
+// lentDisks are listed as far as a view stays light.
+type lentDisks []fabric.Lent
+
+// Shown are the disks that are listed: of many, those first that are away, then the fullest.
+func (l lentDisks) Shown() []fabric.Lent {
+	if len(l) > listedDisks {
+		rank := func(d fabric.Lent) float64 {
+			if d.State == "away" {
+				return 2
+			}
+			return fullness(d)
+		}
+		l = slices.Clone(l)
+		slices.SortStableFunc(l, func(a, b fabric.Lent) int { return cmp.Compare(rank(b), rank(a)) })
+	}
+	return shown(l, listedDisks)
+}
+
+// More is how many are not listed.
+func (l lentDisks) More() int { return max(len(l)-listedDisks, 0) }
+
 // nearlyFull is from what share on a disk's fullness is a warning.
 const nearlyFull = 0.9
 
@@ -138,8 +175,12 @@ func fullness(l fabric.Lent) float64 {
 	return 1 - float64(l.Free)/float64(l.Quota)
 }
 
-// shownDisks is how many disks a chart has room for.
-const shownDisks = 24
+// How many disks a chart has room for, and how many disks and vDisks are listed.
+const (
+	shownDisks  = 24
+	listedDisks = 100
+	shownVDisks = 200
+)
 
 func fullnessPanel(lent []fabric.Lent) chart.Panel {
 	lent = slices.Clone(lent)

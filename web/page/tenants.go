@@ -79,8 +79,8 @@ type tenantsData struct {
 
 // How many charts and tenants are shown, so that the view stays light.
 const (
-	shownCharts  = 12
-	shownTenants = 200
+	shownCharts  = 10
+	shownTenants = 150
 	shownChanges = 40
 	shownGroups  = 20
 )
@@ -91,13 +91,13 @@ func (s *Site) tenants(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.addGrids(r.Context(), &d); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	if d.Classes != nil {
 		var err error
 		if d.Charts, d.Undrawn, err = s.classCharts.of(d.Classes); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			failed(w, err)
 			return
 		}
 		d.More = max(len(d.Tenants)-shownTenants, 0)
@@ -115,7 +115,7 @@ func (s *Site) classes(w http.ResponseWriter) (d tenantsData, ok bool) {
 	case err == nil:
 		d.Classes = c
 	case !errors.Is(err, ErrNoHistory):
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return d, false
 	}
 	return d, true
@@ -195,7 +195,7 @@ func (s *Site) tenant(w http.ResponseWriter, r *http.Request) {
 	}
 	charts, err := drawAll(figure.Panels...)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	show(w, http.StatusOK, "tenant", view{Title: string(id), At: "/tenants", Data: tenantData{all.Tenants[i], charts}})

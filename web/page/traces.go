@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"gleaner/chart"
@@ -66,7 +67,7 @@ func (s *Site) traces(w http.ResponseWriter, _ *http.Request) {
 func (s *Site) showTraces(w http.ResponseWriter, code int, d tracesData) {
 	var err error
 	if d.Names, err = s.Traces.List(); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	show(w, code, "traces", view{Title: "Traces", At: "/traces", Data: d})
@@ -96,12 +97,17 @@ type traceData struct {
 	*Program
 	Name          string
 	Charts, Sweep []drawing
-	More          int    // arguments to be filled in that are not listed
-	Wrong         string // with what was to be filled in
+	More          int      // arguments to be filled in that are not listed
+	Lines         []string // of the listing
+	Rest          int      // lines that are not shown
+	Wrong         string   // with what was to be filled in
 }
 
-// shownAsked is how many arguments to be filled in are listed.
-const shownAsked = 50
+// Most that is shown of a program: arguments to be filled in, and lines of its listing.
+const (
+	shownAsked = 50
+	shownLines = 4000
+)
 
 func (s *Site) trace(w http.ResponseWriter, r *http.Request) { s.showTrace(w, r, "") }
 
@@ -120,10 +126,12 @@ func (s *Site) showTrace(w http.ResponseWriter, r *http.Request, wrong string) {
 		d.Sweep, err = drawAll(d.Replay.Panels...)
 	}
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		failed(w, err)
 		return
 	}
 	d.More = max(len(d.Asked)-shownAsked, 0)
+	d.Lines = slices.Collect(strings.Lines(d.Listing))
+	d.Lines, d.Rest = shown(d.Lines, shownLines), max(len(d.Lines)-shownLines, 0)
 	show(w, code, "trace", view{Title: d.Name, At: "/traces", Data: d})
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/control/board"
+	"gleaner/fabric"
 )
 
 // words are how templates write numbers: each with its unit.
 var words = template.FuncMap{
 	"cores": cores, "memory": memory, "bytes": func(n int64) string { return cluster.Bytes(n).Text() },
 	"clock": clock, "lasting": lasting, "percent": func(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) },
-	"count": count, "hours": hours, "path": url.PathEscape, "stateColour": stateColour, "toFinish": toFinish,
+	"count": count, "hours": hours, "path": url.PathEscape, "stateColour": stateColour, "toFinish": toFinish, "removed": func(vdisk string) bool { return strings.HasSuffix(vdisk, fabric.Removed) }, "taken": func(l fabric.Lent) int64 { return l.Quota - l.Free },
 	"times": func(a, b float64) float64 { return a * b }, "int": toInt, "more": func(of, shown int) int { return of - shown },
 	"within": func(at string, e entry) bool { return at == e.Path },
 }

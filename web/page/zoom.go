@@ -1,11 +1,14 @@
 package page
 
 import (
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"gleaner/chart"
+	"gleaner/control/board"
 )
 
 // A zoom is the range of time that charts are drawn for, from the address of a view.
@@ -14,15 +17,12 @@ type zoom struct {
 	All      string // the address without it
 }
 
-// zoomOf is the range that an address names as Unix seconds; nil if it names none.
+// zoomOf is the range that an address names as Unix seconds, perhaps with tenths; nil if it names none.
 func zoomOf(r *http.Request) *zoom {
 	asked := r.URL.Query()
-	from, err := strconv.ParseInt(asked.Get("from"), 10, 64)
-	if err != nil {
-		return nil
-	}
-	to, err := strconv.ParseInt(asked.Get("to"), 10, 64)
-	if err != nil || to <= from {
+	from, ok := moment(asked.Get("from"))
+	to, also := moment(asked.Get("to"))
+	if !ok || !also || !from.Before(to) {
 		return nil
 	}
 	asked.Del("from")
@@ -31,7 +31,25 @@ func zoomOf(r *http.Request) *zoom {
 	if rest := asked.Encode(); rest != "" {
 		all += "?" + rest
 	}
-	return &zoom{time.Unix(from, 0), time.Unix(to, 0), all}
+	return &zoom{from, to, all}
+}
+
+// moment reads Unix seconds, up to the year 5138.
+func moment(text string) (time.Time, bool) {
+	at, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(at >= 0 && at < 1e11) {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(math.Round(1000 * at))), true
+}
+
+// Text is the range in words: with tenths of a second if it has some.
+func (z *zoom) Text() string {
+	layout := time.DateTime
+	if z.From.Nanosecond() != 0 || z.To.Nanosecond() != 0 {
+		layout += ".0"
+	}
+	return "From " + z.From.UTC().Format(layout) + " to " + z.To.UTC().Format(layout)
 }
 
 // into cuts panels over time to the range.
@@ -42,9 +60,23 @@ func (z *zoom) into(panels []chart.Panel) []chart.Panel {
 	var all []chart.Panel
 	for _, p := range panels {
 		if p.Time {
-			p = p.Within(float64(z.From.Unix()), float64(z.To.Unix()))
+			p = p.Within(seconds(z.From), seconds(z.To))
 		}
 		all = append(all, p)
 	}
 	return all
+}
+
+// runs are those that were under way in the range: a job may have more tasks than a chart has rows.
+func (z *zoom) runs(all []board.Run, now time.Time) []board.Run {
+	if z == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r board.Run) bool {
+		to := r.To
+		if to.IsZero() {
+			to = now
+		}
+		return r.From.After(z.To) || to.Before(z.From)
+	})
 }

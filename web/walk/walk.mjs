@@ -6,12 +6,12 @@
 // MODULES is a directory with playwright-core and axe-core, LINK a link of 'gleaner status --link', and
 // PICTURES a directory for screenshots. It prints what is wrong, a line each, and ends with 1 then.
 import { createRequire } from "node:module";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 
 const [modules, link, pictures] = process.argv.slice(2);
 const load = createRequire(modules + "/");
 const { chromium } = load("playwright-core");
-const axe = load.resolve("axe-core/axe.min.js");
+const axe = readFileSync(load.resolve("axe-core/axe.min.js"), "utf8");
 const base = new URL(link).origin;
 mkdirSync(pictures, { recursive: true });
 
@@ -27,11 +27,13 @@ const views = [
   ["overview-day", "/?span=24h", ".cards"],
   ["jobs", "/jobs", "td a[href='/jobs/1']"],
   ["job", "/jobs/1", "figure svg path.f2"],
+  ["tasks", "/jobs/1/tasks", "td a[href='/jobs/1/tasks/merge-0']"],
   ["task", "/jobs/1/tasks/merge-0", "pre.log"],
   ["tenants", "/tenants", "figure svg"],
   ["tenant", null, "figure svg"],
   ["slowdown", "/slowdown", "figure svg path.f0"],
   ["storage", "/storage", ".tree ul .name"],
+  ["vdisk", "/storage/first", ".cards"],
   ["traces", "/traces", "a[href='/traces/job']"],
   ["trace", "/traces/job", "figure svg path.l0"],
   ["lab", "/lab", "td a[href='/lab/fig13']"],
@@ -72,7 +74,6 @@ async function strange(colorScheme, width) {
   const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });
   const page = await context.newPage();
   watch(page, () => name);
-  await page.addInitScript({ path: axe });
   for (const [, path] of views) {
     const answer = await page.goto(base + (path ?? "/tenants/x"));
     if (answer.status() !== 401) complain(name, `${path} answers ${answer.status()} to a stranger`);
@@ -82,24 +83,27 @@ async function strange(colorScheme, width) {
   await context.close();
 }
 
+// check looks for what no view may have. The page's policy lets no script in that is not its own, so axe comes through the inspector; and only
+// now, when the time of the first paint is known.
 async function check(page, name) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   if (wide > 0) complain(name, `scrolls sideways by ${wide} pixels`);
   await page.screenshot({ path: `${pictures}/${name}.png`, fullPage: true });
+  const inspector = await page.context().newCDPSession(page);
+  await inspector.send("Runtime.evaluate", { expression: axe });
+  await inspector.detach();
   const found = await page.evaluate(() => axe.run());
   for (const v of found.violations) {
     if (v.impact === "serious" || v.impact === "critical") complain(name, `axe: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.target).join(", ")}`);
   }
 }
 
-// walk visits all views in one kind of window. axe is put in as the policy demands: by the
-// browser, not by the page.
+// walk visits all views in one kind of window.
 async function walk(storageState, colorScheme, width, javaScriptEnabled) {
   const context = await browser.newContext({ storageState, colorScheme, viewport: { width, height: 900 }, javaScriptEnabled });
   const page = await context.newPage();
-  let name = "";
+  let name = "before the first view";
   watch(page, () => name);
-  if (javaScriptEnabled) await page.addInitScript({ path: axe });
   let tenant = "";
   for (const [view, path, seen] of views) {
     name = `${view}-${colorScheme}-${width}${javaScriptEnabled ? "" : "-plain"}`;
@@ -108,21 +112,49 @@ async function walk(storageState, colorScheme, width, javaScriptEnabled) {
     const selector = width < 800 && seen.startsWith("figure") ? seen.replace("figure", ".narrow") : seen.replace("figure", ".wide");
     await page.locator(selector).first().waitFor({ timeout: 15000 }).catch(() => complain(name, `does not show ${selector}`));
     if (view === "tenants") tenant = await page.locator("td a").first().getAttribute("href");
-    if (javaScriptEnabled) {
-      await painted(page, name);
-      await check(page, name);
-    }
+    if (javaScriptEnabled) await check(page, name);
     if (view === "plan") await slide(page, name, javaScriptEnabled);
   }
   await context.close();
 }
 
-// painted notes how long it took until something was seen.
-const paints = [];
-async function painted(page, name) {
+// loads shows every view several times, to say how long it takes until something is seen.
+async function loads(storageState) {
+  const context = await browser.newContext({ storageState, viewport: { width: 1440, height: 900 } });
+  const page = await context.newPage();
+  await page.goto(base + "/tenants"); // what a new process of the browser loads is not the time of the first view
+  const tenant = await page.locator("td a").first().getAttribute("href");
+  for (let i = 0; i < 7; i++) {
+    for (const [view, path] of views) {
+      await page.goto(base + (path ?? tenant));
+      await painted(page, `${view}, load ${i + 1}`, view);
+    }
+  }
+  await context.close();
+}
+
+// painted notes how long it took until something was seen, how long the server took of that, and how much was loaded.
+const paints = new Map(); // by view
+const heaviest = 300 * 1024; // bytes
+async function painted(page, name, view) {
   const paint = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime, undefined, { timeout: 15000 }).catch(() => null);
-  if (paint === null) complain(name, "nothing was painted");
-  else paints.push([await paint.jsonValue(), name]);
+  if (paint === null) return complain(name, "nothing was painted");
+  const [answer, weight] = await page.evaluate(() => {
+    const [asked] = performance.getEntriesByType("navigation");
+    const loaded = performance.getEntriesByType("resource").filter((r) => r.name.includes("/assets/"));
+    return [asked.responseEnd - asked.requestStart, [asked, ...loaded].reduce((sum, r) => sum + r.encodedBodySize, 0)];
+  });
+  if (weight > heaviest) complain(name, `weighs ${weight} bytes`);
+  paints.set(view, [...paints.get(view) ?? [], { paint: await paint.jsonValue(), answer, weight }]);
+}
+
+// tellPaints prints a line a view, the slowest first.
+function tellPaints() {
+  const middle = (all) => all.sort((a, b) => a - b)[all.length >> 1].toFixed(0);
+  const rows = [...paints].map(([view, all]) => [view, all.map((p) => p.paint), all.map((p) => p.answer), Math.max(...all.map((p) => p.weight))]);
+  for (const [view, paint, answer, weight] of rows.sort((a, b) => middle(b[1]) - middle(a[1]))) {
+    console.log(`${view}: first paint after ${middle(paint)} ms (${Math.min(...paint).toFixed(0)} to ${Math.max(...paint).toFixed(0)}), of which the answer took ${middle(answer)}; ${(weight / 1024).toFixed(0)} KiB`);
+  }
 }
 
 // slide moves the slider, which changes cost and configuration, with a script or with the button.
@@ -284,7 +316,7 @@ async function hover(storageState, width) {
 
 // zoom cuts a chart to a range of time by dragging and by keys, and comes back.
 async function zoom(page, name, chart) {
-  const zoomed = (what) => page.waitForURL(/from=\d+&to=\d+/, { timeout: 15000 }).catch(() => complain(name, `${what} does not zoom`));
+  const zoomed = (what) => page.waitForURL(/from=[\d.]+&to=[\d.]+/, { timeout: 15000 }).catch(() => complain(name, `${what} does not zoom`));
   const back = async (what) => {
     await page.waitForURL((u) => u.search === "", { timeout: 15000 }).catch(() => complain(name, `${what} does not lead back`));
   };
@@ -300,9 +332,62 @@ async function zoom(page, name, chart) {
   await chart.focus();
   await page.keyboard.press("+");
   await zoomed("+");
-  await chart.focus();
   await page.keyboard.press("Escape");
   await back("Escape");
+}
+
+// runs reads a run off the chart of a job and zooms into its time.
+async function runs(storageState) {
+  const name = "runs of a job";
+  const context = await browser.newContext({ storageState, viewport: { width: 1440, height: 900 } });
+  const page = await context.newPage();
+  watch(page, () => name);
+  await page.goto(base + "/jobs/1");
+  const chart = page.locator("figure > .wide"), note = page.locator("figure .reading");
+  await page.locator("#fresh", { hasText: "kept up to date" }).waitFor({ timeout: 15000 });
+  await chart.focus();
+  await page.keyboard.press("Home");
+  const first = await note.textContent();
+  await page.keyboard.press("ArrowRight");
+  const second = await note.textContent();
+  const said = /^\w+-\d+ · from \d{4}-.*\.\d · for [\d.]+ s · \w+$/;
+  if (!said.test(first) || !said.test(second) || first === second) complain(name, `keys read ${first}, then ${second}`);
+  const box = await boxOf(chart);
+  await page.mouse.move(box.x + box.width * 0.7, box.y + 24);
+  await page.waitForTimeout(100);
+  const task = await page.locator("figure tbody td").first().textContent(); // of the uppermost row
+  if (!(await note.textContent()).startsWith(task)) complain(name, `the pointer on ${task} reads ${await note.textContent()}`);
+  await zoom(page, name, chart);
+  await context.close();
+}
+
+// age brings a view up to date hundreds of times: what it keeps does not grow.
+async function age(storageState) {
+  const context = await browser.newContext({ storageState });
+  const page = await context.newPage();
+  const session = await context.newCDPSession(page);
+  const kept = async () => {
+    await session.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await session.send("Runtime.getHeapUsage");
+    return { heap: usedSize, ...await session.send("Memory.getDOMCounters") };
+  };
+  await page.goto(base + "/");
+  const update = (times) => page.evaluate(async (times) => {
+    const ticks = new BroadcastChannel("ticks");
+    for (let i = 0; i < times; i++) {
+      const old = document.getElementById("live");
+      ticks.postMessage("tick");
+      for (let k = 0; k < 500 && old.isConnected; k++) await new Promise((done) => setTimeout(done, 10));
+    }
+    ticks.close();
+  }, times);
+  await update(20);
+  const before = await kept();
+  await update(300);
+  const after = await kept();
+  console.log(`300 updates of the overview: ${JSON.stringify(before)} before, ${JSON.stringify(after)} after`);
+  if (after.heap > 1.5 * before.heap + 1e6 || after.nodes > 1.5 * before.nodes || after.jsEventListeners > 1.5 * before.jsEventListeners) complain("300 updates", "what is kept grows");
+  await context.close();
 }
 
 // bring plans with documents of one's own: a mistake is told with its line, and mended there.
@@ -338,11 +423,12 @@ await submit(session, true);
 await submit(session, false);
 await hover(session, 1440);
 await hover(session, 390);
+await runs(session);
+await age(session);
 await bring(session, true);
 await bring(session, false);
+await loads(session);
 await browser.close();
-paints.sort(([a], [b]) => a - b);
-const [slowest, where] = paints[paints.length - 1];
-console.log(`first paint: ${paints[paints.length >> 1][0].toFixed(0)} ms in the middle of ${paints.length}, ${slowest.toFixed(0)} at most (${where})`);
+tellPaints();
 console.log(wrong === 0 ? "all views are as they should be" : `${wrong} complaints`);
 process.exit(wrong === 0 ? 0 : 1);

@@ -14,7 +14,7 @@ export function prepare(part) {
     }
     drawing.addEventListener("pointermove", (e) => read(chart, nearest(chart, e)));
     drawing.addEventListener("keydown", (e) => step(chart, e));
-    if (chart.axis === "time" && drawing.closest("[data-zoom]")) zoomable(chart);
+    if (/^(time|spans)$/.test(chart.axis) && drawing.closest("[data-zoom]")) zoomable(chart);
     const last = chart.rows.length - 1;
     read(chart, Math.min(readings.get(chart.title) ?? last, last), readings.has(chart.title));
   }
@@ -29,9 +29,13 @@ function chartOf(drawing, svg) {
   const axis = svg.dataset.axis;
   const scale = axis === "log" ? Math.log : (v) => v;
   const from = scale(Number(svg.dataset.from)), to = scale(Number(svg.dataset.to));
-  const value = (text, i) => axis === "group" ? i : axis === "time" ? Date.parse(text.replace(" ", "T") + "Z") / 1000 : Number(text);
-  const places = rows.map((r, i) => left + (right - left) * (scale(value(r[0], i)) - from) / (to - from));
-  return { drawing, svg, axis, heads, rows, places, top, bottom, left, right, from, to, title: figure.querySelector("figcaption").textContent, unit: figure.dataset.unit ?? "", note: figure.querySelector(".reading") };
+  const time = (text) => Date.parse(text.replace(" ", "T") + "Z") / 1000;
+  const value = (r, i) => axis === "group" ? i : axis === "time" ? time(r[0]) : axis === "spans" ? Math.max(time(r[1]), from) : Number(r[0]);
+  const at = (v) => left + (right - left) * (scale(v) - from) / (to - from);
+  const places = rows.map((r, i) => at(value(r, i)));
+  const lanes = [...new Set(rows.map((r) => r[0]))]; // of spans: the table has their rows in the order of the drawing
+  const spans = axis === "spans" ? rows.map((r) => ({ lane: lanes.indexOf(r[0]), end: at(Math.min(time(r[1]) + Number(r[2]), to)) })) : null;
+  return { drawing, svg, axis, heads, rows, places, spans, height: (bottom - top) / lanes.length, top, bottom, left, right, from, to, title: figure.querySelector("figcaption").textContent, unit: figure.dataset.unit ?? "", note: figure.querySelector(".reading") };
 }
 
 // place is where the pointer is on the drawing.
@@ -40,12 +44,13 @@ function place(chart, e) {
   return (e.clientX - box.left) / box.width * chart.svg.viewBox.baseVal.width;
 }
 
-// nearest is the row whose place is nearest to the pointer.
+// nearest is the row whose place is nearest to the pointer; of spans one of the task that is pointed at.
 function nearest(chart, e) {
-  const x = place(chart, e);
-  let best = 0;
-  chart.places.forEach((p, i) => { if (Math.abs(p - x) < Math.abs(chart.places[best] - x)) best = i; });
-  return best;
+  const x = place(chart, e), box = chart.svg.getBoundingClientRect();
+  const lane = ((e.clientY - box.top) / box.height * chart.svg.viewBox.baseVal.height - chart.top) / chart.height - 0.5;
+  const far = (p, i) => chart.spans ? Math.max(p - x, x - chart.spans[i].end, 0) + 1e4 * Math.abs(chart.spans[i].lane - lane) : Math.abs(p - x);
+  const all = chart.places.map(far);
+  return all.indexOf(Math.min(...all));
 }
 
 function step(chart, e) {
@@ -59,6 +64,7 @@ function step(chart, e) {
 // words are a row as text: each value with its unit. A series that was drawn at places of its own is
 // read at the one nearest to that of the row.
 function words(chart, row) {
+  if (chart.spans) return `${row[0]} · from ${row[1]} · for ${row[2]} s · ${row[3]}`;
   const all = [];
   let at = row;
   chart.heads.forEach((head, i) => {
@@ -86,13 +92,15 @@ function read(chart, i, marked = true) {
   chart.drawing.setAttribute("aria-valuenow", i);
   chart.drawing.setAttribute("aria-valuetext", text);
   if (!marked) {
-    chart.note.textContent = "Point at the chart to read its values, or give it the focus and use the arrow keys.";
+    chart.note.textContent = "Point at the chart to read its values, or use the arrow keys.";
     return;
   }
   readings.set(chart.title, i);
   chart.note.textContent = text;
-  const cursor = chart.svg.querySelector(".cursor") ?? chart.svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "line"));
-  for (const [name, value] of Object.entries({ class: "cursor", x1: chart.places[i], x2: chart.places[i], y1: chart.top, y2: chart.bottom })) cursor.setAttribute(name, value);
+  const cursor = chart.svg.querySelector(".cursor") ?? chart.svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+  const x = chart.places[i], span = chart.spans?.[i];
+  cursor.setAttribute("class", "cursor");
+  cursor.setAttribute("d", span ? `M${x} ${chart.top + span.lane * chart.height}v${chart.height}H${span.end}v${-chart.height}Z` : `M${x} ${chart.top}V${chart.bottom}`);
 }
 
 // zoomable lets a chart be cut to a range of time: by dragging over it, by + for the half around what is
@@ -123,17 +131,21 @@ function zoomable(chart) {
   chart.drawing.addEventListener("keydown", (e) => {
     const half = (chart.to - chart.from) / 4, at = time(chart.places[Number(chart.drawing.getAttribute("aria-valuenow"))]);
     if (e.key === "+") cut(Math.max(at - half, chart.from), Math.min(at + half, chart.to));
-    if (e.key === "-" || e.key === "Escape") document.getElementById("all")?.click();
+    if (e.key === "-") document.getElementById("all")?.click();
   });
 }
 
 function cut(from, to) {
-  if (to - from < 1) return;
+  const fine = to - from < 20 ? 10 : 1; // tenths of a second, where they can be seen
+  if (to - from < 1 / fine) return;
   const address = new URL(location.href);
-  address.searchParams.set("from", Math.floor(from));
-  address.searchParams.set("to", Math.ceil(to));
+  address.searchParams.set("from", Math.floor(from * fine) / fine);
+  address.searchParams.set("to", Math.ceil(to * fine) / fine);
   location.assign(address);
 }
 
+document.addEventListener("keydown", (e) => {
+  if (e.key === "Escape") document.getElementById("all")?.click(); // after a drag no chart has the focus
+});
 document.documentElement.classList.add("scripts");
 prepare(document);

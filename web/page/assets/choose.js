@@ -4,7 +4,7 @@ import { prepare } from "./chart.js";
 const form = document.getElementById("choose");
 let asked = 0;
 
-form.addEventListener("input", async () => {
+form?.addEventListener("input", async () => {
   const mine = ++asked;
   const address = form.action + "?" + new URLSearchParams(new FormData(form));
   const answer = await fetch(address);

@@ -9,20 +9,30 @@ let busy = false;
 
 async function refresh() {
   const old = document.getElementById("live");
-  const selection = document.getSelection();
-  const reads = selection && !selection.isCollapsed && old.contains(selection.anchorNode) || old.querySelector(".chosen"); // or chooses a range of a chart
-  if (busy || document.hidden || reads) return;
+  if (busy || document.hidden || used(old)) return;
   busy = true;
   try {
     const answer = await fetch(location.href);
+    if (answer.status === 401) {
+      fresh.textContent = "You are logged out: load this page again to see how to log in.";
+      return;
+    }
     if (!answer.ok) throw new Error(answer.statusText);
-    replace(old, new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live"));
+    const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
+    if (used(old)) return; // meanwhile
+    replace(old, now);
     fresh.textContent = "This view is kept up to date.";
   } catch {
     fresh.textContent = outOfDate;
   } finally {
     busy = false;
   }
+}
+
+// used tells whether text of a part is being selected, or a range of a chart: it stays until that is done.
+function used(part) {
+  const selection = document.getSelection();
+  return selection && !selection.isCollapsed && part.contains(selection.anchorNode) || part.querySelector(".chosen");
 }
 
 // replace puts a new part in the place of the old one. What was open stays open, what was
