@@ -132,3 +132,58 @@ func testNames(t *testing.T) []string {
 	}
 	return out
 }
+
+// The tour has a section with a picture for each view of the menu, names the pictures that its script takes and no others, and they are
+// light enough to be kept here.
+func TestTheTourHasItsPictures(t *testing.T) {
+	tour := pages(t)["docs/tour.md"]
+	menu, err := os.ReadFile("web/page/page.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	views := regexp.MustCompile(`\{"/[a-z]*", "([A-Za-z-]+)"\}`).FindAllSubmatch(menu, -1)
+	if len(views) < 8 {
+		t.Fatalf("the menu has %d entries", len(views))
+	}
+	for _, m := range views {
+		_, section, _ := strings.Cut(tour, "\n## "+string(m[1])+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !strings.Contains(section, "](pictures/") {
+			t.Errorf("the tour has no picture of %s", m[1])
+		}
+	}
+	script, err := os.ReadFile("web/walk/tour.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named, taken []string
+	for _, m := range regexp.MustCompile(`\]\(pictures/([a-z-]+)\.webp\)`).FindAllStringSubmatch(tour, -1) {
+		named = append(named, m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^  \["([a-z-]+)",`).FindAllSubmatch(script, -1) {
+		taken = append(taken, string(m[1]))
+	}
+	slices.Sort(named)
+	slices.Sort(taken)
+	if !slices.Equal(named, taken) {
+		t.Errorf("the tour shows %v, its script takes %v", named, taken)
+	}
+	var size int64
+	kept, err := fs.Glob(os.DirFS("docs/pictures"), "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range kept {
+		info, err := os.Stat("docs/pictures/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+		if path.Ext(name) == ".webp" && !slices.Contains(named, strings.TrimSuffix(name, ".webp")) {
+			t.Errorf("docs/pictures has %s, which the tour does not show", name)
+		}
+	}
+	if most := int64(1500 << 10); size > most {
+		t.Errorf("the pictures have %d bytes, more than %d", size, most)
+	}
+}

@@ -65,6 +65,7 @@ var within = map[string]map[string][]string{
 		"fold":      {},
 		"corpus":    {"intern"},
 		"kind":      {"intern", "corpus"},
+		"reaction":  {"intern", "corpus"},
 		"site":      {"intern", "ladder", "corpus"},
 		"count":     {"ladder", "corpus", "site"},
 		"flow":      {"intern", "corpus", "site"},
@@ -95,7 +96,7 @@ var within = map[string]map[string][]string{
 var (
 	pure = []string{"cluster", "input", "classify", "harvest", "placement", "dilation", "plan", "history/reimages", "fabric/group", "fabric/tiering",
 		"curator/task", "curator/learn", "sim/disks", "sim/oltp", "sim/tiers",
-		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/site", "trace/mine/count",
+		"trace/mine/intern", "trace/mine/ladder", "trace/mine/fold", "trace/mine/corpus", "trace/mine/kind", "trace/mine/reaction", "trace/mine/site", "trace/mine/count",
 		"trace/mine/flow", "trace/mine/argument", "trace/mine/neighbour", "trace/mine/order", "trace/mine/pace", "trace/mine/join", "trace/replay/plan", "trace/replay/judge"}
 	impure = []string{"input/compressed", "plan/milp"} // rooms of their own on the map, so that no pure room may import them
 )

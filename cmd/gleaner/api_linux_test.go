@@ -135,15 +135,6 @@ func (u *up) address() string {
 	return string(bytes.TrimSpace(found))
 }
 
-func readText(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
 func selfSigned(t *testing.T, dir, name string) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

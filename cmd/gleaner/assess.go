@@ -131,9 +131,9 @@ func (f *assessFlags) check(cmd *cobra.Command, now time.Time) (prometheus.Query
 	case stored && files > 0, stored && f.prom.prometheus != "":
 		return none, input.Errorf(flag, "is not read when a history is named; leave one of them out")
 	case !(f.cores > 0 && f.cores <= 4096):
-		return none, input.Errorf("--cores", "%v is not between 0 and 4096", f.cores)
+		return none, input.Errorf("--cores", "%v is not more than 0 and at most 4096", f.cores)
 	case !(f.memoryGB > 0 && f.memoryGB <= 1<<20):
-		return none, input.Errorf("--memory-gb", "%v is not between 0 and %d", f.memoryGB, 1<<20)
+		return none, input.Errorf("--memory-gb", "%v is not more than 0 and at most %d", f.memoryGB, 1<<20)
 	case !(f.price >= 0 && f.price < 1e9):
 		return none, input.Errorf("--price", "%v is not a price", f.price)
 	case f.days < 1 || f.days > 366:

@@ -11,6 +11,7 @@ import (
 	"gleaner/chart"
 	"gleaner/cluster"
 	"gleaner/lab/patterns"
+	"gleaner/plan"
 	"gleaner/web/page"
 )
 
@@ -35,7 +36,7 @@ func (a *assessment) save() error {
 	}
 	tenants := a.Classes.Result.Tenants
 	return saveReport(a.flags.out, "assess", assessTemplate, template.FuncMap{
-		"whole":    grouped,
+		"whole":    plan.Grouped,
 		"percent":  pagePercent,
 		"times100": func(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) },
 		"moment":   clock,
@@ -58,15 +59,6 @@ func pagePercent(v float64) string {
 	return strconv.FormatFloat(100*v, 'f', 1, 64) + "%"
 }
 
-// grouped writes a whole number with its thousands apart.
-func grouped(v float64) string {
-	text := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 type patternRow struct {
 	Name string
 	patternCount
@@ -86,7 +78,6 @@ func (a *assessment) weeks() (out []template.HTML, err error) {
 			continue
 		}
 		for _, panel := range f.Panels[:min(pageClasses, len(f.Panels))] {
-			panel.X = "day (UTC)"
 			one, err := page.Chart(panel)
 			if err != nil {
 				return nil, err

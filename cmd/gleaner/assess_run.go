@@ -18,7 +18,9 @@ import (
 	"gleaner/cluster"
 	"gleaner/harvest"
 	"gleaner/history"
+	"gleaner/input"
 	"gleaner/placement"
+	"gleaner/plan"
 	"gleaner/sim/datacenter"
 	"gleaner/simulation"
 )
@@ -115,6 +117,9 @@ func (a *assessment) read(cmd *cobra.Command, store *history.Store) (err error) 
 		return err
 	}
 	d := a.future
+	if have := d.Window.To().Sub(d.Window.From).Hours() / 24; have < float64(f.days)-0.1 {
+		return input.Errorf("--days", "the history has %.1f days, fewer than the %d to be simulated", have, f.days)
+	}
 	a.Source = assessSource{Files: append([]string{}, f.source.files...), Prometheus: a.Source.Prometheus, Servers: len(d.Servers), Cores: simulation.Cores(d),
 		Assumed: len(assumed), From: d.Window.From.UTC(), To: d.Window.To().UTC(), Days: f.days, Taught: d.Now.Sub(d.Window.From).Hours() / 24}
 	a.Classes.Command = a.command(cmd, "classify", f.source.servers)
@@ -278,14 +283,12 @@ func (a *assessment) store(cmd *cobra.Command) error {
 	}
 	asked.run.Days = min(365, max(1, int(whole.Now.Sub(whole.Reimages[0].At).Hours()/24/2))) // the first half teaches
 	asked.run.Blocks = cmp.Or(f.blocks, someBlocks(whole))
-	d, err := datacenter.New(whole.Name, whole.Servers, whole.Window, nil, whole.Reimages, whole.Now.AddDate(0, 0, -asked.run.Days))
-	if err != nil {
-		return err
-	}
+	d := *whole
+	d.Now = whole.Now.AddDate(0, 0, -asked.run.Days)
 	for _, replicas := range []int{2, 3} {
 		for _, policy := range []string{ours, "stock"} {
 			asked.run.Placement, asked.run.Replicas = policy, replicas
-			one, err := asked.try(cmd, d)
+			one, err := asked.try(cmd, &d)
 			if err != nil {
 				return err
 			}
@@ -333,18 +336,20 @@ func someBlocks(d *datacenter.Datacenter) int {
 func (a *assessment) advise() {
 	say := func(format string, args ...any) { a.First = append(a.First, fmt.Sprintf(format, args...)) }
 	if a.Source.Taught < 21 {
-		say("Collect three weeks of history before the simulated days, so that weekly patterns show: there are %.0f days.", a.Source.Taught)
+		say("Collect three weeks of history before the simulated days, so that weekly patterns show: there are %.1f days.", a.Source.Taught)
 	}
 	if a.Best == nil {
 		say("No amount of work has a low risk under %q: these servers have too little to spare, or too suddenly.", ours)
 		return
 	}
+	where := "a server"
 	if names := a.calmest(); len(names) > 0 {
+		where = "one of them"
 		say("Begin with servers of the tenants %s: they are predictable, and their peaks are the lowest.", strings.Join(names, ", "))
 	}
-	say("On one of them run 'gleaner up', and submit a job with 'gleaner run'; in a Kubernetes cluster install gleaner-kube.")
+	say("On %s run 'gleaner up', and submit a job with 'gleaner run'; in a Kubernetes cluster install gleaner-kube.", where)
 	say("Ask for at most %.0f%% of the cores: in the simulation that kills %.2f%% of the tasks and gives %s core-hours a week.",
-		100*a.Best.Load, 100*a.Best.Killed, grouped(a.Best.Result.HarvestedWeekly))
+		100*a.Best.Load, 100*a.Best.Killed, plan.Grouped(a.Best.Result.HarvestedWeekly))
 	for _, b := range a.Blocks {
 		if b.Result != nil && b.Result.Placement == ours && b.Result.Lost == 0 {
 			say("Keep %d replicas of data on spare disks: none of %s is lost in the %s of the log.", b.Result.Replicas, counted(b.Result.Blocks, "block"), counted(b.Result.Reimages, "reimage"))

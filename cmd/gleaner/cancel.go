@@ -75,6 +75,9 @@ func eachJob(cmd *cobra.Command, names []string, all bool, may func(*board.Job) 
 // tellMissing says which of the names after --all none of the jobs has. That is no
 // mistake: they may have been cancelled or removed before.
 func tellMissing(cmd *cobra.Command, names []string, jobs []board.Job, done string) {
+	if len(names) == 0 && len(jobs) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no job can be %s\n", done)
+	}
 	for _, name := range names {
 		if !slices.ContainsFunc(jobs, func(j board.Job) bool { return j.Name == name }) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "no job called %q can be %s\n", name, done)

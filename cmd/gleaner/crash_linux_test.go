@@ -72,7 +72,7 @@ func writeDiamond(t *testing.T, out string, width int) string {
 	return file
 }
 
-func writeText(t *testing.T, name, text string) {
+func writeText(t testing.TB, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,14 @@ func printCuration(out io.Writer, s fabric.Curation) error {
 	t := newTable("upkeep", curationState(s))
 	t.row("scans", strconv.FormatUint(s.Scan, 10))
 	t.row("pace", fmt.Sprintf("%.0f%% of the time", 100*s.Pace))
-	t.row("repairs", fmt.Sprintf("%s to go, %d done, %s failed", counted(s.Repairs.Waiting, "group"), s.Repairs.Done, counted(int(s.Repairs.Failed), "time")))
+	repairs := fmt.Sprintf("%s to go, %d done, %s failed", counted(s.Repairs.Waiting, "group"), s.Repairs.Done, counted(int(s.Repairs.Failed), "time"))
+	if s.Repairs.NoDisk > 0 {
+		repairs += fmt.Sprintf("; for %s no disk can take the replica", counted(s.Repairs.NoDisk, "group"))
+	}
+	t.row("repairs", repairs)
+	if s.Damaged > 0 {
+		t.row("damaged", fmt.Sprintf("%s, with no other replica to mend from; see 'gleaner disk check'", counted(s.Damaged, "group")))
+	}
 	for _, u := range s.Tiers {
 		t.row(u.Tier+" in use", fmt.Sprintf("%.0f%%, each disk %.0f%% to %.0f%%", 100*u.Used, 100*u.Least, 100*u.Most))
 	}

@@ -13,6 +13,7 @@ import (
 	"gleaner/history"
 	"gleaner/input"
 	"gleaner/kv"
+	"gleaner/kv/cassandra"
 )
 
 func addDataFlag(cmd *cobra.Command) {
@@ -23,7 +24,7 @@ func addDataFlag(cmd *cobra.Command) {
 func dataDir(cmd *cobra.Command) (string, error) {
 	if dir, _ := cmd.Flags().GetString("data"); dir != "" {
 		if strings.Contains(dir, "://") {
-			return "", input.Errorf("--data", "%s is an address, and not a directory; see --store", dir)
+			return "", input.Errorf("--data", "%s is an address, and not a directory; see --store", cassandra.Shown(dir))
 		}
 		return dir, nil
 	}

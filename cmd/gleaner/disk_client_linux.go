@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gleaner/cluster"
+	"gleaner/fabric"
 	"gleaner/input"
 	"gleaner/kv"
 	"gleaner/web"
@@ -37,6 +39,9 @@ func newDiskClient(cmd *cobra.Command) (*diskClient, error) {
 		return nil, err
 	}
 	at, err := metadata(cmd)
+	if err == nil && at.flag == "--data" {
+		at, err = at.remembered(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -191,4 +196,21 @@ func (c *diskClient) host(store kv.Store, stays bool, log *slog.Logger) (*frontH
 		return nil, err
 	}
 	return openFront(c.cmd.Context(), hostOptions{dir: dir, server: name, store: store, shared: c.at.remote(), stays: stays, log: log})
+}
+
+// disksOffered are the vDisks and snapshots of the gleaner that is up, for a shell.
+func disksOffered(cmd *cobra.Command) (words []string) {
+	c, err := newDiskClient(cmd)
+	if err != nil {
+		return nil
+	}
+	c.http.Timeout = completedWithin
+	var all []fabric.Info
+	if c.order("list", web.DiskOrder{}, &all) != nil {
+		return nil
+	}
+	for _, info := range all {
+		words = append(words, fmt.Sprintf("%s\t%s of %s", info.Name, kindOf(info), cluster.Bytes(info.Size).Text()))
+	}
+	return words
 }

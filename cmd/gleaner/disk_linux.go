@@ -48,6 +48,9 @@ belong to the store, and every machine that shares it can use them, one at a tim
 	for _, below := range cmd.Commands() {
 		addStoreFlag(below)
 	}
+	for _, name := range []string{"stat", "rm", "snapshot", "clone", "resize", "export", "dump", "shrink"} {
+		offer(cmd, true, disksOffered, name)
+	}
 	return cmd
 }
 

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,35 +35,11 @@ func sameFlags(cmd *cobra.Command) {
 type length struct{ pflag.Value }
 
 func (l length) Set(text string) error {
-	d, err := parseLength(text)
+	d, err := input.ParseLength(text)
 	if err != nil {
 		return err
 	}
 	return l.Value.Set(d.String())
-}
-
-// parseLength reads a length of time as Go does, and weeks and days before it: 2w, 30d, 1d12h.
-func parseLength(text string) (time.Duration, error) {
-	total, rest := time.Duration(0), text
-	for _, unit := range []struct {
-		name string
-		long time.Duration
-	}{{"w", week}, {"d", day}} {
-		count, behind, found := strings.Cut(rest, unit.name)
-		if !found {
-			continue
-		}
-		n, err := strconv.ParseFloat(count, 64)
-		if err != nil || !(math.Abs(n)*float64(unit.long) < math.MaxInt64) {
-			return 0, errors.New("not a length of time")
-		}
-		total, rest = total+time.Duration(n*float64(unit.long)), behind
-	}
-	if rest == "" && text != "" {
-		return total, nil
-	}
-	d, err := time.ParseDuration(rest)
-	return total + d, err
 }
 
 // spell writes a length of time as a person would: 30d, 1h30m, 5m.
@@ -92,6 +66,9 @@ var kinds = map[string]string{
 
 // flagError says what is wrong with the flags in our own words.
 func flagError(cmd *cobra.Command, err error) error {
+	if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 { // no wonder that it has no such flag
+		return noArgs(cmd, rest)
+	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) && kinds[value.GetFlag().Value.Type()] != "" {
 		f := value.GetFlag()

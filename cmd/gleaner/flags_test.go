@@ -5,18 +5,20 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"gleaner/input"
 )
 
 func TestLengthsOfTime(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"30d": 30 * day, "2w": 2 * week, "1w1d": 8 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour, "90s": 90 * time.Second, "0": 0, "-1d": -day,
 	} {
-		if got, err := parseLength(text); err != nil || got != want {
+		if got, err := input.ParseLength(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "d", "w", "30", "1e300d", "nand", "infw", "1d2w", "3 days", "1h1d"} {
-		if got, err := parseLength(text); err == nil {
+		if got, err := input.ParseLength(text); err == nil {
 			t.Errorf("%q was taken for %v", text, got)
 		}
 	}
@@ -27,7 +29,7 @@ func TestLengthsOfTime(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64().Draw(t, "d"))
-		if back, err := parseLength(spell(d)); err != nil || back != d {
+		if back, err := input.ParseLength(spell(d)); err != nil || back != d {
 			t.Fatalf("%v is spelt %s, which reads as %v, %v", d, spell(d), back, err)
 		}
 	})

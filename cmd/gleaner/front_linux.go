@@ -138,7 +138,7 @@ func openFront(ctx context.Context, o hostOptions) (_ *frontHost, err error) {
 func (h *frontHost) alone(dir string) error {
 	lock, err := disk.OS{}.Lock(filepath.Join(fabricDir(dir), "front.lock"))
 	if errors.Is(err, disk.ErrInUse) {
-		return heldError{input.Errorf("--data", "another process serves the disks of %s; stop it first, or name another directory", dir)}
+		return heldError{input.Errorf("--data", "another process has the disks of %s: wait until it serves them, stop it, or name another directory", dir)}
 	}
 	if err != nil {
 		return err
@@ -159,6 +159,9 @@ func holder(dir string) string {
 // readPolicy reads when upkeep is due; the default where the data directory does not say.
 func readPolicy(dir string) (upkeep.Policy, error) {
 	path := filepath.Join(fabricDir(dir), "policy.yaml")
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would be waited for
+		return upkeep.Policy{}, input.Errorf(path, "not a file")
+	}
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return upkeep.Policy{}, input.Errorf(path, "%v", errors.Unwrap(err))

@@ -26,7 +26,7 @@ func learnHabits(ctx context.Context, f *fabric.Front, store kv.Store, log *slog
 			log.Warn("the history says nothing of where replicas are safe", "error", err)
 		case len(known) > 0:
 			f.Learn(known)
-			log.Info("replicas are placed by the history", "tenants", len(known))
+			log.Info("replicas are placed by the history", "names", len(known))
 		}
 		select {
 		case <-ctx.Done():

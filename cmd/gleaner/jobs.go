@@ -23,6 +23,7 @@ import (
 type jobsFlags struct {
 	states []string
 	name   string
+	user   string
 	sort   string
 	last   int
 }
@@ -49,6 +50,7 @@ number it shows the progress of each stage of that job and its running tasks.`,
 	addDataFlag(cmd)
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only those in one of these states: "+stateNames)
 	cmd.Flags().StringVar(&f.name, "name", "", "only those of this name; * stands for any letters")
+	cmd.Flags().StringVar(&f.user, "user", "", "only those that this user has submitted, where tasks run as their users")
 	cmd.Flags().StringVar(&f.sort, "sort", "submitted", "by submitted, name, state, tasks or took; the largest last")
 	cmd.Flags().IntVar(&f.last, "last", 0, "only the last so many of the list; 0: all")
 	return cmd
@@ -99,7 +101,7 @@ func (f *jobsFlags) check() error {
 func (f *jobsFlags) choose(all []board.Job) []board.Job {
 	all = slices.DeleteFunc(all, func(j board.Job) bool {
 		named, _ := path.Match(f.name, j.Name)
-		return f.name != "" && !named || len(f.states) > 0 && !slices.Contains(f.states, string(j.State))
+		return f.name != "" && !named || f.user != "" && j.User != f.user || len(f.states) > 0 && !slices.Contains(f.states, string(j.State))
 	})
 	slices.SortStableFunc(all, f.order())
 	if f.last > 0 {
@@ -109,7 +111,7 @@ func (f *jobsFlags) choose(all []board.Job) []board.Job {
 }
 
 func runJobs(cmd *cobra.Command, args []string, f jobsFlags) error {
-	if flag, yes := given(cmd, "state", "name", "sort", "last"); yes && len(args) > 0 {
+	if flag, yes := given(cmd, "state", "name", "user", "sort", "last"); yes && len(args) > 0 {
 		return input.Errorf(flag, "goes with a list of jobs, not with one job")
 	}
 	if err := f.check(); err != nil {
@@ -133,9 +135,14 @@ func runJobs(cmd *cobra.Command, args []string, f jobsFlags) error {
 	if err := c.ask(cmd.Context(), http.MethodGet, "jobs", nil, &all); err != nil {
 		return err
 	}
+	there := len(all)
 	all = f.choose(all)
-	if wantJSON(cmd) {
+	switch {
+	case wantJSON(cmd):
 		return printJSON(cmd, all)
+	case len(all) == 0 && there > 0:
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "none of %s is such a job\n", counted(there, "job"))
+		return err
 	}
 	var s web.Status
 	if slices.ContainsFunc(all, func(j board.Job) bool { return j.Waits() }) {
@@ -152,11 +159,20 @@ func printJobs(out io.Writer, all []board.Job, s web.Status) error {
 		_, err := fmt.Fprintln(out, "no jobs; see 'gleaner run --help'")
 		return err
 	}
-	t := newTable("job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took", "why")
+	head := []string{"job", "name", "state", ">tasks", ">running", ">waiting", ">finished", ">killed", "submitted", ">took", "why"}
+	users := slices.ContainsFunc(all, func(j board.Job) bool { return j.User != "" })
+	if users {
+		head = slices.Insert(head, 2, "user")
+	}
+	t := newTable(head...)
 	for _, j := range all {
 		n := sum(&j)
-		t.row(j.ID.String(), j.Name, string(j.State), strconv.Itoa(n.Tasks), strconv.Itoa(n.Running), strconv.Itoa(n.Waiting), strconv.Itoa(n.Finished), strconv.Itoa(j.Kills),
-			j.Submitted.Local().Format(time.DateTime), took(j), s.Why(&j, time.Local))
+		row := []string{j.ID.String(), j.Name, string(j.State), strconv.Itoa(n.Tasks), strconv.Itoa(n.Running), strconv.Itoa(n.Waiting), strconv.Itoa(n.Finished), strconv.Itoa(j.Kills),
+			j.Submitted.Local().Format(time.DateTime), took(j), s.Why(&j, time.Local)}
+		if users {
+			row = slices.Insert(row, 2, cmp.Or(j.User, "-"))
+		}
+		t.row(row...)
 	}
 	return t.print(out)
 }
@@ -182,8 +198,12 @@ func printJob(out io.Writer, j board.Job, why string) error {
 	if j.Started.IsZero() {
 		ran = "has not started"
 	}
-	fmt.Fprintf(out, "\nsubmitted %s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), ran, counted(j.Kills, "task"))
-	t := newTable("stage", "state", ">tasks", ">running", ">waiting", ">finished", ">failed", ">cores", ">memory")
+	by := ""
+	if j.User != "" {
+		by = " by " + j.User
+	}
+	fmt.Fprintf(out, "\nsubmitted %s%s, %s, %s killed\n\n", j.Submitted.Local().Format(time.DateTime), by, ran, counted(j.Kills, "task"))
+	t := newTable("stage", "state", ">tasks", ">running", ">waiting", ">finished", ">failed runs", ">cores", ">memory")
 	for _, s := range j.Stages {
 		t.row(s.Name, string(s.State), strconv.Itoa(s.Tasks), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Finished), strconv.Itoa(s.Failures), cores(s.Request), s.Request.Memory.Text())
 	}

@@ -30,6 +30,7 @@ func TestLabCassandra(t *testing.T) {
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skip(err)
 	}
+	t.Parallel()
 	records := 200_000
 	if text := os.Getenv("GLEANER_RECORDS"); text != "" {
 		var err error

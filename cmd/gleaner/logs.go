@@ -15,7 +15,6 @@ import (
 	"gleaner/cluster"
 	"gleaner/control/board"
 	"gleaner/input"
-	"gleaner/web"
 )
 
 func newLogs() *cobra.Command {
@@ -49,11 +48,11 @@ func runLogs(cmd *cobra.Command, name string, follow, stderr bool) error {
 	}
 	job, task, named := strings.Cut(name, "/")
 	j, err := c.job(cmd.Context(), job)
-	if !named && (input.Is(err) || err == nil && !single(&j)) {
-		return input.Errorf("", "%q is not a task, nor a job of one task; the name of a task is job, stage and number, as job-7/map-3", name)
-	}
 	if err != nil {
 		return err
+	}
+	if !named && !single(&j) {
+		return input.Errorf("", "%s has more than one task; the name of a task is job, stage and number, as job-7/map-3: see 'gleaner tasks %s'", j.ID, j.ID)
 	}
 	if !named {
 		task = j.Stages[0].Name + "-0"
@@ -137,7 +136,7 @@ func (r *reader) follow(ctx context.Context) error {
 // look reads new output and reports whether there will be no more. It asks for the
 // state first, so that nothing is missed.
 func (r *reader) look(ctx context.Context, named bool) (over bool, err error) {
-	var t web.Task
+	var t board.Task
 	if err := r.client.ask(ctx, http.MethodGet, r.path(), nil, &t); err != nil {
 		return false, err
 	}

@@ -31,6 +31,7 @@ const (
 	exitOK       = 0
 	exitFailure  = 1
 	exitBadInput = 2
+	exitStopped  = 130 // by Ctrl-C, as a shell says it
 )
 
 // inFlags writes an error; a field is a flag here.
@@ -63,7 +64,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 		return exitOK
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "gleaner: stopped")
-		return exitFailure
+		return exitStopped
 	}
 	code := exitFailure
 	var of commandFailure
@@ -140,6 +141,7 @@ the servers noticing.`,
 		newMan(),
 		newVersion(),
 	)
+	complete(root)
 	watchable(root)
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})

@@ -175,8 +175,10 @@ func openNode(cmd *cobra.Command) (_ *node, err error) {
 			return nil, err
 		}
 	}
-	n.where, err = registryFor(cmd.Context(), n.dir, n.store, at.remote())
-	return n, err
+	if n.where, err = registryFor(cmd.Context(), n.dir, n.store, at.remote()); err != nil || !at.remote() {
+		return n, err
+	}
+	return n, at.remember(n.dir)
 }
 
 func (n *node) close() error {

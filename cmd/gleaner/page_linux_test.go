@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,6 +101,24 @@ func TestNoPageWithoutANetwork(t *testing.T) {
 	}
 }
 
+// Systemd's journal is kept and read by others: it gets no link, only the address.
+func TestTheJournalGetsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	writeText(t, out, "")
+	info, err := os.Stat(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", stat.Dev, stat.Ino))
+	u := startUp(t, dir, "--listen", "127.0.0.1:0")
+	u.gleaner("status")
+	if text := readText(t, out); strings.Contains(text, "token") || !strings.Contains(text, u.address()) {
+		t.Errorf("the journal has %q", text)
+	}
+}
+
 // With TLS the link has a name that the certificate is for.
 func TestLinkHasANameOfTheCertificate(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,27 +141,15 @@ func TestLinkHasANameOfTheCertificate(t *testing.T) {
 	}
 }
 
-// The modules that the walk needs.
-var walkModules = []string{"playwright-core@1.65.0", "axe-core@4.14.0"}
-
 // TestPageWalk walks through all views in a real browser, on data of real jobs, a real vDisk, a
 // generated history and a real plan.
 func TestPageWalk(t *testing.T) {
 	if os.Getenv("GLEANER_LONG") == "" {
 		t.Skip("set GLEANER_LONG=1 to walk through the page in a browser; it takes minutes")
 	}
-	for _, tool := range []string{"node", "npm", "chromium"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
-		}
-	}
-	chromium, _ := exec.LookPath("chromium")
-	modules := t.TempDir()
-	mustRun(t, "npm", append([]string{"install", "--no-audit", "--no-fund", "--prefix", modules}, walkModules...)...)
+	w := newWalker(t)
 	dir := t.TempDir()
-	servers := cmp.Or(os.Getenv("GLEANER_SERVERS"), "60") // 5,000 to see how quick the page is then
-	mustRun(t, "gleaner", "generate", "--datacenter", "DC-9", "--servers", servers, "--days", "28", "--out", filepath.Join(modules, "dc9"))
-	mustRun(t, "gleaner", "history", "import", filepath.Join(modules, "dc9/history.csv.gz"), "--servers", filepath.Join(modules, "dc9/servers.csv"), "--data", dir)
+	w.history(dir, cmp.Or(os.Getenv("GLEANER_SERVERS"), "60")) // 5,000 to see how quick the page is then
 	u := startUp(t, dir, "--listen", "127.0.0.1:0")
 	u.gleaner("run", "../../examples/wordcount.yaml", "--wait")
 	for _, args := range [][]string{{"create", "first", "64MiB"}, {"snapshot", "first", "monday"}, {"clone", "monday", "copy"}} {
@@ -149,24 +157,13 @@ func TestPageWalk(t *testing.T) {
 	}
 	keepProgram(t, dir)
 	if _, err := exec.LookPath("fio"); err == nil { // beside all of it
-		uri := strings.TrimSpace(string(u.gleaner("disk", "export", "first")))
-		load := exec.Command("fio", "--name=load", "--ioengine=nbd", "--uri="+uri, "--thread", "--bs=4k", "--size=64m", "--rw=randrw", "--rate_iops=50", "--time_based", "--runtime=1h", "--output="+filepath.Join(modules, "fio"))
-		if err := load.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer load.Wait()
-		defer load.Process.Signal(os.Interrupt)
+		w.load(u, "64m")
 	}
 	pictures := os.Getenv("GLEANER_PICTURES") // to look at
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	walk := exec.Command("node", "../../web/walk/walk.mjs", modules, strings.TrimSpace(string(u.gleaner("status", "--link"))), pictures)
-	walk.Env = append(os.Environ(), "CHROMIUM="+chromium)
-	out, err := walk.CombinedOutput()
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
+	w.node("walk.mjs", u, pictures)
 }
 
 func mustRun(t *testing.T, name string, args ...string) {

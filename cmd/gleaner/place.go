@@ -35,7 +35,8 @@ func addStoreFlag(cmd *cobra.Command) {
 func metadata(cmd *cobra.Command) (place, error) {
 	if _, named := given(cmd, "store"); named {
 		name, err := cmd.Flags().GetString("store")
-		return place{flag: "--store", name: name}, err
+		at := place{flag: "--store", name: name}
+		return at, errors.Join(err, at.misspelt())
 	}
 	dir, err := dataDir(cmd)
 	return place{flag: "--data", name: dir}, err
@@ -53,10 +54,22 @@ func metadataAlone(cmd *cobra.Command) (place, error) {
 // remote says that the place is an address.
 func (at place) remote() bool { return strings.Contains(at.name, "://") }
 
+// misspelt refuses an address that lacks a slash and would be a directory, named after the password that may be in it.
+func (at place) misspelt() error {
+	scheme, slashes, _ := strings.Cut(cassandra.Scheme, "/")
+	if rest, ok := strings.CutPrefix(at.name, scheme); ok && !strings.HasPrefix(rest, "/"+slashes) {
+		return input.Errorf(cassandra.Shown(at.name), "is no directory, and an address begins with %s", cassandra.Scheme)
+	}
+	return nil
+}
+
 // open opens the store there. If it must be there, none is made.
 func (at place) open(cmd *cobra.Command, existing bool) (kv.Store, error) {
 	if at.remote() {
 		return at.dial(cmd, existing)
+	}
+	if err := at.misspelt(); err != nil {
+		return nil, err
 	}
 	if _, err := os.Stat(kvDir(at.name)); existing && err != nil {
 		return nil, input.Errorf(at.name, "is not a data directory: there is no store in %s", kvDir(at.name))
@@ -109,7 +122,7 @@ func (at place) checked(ctx context.Context, store kv.Store) (kv.Store, error) {
 // dial opens the store at an address.
 func (at place) dial(cmd *cobra.Command, existing bool) (kv.Store, error) {
 	if scheme, _, _ := strings.Cut(at.name, "://"); scheme+"://" != cassandra.Scheme {
-		return nil, input.Errorf(at.name, "there are no stores at %s://; use a directory or %s", scheme, cassandra.Scheme)
+		return nil, input.Errorf(cassandra.Shown(at.name), "there are no stores at %s://; use a directory or %s", scheme, cassandra.Scheme)
 	}
 	a, err := cassandra.Parse(at.name)
 	if err != nil {

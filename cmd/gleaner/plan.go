@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,6 +144,9 @@ func (f *planFlags) load(ctx context.Context, edits ...spec.Edit) (plan.Input, p
 	if len(mistakes) > 0 {
 		return in, o, fieldsAsFlags(mistakes)
 	}
+	if err := in.Unbudgeted(); err != nil {
+		return in, o, err
+	}
 	if in.Harvested, err = f.harvested(edits); err != nil {
 		return in, o, err
 	}
@@ -182,6 +183,7 @@ type planResult struct {
 	Cost       float64                   `json:"cost"`
 	LowerBound float64                   `json:"lower_bound"`
 	Gap        float64                   `json:"gap"`
+	Cautious   bool                      `json:"by_latency_bound,omitempty"` // the cheapest by a cautious bound
 	Currency   string                    `json:"currency"`
 	Assignment map[string]planAssignment `json:"assignment"`
 	Servers    []planServer              `json:"servers"`
@@ -191,6 +193,7 @@ type planResult struct {
 	Latencies  []planLatency             `json:"latencies,omitempty"`
 	Idle       []string                  `json:"idle_tasks"`
 	Energy     float64                   `json:"energy,omitempty"`
+	Monthly    float64                   `json:"monthly,omitempty"`
 	Power      float64                   `json:"power_watts,omitempty"`
 	RackUnits  float64                   `json:"rack_units,omitempty"`
 	Harvested  []planHarvest             `json:"harvested,omitempty"`
@@ -237,9 +240,9 @@ type planSecond struct {
 }
 
 func planJSON(in plan.Input, p plan.Plan, took time.Duration) planResult {
-	out := planResult{Cost: cents(p.Cost), LowerBound: cents(p.LowerBound), Gap: p.Gap(), Currency: in.HW.Currency,
+	out := planResult{Cost: cents(p.Cost), LowerBound: cents(p.LowerBound), Gap: p.Gap(), Cautious: len(p.Needs.Answers) > 0, Currency: in.HW.Currency,
 		Assignment: assignmentJSON(in, p.Needs.Architecture), Servers: []planServer{}, Tasks: map[string]planTask{},
-		Idle: idleTasks(in, p), Energy: cents(p.Energy(in)), Power: p.Power(in), RackUnits: p.RackUnits(in), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
+		Idle: idleTasks(in, p), Energy: cents(p.Energy(in)), Monthly: cents(monthly(in, p)), Power: p.Power(in), RackUnits: p.RackUnits(in), Space: p.Space, Packed: p.Packed, Stopped: p.Stopped, Seconds: took.Seconds()}
 	for _, s := range p.Servers(in) {
 		out.Servers = append(out.Servers, planServer{s.Type, s.Count, s.CPUs, s.Units, s.Tasks, s.Datasets, s.Shares, hoursOf(s), s.ByHours, s.Bottleneck})
 	}
@@ -294,22 +297,17 @@ func assignmentJSON(in plan.Input, arch plan.Architecture) map[string]planAssign
 	return out
 }
 
-// money writes an amount in whole units with separators: $7,324 or 6,700 EUR.
+// money writes an amount in whole units with separators: $7,324 or 6,700 EUR. Half a unit is one, whether or not
+// the amount was written in cents before.
 func money(currency string, amount float64) string {
-	digits := fmt.Sprintf("%.0f", math.Abs(amount))
-	var b strings.Builder
-	for i, r := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(r)
-	}
+	amount = math.Round(cents(amount))
 	sign := ""
-	if amount < 0 && digits != "0" {
+	if amount < 0 {
 		sign = "-"
 	}
+	digits := plan.Figure(math.Abs(amount))
 	if currency == "USD" {
-		return sign + "$" + b.String()
+		return sign + "$" + digits
 	}
-	return sign + b.String() + " " + currency
+	return sign + digits + " " + currency
 }

@@ -41,6 +41,9 @@ SLA change over the day. With two columns the first is the price of servers for 
 			if err != nil {
 				return err
 			}
+			if wantJSON(cmd) {
+				return printJSON(cmd, map[string]string{"document": string(out)})
+			}
 			_, err = cmd.OutOrStdout().Write(out)
 			return err
 		},

@@ -17,7 +17,12 @@ type certainFlags struct {
 	level float64
 	draws int
 	seed  uint64
+
+	redrawn int // draws whose numbers make no sense together, as a part that is larger than the whole
 }
+
+// mostRedrawn is how often a draw is drawn again at most: documents that hardly ever make sense are wrong.
+const mostRedrawn = 100
 
 func (c *certainFlags) register(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&c.level, "certainty", 0.95, "plan for uncertain numbers: the SLA is met in this share of all draws")
@@ -76,6 +81,10 @@ func (c *certainFlags) draw(cmd *cobra.Command, f *planFlags) (u plan.Uncertain,
 	for i := range c.draws {
 		chance := rand.New(rand.NewPCG(c.seed, uint64(i)))
 		in, err := read(func(spec.Number) float64 { return chance.Float64() })
+		for again := 0; input.Is(err) && again < mostRedrawn; again++ {
+			c.redrawn++
+			in, err = read(func(spec.Number) float64 { return chance.Float64() })
+		}
 		if err != nil {
 			return u, o, 0, err
 		}
@@ -91,6 +100,9 @@ func printCertain(cmd *cobra.Command, in plan.Input, median plan.Plan, rows []pl
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s drawn %s. At their median: %s, %s.\n\n", counted(numbers, "uncertain number"), counted(c.draws, "time"),
 		money(in.HW.Currency, median.Cost), median.Needs.Architecture.Describe(in))
+	if c.redrawn > 0 {
+		fmt.Fprintf(w, "%s whose numbers make no sense together were drawn again.\n\n", counted(c.redrawn, "draw"))
+	}
 	t := newTable(">Certainty", ">cost", ">more", ">met", ">at least", "servers", "where data lies")
 	for _, r := range rows {
 		level := fmt.Sprintf("%.4g%%", 100*r.Level)
@@ -127,11 +139,12 @@ func certainJSON(in plan.Input, median plan.Plan, rows []plan.Certain, c *certai
 	out := struct {
 		Numbers int     `json:"uncertain_numbers"`
 		Draws   int     `json:"draws"`
+		Redrawn int     `json:"redrawn,omitempty"` // because their numbers make no sense together
 		Seed    uint64  `json:"seed"`
 		Asked   float64 `json:"asked"`
 		Median  float64 `json:"median_cost"`
 		Levels  []row   `json:"levels"`
-	}{numbers, c.draws, c.seed, c.level, cents(median.Cost), []row{}}
+	}{numbers, c.draws, c.redrawn, c.seed, c.level, cents(median.Cost), []row{}}
 	for _, r := range rows {
 		line := row{Level: r.Level, Met: r.Met, Servers: []planServer{}, Assignment: map[string]planAssignment{}}
 		if r.Bound < 1e30 {

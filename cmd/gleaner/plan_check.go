@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,7 +25,9 @@ func newPlanCheck() *cobra.Command {
 storage units, buses, networks, cores and task instances, and shows how much of
 the SLA it meets. CONFIG is the output of 'gleaner plan --json', as it is or
 changed by hand. Clusters that have one piece less are tried too: if the plan is the
-cheapest, every one of them misses.`,
+cheapest, every one of them misses.
+
+The exit code is 1 if the cluster misses the SLA or cannot run, also with --json.`,
 		Example: `  gleaner plan --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml --json > cluster.json
   gleaner plan check cluster.json --app scc/photoshare.xml --hw scc/server1.xml --sla scc/photoshare-sla.xml`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -54,9 +57,14 @@ cheapest, every one of them misses.`,
 				return err
 			}
 			if wantJSON(cmd) {
-				return printJSON(cmd, r)
+				err = printJSON(cmd, r)
+			} else {
+				err = r.print(cmd, in)
 			}
-			return r.print(cmd, in)
+			if err == nil && !r.Meets {
+				err = errors.New("the cluster does not meet the SLA")
+			}
+			return err
 		},
 	}
 	f.register(cmd)
@@ -72,12 +80,21 @@ type checkResult struct {
 	Seconds    float64          `json:"job_seconds,omitempty"`
 	Tasks      []checkTask      `json:"tasks"`
 	Busiest    []checkBusy      `json:"busiest"`
+	Offered    float64          `json:"busiest_at,omitempty"` // times the SLA's rates
 	Shortages  []string         `json:"shortages"`
 	Over       []string         `json:"over_target"`
 	Lost       []string         `json:"lost_servers"`
+	Failures   *checkFailures   `json:"failures,omitempty"`
 	Latencies  []checkLatency   `json:"latencies,omitempty"`
 	Slow       []string         `json:"too_slow,omitempty"`
 	Neighbours []checkNeighbour `json:"neighbours"`
+}
+
+// checkFailures are the sets of servers that may fail at once: how many there are, and how many
+// were taken away.
+type checkFailures struct {
+	Sets  int `json:"sets"`
+	Tried int `json:"tried"`
 }
 
 type checkTask struct {
@@ -115,11 +132,17 @@ func runChecks(cmd *cobra.Command, in plan.Input, c check.Config, seed uint64, n
 	out := checkResult{Cost: cents(c.Cost(in)), Share: r.Share, Meets: r.Meets(), Seconds: r.Seconds,
 		Tasks: []checkTask{}, Busiest: []checkBusy{}, Shortages: append([]string{}, r.Shortages...),
 		Over: append([]string{}, r.Over...), Lost: append([]string{}, r.Lost...), Slow: r.Slow, Neighbours: []checkNeighbour{}}
+	if r.Failures.Sets > 0 {
+		out.Failures = &checkFailures{r.Failures.Sets, r.Failures.Tried}
+	}
 	for _, l := range r.Latencies {
 		out.Latencies = append(out.Latencies, checkLatency(l))
 	}
 	for _, t := range r.Tasks {
 		out.Tasks = append(out.Tasks, checkTask{t.Task, t.Required, t.Sustained})
+	}
+	if len(r.Busiest) > 0 && in.SLA.Job == nil {
+		out.Offered = check.Offered
 	}
 	for _, b := range r.Busiest {
 		out.Busiest = append(out.Busiest, checkBusy{b.Station, b.Share})
@@ -145,16 +168,22 @@ func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s: %s\n", money(in.HW.Currency, r.Cost), verdict(r.Share, r.Meets, r.Shortages, slices.Concat(r.Over, r.Slow, r.Lost)))
 	for _, t := range r.Tasks {
-		fmt.Fprintf(w, "  %s: %.4g a second of %.4g\n", t.Task, min(t.Sustained, t.Required), t.Required)
+		fmt.Fprintf(w, "  %s: %s a second of %s\n", t.Task, plan.Figure(min(t.Sustained, t.Required)), plan.Figure(t.Required))
 	}
 	for _, l := range r.Latencies {
-		fmt.Fprintf(w, "  %s: %.6g%% within %.4g ms of %.4g ms\n", l.Task, 100*l.Percentile, 1000*l.Seconds, 1000*l.Goal)
+		fmt.Fprintf(w, "  %s: %.6g%% within %s ms of %s ms\n", l.Task, 100*l.Percentile, plan.Figure(1000*l.Seconds), plan.Figure(1000*l.Goal))
 	}
 	if r.Seconds > 0 {
 		fmt.Fprintf(w, "  the job takes %.0f s of %.0f s\n", r.Seconds, in.SLA.Job.Time)
 	}
+	if r.Offered > 0 {
+		fmt.Fprintf(w, "  The busiest, at %.4g times the rates:\n", r.Offered)
+	}
 	for _, b := range r.Busiest {
 		fmt.Fprintf(w, "  %s is %.0f%% busy\n", b.Station, 100*b.Share)
+	}
+	if f := r.Failures; f != nil && in.SLA.Survive > 0 {
+		fmt.Fprintf(w, "  %s may fail: %s\n", count(in.SLA.Survive, "server"), f.words())
 	}
 	if len(r.Neighbours) == 0 {
 		return nil
@@ -165,6 +194,14 @@ func (r checkResult) print(cmd *cobra.Command, in plan.Input) error {
 		t.row(n.Change, money(in.HW.Currency, n.Saves), verdict(n.Share, n.Meets, n.Shortages, slices.Concat(n.Over, n.Slow, n.Lost)))
 	}
 	return t.print(w)
+}
+
+// words say how many sets of servers were taken away.
+func (f checkFailures) words() string {
+	if f.Tried < f.Sets {
+		return fmt.Sprintf("of %s that can be chosen by kind, the %s were tried that have most of each task and dataset", count(f.Sets, "set"), count(f.Tried, "set"))
+	}
+	return fmt.Sprintf("%s tried, which are all by kind", count(f.Tried, "set"))
 }
 
 func verdict(share float64, meets bool, shortages, broken []string) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gleaner/input"
+	"gleaner/plan"
 )
 
 func newPlanCompare() *cobra.Command {
@@ -70,6 +71,21 @@ func compared(a, b planResult) []comparedRow {
 		{"cost", money(a.Currency, a.Cost), money(b.Currency, b.Cost), byPercent(a.Cost, b.Cost)},
 		{"at least", money(a.Currency, a.LowerBound), money(b.Currency, b.LowerBound), ""},
 	}
+	for _, r := range []struct {
+		what string
+		of   func(planResult) float64
+		text func(string, float64) string
+	}{
+		{"cost a month", func(p planResult) float64 { return p.Monthly }, money},
+		{"purchase", func(p planResult) float64 { return p.Cost - p.Energy }, money},
+		{"energy", func(p planResult) float64 { return p.Energy }, money},
+		{"power in W", func(p planResult) float64 { return p.Power }, plainly},
+		{"rack units", func(p planResult) float64 { return p.RackUnits }, plainly},
+	} {
+		if x, y := r.of(a), r.of(b); x != 0 || y != 0 {
+			out = append(out, comparedRow{r.what, r.text(a.Currency, x), r.text(b.Currency, y), byPercent(x, y)})
+		}
+	}
 	for _, d := range keysOf(a.Assignment, b.Assignment) {
 		x, y := a.Assignment[d].words(), b.Assignment[d].words()
 		change := ""
@@ -89,6 +105,9 @@ func compared(a, b planResult) []comparedRow {
 	}
 	return out
 }
+
+// plainly writes a number that is no money.
+func plainly(_ string, v float64) string { return plan.Figure(v) }
 
 func (a planAssignment) words() string {
 	switch {

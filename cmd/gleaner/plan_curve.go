@@ -111,6 +111,7 @@ func traceCurve(cmd *cobra.Command, in plan.Input, o plan.Options, scales []floa
 		}
 		bar.add(1)
 	}
+	plan.Even(c.points)
 	var err error
 	c.regimes, err = plan.Regimes(in, o, c.points)
 	return c, err
@@ -128,7 +129,7 @@ func (c *curve) print(cmd *cobra.Command, in plan.Input) error {
 		if i%step != 0 && i != len(c.points)-1 {
 			continue
 		}
-		row := []string{fmt.Sprintf("%.4g", p.Scale), money(in.HW.Currency, p.Plan.Cost), fmt.Sprint(p.Plan.Most(in))}
+		row := []string{plan.Figure(p.Scale), money(in.HW.Currency, p.Plan.Cost), fmt.Sprint(p.Plan.Most(in))}
 		for b := range c.blocks {
 			cell := "-"
 			if cost := c.scaled[b][i]; cost > 0 {
@@ -143,7 +144,7 @@ func (c *curve) print(cmd *cobra.Command, in plan.Input) error {
 	}
 	fmt.Fprintf(w, "\nRegimes, as multiples of the SLA:\n")
 	for _, r := range c.regimes {
-		fmt.Fprintf(w, "  %.4g to %.4g: %s\n", r.From, r.To, r.Architecture.Describe(in))
+		fmt.Fprintf(w, "  %s to %s: %s\n", plan.Figure(r.From), plan.Figure(r.To), r.Architecture.Describe(in))
 		for _, words := range r.Words {
 			fmt.Fprintf(w, "      %s\n", words)
 		}
@@ -163,7 +164,7 @@ func (c *curve) printSteps(w io.Writer, in plan.Input) {
 	}
 	fmt.Fprintln(w)
 	for i := 1; i < len(c.points); i++ {
-		fmt.Fprintf(w, "From %.4g to %.4g:\n", c.points[i-1].Scale, c.points[i].Scale)
+		fmt.Fprintf(w, "From %s to %s:\n", plan.Figure(c.points[i-1].Scale), plan.Figure(c.points[i].Scale))
 		for _, words := range plan.Changes(in, c.points[i-1].Plan, c.points[i].Plan) {
 			fmt.Fprintf(w, "      %s\n", words)
 		}

@@ -54,8 +54,8 @@ func harvestJSON(in plan.Input, p plan.Plan) []planHarvest {
 func printHarvest(w io.Writer, in plan.Input, p plan.Plan) {
 	rows := harvestJSON(in, p)
 	for _, h := range rows {
-		fmt.Fprintf(w, "Harvested: %.4g cores of %s for %.4g core-hours take %.1f%% of %s; kills cost %.1f%% of that work again.\n",
-			h.Cores, in.Harvested.Name, h.CoreHours, 100*h.Share, strings.Join(h.Tasks, " and "), 100*(h.Redo-1))
+		fmt.Fprintf(w, "Harvested: %s cores of %s for %s core-hours take %.1f%% of %s; kills cost %.1f%% of that work again.\n",
+			plan.Figure(h.Cores), in.Harvested.Name, plan.Figure(h.CoreHours), 100*h.Share, strings.Join(h.Tasks, " and "), 100*(h.Redo-1))
 	}
 	if in.Harvested != nil && len(rows) == 0 {
 		fmt.Fprintln(w, "Harvested: nothing. Only tasks of a batch job that have harvest=, no local data and no memory of each instance may be, and requests never.")

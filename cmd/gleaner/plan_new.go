@@ -16,8 +16,8 @@ func newPlanNew() *cobra.Command {
 		Use:   "new DIR",
 		Short: "Write commented documents to start a plan from",
 		Long: `New writes an application, hardware and an SLA with a comment at every attribute. They
-can be planned as they are; change them to what you have. Files that are there are
-kept.`,
+can be planned as they are; change them to what you have. If a file is there and was
+changed, nothing is written.`,
 		Example: `  gleaner plan new mine
   gleaner plan --app mine/app.yaml --hw mine/hardware.yaml --sla mine/sla.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {

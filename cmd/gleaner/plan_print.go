@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
+	"unicode/utf8"
 
 	"gleaner/plan"
 	"gleaner/plan/spec"
@@ -13,7 +13,7 @@ import (
 // printPlan writes a plan for people: what it costs, where data lies, what to
 // buy, each kind of server with what is in its slots, and the runner-up.
 func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
-	fmt.Fprintf(w, "%s, %s: %s.\n\n", money(in.HW.Currency, p.Cost), proven(p), servers(in, p))
+	fmt.Fprintf(w, "%s, %s: %s.\n\n", money(in.HW.Currency, p.Cost), p.Proven(), servers(in, p))
 	if err := printNeeds(w, in, p); err != nil {
 		return err
 	}
@@ -40,20 +40,26 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	if energy := p.Energy(in); energy > 0 {
 		fmt.Fprintf(w, "Of the cost, %s is purchase and %s energy.\n", money(in.HW.Currency, p.Cost-energy), money(in.HW.Currency, energy))
 	}
+	if month := monthly(in, p); month > 0 {
+		fmt.Fprintf(w, "Over %s years, it is %s a month.\n", plan.Figure(in.HW.Years), money(in.HW.Currency, month))
+	}
 	if most := in.SLA.Budget.Power; most > 0 {
-		fmt.Fprintf(w, "Power: %.4g W of %.4g W.\n", p.Power(in), most)
+		fmt.Fprintf(w, "Power: %s W of %s W.\n", plan.Figure(p.Power(in)), plan.Figure(most))
 	} else if watts := p.Power(in); watts > 0 {
-		fmt.Fprintf(w, "Power: %.4g W.\n", watts)
+		fmt.Fprintf(w, "Power: %s W.\n", plan.Figure(watts))
 	}
 	if most := in.SLA.Budget.RackUnits; most > 0 {
-		fmt.Fprintf(w, "Height: %.4g of %.4g rack units.\n", p.RackUnits(in), most)
+		fmt.Fprintf(w, "Height: %s of %s rack units.\n", plan.Figure(p.RackUnits(in)), plan.Figure(most))
 	}
 	if z := in.SLA.Zones; z.Number > 0 {
 		fmt.Fprintf(w, "There are %d zones, with a part of each kind of server in each; any %d of them may fail.\n", z.Number, z.Failed)
 	}
 	for _, a := range p.Needs.Answers {
 		r := in.SLA.Rates[a.Rate]
-		fmt.Fprintf(w, "Of %s, %.6g%% take %.4g ms or less: %.4g ms each alone, and nothing they wait for is more than %.3g%% busy.\n", in.App.Tasks[r.Task].Name, 100*r.Percentile, 1000*r.Latency, 1000*a.Seconds, 100*a.Busy)
+		fmt.Fprintf(w, "Of %s, %.6g%% take %s ms or less: %s ms each alone, and nothing they wait for is more than %.3g%% busy.\n", in.App.Tasks[r.Task].Name, 100*r.Percentile, plan.Figure(1000*r.Latency), plan.Figure(1000*a.Seconds), 100*a.Busy)
+	}
+	if len(p.Needs.Answers) > 0 {
+		fmt.Fprintln(w, "The bound of latencies is cautious, so that a cheaper cluster may do, and leaves out networks and buses: 'gleaner plan check' measures them.")
 	}
 	for _, name := range idleTasks(in, p) {
 		fmt.Fprintf(w, "Task %s is left out: no SLA asks for it, and no task that runs invokes it.\n", name)
@@ -69,16 +75,12 @@ func printPlan(w io.Writer, in plan.Input, p plan.Plan) error {
 	return err
 }
 
-// proven writes how good a plan is.
-func proven(p plan.Plan) string {
-	above := 100 * (p.Cost - p.LowerBound) / p.LowerBound
-	switch {
-	case p.Gap() == 0:
-		return "proven cheapest"
-	case p.LowerBound <= 0:
-		return "nothing is proven"
+// monthly is what a plan costs in a month of its years; 0 if these are no more than a month.
+func monthly(in plan.Input, p plan.Plan) float64 {
+	if months := 12 * in.HW.Years; months > 1+1e-9 {
+		return p.Cost / months
 	}
-	return fmt.Sprintf("at most %.1f%% above the cheapest", math.Ceil(10*above)/10)
+	return 0
 }
 
 // count writes a number of things.
@@ -125,7 +127,7 @@ func printDay(w io.Writer, in plan.Input, p plan.Plan) error {
 	for l, level := range in.SLA.Day {
 		row := []string{level.Name}
 		for _, r := range in.SLA.Rates {
-			row = append(row, fmt.Sprintf("%.4g", r.Levels[l]))
+			row = append(row, plan.Figure(r.Levels[l]))
 		}
 		there := map[string]int{}
 		for _, s := range p.Servers(in) {
@@ -182,12 +184,10 @@ func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	tasks := newTable("Task", ">a second", ">seconds each", ">instances")
-	for _, t := range p.Needs.Tasks {
-		tasks.row(in.App.Tasks[t.Task].Name, fmt.Sprintf("%.4g", t.Rate), fmt.Sprintf("%.4g", t.Runtime), fmt.Sprint(t.Instances))
-	}
-	if err := tasks.print(w); err != nil {
-		return err
+	if len(p.Needs.Tasks) > 0 { // none are bought for if all are harvested
+		if err := printTaskNeeds(w, in, p); err != nil {
+			return err
+		}
 	}
 	for i, s := range p.Needs.Seconds {
 		fmt.Fprintf(w, "Phase %s takes %.0f s.\n", p.Needs.Phases[i], s)
@@ -195,6 +195,14 @@ func printNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
 	printHarvest(w, in, p)
 	_, err := fmt.Fprintln(w)
 	return err
+}
+
+func printTaskNeeds(w io.Writer, in plan.Input, p plan.Plan) error {
+	tasks := newTable("Task", ">a second", ">seconds each", ">instances")
+	for _, t := range p.Needs.Tasks {
+		tasks.row(in.App.Tasks[t.Task].Name, plan.Figure(t.Rate), plan.Figure(t.Runtime), fmt.Sprint(t.Instances))
+	}
+	return tasks.print(w)
 }
 
 // drawServer draws what is in a server, slot by slot:
@@ -214,7 +222,11 @@ func drawServer(w io.Writer, in plan.Input, s plan.Server) {
 		when = fmt.Sprintf(" for %s h", s.Hours.Name)
 	}
 	fmt.Fprintf(w, "%d x %s%s, %s each: %s\n", s.Count, s.Type, when, money(in.HW.Currency, s.Cost), holds(s))
-	fmt.Fprintf(w, "  │ %-10s %s\n", "CPU", sockets(s.CPUs, kind.CPUs))
+	wide := 10
+	for _, bus := range kind.Buses {
+		wide = max(wide, utf8.RuneCountInString(bus.Name))
+	}
+	fmt.Fprintf(w, "  │ %-*s %s\n", wide, "CPU", sockets(s.CPUs, kind.CPUs))
 	for _, bus := range kind.Buses {
 		var cells []string
 		used := 0
@@ -236,14 +248,14 @@ func drawServer(w io.Writer, in plan.Input, s plan.Server) {
 		if free := bus.Slots - used; free > 0 {
 			cells = append(cells, repeated("[ ]", free))
 		}
-		fmt.Fprintf(w, "  │ %-10s %s\n", bus.Name, strings.Join(cells, " "))
+		fmt.Fprintf(w, "  │ %-*s %s\n", wide, bus.Name, strings.Join(cells, " "))
 	}
 	var loads []string
 	for _, l := range s.Loads[1:min(len(s.Loads), 4)] {
 		loads = append(loads, fmt.Sprintf("%s %.0f%%", l.What, 100*l.Share()))
 	}
 	first := s.Loads[0]
-	line := fmt.Sprintf("bottleneck: %s, %.4g of %.4g", first.What, first.Used, first.Have)
+	line := fmt.Sprintf("bottleneck: %s, %s of %s", first.What, plan.Figure(first.Used), plan.Figure(first.Have))
 	if first.Most < 1 {
 		line += fmt.Sprintf(" (at most %.4g%%)", 100*first.Most)
 	}

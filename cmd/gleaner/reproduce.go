@@ -44,8 +44,8 @@ func newReproduce() *cobra.Command {
 		Long: `Reproduce reruns the papers' experiments and prints their numbers beside ours. The
 same options give the same tables, except for fig10, fig11, fig12, reserve, micro and
 extrapolate, which measure this machine. Without a name, it lists all experiments with
-their papers, and when each was last run. 'all' reruns all except extrapolate, which
-needs a real engine.
+their papers, and when each was last run. 'all' reruns all of them: extrapolate builds
+a real engine first, once, which takes Go; if that fails, the others are run all the same.
 
 Results are kept in the user's cache by this binary's code and the options, and are
 not computed twice; --again computes them anew. With --out, DIR gets index.html and
@@ -76,7 +76,7 @@ Experiments:
 				return err
 			}
 			if len(args) == 0 {
-				if flag, some := given(cmd, "quick", "full", "seeds", "days", "target", "traces", "out", "again"); some {
+				if flag, some := given(cmd, "quick", "full", "seeds", "days", "target", "traces", "bitbrains", "out", "again"); some {
 					return input.Errorf(flag, "is for running: name experiments, or 'all'")
 				}
 				return listExperiments(cmd, results)
@@ -88,6 +88,11 @@ Experiments:
 			if !slices.ContainsFunc(chosen, func(e lab.Experiment) bool { return e.Engine }) {
 				if flag, ok := given(cmd, "target", "traces"); ok {
 					return input.Errorf(flag, "is for extrapolate only, which is not rerun here")
+				}
+			}
+			for _, month := range []string{"2013-07.csv.gz", "2013-08.csv.gz"} {
+				if _, err := os.Stat(filepath.Join(o.Bitbrains, month)); err != nil && o.Bitbrains != "" {
+					return input.Errorf("--bitbrains", "%v", err)
 				}
 			}
 			if out != "" { // some experiments take an hour: a mistake is reported before
@@ -104,6 +109,7 @@ Experiments:
 	cmd.Flags().IntVar(&o.Days, "days", 0, "days to simulate in experiments with jobs (default: depends on the size)")
 	cmd.Flags().StringVar(&o.Target, "target", "", "the `ENGINE` of an experiment that has several (extrapolate: etcd, namenode, resourcemanager, apiserver)")
 	cmd.Flags().StringVar(&o.Traces, "traces", "", "a `DIR` of recordings, for targets that are not recorded here (extrapolate: namenode, resourcemanager, apiserver)")
+	cmd.Flags().StringVar(&o.Bitbrains, "bitbrains", "", "a `DIR` with 2013-07.csv.gz and 2013-08.csv.gz, the Bitbrains traces (GWA-T-12, Rnd) as history files (bitbrains, supply)")
 	cmd.Flags().StringVar(&out, "out", "", "save tables as CSV, figures as pictures and an index to `DIR`")
 	cmd.Flags().BoolVar(&again, "again", false, "compute anew what is in the cache")
 	return cmd
@@ -112,7 +118,7 @@ Experiments:
 func chooseExperiments(args []string) ([]lab.Experiment, error) {
 	all := experiments()
 	if slices.Equal(args, []string{"all"}) {
-		return slices.DeleteFunc(all, func(e lab.Experiment) bool { return e.Engine }), nil
+		return all, nil
 	}
 	var out []lab.Experiment
 	var known []string
@@ -179,7 +185,7 @@ func (r *reproduction) one(e lab.Experiment) error {
 			return err
 		}
 	}
-	out.Seconds, out.Cached, out.Tables = result.Seconds, cached, tablesOf(result.Tables)
+	out.At, out.Seconds, out.Cached, out.Tables, out.figures = result.At, result.Seconds, cached, tablesOf(result.Tables), result.Figures
 	if !wantJSON(r.cmd) {
 		for _, t := range result.Tables {
 			if err := t.WriteText(r.cmd.OutOrStdout()); err != nil {
@@ -207,7 +213,7 @@ func (r *reproduction) compute(e lab.Experiment) (kept, error) {
 	if err != nil {
 		return kept{}, err
 	}
-	k := kept{Code: r.results.code, Size: sizeOf(r.options), At: begun, Seconds: time.Since(begun).Seconds(), Tables: tables, Figures: figures}
+	k := kept{Code: r.results.code, Size: sizeOf(r.options), Command: r.command(e.Name), At: begun, Seconds: time.Since(begun).Seconds(), Tables: tables, Figures: figures}
 	return k, r.results.put(e.Name, k)
 }
 
@@ -244,11 +250,7 @@ func (r *reproduced) save(dir string, result kept) error {
 			return err
 		}
 		for _, path := range paths {
-			file := r.Name + "/" + filepath.Base(path)
-			r.Files = append(r.Files, file)
-			if filepath.Ext(file) == ".svg" {
-				r.pictures = append(r.pictures, file)
-			}
+			r.Files = append(r.Files, r.Name+"/"+filepath.Base(path))
 		}
 	}
 	return nil

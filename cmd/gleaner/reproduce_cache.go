@@ -22,6 +22,7 @@ import (
 type kept struct {
 	Code    string // that computed it
 	Size    string // options in words
+	Command string // that makes the same
 	At      time.Time
 	Seconds float64
 	Tables  []lab.Table
@@ -86,6 +87,9 @@ func sizeOf(o lab.Options) string {
 	}
 	if o.Traces != "" {
 		size += ", traces " + o.Traces
+	}
+	if o.Bitbrains != "" {
+		size += ", Bitbrains of " + o.Bitbrains
 	}
 	return size
 }

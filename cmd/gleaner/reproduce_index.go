@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gleaner/chart"
 	"gleaner/lab"
+	"gleaner/web/page"
 )
 
 //go:embed reproduce.html
@@ -21,17 +23,29 @@ type reproduced struct {
 	Paper   string     `json:"paper"`
 	Command string     `json:"command"`
 	Size    string     `json:"size"`
+	At      time.Time  `json:"at,omitzero"`
 	Seconds float64    `json:"seconds"`
 	Cached  bool       `json:"cached"`
 	Failed  string     `json:"failed,omitempty"`
 	Files   []string   `json:"files"`
 	Tables  []tableOut `json:"tables"`
 
-	pictures []string
+	figures []chart.Figure
 }
 
-// Pictures are the SVG files.
-func (r reproduced) Pictures() []string { return r.pictures }
+// Charts are its figures in the colours of the page, as those of the page's lab.
+func (r reproduced) Charts() (all []template.HTML, err error) {
+	for _, f := range r.figures {
+		for _, panel := range f.Panels {
+			one, err := page.Chart(panel)
+			if err != nil {
+				return nil, fmt.Errorf("reproduce: %w", err)
+			}
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
 
 // tableOut is a table of an experiment as JSON, the paper's figures beside ours.
 type tableOut struct {
@@ -41,6 +55,9 @@ type tableOut struct {
 	Rows    [][]string `json:"rows"`
 	Notes   []string   `json:"notes"`
 }
+
+// Figures reports whether a column is one of figures, not of text.
+func (t tableOut) Figures(column int) bool { return page.Table{Rows: t.Rows}.Figures(column) }
 
 func tablesOf(tables []lab.Table) []tableOut {
 	out := []tableOut{}

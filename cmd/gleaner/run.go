@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type runFlags struct {
 	taskFlags
 	after        []string
 	priority     int
+	ranked       bool // a priority was given
 	wait, follow bool
 }
 
@@ -84,6 +86,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 
 func runJob(cmd *cobra.Command, args []string, f runFlags) error {
 	command := cmd.ArgsLenAtDash() == 0
+	f.ranked = cmd.Flags().Changed("priority")
 	if f.priority < -cluster.MaxPriority || f.priority > cluster.MaxPriority {
 		return input.Errorf("--priority", "%d is not between %d and %d", f.priority, -cluster.MaxPriority, cluster.MaxPriority)
 	}
@@ -141,7 +144,7 @@ func (f *runFlags) submit(ctx context.Context, c *client, source, text string) (
 		return taken, err
 	}
 	query := url.Values{"file": {source}, "dir": {here}}
-	if f.priority != 0 {
+	if f.ranked {
 		query.Set("priority", strconv.Itoa(f.priority))
 	}
 	for _, name := range f.after {
@@ -188,7 +191,7 @@ func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted, single bool) er
 		}
 	}
 	if j.State != board.Finished {
-		failed := c.failedTask(cmd.Context(), j.ID)
+		failed := c.failedTask(cmd.Context(), &j)
 		if !wantJSON(cmd) && failed != nil {
 			c.printEnd(cmd, j.ID, failed)
 		}
@@ -205,7 +208,7 @@ func awaitJob(cmd *cobra.Command, c *client, taken web.Accepted, single bool) er
 const exitLate = 124
 
 // ended is the error for a job that has not finished. Its exit code is never 0.
-func ended(j board.Job, failed *web.Task, single bool) error {
+func ended(j board.Job, failed *board.Task, single bool) error {
 	err := fmt.Errorf("%s %s: %s", j.ID, j.State, j.Reason)
 	switch {
 	case !single || failed == nil:
@@ -218,13 +221,14 @@ func ended(j board.Job, failed *web.Task, single bool) error {
 	return err
 }
 
-// failedTask is a task that made its job fail; nil if none is known.
-func (c *client) failedTask(ctx context.Context, id cluster.JobID) *web.Task {
-	var failed []web.Task
-	if c.ask(ctx, http.MethodGet, fmt.Sprintf("jobs/%d/tasks?state=%s&limit=1", int64(id), board.Failed), nil, &failed) != nil || len(failed) == 0 {
+// failedTask is a task that made its job fail, the one that the reason names if it is among the first; nil if none is known.
+func (c *client) failedTask(ctx context.Context, j *board.Job) *board.Task {
+	var failed []board.Task
+	if c.ask(ctx, http.MethodGet, fmt.Sprintf("jobs/%d/tasks?state=%s&limit=1000", int64(j.ID), board.Failed), nil, &failed) != nil || len(failed) == 0 {
 		return nil
 	}
-	return &failed[0]
+	named := slices.IndexFunc(failed, func(t board.Task) bool { return slices.Contains(strings.Fields(j.Reason), t.Task) })
+	return &failed[max(named, 0)]
 }
 
 // The end of a log that is shown: enough for the last error message.
@@ -235,7 +239,7 @@ const (
 
 // printEnd prints the end of what a failed task has written to stderr or, if that
 // is nothing, to stdout.
-func (c *client) printEnd(cmd *cobra.Command, id cluster.JobID, failed *web.Task) {
+func (c *client) printEnd(cmd *cobra.Command, id cluster.JobID, failed *board.Task) {
 	_, name, _ := strings.Cut(failed.Task, "/")
 	for _, stream := range []string{"stderr", "stdout"} {
 		r := reader{client: c, job: id, task: name, query: url.Values{"stream": {stream}, "tail": {strconv.Itoa(endBytes)}}}

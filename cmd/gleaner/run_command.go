@@ -41,8 +41,8 @@ func (f *taskFlags) add(cmd *cobra.Command) {
 // ofCommand is a job file for a command.
 func (f *taskFlags) ofCommand(cmd *cobra.Command, command []string) (string, error) {
 	name := cmp.Or(f.name, nameOf(command[0]))
-	if !jobfile.IsName(name) {
-		return "", input.Errorf("--name", "%q is not a name: letters, digits, '.', '-' and '_', at most 64", name)
+	if err := jobfile.CheckName(name); err != nil {
+		return "", input.Errorf("--name", "%v", err)
 	}
 	st := cluster.Stage{Name: name, Tasks: 1, Command: command, Failures: f.retries + 1, Time: f.time, Grace: f.grace}
 	switch {
@@ -73,6 +73,9 @@ func (f *taskFlags) ofCommand(cmd *cobra.Command, command []string) (string, err
 	text, err := jobfile.Write(&cluster.Job{Name: name, Stages: []cluster.Stage{st}})
 	if errors.Is(err, jobfile.ErrNotText) {
 		err = input.Errorf("", "%v", err)
+	}
+	if err == nil && len(text) > jobfile.MaxBytes {
+		err = input.Errorf(f.itemFlag(), "%s make a job file of %d bytes, which may have %d: submit them in parts, as split -l makes them", counted(st.Tasks, "task"), len(text), jobfile.MaxBytes)
 	}
 	return string(text), err
 }
@@ -123,5 +126,8 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 // nameOf is a name for the job of a program.
 func nameOf(program string) string {
 	name := strings.TrimLeft(notInNames.ReplaceAllString(filepath.Base(program), "-"), ".-")
-	return cmp.Or(name[:min(len(name), 64)], "command")
+	if name = name[:min(len(name), 64)]; jobfile.CheckName(name) != nil {
+		return "command"
+	}
+	return name
 }

@@ -19,11 +19,30 @@ import (
 )
 
 // followJob prints what the tasks of a job write until the job has ended; Ctrl-C
-// cancels it. A single command passes on its exit code.
+// cancels it, and what the tasks write in their grace time is still printed. A single
+// command passes on its exit code.
 func followJob(cmd *cobra.Command, c *client, taken web.Accepted, single bool) error {
+	interrupt := cmd.Context()
+	ctx, giveUp := context.WithCancelCause(context.WithoutCancel(interrupt))
+	defer giveUp(nil)
+	cancelled := make(chan struct{})
+	forget := context.AfterFunc(interrupt, func() {
+		defer close(cancelled)
+		if err := cancelFollowed(ctx, cmd, c, taken.ID); err != nil {
+			giveUp(err)
+		}
+	})
+	cmd.SetContext(ctx)
 	j, err := followTasks(cmd, c, taken.ID)
-	if cmd.Context().Err() != nil {
-		return cancelFollowed(cmd, c, taken.ID)
+	cmd.SetContext(interrupt)
+	if !forget() {
+		<-cancelled // the job may end before its cancelling is said
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case interrupt.Err() != nil:
+		return interrupt.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("%s is submitted, but cannot be followed any more: %w", taken.ID, err)
@@ -31,7 +50,7 @@ func followJob(cmd *cobra.Command, c *client, taken web.Accepted, single bool) e
 	if j.State == board.Finished {
 		return nil
 	}
-	return ended(j, c.failedTask(cmd.Context(), j.ID), single)
+	return ended(j, c.failedTask(cmd.Context(), &j), single)
 }
 
 // followTasks prints the output of each task, one after the other, and returns the
@@ -79,8 +98,8 @@ func followTask(cmd *cobra.Command, c *client, id cluster.JobID, task string) er
 }
 
 // cancelFollowed cancels a job whose user has pressed Ctrl-C.
-func cancelFollowed(cmd *cobra.Command, c *client, id cluster.JobID) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
+func cancelFollowed(ctx context.Context, cmd *cobra.Command, c *client, id cluster.JobID) error {
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	var taken web.Accepted
 	err := c.ask(ctx, http.MethodPost, fmt.Sprintf("jobs/%d/cancel", int64(id)), nil, &taken)
@@ -88,5 +107,5 @@ func cancelFollowed(cmd *cobra.Command, c *client, id cluster.JobID) error {
 		return fmt.Errorf("%s goes on, it cannot be cancelled: %w", id, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s is cancelled\n", id)
-	return cmd.Context().Err()
+	return nil
 }

@@ -24,8 +24,8 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 		code                 int
 		cancelled            bool
 	}{
-		"followed":  {"--follow", "", "job-7 is cancelled\ngleaner: stopped\n", exitFailure, true},
-		"awaited":   {"--wait", "", "job-7 (true) is submitted; waiting for it\njob-7 goes on; see 'gleaner jobs job-7'\ngleaner: stopped\n", exitFailure, false},
+		"followed":  {"--follow", "", "job-7 is cancelled\ngleaner: stopped\n", exitStopped, true},
+		"awaited":   {"--wait", "", "job-7 (true) is submitted; waiting for it\njob-7 goes on; see 'gleaner jobs job-7'\ngleaner: stopped\n", exitStopped, false},
 		"submitted": {"--follow=false", "job-7 (true)\n", "", exitOK, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,9 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 	}
 }
 
-// slowServer answers as a gleaner that is up and takes its time to accept a job. It
-// calls interrupt meanwhile. asked are the requests so far.
+// slowServer answers as a gleaner that is up and takes its time to say that it has
+// accepted or cancelled a job. It calls interrupt before the first. asked are the
+// requests so far.
 func slowServer(t *testing.T, interrupt func()) (dir string, asked func() string) {
 	dir = t.TempDir()
 	path := socketPath(dir)
@@ -66,10 +67,17 @@ func slowServer(t *testing.T, interrupt func()) (dir string, asked func() string
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		log.WriteString(r.Method + " " + r.URL.Path + "\n")
+		cancelled := strings.Contains(log.String(), "/cancel\n")
 		mu.Unlock()
 		if r.URL.Path == "/api/v1/jobs" {
 			interrupt()
+		}
+		if r.Method == http.MethodPost {
 			time.Sleep(200 * time.Millisecond)
+		}
+		if cancelled {
+			_, _ = io.WriteString(w, `{"id": 7, "name": "true", "state": "cancelled", "ended": "2026-01-01T00:00:00Z"}`)
+			return
 		}
 		_, _ = io.WriteString(w, `{"id": 7, "name": "true"}`)
 	})}
@@ -106,7 +114,7 @@ func TestInterruptedWhileReading(t *testing.T) {
 			}()
 			select {
 			case code := <-ended:
-				if code != exitFailure || stderr.String() != "gleaner: stopped\n" {
+				if code != exitStopped || stderr.String() != "gleaner: stopped\n" {
 					t.Errorf("exit code %d, stderr %q", code, stderr.String())
 				}
 			case <-time.After(30 * time.Second):

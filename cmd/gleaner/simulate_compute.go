@@ -20,6 +20,7 @@ import (
 	"gleaner/input"
 	"gleaner/input/compressed"
 	"gleaner/kv/mem"
+	"gleaner/plan"
 	"gleaner/sim/compute"
 	"gleaner/sim/datacenter"
 	"gleaner/simulation"
@@ -213,9 +214,9 @@ func (f *computeFlags) openStore(cmd *cobra.Command, source historyFlags, store 
 }
 
 // lastDays makes a datacenter of all that a history holds, whose last days are
-// still to come.
+// still to come. Servers without cores or without samples are left out.
 func lastDays(ctx context.Context, store *history.Store, where string, servers []cluster.Server, days int) (*datacenter.Datacenter, error) {
-	window, series, err := whole(ctx, store, where)
+	window, err := whole(ctx, store, where)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,20 @@ func lastDays(ctx context.Context, store *history.Store, where string, servers [
 	if now.Before(window.From) {
 		now = window.From
 	}
-	return datacenter.New(where, known(servers, series), window, series, nil, now)
+	d := datacenter.New(where, window, now)
+	for _, s := range servers {
+		if s.CPU <= 0 {
+			continue
+		}
+		cpu, err := store.CPU(ctx, s.ID, window)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(cpu, func(u float32) bool { return u == u }) { // not NaN
+			d.Add(s, cpu)
+		}
+	}
+	return d, nil
 }
 
 // learn takes the classes from --teach, as far as it lies before now.
@@ -236,42 +250,31 @@ func (f *computeFlags) learn(cmd *cobra.Command, servers []cluster.Server, now t
 	if err := importFiles(ctx, cmd, store, f.teach, servers, history.ReadOptions{SkipBad: f.skipBad}); err != nil {
 		return err
 	}
-	past, lessons, err := whole(ctx, store, "--teach")
+	past, err := whole(ctx, store, "--teach")
 	if err != nil {
 		return err
 	}
 	if past = past.Until(now); past.Len == 0 {
 		return input.Errorf("--teach", "begins at %s, but the days from %s on are simulated", clock(past.From), clock(now))
 	}
-	for i := range lessons {
-		lessons[i].CPU = lessons[i].CPU[:past.Len]
+	lessons, err := store.Window(ctx, past)
+	if err != nil {
+		return err
 	}
 	f.run.Classes = classify.Run(past, lessons, classify.Options{Seed: f.run.Seed}).Classes
 	return nil
 }
 
-// whole gives all that a history holds.
-func whole(ctx context.Context, store *history.Store, where string) (cluster.Window, []cluster.Series, error) {
+// whole is the window of all that a history holds.
+func whole(ctx context.Context, store *history.Store, where string) (cluster.Window, error) {
 	window, _, err := store.LastWindow(ctx, history.Choice{})
 	switch {
 	case errors.Is(err, history.ErrEmpty):
-		return cluster.Window{}, nil, input.Errorf(where, "holds no samples")
+		return cluster.Window{}, input.Errorf(where, "holds no samples")
 	case errors.Is(err, history.ErrTooFew):
-		return cluster.Window{}, nil, input.Errorf(where, "no server has two samples")
-	case err != nil:
-		return cluster.Window{}, nil, err
+		return cluster.Window{}, input.Errorf(where, "no server has two samples")
 	}
-	series, err := store.Window(ctx, window)
-	return window, series, err
-}
-
-// known are the servers whose tenants have a recorded use.
-func known(servers []cluster.Server, series []cluster.Series) []cluster.Server {
-	recorded := make(map[cluster.TenantID]bool, len(series))
-	for _, s := range series {
-		recorded[s.Tenant] = slices.ContainsFunc(s.CPU, func(u float32) bool { return u == u }) // not NaN
-	}
-	return slices.DeleteFunc(slices.Clone(servers), func(s cluster.Server) bool { return !recorded[s.Tenant()] || s.CPU <= 0 })
+	return window, err
 }
 
 func (f *computeFlags) readJobs(servers []cluster.Server) error {
@@ -324,6 +327,7 @@ func printCompute(cmd *cobra.Command, res compute.Result, r computeOut) error {
 	t.row("primaries' use", fmt.Sprintf("%.1f%%", 100*r.Utilisation))
 	t.row("with harvested tasks", fmt.Sprintf("%.1f%%", 100*r.TotalUtilisation))
 	t.row("of it spent on tasks killed later", fmt.Sprintf("%.1f%%", 100*res.Wasted))
+	t.row("core-hours a week, of tasks not killed", plan.Grouped(r.HarvestedWeekly))
 	t.row("primaries overloaded, servers x time", seconds(r.OverloadSeconds))
 	return t.print(out)
 }

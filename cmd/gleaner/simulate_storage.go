@@ -207,7 +207,12 @@ func (f *storageFlags) openFiles(cmd *cobra.Command) (*datacenter.Datacenter, er
 	if f.learns() && !reimages[0].At.Before(now) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "there are no reimages before the last %s to learn from\n", counted(f.run.Days, "day"))
 	}
-	return datacenter.New(f.servers[0], servers, cluster.Window{Step: datacenter.Slot}, nil, reimages, now)
+	d := datacenter.New(f.servers[0], cluster.Window{Step: datacenter.Slot}, now)
+	d.Reimages = reimages
+	for _, s := range servers {
+		d.Add(s, nil)
+	}
+	return d, nil
 }
 
 // learns reports whether the placement learns from the time before the simulated days.

@@ -104,6 +104,12 @@ func statusText(ctx context.Context, c *client) (string, error) {
 	}
 	fmt.Fprintf(&out, "%s at %s: %s not ended; tasks: %d running, %d waiting, %s%d killed\n\n",
 		s.Server, s.At.Local().Format(time.TimeOnly), counted(s.Jobs, "job"), s.Running, s.Waiting, blocked, s.Kills)
+	if s.Drained {
+		fmt.Fprint(&out, "it is drained: no task is started until 'gleaner resume'\n\n")
+	}
+	if s.Unaware {
+		fmt.Fprint(&out, "its policy knows nothing of the primary: nothing is kept free for it, and no task makes way\n\n")
+	}
 	t := newTable("", ">cores", ">memory")
 	for _, row := range []struct {
 		name string

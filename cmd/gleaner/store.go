@@ -1,16 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gleaner/cluster"
 	"gleaner/input"
+	"gleaner/kv"
 	"gleaner/kv/transfer"
 )
 
@@ -62,6 +65,9 @@ func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := sound(cmd.Context(), source, from); err != nil {
+		return err
+	}
 	target, err := place{name: to, partial: true}.open(cmd, false)
 	if err != nil {
 		return err
@@ -101,7 +107,7 @@ func newStoreCheck() *cobra.Command {
 		Use:   "check STORE",
 		Short: "Read every record and say what is wrong",
 		Long: `Check reads every record of every table, with the checksums below it, and makes sure that rows are in
-order and that none comes twice. It changes nothing. The exit code is 1 if something is wrong.`,
+order and that none comes twice. On Cassandra it makes sure that every table is there. It changes nothing. The exit code is 1 if something is wrong.`,
 		Example: `  gleaner store check cassandra://h1/gleaner`,
 		Args:    oneStore,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,6 +163,9 @@ func measureStore(cmd *cobra.Command, doing, name string) (sums []transfer.Sum, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := sound(cmd.Context(), store, name); err != nil {
+		return nil, err
+	}
 	tables, err := store.Tables(cmd.Context())
 	if err != nil {
 		return nil, err
@@ -172,6 +181,21 @@ func measureStore(cmd *cobra.Command, doing, name string) (sums []transfer.Sum, 
 		sums = append(sums, sum)
 	}
 	return sums, nil
+}
+
+// sound says what is wrong with a store's list of tables, if it can tell.
+func sound(ctx context.Context, store kv.Store, name string) error {
+	s, ok := store.(interface {
+		Flaws(context.Context) ([]string, error)
+	})
+	if !ok {
+		return nil
+	}
+	flaws, err := s.Flaws(ctx)
+	if err == nil && len(flaws) > 0 {
+		err = fmt.Errorf("%s: %s", name, strings.Join(flaws, "; "))
+	}
+	return err
 }
 
 func printSums(out io.Writer, sums []transfer.Sum) error {

@@ -47,6 +47,7 @@ func aStore(t *testing.T) string {
 //
 //	GLEANER_LONG=1 go test -v -run FrontKilled ./cmd/gleaner
 func TestFrontKilled(t *testing.T) {
+	t.Parallel() // it waits for leases
 	store := aStore(t)
 	nbdtest.Need(t, "fio", "nbdkit")
 	dir, err := os.MkdirTemp("", "fronts") // short, for the sockets in it
@@ -114,6 +115,9 @@ func TestFrontKilled(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	kill[2]() // while it scans, and is the curator's master
 	_ = scan.Wait()
+	if listed := nbdtest.RunTool(t, "gleaner", "disk", "ls", "--data", data[2]); !strings.Contains(listed, "db") {
+		t.Errorf("beside a node that was killed, its directory's disks are\n%s", listed)
+	}
 	nbdtest.RunTool(t, "gleaner", "curate", "scan", "--data", data[0])
 	nbdtest.RunTool(t, "gleaner", "curate", "pause", "a test", "--data", data[0])
 	if status := nbdtest.RunTool(t, "gleaner", "curate", "status", "--data", data[1]); !strings.Contains(status, "a test") {

@@ -55,7 +55,7 @@ func runTasks(cmd *cobra.Command, name, state string, limit int) error {
 	if state != "" {
 		query.Set("state", state)
 	}
-	var all []web.Task
+	var all []board.Task
 	if err := c.ask(cmd.Context(), http.MethodGet, fmt.Sprintf("jobs/%d/tasks?%s", int64(j.ID), query.Encode()), nil, &all); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func runTasks(cmd *cobra.Command, name, state string, limit int) error {
 }
 
 // printTasks prints tasks; why is what waiting ones wait for, if it is known.
-func printTasks(out io.Writer, all []web.Task, why string) error {
+func printTasks(out io.Writer, all []board.Task, why string) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no such tasks")
 		return err

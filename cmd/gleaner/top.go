@@ -260,7 +260,7 @@ func (v *topView) cut(text string) string {
 
 // bar draws who uses a resource of the machine.
 func bar(s web.Status, of func(cluster.Resources) float64, format string) string {
-	const width = 40
+	const width = 20 // with the figures, a line of 80 letters
 	size := max(of(s.Size), 1e-9)
 	drawn := ""
 	for _, part := range []struct {

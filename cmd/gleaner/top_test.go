@@ -52,7 +52,7 @@ func TestBarOfTop(t *testing.T) {
 	of := func(r cluster.Resources) float64 { return float64(r.CPU) }
 	s := web.Status{Status: board.Status{Usage: board.Usage{Size: cluster.Resources{CPU: 1000}, Primary: cluster.Resources{CPU: 1}, Reserve: cluster.Resources{CPU: 900}}}, Harvested: cluster.Resources{CPU: 900}}
 	drawn := strings.Split(bar(s, of, "%.0f"), "]")[0]
-	if want := fmt.Sprintf("[#%s...", strings.Repeat("+", 36)); drawn != want {
+	if want := fmt.Sprintf("[#%s.", strings.Repeat("+", 18)); drawn != want {
 		t.Errorf("%q, want %q", drawn, want)
 	}
 }

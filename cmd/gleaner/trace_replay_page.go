@@ -245,6 +245,23 @@ func printRun(cmd *cobra.Command, r replay.Verdict) error {
 	return nil
 }
 
+// few names the first of several.
+func few(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// begun says how often the calls of a reaction were made, if it has some.
+func begun(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", and made its calls " + counted(n, "time")
+}
+
 // notes are the remarks on a run beyond its numbers.
 func notes(r *replay.Result) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -259,6 +276,12 @@ func notes(r *replay.Result) (out []string) {
 		for _, e := range c.Errors {
 			say("%s %s, %s from %.1f s on: %s", c.NodeType, c.Method, counted(e.Count, "time"), e.First, e.What)
 		}
+	}
+	for _, g := range r.Gaps {
+		say("%s answered nothing for %.1f s, from %.1f s on", cmp.Or(g.Role, "the target"), g.Seconds, g.From)
+	}
+	for _, a := range r.Reactions {
+		say("%s reacted to %s of %s (%s), from %.1f s to %.1f s%s", a.NodeType, counted(a.Replies, "answer"), few(a.To), a.When, a.First, a.Last, begun(a.Begun))
 	}
 	for _, m := range r.Missing {
 		say("missing: %s (%s)", m.What, counted(m.Count, "time"))

@@ -113,7 +113,7 @@ func playTo(t *testing.T, program string, want judge.Verdict, disturb func(t *te
 	return report.Runs[0], said.String(), players.ProcessState.ExitCode()
 }
 
-func startEtcd(t *testing.T) (address, descriptors string, process *os.Process) {
+func startEtcd(t testing.TB) (address, descriptors string, process *os.Process) {
 	t.Helper()
 	etcd, err := engine.BuildEtcd(t.Context(), func() {})
 	if err != nil {

@@ -135,6 +135,9 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
+	if err := at.remember(u.dir); err != nil { // now that the directory is ours
+		return err
+	}
 	return u.harvest(cmd.Context(), world, past)
 }
 

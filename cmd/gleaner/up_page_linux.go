@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"gleaner/chart"
 	"gleaner/classify"
 	"gleaner/cluster"
+	"gleaner/control/board"
 	"gleaner/control/harvester"
 	"gleaner/fabric"
 	"gleaner/history"
@@ -44,12 +48,26 @@ func (u *wiring) pages(ctx context.Context, api *web.API, up *harvester.Harveste
 }
 
 // invite prints a link to the page. It goes to stdout: the log is kept, and must not have
-// its token.
+// its token. Systemd's journal is a log too, which others than gleaner's user may read.
 func (u *wiring) invite(base string) {
 	if base == "" {
 		return
 	}
+	if f, ok := u.out.(*os.File); ok && journalled(f) {
+		fmt.Fprintf(u.out, "The page: %s ('gleaner status --link' prints a link that lets one browser in)\n", base)
+		return
+	}
 	fmt.Fprintf(u.out, "The page: %s\nThis link lets one browser in, within an hour; 'gleaner status --link' prints another.\n", u.browsers.Link(base))
+}
+
+// journalled reports whether f is systemd's journal, which JOURNAL_STREAM names by device and inode.
+func journalled(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
 // jobsBehind are the jobs of the pages: those of the API.
@@ -63,6 +81,14 @@ func (j jobsBehind) Submit(ctx context.Context, text string) (cluster.JobID, err
 	return accepted.ID, err
 }
 
+func (j jobsBehind) TaskOf(job *board.Job, id cluster.TaskID) board.Task {
+	return j.api.TaskOf(job, id)
+}
+
+func (j jobsBehind) TasksOf(ctx context.Context, job *board.Job, of board.Choice) []board.Task {
+	return j.api.TasksOf(ctx, job, of)
+}
+
 func (j jobsBehind) Follow(w http.ResponseWriter, r *http.Request) { j.api.Output(w, r) }
 
 // disksBehind are the disks while their front is open.
@@ -73,6 +99,15 @@ type disksBehind struct {
 	counting sync.Mutex // of replicas
 	counted  time.Time
 	grids    []fabric.Grid
+
+	describing page.Turn // to count the groups of a vDisk
+	described  map[string]described
+}
+
+// A described vDisk is what was counted of it, and when.
+type described struct {
+	fabric.Stat
+	at time.Time
 }
 
 // show sets the front; nil before it is closed. It waits until nobody uses the last one.
@@ -121,6 +156,34 @@ func (d *disksBehind) List(ctx context.Context) ([]fabric.Info, error) {
 	}
 	return d.front.List(ctx)
 }
+
+// Stat tells all of one vDisk or snapshot. That reads its groups: one is counted at a time, and again when the last count is old.
+func (d *disksBehind) Stat(ctx context.Context, name string) (fabric.Stat, error) {
+	if err := d.describing.Take(ctx); err != nil {
+		return fabric.Stat{}, err
+	}
+	defer d.describing.Give()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.front == nil {
+		return fabric.Stat{}, errors.New("the disks are not open")
+	}
+	maps.DeleteFunc(d.described, func(_ string, s described) bool { return time.Since(s.at) > statsLast })
+	if last, known := d.described[name]; known {
+		return last.Stat, nil
+	}
+	stat, err := d.front.Stat(ctx, name)
+	if err == nil {
+		if d.described == nil {
+			d.described = map[string]described{}
+		}
+		d.described[name] = described{stat, time.Now()}
+	}
+	return stat, err
+}
+
+// statsLast is how long a count of the groups of a vDisk is shown.
+const statsLast = 5 * time.Second
 
 // Lent lists the disks that hold them.
 func (d *disksBehind) Lent(ctx context.Context) ([]fabric.Lent, error) {
@@ -209,7 +272,9 @@ func findClasses(ctx context.Context, past *history.Store) (*page.Classes, error
 	if len(r.Tenants) == 0 {
 		return nil, page.ErrNoHistory
 	}
-	out := &page.Classes{Window: w, At: time.Now(), Servers: serversOf(series), Classes: r.Classes, Figures: patterns.Classes(w, series, r)}
+	figures := patterns.Classes(w, series, r)
+	slices.Reverse(figures) // classes come last of the paper's figures, and matter most
+	out := &page.Classes{Window: w, At: time.Now(), Servers: serversOf(series), Classes: r.Classes, Figures: figures}
 	for _, t := range r.Tenants {
 		out.Tenants = append(out.Tenants, page.Tenant{ID: t.ID, Class: t.Class, Pattern: t.Pattern, Servers: t.Servers, Mean: t.Mean, Peak: t.Peak, Period: t.Period, Why: t.Evidence.Why()})
 	}

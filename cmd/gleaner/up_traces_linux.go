@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"gleaner/chart"
 	"gleaner/input"
@@ -227,7 +230,7 @@ func (l labBehind) experiments() ([]page.Experiment, error) {
 		}
 		e.Figures = last.Figures
 		if len(e.Tables) == 0 {
-			e.Size, e.Seconds = last.Size, last.Seconds
+			e.Size, e.At, e.Seconds, e.Command, e.Other = last.Size, last.At, last.Seconds, cmp.Or(last.Command, e.Command), last.Code != thisCode()
 			for _, t := range last.Tables {
 				e.Tables = append(e.Tables, page.Table{Title: t.Title, Columns: t.Columns, Rows: t.Rows, Notes: t.Notes})
 			}
@@ -235,6 +238,12 @@ func (l labBehind) experiments() ([]page.Experiment, error) {
 	}
 	return all, nil
 }
+
+// thisCode is the fingerprint of this binary, which takes a moment to read; "" if it cannot be read.
+var thisCode = sync.OnceValue(func() string {
+	code, _ := codeVersion()
+	return code
+})
 
 // readIndex adds the results of the index, if there is one.
 func (l labBehind) readIndex(all []page.Experiment) error {
@@ -248,6 +257,7 @@ func (l labBehind) readIndex(all []page.Experiment) error {
 	var index struct {
 		Experiments []struct {
 			Name, Paper, Command, Size, Failed string
+			At                                 time.Time
 			Seconds                            float64
 			Tables                             []page.Table
 		}
@@ -258,7 +268,7 @@ func (l labBehind) readIndex(all []page.Experiment) error {
 	for _, done := range index.Experiments {
 		if i := slices.IndexFunc(all, func(e page.Experiment) bool { return e.Name == done.Name }); i >= 0 {
 			e := &all[i]
-			e.Paper, e.Size, e.Failed, e.Seconds, e.Tables = done.Paper, done.Size, done.Failed, done.Seconds, done.Tables
+			e.Paper, e.Size, e.Failed, e.At, e.Seconds, e.Tables = done.Paper, done.Size, done.Failed, done.At, done.Seconds, done.Tables
 			if done.Command != "" {
 				e.Command = done.Command
 			}
