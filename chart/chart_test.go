@@ -224,6 +224,10 @@ func TestWithin(t *testing.T) {
 	if _, rows := cut.Table(); len(rows) != 2 || strings.Join(rows[0], "|") != "a|1970-01-01 00:00:01.0|2.0|" || strings.Join(rows[1], "|") != "c|1970-01-01 00:00:04.0|5.0|" || cut.Spans.All[1].Row != 1 || *cut.XRange != [2]float64{2.5, 5} {
 		t.Errorf("%+v", cut)
 	}
+	spans.Spans.All[1].To = 1.02
+	if _, rows := spans.Table(); strings.Join(rows[1], "|") != "b|1970-01-01 00:00:01.000|0.020|" {
+		t.Errorf("spans of less than a second: %v", rows)
+	}
 	if spans.Spans.All[2].Row != 2 {
 		t.Error("the spans themselves were cut")
 	}

@@ -1,8 +1,8 @@
 package chart
 
 import (
-	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -119,8 +119,12 @@ func (panel Panel) spanTable() (head []string, rows [][]string) {
 	for _, k := range panel.Spans.Keys {
 		names[k.Colour] = k.Name
 	}
+	layout, digits := time.DateTime+".0", 1
+	if slices.ContainsFunc(panel.Spans.All, func(s Span) bool { return s.To-s.From < 1 }) {
+		layout, digits = time.DateTime+".000", 3
+	}
 	for _, s := range panel.Spans.All {
-		rows = append(rows, []string{panel.Spans.Rows[s.Row], time.UnixMilli(int64(math.Round(1000 * s.From))).UTC().Format(time.DateTime + ".0"), fmt.Sprintf("%.1f", s.To-s.From), names[s.Colour]})
+		rows = append(rows, []string{panel.Spans.Rows[s.Row], time.UnixMilli(int64(math.Round(1000 * s.From))).UTC().Format(layout), strconv.FormatFloat(s.To-s.From, 'f', digits, 64), names[s.Colour]})
 	}
 	return []string{panel.Y, "from", "for, seconds", "end"}, rows
 }

@@ -120,7 +120,7 @@ type clockTicks struct{ most int } // steps between labels
 const clockWidth = 1.3 * vg.Inch
 
 // steps of a clock's axis, in seconds.
-var clockSteps = []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400}
+var clockSteps = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400}
 
 // Ticks implements plot.Ticker.
 func (c clockTicks) Ticks(low, high float64) []plot.Tick {
@@ -136,6 +136,8 @@ func (c clockTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	form := "15:04"
 	switch {
+	case step < 0.1:
+		form = "15:04:05.000"
 	case step < 1:
 		form = "15:04:05.0"
 	case step < 60:

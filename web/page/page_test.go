@@ -262,6 +262,7 @@ var views = []struct {
 	{"/jobs/7", []string{"running, 1 of 2 done", "blocked, 0 of 1 done", "Runs of tasks", "killed", "Cancel this job", "/jobs/7/tasks/map-0"}, nil},
 	{"/jobs/7?from=1780315221&to=1780315224", []string{"From 2026-06-01 12:00:21 to 2026-06-01 12:00:24", `id="all" href="/jobs/7"`, `data-axis="spans"`, "<td>map-0</td><td>2026-06-01 12:00:20.0</td><td>5.0</td>"}, nil},
 	{"/jobs/7?from=1780315220.5&to=1780315221", []string{"From 2026-06-01 12:00:20.5 to 2026-06-01 12:00:21.0", `data-from="1.7803152205e+09"`, ">12:00:20.6<"}, nil},
+	{"/jobs/7?from=1780315220.51&to=1780315220.56", []string{"From 2026-06-01 12:00:20.510 to 2026-06-01 12:00:20.560", ">12:00:20.520<"}, nil},
 	{"/jobs/7?from=NaN&to=1e99", []string{"Drag over a chart"}, nil},
 	{"/jobs/7?from=5&to=6", []string{"No task ran in this time.", "Show all of it"}, nil},
 	{"/jobs/7/tasks", []string{"/jobs/7/tasks/map-99", `asked for &#34;&#34; &#34;&#34;`, "/jobs/7/tasks?stage=&amp;state=&amp;from=100"}, nil},

@@ -17,7 +17,7 @@ type zoom struct {
 	All      string // the address without it
 }
 
-// zoomOf is the range that an address names as Unix seconds, perhaps with tenths; nil if it names none.
+// zoomOf is the range that an address names as Unix seconds, to the millisecond; nil if it names none.
 func zoomOf(r *http.Request) *zoom {
 	asked := r.URL.Query()
 	from, ok := moment(asked.Get("from"))
@@ -43,10 +43,13 @@ func moment(text string) (time.Time, bool) {
 	return time.UnixMilli(int64(math.Round(1000 * at))), true
 }
 
-// Text is the range in words: with tenths of a second if it has some.
+// Text is the range in words: with tenths or thousandths of a second if it has some.
 func (z *zoom) Text() string {
 	layout := time.DateTime
-	if z.From.Nanosecond() != 0 || z.To.Nanosecond() != 0 {
+	switch {
+	case z.From.Nanosecond()%1e8 != 0 || z.To.Nanosecond()%1e8 != 0:
+		layout += ".000"
+	case z.From.Nanosecond() != 0 || z.To.Nanosecond() != 0:
 		layout += ".0"
 	}
 	return "From " + z.From.UTC().Format(layout) + " to " + z.To.UTC().Format(layout)

@@ -337,12 +337,12 @@ async function zoom(page, name, chart) {
 }
 
 // runs reads a run off the chart of a job and zooms into its time.
-async function runs(storageState) {
-  const name = "runs of a job";
+async function runs(storageState, job) {
+  const name = `runs of job ${job}`;
   const context = await browser.newContext({ storageState, viewport: { width: 1440, height: 900 } });
   const page = await context.newPage();
   watch(page, () => name);
-  await page.goto(base + "/jobs/1");
+  await page.goto(`${base}/jobs/${job}`);
   const chart = page.locator("figure > .wide"), note = page.locator("figure .reading");
   await page.locator("#fresh", { hasText: "kept up to date" }).waitFor({ timeout: 15000 });
   await chart.focus();
@@ -350,7 +350,7 @@ async function runs(storageState) {
   const first = await note.textContent();
   await page.keyboard.press("ArrowRight");
   const second = await note.textContent();
-  const said = /^\w+-\d+ · from \d{4}-.*\.\d · for [\d.]+ s · \w+$/;
+  const said = /^\w+-\d+ · from \d{4}-.*\.\d+ · for [\d.]+ s · \w+$/;
   if (!said.test(first) || !said.test(second) || first === second) complain(name, `keys read ${first}, then ${second}`);
   const box = await boxOf(chart);
   await page.mouse.move(box.x + box.width * 0.7, box.y + 24);
@@ -423,7 +423,8 @@ await submit(session, true);
 await submit(session, false);
 await hover(session, 1440);
 await hover(session, 390);
-await runs(session);
+await runs(session, 1);
+await runs(session, 2);
 await age(session);
 await bring(session, true);
 await bring(session, false);

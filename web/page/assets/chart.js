@@ -136,8 +136,8 @@ function zoomable(chart) {
 }
 
 function cut(from, to) {
-  const fine = to - from < 20 ? 10 : 1; // tenths of a second, where they can be seen
-  if (to - from < 1 / fine) return;
+  const fine = [1, 10, 1000].find((parts) => (to - from) * parts >= 20); // parts of a second that can be seen
+  if (!fine) return;
   const address = new URL(location.href);
   address.searchParams.set("from", Math.floor(from * fine) / fine);
   address.searchParams.set("to", Math.ceil(to * fine) / fine);
