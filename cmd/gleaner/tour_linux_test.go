@@ -107,6 +107,7 @@ type walker struct {
 	t        *testing.T
 	chromium string
 	modules  string // the directory with its modules, and for what is not kept
+	wrong    []byte // what the browser said of a walk that failed
 }
 
 // newWalker installs the modules; without a browser the test is skipped.
@@ -118,6 +119,11 @@ func newWalker(t *testing.T) *walker {
 		}
 	}
 	w := &walker{t: t, modules: t.TempDir()}
+	t.Cleanup(func() { // last, below gleaner's log
+		if t.Failed() {
+			t.Logf("%s", w.wrong)
+		}
+	})
 	w.chromium, _ = exec.LookPath("chromium")
 	mustRun(t, "npm", append([]string{"install", "--no-audit", "--no-fund", "--prefix", w.modules}, walkModules...)...)
 	return w
@@ -152,7 +158,10 @@ func (w *walker) node(script string, u *up, pictures string, args ...string) {
 	walk := exec.Command("node", append([]string{"../../web/walk/" + script, w.modules, strings.TrimSpace(string(u.gleaner("status", "--link"))), pictures}, args...)...)
 	walk.Env = append(os.Environ(), "CHROMIUM="+w.chromium)
 	out, err := walk.CombinedOutput()
-	if w.t.Logf("%s", out); err != nil {
+	if err != nil {
+		w.wrong = out
 		w.t.Error(err)
+		return
 	}
+	w.t.Logf("%s", out)
 }

@@ -15,10 +15,9 @@ const axe = readFileSync(load.resolve("axe-core/axe.min.js"), "utf8");
 const base = new URL(link).origin;
 mkdirSync(pictures, { recursive: true });
 
-let wrong = 0;
+const wrong = [];
 function complain(where, what) {
-  wrong++;
-  console.log(`${where}: ${what}`);
+  wrong.push(`${where}: ${what}`);
 }
 
 // views are all addresses, and what must be seen there.
@@ -69,7 +68,7 @@ async function logIn() {
 }
 
 // strange sees nothing but the login.
-async function strange(colorScheme, width) {
+async function strange(_, colorScheme, width) {
   const name = `login-${colorScheme}-${width}`;
   const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });
   const page = await context.newPage();
@@ -410,26 +409,33 @@ async function bring(storageState, javaScriptEnabled) {
   await context.close();
 }
 
+// go takes one step of the walk; what follows is walked through though it ends early.
+async function go(step, ...args) {
+  const began = Date.now();
+  await step(...args).catch((e) => complain(`${step.name} ${args.slice(1).join(" ")}`, e.stack));
+  console.log(`${step.name} ${args.slice(1).join(" ")}: ${((Date.now() - began) / 1000).toFixed(1)} s`);
+}
+
 const session = await logIn();
 for (const colours of ["light", "dark"]) {
   for (const width of [1440, 390]) {
-    await strange(colours, width);
-    await walk(session, colours, width, true);
+    await go(strange, session, colours, width);
+    await go(walk, session, colours, width, true);
   }
 }
-await walk(session, "light", 1440, false);
-await crowd(session);
-await submit(session, true);
-await submit(session, false);
-await hover(session, 1440);
-await hover(session, 390);
-await runs(session, 1);
-await runs(session, 2);
-await age(session);
-await bring(session, true);
-await bring(session, false);
-await loads(session);
+await go(walk, session, "light", 1440, false);
+await go(crowd, session);
+await go(submit, session, true);
+await go(submit, session, false);
+await go(hover, session, 1440);
+await go(hover, session, 390);
+await go(runs, session, 1);
+await go(runs, session, 2);
+await go(age, session);
+await go(bring, session, true);
+await go(bring, session, false);
+await go(loads, session);
 await browser.close();
 tellPaints();
-console.log(wrong === 0 ? "all views are as they should be" : `${wrong} complaints`);
-process.exit(wrong === 0 ? 0 : 1);
+console.log(wrong.length === 0 ? "all views are as they should be" : wrong.join("\n"));
+process.exit(wrong.length === 0 ? 0 : 1);

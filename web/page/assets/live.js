@@ -38,15 +38,21 @@ function used(part) {
 // replace puts a new part in the place of the old one. What was open stays open, what was
 // scrolled stays where it is, and the focus stays on the same thing.
 function replace(old, now) {
-  const focusable = (part) => [...part.querySelectorAll("a, summary, [tabindex]")];
-  const focused = focusable(old).indexOf(document.activeElement);
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const nth = focused && like(focused, old).indexOf(focused);
   const open = [...old.querySelectorAll("details")].map((d) => d.open);
   const scrolled = [...old.querySelectorAll(".scroll")].map((s) => [s.scrollLeft, s.scrollTop]);
   prepare(now);
   old.replaceWith(now);
   [...now.querySelectorAll("details")].forEach((d, i) => { d.open = open[i] ?? false; });
   [...now.querySelectorAll(".scroll")].forEach((s, i) => { if (scrolled[i]) [s.scrollLeft, s.scrollTop] = scrolled[i]; });
-  if (focused >= 0) focusable(now)[focused]?.focus({ preventScroll: true });
+  if (focused) like(focused, now)[nth]?.focus({ preventScroll: true });
+}
+
+// like finds what can have the focus in a part and has the name of a thing: others may have come or gone before it.
+function like(thing, part) {
+  const name = (e) => e.getAttribute("href") ?? e.getAttribute("aria-label") ?? e.textContent;
+  return [...part.querySelectorAll("a, summary, [tabindex]")].filter((e) => name(e) === name(thing));
 }
 
 // One tab that is seen listens and tells the others: a browser has few connections to a host, and
