@@ -38,9 +38,10 @@ var mayImport = map[string][]string{
 	"history":          {"cluster", "kv", "input/compressed"},
 	"history/reimages": {"cluster"},
 	"curator":          {"kv"},
-	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd", "fabric/conn"},
+	"fabric":           {"cluster", "kv", "placement", "curator", "fabric/nbd", "fabric/conn", "fabric/hands"},
 	"fabric/nbd":       {"fabric/conn"},
-	"fabric/conn":      {},
+	"fabric/conn":      {"fabric/hands"},
+	"fabric/hands":     {},
 	"sim":              {"cluster"},
 	"sim/storage":      {"cluster", "sim", "placement"}, // one repair queue: docs/decisions/0009
 	"local":            {"cluster"},
@@ -77,7 +78,8 @@ var within = map[string]map[string][]string{
 		"minetest":  {"corpus"},
 	},
 	"fabric": {
-		"conn":       {},
+		"hands":      {},
+		"conn":       {"hands"},
 		"disk":       {},
 		"nbd":        {"conn"},
 		"registry":   {"disk"},
@@ -87,7 +89,7 @@ var within = map[string]map[string][]string{
 		"tiering":    {"disk"},
 		"maps":       {"disk", "pack", "group", "tiering"},
 		"upkeep":     {"disk", "pack", "group", "tiering", "maps"}, // not volume, which it hands tasks to by an interface, and whose tests use it
-		"volume":     {"disk", "pack", "group", "tiering", "maps"},
+		"volume":     {"disk", "pack", "group", "tiering", "maps", "hands"},
 	},
 }
 

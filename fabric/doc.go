@@ -9,6 +9,7 @@
 //
 // It is made of rooms. A room imports only rooms above it in this list: layers_test.go has the map.
 //
+//	hands       goroutines that are used again
 //	conn        what servers do alike with a connection
 //	disk        one disk: extent groups in a directory
 //	nbd         an NBD server over any device

@@ -2,9 +2,12 @@ package conn
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gleaner/fabric/hands"
 )
 
 const (
@@ -12,15 +15,19 @@ const (
 	// It is well above what a disk takes, so that the lead seldom passes.
 	patience = 5 * time.Millisecond
 
-	// handOver is the average time of a request from which on each gets a
-	// goroutine of its own. Starting and waking one costs a few microseconds.
-	handOver = 100 * time.Microsecond
+	// handOver is the average time of a request from which on each gets a goroutine of its
+	// own where there are others, and handOverAlone that from which on each does. Starting
+	// and waking one costs a few microseconds.
+	handOver      = 100 * time.Microsecond
+	handOverAlone = 5 * handOver
 )
 
 // Requests are what a client asks for over one connection.
 type Requests[R any] interface {
 	// Next reads a request. Its error ends the connection.
 	Next() (R, error)
+	// More reports whether some of another request has come already.
+	More() bool
 	// Kind is what requests that take about as long have in common.
 	Kind(R) int
 	// Execute carries out a request, answers it, and tells the Lead how long that Took.
@@ -35,6 +42,7 @@ type Lead[R any] struct {
 	most     int32          // requests under way
 	busy     sync.WaitGroup // the lead, and each request under way
 	aside    atomic.Int32   // requests that are executed by others than the leader
+	hands    *hands.Pool    // who they are
 	watch    watch
 	pace     []atomic.Int64 // the average time that each kind of request took of late, in nanoseconds
 	ended    error          // why the lead ended
@@ -42,7 +50,7 @@ type Lead[R any] struct {
 
 // NewLead makes one for requests of so many kinds, of which so many are under way at most.
 func NewLead[R any](requests Requests[R], kinds, most int) *Lead[R] {
-	return &Lead[R]{requests: requests, most: int32(most), pace: make([]atomic.Int64, kinds)}
+	return &Lead[R]{requests: requests, most: int32(most), hands: hands.New(), pace: make([]atomic.Int64, kinds)}
 }
 
 // Run carries out requests until Next fails and all that came before are done.
@@ -53,6 +61,7 @@ func (l *Lead[R]) Run() error {
 	l.busy.Add(1)
 	l.lead()
 	l.busy.Wait()
+	l.hands.Close()
 	return l.ended
 }
 
@@ -66,11 +75,11 @@ func (l *Lead[R]) lead() {
 			return
 		}
 		l.busy.Add(1)
-		if l.slow(l.requests.Kind(r)) && l.stepAside() {
-			go func() {
+		if l.slow(r) && l.stepAside() {
+			l.hands.Go(func() {
 				l.requests.Execute(r)
 				l.finishAside()
-			}()
+			})
 			continue
 		}
 		turn := l.watch.begin()
@@ -94,6 +103,9 @@ func (l *Lead[R]) stepAside() bool {
 
 // finishAside ends such a request. Nobody else may be there to send its reply.
 func (l *Lead[R]) finishAside() {
+	if l.aside.Load() > 1 {
+		runtime.Gosched() // who is about to answer as well does so with this
+	}
 	l.requests.Flush() // a failure is met again by who reads on
 	l.aside.Add(-1)
 	l.busy.Done()
@@ -105,9 +117,14 @@ func (l *Lead[R]) Took(kind int, d time.Duration) {
 	l.pace[kind].Store(old + (int64(d)-old)/8)
 }
 
-// slow reports whether requests of a kind take long. A kind that does not exist is refused fast.
-func (l *Lead[R]) slow(kind int) bool {
-	return kind < len(l.pace) && time.Duration(l.pace[kind].Load()) > handOver
+// slow reports whether a request is expected to take too long for the leader. A kind that does not exist is refused fast.
+func (l *Lead[R]) slow(r R) bool {
+	kind := l.requests.Kind(r)
+	if kind >= len(l.pace) {
+		return false
+	}
+	took := time.Duration(l.pace[kind].Load())
+	return took > handOverAlone || took > handOver && (l.aside.Load() > 0 || l.requests.More())
 }
 
 // A watch notices that the leader is held up. It looks now and then whether the leader is

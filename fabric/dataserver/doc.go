@@ -9,6 +9,9 @@
 // disk waits for another, and no beat for any disk. Many requests are in flight on each; answers come in any
 // order. docs/formats/fabric-wire.md has every byte.
 //
+// A caller who has the only request in flight receives its answer itself; where there are several, a
+// goroutine of the connection does. Requests that are about to be sent leave together.
+//
 // Both sides prove that they know the key of the cluster before either says anything
 // else: an HMAC over nonces of both, the cluster's id and, under TLS, what only the two ends of that
 // TLS connection know (RFC 9266). So certificates need no authority: that of a

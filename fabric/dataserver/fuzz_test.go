@@ -122,16 +122,20 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		begun := make(chan struct{})
 		says := io.MultiReader(waiting(begun), bytes.NewReader(input))
-		l := &link{conn: &recorded{says: says}, window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
-		go l.receive()
+		l := linkOver(&recorded{says: says}, "a")
+		l.wanted <- struct{}{}
+		go l.attend()
 		var all sync.WaitGroup
 		for i, h := range []head{{op: opRead, count: 10}, {op: opStat}, {op: opList}} {
 			c := &call{cost: requestCost, done: make(chan struct{})}
 			if i == 0 {
 				c.into = make([]byte, 10)
 			}
-			if !l.window.TryAcquire(c.cost) || l.send(context.Background(), h, nil, c) != nil {
-				t.Fatal("it cannot be sent")
+			if !l.window.TryAcquire(c.cost) {
+				t.Fatal("there is no room")
+			}
+			if _, err := l.send(context.Background(), h, nil, c); err != nil {
+				t.Fatal(err)
 			}
 			all.Go(func() {
 				<-c.done

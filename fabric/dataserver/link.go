@@ -1,14 +1,13 @@
 package dataserver
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,6 +26,7 @@ type link struct {
 	conn     net.Conn
 	identity disk.Identity
 	window   *semaphore.Weighted // of what is in flight
+	answers
 
 	mu      sync.Mutex
 	broken  error // why no call is taken any more
@@ -57,13 +57,17 @@ func newLink(ctx context.Context, address string, cluster Cluster, name string) 
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
-	l := &link{address: address, conn: c, window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
+	l := linkOver(c, address)
 	if err := l.shakeHands(ctx, cluster, name); err != nil {
 		hangUp(c)
 		return nil, err
 	}
-	go l.receive()
+	go l.attend()
 	return l, nil
+}
+
+func linkOver(c net.Conn, address string) *link {
+	return &link{address: address, conn: c, answers: newAnswers(c), window: semaphore.NewWeighted(window), turn: make(chan struct{}, 1), calls: map[uint64]*call{}}
 }
 
 func (l *link) shakeHands(ctx context.Context, cluster Cluster, name string) error {
@@ -81,7 +85,7 @@ func (l *link) shakeHands(ctx context.Context, cluster Cluster, name string) err
 	return json.Unmarshal(said, &l.identity)
 }
 
-// breaks ends the link. The receiver then tells those who wait.
+// breaks ends the link. Who receives then tells those who wait.
 func (l *link) breaks(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +117,12 @@ func (l *link) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 		return nil, err
 	}
 	h.payload = len(payload)
-	if err := l.send(ctx, h, payload, c); err != nil {
+	alone, err := l.send(ctx, h, payload, c)
+	if err != nil {
 		return nil, err
+	}
+	if alone {
+		l.receiveFor(ctx, c)
 	}
 	select {
 	case <-c.done:
@@ -147,12 +155,13 @@ var errStalled = errors.New("the connection stalled within a frame")
 
 // send sends a frame when nobody else is sending. A short one does not wait for that: a copy is left to who
 // sends next, so that frames leave together.
-func (l *link) send(ctx context.Context, h head, payload []byte, c *call) error {
+// It says whether nothing else is in flight.
+func (l *link) send(ctx context.Context, h head, payload []byte, c *call) (alone bool, err error) {
 	l.mu.Lock()
 	if l.broken != nil {
 		l.mu.Unlock()
 		l.window.Release(c.cost)
-		return fmt.Errorf("data server %s: %w: %w", l.address, ErrUnreachable, l.broken)
+		return false, fmt.Errorf("data server %s: %w: %w", l.address, ErrUnreachable, l.broken)
 	}
 	l.last++
 	h.number = l.last
@@ -162,28 +171,32 @@ func (l *link) send(ctx context.Context, h head, payload []byte, c *call) error 
 	} else {
 		l.queue++
 	}
+	alone = len(l.calls) == 0
 	l.calls[h.number] = c
 	taken := l.takeTurn()
 	l.mu.Unlock()
 	if short {
 		if taken {
+			if !alone {
+				runtime.Gosched() // who is about to send as well does so with this
+			}
 			l.sendNow(ctx, nil, nil)
 		}
-		return nil
+		return alone, nil
 	}
 	if !taken {
 		select {
 		case l.turn <- struct{}{}:
 		case <-ctx.Done():
 			l.withdraw(h.number)
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 	l.mu.Lock()
 	l.queue--
 	l.mu.Unlock()
 	l.sendNow(ctx, h.encode(make([]byte, 0, headBytes)), payload)
-	return nil
+	return alone, nil
 }
 
 // copyUpTo is how long the payload of a short frame is.
@@ -254,87 +267,4 @@ func (l *link) sendAll(head, payload []byte) {
 		return
 	}
 	<-l.turn
-}
-
-// receive reads answers until the link breaks, and then tells all who still wait.
-func (l *link) receive() {
-	in := bufio.NewReaderSize(l.conn, readAhead)
-	var err error
-	for err == nil {
-		err = l.receiveOne(in)
-	}
-	l.breaks(err)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.calls {
-		c.err = fmt.Errorf("data server %s: %w: %w", l.address, ErrLost, l.broken)
-		l.end(c)
-	}
-	l.calls = nil
-}
-
-// end tells who waits for a call.
-func (l *link) end(c *call) {
-	l.window.Release(c.cost)
-	close(c.done)
-}
-
-func (l *link) receiveOne(in *bufio.Reader) error {
-	data, err := in.Peek(answerBytes)
-	if err != nil {
-		return err
-	}
-	a, err := decodeAnswer(data)
-	if err != nil {
-		return err
-	}
-	in.Discard(answerBytes)
-	l.mu.Lock()
-	c := l.calls[a.number]
-	if c == nil {
-		l.mu.Unlock()
-		return fmt.Errorf("an answer to request %d, which is not in flight", a.number)
-	}
-	c.delivering = !c.abandoned
-	l.mu.Unlock()
-	if err := l.deliver(in, a, c); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c.delivering = false
-	if a.status != statusMore {
-		delete(l.calls, a.number)
-		l.end(c)
-	}
-	return nil
-}
-
-// deliver gives a call its answer.
-func (l *link) deliver(in *bufio.Reader, a answer, c *call) error {
-	switch {
-	case !c.delivering:
-		_, err := in.Discard(a.payload)
-		return err
-	case a.status == statusDone && c.into != nil:
-		if a.payload != len(c.into) {
-			return errMalformed
-		}
-		_, err := io.ReadFull(in, c.into)
-		return err
-	}
-	data := make([]byte, a.payload)
-	if _, err := io.ReadFull(in, data); err != nil {
-		return err
-	}
-	if a.status == statusError {
-		failure, ok := decodeError(l.address, data)
-		if !ok {
-			return errMalformed
-		}
-		c.err = failure
-		return nil
-	}
-	c.answer = append(c.answer, data...)
-	return nil
 }

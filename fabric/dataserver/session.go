@@ -38,8 +38,9 @@ type request struct {
 	refused error        // why it is not executed
 }
 
-// Kind and Flush are what a lead asks of requests, with Next and Execute.
+// Kind, More and Flush are what a lead asks of requests, with Next and Execute.
 func (s *session) Kind(r request) int { return int(r.op) }
+func (s *session) More() bool         { return s.in.Buffered() > 0 }
 func (s *session) Flush() error       { return s.out.Flush() }
 
 // Next reads a request. Those of a client that is gone are of no use to anyone.

@@ -92,13 +92,13 @@ func decodedTable(table []byte) []byte { return encodeTable(1, decodeTable(1, ta
 func TestEntryProvesItself(t *testing.T) {
 	e := entry{written, 0x11223344}
 	data := encodeTable(5, []entry{e})
-	if got := decodeEntry(5, 0, data); got != e {
+	if got := newProver(5).decode(0, data); got != e {
 		t.Errorf("is %+v", got)
 	}
-	if got := decodeEntry(5, 1, data); got.state != rotten {
+	if got := newProver(5).decode(1, data); got.state != rotten {
 		t.Errorf("in another slice it is %+v", got)
 	}
-	if got := decodeEntry(6, 0, data); got.state != rotten {
+	if got := newProver(6).decode(0, data); got.state != rotten {
 		t.Errorf("in another group it is %+v", got)
 	}
 }

@@ -99,44 +99,51 @@ type entry struct {
 // zeros, as in a fresh file; the others prove themselves by a checksum of their own, so that
 // a flipped bit makes no slice look unwritten.
 func encodeTable(group GroupID, entries []entry) []byte {
-	out := make([]byte, tableBytes)
+	out, p := make([]byte, tableBytes), newProver(group)
 	for slice, e := range entries {
 		if e.state != never {
 			binary.LittleEndian.PutUint32(out[slice*entryBytes:], e.sum)
-			binary.LittleEndian.PutUint32(out[slice*entryBytes+4:], e.proof(group, slice))
+			binary.LittleEndian.PutUint32(out[slice*entryBytes+4:], p.proof(slice, e))
 		}
 	}
 	return out
 }
 
 func decodeTable(group GroupID, data []byte) []entry {
-	entries := make([]entry, SlicesPerGroup)
+	entries, p := make([]entry, SlicesPerGroup), newProver(group)
 	for slice := range entries {
-		entries[slice] = decodeEntry(group, slice, data[slice*entryBytes:])
+		entries[slice] = p.decode(slice, data[slice*entryBytes:])
 	}
 	return entries
 }
 
-func decodeEntry(group GroupID, slice int, data []byte) entry {
+// A prover has what the entries of a group prove themselves by, made once for all of them.
+type prover struct{ says [24]byte }
+
+func newProver(group GroupID) *prover {
+	p := &prover{}
+	binary.LittleEndian.PutUint64(p.says[:], uint64(group))
+	return p
+}
+
+func (p *prover) decode(slice int, data []byte) entry {
 	sum, proof := binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:])
 	if sum == 0 && proof == 0 {
 		return entry{}
 	}
 	e := entry{state(proof), sum}
-	if e.state < written || e.state > rotten || proof != e.proof(group, slice) {
+	if e.state < written || e.state > rotten || proof != p.proof(slice, e) {
 		return entry{state: rotten}
 	}
 	return e
 }
 
 // proof is the state in the lowest byte, below 24 bits of checksum of all that the entry says.
-func (e entry) proof(group GroupID, slice int) uint32 {
-	var says [24]byte
-	binary.LittleEndian.PutUint64(says[:], uint64(group))
-	binary.LittleEndian.PutUint64(says[8:], uint64(slice))
-	binary.LittleEndian.PutUint32(says[16:], e.sum)
-	says[20] = byte(e.state)
-	return checksum(says[:])&^0xff | uint32(e.state)
+func (p *prover) proof(slice int, e entry) uint32 {
+	binary.LittleEndian.PutUint64(p.says[8:], uint64(slice))
+	binary.LittleEndian.PutUint32(p.says[16:], e.sum)
+	p.says[20] = byte(e.state)
+	return checksum(p.says[:])&^0xff | uint32(e.state)
 }
 
 // group is an open group file.

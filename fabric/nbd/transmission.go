@@ -60,8 +60,9 @@ func transmit(ctx context.Context, s *session, in *bufio.Reader, out *conn.Repli
 	return ended
 }
 
-// Kind and Flush are what a lead asks of requests, with Next and Execute.
+// Kind, More and Flush are what a lead asks of requests, with Next and Execute.
 func (t *transmission) Kind(r request) int { return int(r.kind) }
+func (t *transmission) More() bool         { return t.in.Buffered() > 0 }
 func (t *transmission) Flush() error       { return t.out.Flush() }
 
 // Next reads a request. Those of a client that is gone are of no use to anyone.

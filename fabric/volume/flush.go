@@ -94,11 +94,14 @@ func (g *liveGroup) dropUnsynced(ctx context.Context, failed []failure) error {
 // trySync syncs all disks that have replicas of the groups, and gives the replicas that could not be, by group.
 func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup) map[disk.GroupID][]failure {
 	failed := map[disk.GroupID][]failure{}
-	on := map[cluster.DiskID][]failure{}
+	on, disks := map[cluster.DiskID][]failure{}, []cluster.DiskID(nil)
 	for _, g := range groups {
 		g.mu.RLock()
 		for _, d := range g.rec.Good {
 			if !g.rec.Dead {
+				if on[d] == nil {
+					disks = append(disks, d)
+				}
 				on[d] = append(on[d], failure{g, g.rec.Generation, d, nil})
 			}
 		}
@@ -107,24 +110,20 @@ func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Patience)
 	defer cancel()
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	for id, replicas := range on {
-		all.Go(func() {
-			d, err := s.pool.Disk(id)
-			if err == nil {
-				err = d.Sync(ctx)
-			}
-			if err == nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, r := range replicas {
-				r.err = err
-				failed[r.group.id] = append(failed[r.group.id], r)
-			}
-		})
-	}
-	all.Wait()
+	together(len(disks), func(i int) {
+		d, err := s.pool.Disk(disks[i])
+		if err == nil {
+			err = d.Sync(ctx)
+		}
+		if err == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range on[disks[i]] {
+			r.err = err
+			failed[r.group.id] = append(failed[r.group.id], r)
+		}
+	})
 	return failed
 }

@@ -12,6 +12,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
+	"gleaner/fabric/hands"
 	"gleaner/fabric/maps"
 	"gleaner/fabric/tiering"
 	"gleaner/kv"
@@ -132,24 +133,34 @@ func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(co
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
 	defer cancel()
 	errs := make([]error, len(disks))
-	if len(disks) == 0 {
-		return errs
-	}
-	one := func(i int) {
+	together(len(disks), func(i int) {
 		d, err := g.space.pool.Disk(disks[i])
 		if err == nil {
 			err = do(ctx, d)
 		}
 		errs[i] = err
-	}
-	var others sync.WaitGroup
-	for i := 1; i < len(disks); i++ {
-		others.Go(func() { one(i) })
-	}
-	one(0)
-	others.Wait()
+	})
 	return errs
 }
+
+// together does n things at once, one of them here, and returns when all are done.
+func together(n int, do func(i int)) {
+	var others sync.WaitGroup
+	for i := 1; i < n; i++ {
+		others.Add(1)
+		helpers.Go(func() {
+			defer others.Done()
+			do(i)
+		})
+	}
+	if n > 0 {
+		do(0)
+	}
+	others.Wait()
+}
+
+// helpers are for all spaces.
+var helpers = hands.New()
 
 // write sends data to all replicas. The caller has the slices for itself.
 func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, data []byte, sync bool) error {
