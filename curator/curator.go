@@ -44,7 +44,7 @@ type Options struct {
 	// it may read on; nil: at once.
 	Pace func(ctx context.Context, n int) error
 
-	// Rest is how many times as long as it has worked each worker rests after some hundred records or pairs, so that others get the
+	// Rest is how many times as long as it has worked each worker rests after some dozen records or pairs, a millisecond at least, so that others get the
 	// processor in between; 0: it does not rest.
 	Rest int
 }

@@ -138,10 +138,11 @@ func (c *Curator) set(ctx context.Context, scan uint64, u *unit) error {
 type claim struct {
 	curator *Curator
 	scan    uint64
-	name    string       // begins the names of its runs: no two claims have the same
-	live    atomic.Int64 // records or pairs read and not recorded yet
-	waits   atomic.Bool  // the curator is paused
-	since   time.Time    // it works
+	name    string        // begins the names of its runs: no two claims have the same
+	live    atomic.Int64  // records or pairs read and not recorded yet
+	waits   atomic.Bool   // the curator is paused
+	since   time.Time     // it works
+	tired   time.Duration // how long it is to rest
 
 	mu   sync.Mutex
 	unit unit
@@ -194,8 +195,8 @@ func (cl *claim) keep(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// yield counts n records or pairs as read. It waits while the curator is paused, as
-// long as the pace wants, and for a rest.
+// yield counts n records or pairs as read. It waits while the curator is paused, for a
+// rest, and as long as the pace wants.
 func (cl *claim) yield(ctx context.Context, n int) error {
 	cl.live.Add(int64(n))
 	worked := time.Since(cl.since)
@@ -205,16 +206,20 @@ func (cl *claim) yield(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	if cl.curator.o.Pace != nil {
-		if err := cl.curator.o.Pace(ctx, n); err != nil {
+	if cl.tired += time.Duration(cl.curator.o.Rest) * worked; cl.tired >= shortestRest {
+		if err := sleep(ctx, cl.tired); err != nil {
 			return err
 		}
+		cl.tired = 0
 	}
-	if cl.curator.o.Rest > 0 {
-		return sleep(ctx, time.Duration(cl.curator.o.Rest)*worked)
+	if cl.curator.o.Pace != nil {
+		return cl.curator.o.Pace(ctx, n)
 	}
 	return ctx.Err()
 }
+
+// shortestRest is what a sleep takes at least in a process that is idle.
+const shortestRest = time.Millisecond
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

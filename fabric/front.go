@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Front, error) {
 	}
 	f := &Front{o: o, maps: m, pool: newPool(binary.LittleEndian.Uint64(seed[:])), log: o.Log, opened: map[string]*shared{}, servers: map[cluster.ServerID]bool{},
 		degraded: make(chan disk.GroupID, 1<<16), damaged: make(chan damage, 1<<10), wipes: make(chan cluster.DiskID, 1<<10)}
-	f.space = volume.NewSpace(m, f.pool, volume.Options{Holder: o.Holder, SyncAlways: o.SyncAlways, Now: o.Now, Usable: f.pool.usable, Enough: f.pool.enough, Reserve: f.pool.Reserve, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
+	f.space = volume.NewSpace(m, f.pool, volume.Options{Holder: o.Holder, SyncAlways: o.SyncAlways, Now: o.Now, Usable: f.pool.usable, Enough: f.pool.enough, Reserve: f.pool.Reserve, GiveWay: f.served.giveWay, Degraded: f.note, Full: f.pool.full, Damaged: f.noteDamage})
 	if f.curation, err = newCuration(ctx, f, writer); err != nil {
 		return nil, err
 	}

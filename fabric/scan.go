@@ -66,7 +66,8 @@ func newCuration(ctx context.Context, f *Front, writer *kv.Writer) (*curation, e
 	}
 	// Whoever had the front's name before is dead.
 	c.curator, err = curator.Open(ctx, f.o.Store, writer, curator.Options{Name: cmp.Or(f.o.Holder, "front"), Tables: f.maps.Tables(), Jobs: c.scan.Jobs(), Space: shuffle.Table{Rows: runs},
-		Ranges: 8, Partitions: 1, TTL: 3 * time.Second, Poll: 500 * time.Millisecond, Rest: slowTurn - 1})
+		Ranges: 8, Partitions: 1, TTL: 3 * time.Second, Poll: 500 * time.Millisecond, Rest: slowTurn - 1,
+		Pace: func(ctx context.Context, _ int) error { f.served.giveWay(ctx); return ctx.Err() }})
 	if err != nil {
 		return nil, err
 	}

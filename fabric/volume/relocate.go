@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/group"
 	"gleaner/fabric/maps"
@@ -81,6 +82,7 @@ func (v *Volume) copyLayer(ctx context.Context, from layer, to maps.ExtentID) er
 			slice++
 			continue
 		}
+		v.space.o.GiveWay(ctx)
 		buf := make([]byte, n*disk.SliceSize)
 		if err := source.read(ctx, int64(slice)*disk.SliceSize, buf); err != nil {
 			return err
@@ -98,9 +100,11 @@ func (v *Volume) writeSurely(ctx context.Context, to maps.ExtentID, within int64
 	g := v.space.pin(to.Group)
 	defer v.space.unpin(g)
 	offset := int64(to.Quarter)*disk.BlockSize + within
+	v.space.o.GiveWay(ctx)
 	if err := g.write(ctx, v, offset, data, true); err != nil {
 		return err
 	}
+	v.space.o.GiveWay(ctx)
 	return g.holds(ctx, offset, data)
 }
 
@@ -117,22 +121,23 @@ func (v *Volume) endsWhole(ctx context.Context, to maps.ExtentID) error {
 	return nil
 }
 
-// holds reads from every replica that it has some bytes.
+// holds reads from every replica that it has some bytes: from one after the other, so that clients have a processor meanwhile.
 func (g *liveGroup) holds(ctx context.Context, offset int64, want []byte) error {
 	if err := g.lockReady(ctx, nil); err != nil {
 		return err
 	}
 	defer g.mu.RUnlock()
-	return errors.Join(g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error {
-		got := make([]byte, len(want))
-		if err := d.Read(ctx, g.id, g.rec.Generation, offset, got); err != nil {
+	got := make([]byte, len(want))
+	for _, id := range g.rec.Good {
+		err := g.each(ctx, []cluster.DiskID{id}, func(ctx context.Context, d Disk) error { return d.Read(ctx, g.id, g.rec.Generation, offset, got) })[0]
+		if err != nil {
 			return err
 		}
 		if !bytes.Equal(got, want) {
-			return fmt.Errorf("group %s has other bytes at %d than were written", g.id, offset)
+			return fmt.Errorf("group %s has other bytes at %d on disk %s than were written", g.id, offset, id)
 		}
-		return nil
-	})...)
+	}
+	return nil
 }
 
 // putInPlace has a block refer to another extent in the place of one of its own, which is removed.

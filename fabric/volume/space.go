@@ -85,6 +85,8 @@ type Options struct {
 	Enough func(replicas int) bool
 	// Reserve chooses disks as Pool.Place does, with space that is kept for upkeep as well; nil if there is none.
 	Reserve func(have []cluster.DiskID, n int) []cluster.DiskID
+	// GiveWay is called by upkeep between steps, and returns when clients do not ask for anything, soon in any case; nil if there is no need.
+	GiveWay func(context.Context)
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
 	// Full is told of a disk that had no room for a write, before it is decided where to write instead; nil if nobody is.
@@ -131,6 +133,9 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.GiveWay == nil {
+		o.GiveWay = func(context.Context) {}
 	}
 	if o.Degraded == nil {
 		o.Degraded = func(disk.GroupID) {}
