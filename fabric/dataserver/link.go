@@ -154,8 +154,7 @@ func (l *link) abandon(c *call) bool {
 var errStalled = errors.New("the connection stalled within a frame")
 
 // send sends a frame when nobody else is sending. A short one does not wait for that: a copy is left to who
-// sends next, so that frames leave together.
-// It says whether nothing else is in flight.
+// sends next, so that frames leave together. It says whether nothing else is in flight.
 func (l *link) send(ctx context.Context, h head, payload []byte, c *call) (alone bool, err error) {
 	l.mu.Lock()
 	if l.broken != nil {
