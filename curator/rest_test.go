@@ -22,7 +22,7 @@ func TestScanRests(t *testing.T) {
 	if rested < 4*alone-time.Second || rested > 4*alone+time.Second {
 		t.Errorf("it took %v, and %v without rest", rested, alone)
 	}
-	if longest > 256*time.Millisecond {
+	if longest > batch*time.Millisecond {
 		t.Errorf("it was at work for %v", longest)
 	}
 }

@@ -198,7 +198,7 @@ func failure(job, at string, err error) error {
 }
 
 // batch is how many records or pairs are read between looks at the pace, the clock and the pause.
-const batch = 64 // a tenth of a millisecond
+const batch = 64 // which take a tenth of a millisecond
 
 // mapRange has every job map the records of a range.
 func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {

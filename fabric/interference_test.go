@@ -21,7 +21,7 @@ import (
 
 // BenchmarkInterference is what users notice of upkeep: a vDisk is read and written, 4 KiB at a time and 500 times a second each. Each round measures
 // that without upkeep, while all maps are scanned, which have half a million records, and while they are scanned once and the tasks are done that follow:
-// extents are copied out of sparse groups. Of all rounds the medians are reported, and of their ratios.
+// extents are copied out of sparse groups. It also tells how long a scan takes while nobody asks for anything (calm). Of all rounds the medians are reported, and of their ratios.
 //
 //	go test -run '^$' -bench Interference -benchtime 5x ./fabric
 func BenchmarkInterference(b *testing.B) {

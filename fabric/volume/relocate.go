@@ -82,7 +82,7 @@ func (v *Volume) copyLayer(ctx context.Context, from layer, to maps.ExtentID) er
 			slice++
 			continue
 		}
-		v.space.o.GiveWay(ctx)
+		v.space.giveWay(ctx, n*disk.SliceSize)
 		buf := make([]byte, n*disk.SliceSize)
 		if err := source.read(ctx, int64(slice)*disk.SliceSize, buf); err != nil {
 			return err
@@ -95,16 +95,26 @@ func (v *Volume) copyLayer(ctx context.Context, from layer, to maps.ExtentID) er
 	return v.endsWhole(ctx, to)
 }
 
+// giveWay lets clients go first where upkeep is about to copy so much that they would notice. What was written here and there is copied in many small
+// steps, and clients of the block wait for all of them.
+func (s *Space) giveWay(ctx context.Context, bytes int) {
+	if bytes >= noticed {
+		s.o.GiveWay(ctx)
+	}
+}
+
+const noticed = disk.BlockSize / 4
+
 // writeSurely writes to an extent, syncs and reads back.
 func (v *Volume) writeSurely(ctx context.Context, to maps.ExtentID, within int64, data []byte) error {
 	g := v.space.pin(to.Group)
 	defer v.space.unpin(g)
 	offset := int64(to.Quarter)*disk.BlockSize + within
-	v.space.o.GiveWay(ctx)
+	v.space.giveWay(ctx, len(data))
 	if err := g.write(ctx, v, offset, data, true); err != nil {
 		return err
 	}
-	v.space.o.GiveWay(ctx)
+	v.space.giveWay(ctx, len(data))
 	return g.holds(ctx, offset, data)
 }
 

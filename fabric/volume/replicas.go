@@ -159,7 +159,7 @@ func together(n int, do func(i int)) {
 	others.Wait()
 }
 
-// helpers are for all spaces.
+// helpers are the goroutines that together uses, in all spaces.
 var helpers = hands.New()
 
 // write sends data to all replicas. The caller has the slices for itself.

@@ -85,7 +85,7 @@ type Options struct {
 	Enough func(replicas int) bool
 	// Reserve chooses disks as Pool.Place does, with space that is kept for upkeep as well; nil if there is none.
 	Reserve func(have []cluster.DiskID, n int) []cluster.DiskID
-	// GiveWay is called by upkeep between steps, and returns when clients do not ask for anything, soon in any case; nil if there is no need.
+	// GiveWay is called by upkeep between large steps, and returns when clients do not ask for anything, soon in any case; nil if there is no need.
 	GiveWay func(context.Context)
 	// Degraded is told of groups that have lost a replica; nil if nobody is.
 	Degraded func(disk.GroupID)
