@@ -118,6 +118,7 @@ func TestRequests(t *testing.T) {
 		{"open", func() (err error) { v, err = s.Open(ctx, vdisk.ID); return err }, "5 reads, 2 writes"},
 		{"the first read after", func() error { return v.ReadAt(ctx, make([]byte, 4096), 0) }, "3 reads, 0 writes"},
 		{"the first write to a group after", write(0), "0 reads, 1 writes"},
+		{"a sweep of a disk with two groups", func() error { _, err := s.Sweep(ctx, "d0"); return err }, "3 reads, 0 writes"},
 		{"the renewal of a lease", func() error { v.renew(ctx); return nil }, "0 reads, 1 writes"},
 	} {
 		must(t, step.do())

@@ -28,6 +28,9 @@ func (s *Space) Sweep(ctx context.Context, id cluster.DiskID) (removed int, err 
 		return 0, fmt.Errorf("fabric: list groups of disk %s: %w", id, err)
 	}
 	for _, found := range all {
+		if rec, _, err := s.maps.Group(ctx, found); err == nil && (slices.Contains(rec.Good, id) || rec.Building == id) {
+			continue // as nearly all are: one read for each, and no lock
+		}
 		if err := s.unmarkGone(ctx, d, found); err != nil {
 			return removed, err
 		}
