@@ -73,7 +73,7 @@ func openDisk(fsys FS, dir string, o Options) (_ *Disk, err error) {
 		return nil, fmt.Errorf("%w: %s of cluster %s", ErrOtherDisk, id.Disk, id.Cluster)
 	}
 	d := &Disk{fsys: fsys, dir: dir, limit: o.OpenGroups, open: map[GroupID]*group{},
-		index: index{groups: map[GroupID]map[int]version{}}, intents: intents{at: map[GroupID]uint64{}}, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+		index: index{groups: map[GroupID]*versions{}}, intents: intents{at: map[GroupID]uint64{}}, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.flushes.ended.L = &d.flushes.mu
 	if d.limit <= 0 {
 		d.limit = 1024

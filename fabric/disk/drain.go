@@ -161,7 +161,7 @@ func (d *Disk) drainGroup(id GroupID, upto uint64) error {
 		return nil
 	}
 	versions := d.index.of(id)
-	due := before(versions, upto)
+	due := versions.before(upto)
 	if len(due) == 0 {
 		return nil
 	}
@@ -178,22 +178,23 @@ func (d *Disk) drainGroup(id GroupID, upto uint64) error {
 
 // moveSlices writes the slices that are in the log to the file, and notes in
 // the table what each is. One that rotted in the log is noted as such.
-func (d *Disk) moveSlices(g *group, versions map[int]version, due []int) error {
+func (d *Disk) moveSlices(g *group, versions *versions, due []int) error {
 	buf := takeBuffer(mostSlices * SliceSize)
 	defer giveBuffer(buf)
 	for len(due) > 0 {
 		first := due[0]
 		run := 1
-		for run < min(len(due), mostSlices) && due[run] == first+run && versions[first].joins(versions[first+run], run) {
+		from, _ := versions.get(first)
+		for run < min(len(due), mostSlices) && due[run] == first+run && from.joins(current(g, versions, first+run), run) {
 			run++
 		}
-		if versions[first].logged {
-			if err := d.moveRun(g, versions[first].at, first, (*buf)[:run*SliceSize]); err != nil {
+		if from.logged {
+			if err := d.moveRun(g, from.at, first, (*buf)[:run*SliceSize]); err != nil {
 				return err
 			}
 		}
 		for i, slice := range due[:run] {
-			v := versions[slice]
+			v, _ := versions.get(slice)
 			if v.logged && checksum((*buf)[i*SliceSize:][:SliceSize]) != v.sum {
 				v.entry = entry{state: rotten}
 			}

@@ -68,15 +68,15 @@ func (d *Disk) readPart(g *group, offset int64, buf []byte) error {
 }
 
 // current is the newest version of a slice.
-func current(g *group, versions map[int]version, slice int) version {
-	if v, ok := versions[slice]; ok {
+func current(g *group, versions *versions, slice int) version {
+	if v, ok := versions.get(slice); ok {
 		return v
 	}
 	return version{entry: g.table[slice]}
 }
 
 // readSlices reads whole slices, by runs that lie together.
-func (d *Disk) readSlices(g *group, versions map[int]version, first int, buf []byte) error {
+func (d *Disk) readSlices(g *group, versions *versions, first int, buf []byte) error {
 	for len(buf) > 0 {
 		from := current(g, versions, first)
 		run := 1
@@ -97,7 +97,7 @@ func (v version) joins(next version, n int) bool {
 }
 
 // readRun reads slices that lie together.
-func (d *Disk) readRun(g *group, versions map[int]version, first int, buf []byte) error {
+func (d *Disk) readRun(g *group, versions *versions, first int, buf []byte) error {
 	from := current(g, versions, first)
 	switch from.state {
 	case never:
@@ -324,7 +324,7 @@ func (d *Disk) writeLogged(g *group, p piece) (end uint64, err error) {
 		return 0, d.fail(err)
 	}
 	for i := range count {
-		versions[first+i] = version{entry{written, r.sums[i]}, at + recordUnit + uint64(i)*SliceSize, true}
+		versions.set(first+i, version{entry{written, r.sums[i]}, at + recordUnit + uint64(i)*SliceSize, true})
 	}
 	return end, nil
 }
@@ -377,7 +377,7 @@ func (d *Disk) writePlace(g *group, p piece) error {
 	}
 	for i, v := range fresh {
 		v.at = at
-		versions[first+i] = v
+		versions.set(first+i, v)
 	}
 	return nil
 }

@@ -94,9 +94,9 @@ func (d *Disk) recoverGroup(id GroupID, told *tale, placed uint64) error {
 		}
 		switch have := checksum(buf); {
 		case len(s) > 0:
-			versions[slice] = s.resolve(have, placed, intended)
+			versions.set(slice, s.resolve(have, placed, intended))
 		case have != g.table[slice].sum:
-			versions[slice] = version{entry: entry{state: torn}, at: told.intent - frame}
+			versions.set(slice, version{entry: entry{state: torn}, at: told.intent - frame})
 		}
 	}
 	d.index.drop(id, nil)
@@ -104,11 +104,11 @@ func (d *Disk) recoverGroup(id GroupID, told *tale, placed uint64) error {
 }
 
 // regrow makes room for slices of the log whose space a crash took back, in blocks as grow does.
-func (d *Disk) regrow(g *group, versions map[int]version) error {
+func (d *Disk) regrow(g *group, versions *versions) error {
 	last := -1
-	for slice, v := range versions {
-		if v.logged {
-			last = max(last, slice)
+	for slice := range versions.known.all {
+		if v, _ := versions.get(slice); v.logged {
+			last = slice
 		}
 	}
 	size := slicesStart + (int64(last+1)*SliceSize+BlockSize-1)/BlockSize*BlockSize
