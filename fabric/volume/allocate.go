@@ -95,7 +95,7 @@ func (s *Space) createReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID
 		first = nil
 		switch {
 		case len(on) > 0 && len(on) < wanted && s.o.Enough(wanted) && allFull(errs):
-			g.each(ctx, on, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, 1) }) // a sweep finds what is left
+			g.each(on, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, 1) }) // a sweep finds what is left
 			return nil, errors.Join(ErrNoSpace, errors.Join(errs...))
 		case len(on) > 0:
 			return on, nil
@@ -127,7 +127,7 @@ func (s *Space) tryReplicas(ctx context.Context, g *liveGroup, v disk.VDiskID, w
 		if len(chosen) == 0 {
 			break
 		}
-		for i, failed := range g.each(ctx, chosen, func(ctx context.Context, d Disk) error { return d.Create(ctx, g.id, v, 1) }) {
+		for i, failed := range g.each(chosen, func(ctx context.Context, d Disk) error { return d.Create(ctx, g.id, v, 1) }) {
 			if failed == nil {
 				on = append(on, chosen[i])
 				continue
@@ -230,7 +230,7 @@ func (g *liveGroup) bury(ctx context.Context) error {
 	if g.rec.Building != "" {
 		all = append(all[:len(all):len(all)], g.rec.Building)
 	}
-	errs := g.each(ctx, all, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, g.rec.Generation+1) })
+	errs := g.each(all, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, g.rec.Generation+1) })
 	err := g.change(ctx, func(rec group.Group) (_ group.Group, err error) {
 		for i, d := range all {
 			if errs[i] != nil && !errors.Is(errs[i], disk.ErrNotFound) {

@@ -193,7 +193,7 @@ func (g *liveGroup) eachPart(ctx context.Context, shard int, do func(offset int6
 
 // discardShard writes slices anew that a disk has let rot. If it does not take them it is dropped, unless it has what the others cannot give. The group is locked.
 func (g *liveGroup) discardShard(ctx context.Context, from cluster.DiskID, token uint64) error {
-	g.raise(ctx) // who changed the list may have died before it did
+	g.raise() // who changed the list may have died before it did
 	s := g.shards()
 	var unwritten error
 	for offset := int64(0); offset < s.rec.Length && unwritten == nil; offset += disk.SliceSize {

@@ -66,7 +66,7 @@ func (g *liveGroup) share(ctx context.Context, from *liveGroup, keep, gone maps.
 	case g.rec.Wanted-g.rec.Needs() < from.rec.Wanted-from.rec.Needs():
 		return ErrMoot
 	}
-	g.raise(ctx)                                   // who changed the list may have died before it did
+	g.raise()                                      // who changed the list may have died before it did
 	if _, err := g.contents(ctx, at); err != nil { // they are there, and as the fingerprint says
 		return err
 	}

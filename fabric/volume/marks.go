@@ -68,7 +68,7 @@ func (g *liveGroup) finish(ctx context.Context, id disk.VDiskID) error {
 
 // mark says in the maps that a group is about to be written. The group is locked.
 func (v *Volume) mark(ctx context.Context, g *liveGroup, on []cluster.DiskID) error {
-	opened := g.identify(ctx, on)
+	opened := g.identify(on)
 	if err := g.setMark(ctx, v.id, !g.fresh, opened); err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (g *liveGroup) unmark(ctx context.Context, v disk.VDiskID) error {
 }
 
 // identify asks disks when they were opened. One that cannot be reached now is not in the answer.
-func (g *liveGroup) identify(ctx context.Context, disks []cluster.DiskID) map[cluster.DiskID]uint64 {
+func (g *liveGroup) identify(disks []cluster.DiskID) map[cluster.DiskID]uint64 {
 	opened := map[cluster.DiskID]uint64{}
 	var mu sync.Mutex
-	g.each(ctx, disks, func(ctx context.Context, d Disk) error {
+	g.each(disks, func(ctx context.Context, d Disk) error {
 		id, err := d.Identity(ctx)
 		if err == nil {
 			mu.Lock()

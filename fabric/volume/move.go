@@ -70,7 +70,7 @@ func (g *liveGroup) move(ctx context.Context, from cluster.DiskID, choose func([
 	if err := g.replace(ctx, from, token); err != nil {
 		return errors.Join(err, g.giveUp(ctx))
 	}
-	g.raise(ctx)
+	g.raise()
 	g.removeFrom(ctx, from)
 	return nil
 }
@@ -126,7 +126,7 @@ func (g *liveGroup) giveUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.raise(ctx)
+	g.raise()
 	g.removeFrom(ctx, to)
 	return nil
 }
@@ -136,5 +136,5 @@ func (g *liveGroup) removeFrom(ctx context.Context, id cluster.DiskID) {
 	if slices.Contains(g.rec.Good, id) {
 		return
 	}
-	g.each(ctx, []cluster.DiskID{id}, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, g.rec.Generation) })
+	g.each([]cluster.DiskID{id}, func(ctx context.Context, d Disk) error { return d.Remove(ctx, g.id, g.rec.Generation) })
 }

@@ -168,7 +168,7 @@ func (p *packing) look(ctx context.Context, g *source) error {
 	if err := g.finishOthers(ctx, p.token); err != nil {
 		return err
 	}
-	g.raise(ctx) // who changed the list may have died before it did
+	g.raise() // who changed the list may have died before it did
 	g.changed, g.generation = g.changesSoFar(), g.rec.Generation
 	p.spare = max(p.spare, g.rec.Wanted-g.rec.Needs())
 	used, err := p.space.Access(ctx, g.id)
@@ -258,7 +258,7 @@ func (p *packing) write(ctx context.Context) error {
 // abandon removes what was made of the new groups.
 func (p *packing) abandon(ctx context.Context) {
 	for _, t := range p.targets {
-		t.each(ctx, t.on, func(ctx context.Context, d Disk) error { return d.Remove(ctx, t.id, 1) })
+		t.each(t.on, func(ctx context.Context, d Disk) error { return d.Remove(ctx, t.id, 1) })
 		_ = t.unmark(ctx, p.vdisk) // else the next Pack does
 	}
 }

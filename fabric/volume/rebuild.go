@@ -81,7 +81,7 @@ func (s *Space) Rebuild(ctx context.Context, id disk.GroupID, source cluster.Dis
 	if err := g.change(ctx, built); err != nil {
 		return err
 	}
-	g.raise(ctx)
+	g.raise()
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (g *liveGroup) begun(ctx context.Context) error {
 
 // build makes the replica that the record says is being built, from that on source if it can. The group is locked.
 func (g *liveGroup) build(ctx context.Context, source cluster.DiskID, token uint64) error {
-	g.raise(ctx) // who changed the list may have died before it did
+	g.raise() // who changed the list may have died before it did
 	if err := g.copyTo(ctx, g.from(source), g.rec.Building, token); err != nil || !g.marked {
 		return err
 	}
@@ -145,7 +145,7 @@ func (g *liveGroup) target(ctx context.Context) (_ cluster.DiskID, generation ui
 // remark adds a disk to the mark of a group.
 func (g *liveGroup) remark(ctx context.Context, more cluster.DiskID) error {
 	opened := gomaps.Clone(g.opened)
-	gomaps.Copy(opened, g.identify(ctx, []cluster.DiskID{more}))
+	gomaps.Copy(opened, g.identify([]cluster.DiskID{more}))
 	return g.setMark(ctx, g.rec.VDisk, !g.fresh, opened)
 }
 
@@ -430,7 +430,7 @@ func (g *liveGroup) heal(ctx context.Context, from cluster.DiskID, token uint64)
 				continue
 			}
 			healed = true
-			errs := g.each(ctx, others, func(ctx context.Context, d Disk) error {
+			errs := g.each(others, func(ctx context.Context, d Disk) error {
 				return d.Write(ctx, g.id, g.rec.Generation, token, offset+at, slice, false)
 			})
 			if err := errors.Join(errs...); err != nil {
@@ -442,7 +442,7 @@ func (g *liveGroup) heal(ctx context.Context, from cluster.DiskID, token uint64)
 	if err != nil || !healed {
 		return err
 	}
-	return errors.Join(g.each(ctx, others, func(ctx context.Context, d Disk) error { return d.Sync(ctx) })...)
+	return errors.Join(g.each(others, func(ctx context.Context, d Disk) error { return d.Sync(ctx) })...)
 }
 
 // Drop takes a replica off a group's list, unless it is the last.

@@ -35,7 +35,7 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 		return err
 	}
 	same := make([]bool, len(reached)) // not opened again since the group was marked
-	now := g.identify(ctx, reached)
+	now := g.identify(reached)
 	for i, id := range reached {
 		was, known := g.opened[id]
 		same[i] = known && now[id] == was
@@ -45,7 +45,7 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 			return fmt.Errorf("fabric: compare replicas of group %s: slice %d: %w", g.id, slice, err)
 		}
 	}
-	for i, err := range g.each(ctx, reached, func(ctx context.Context, d Disk) error { return d.Sync(ctx) }) {
+	for i, err := range g.each(reached, func(ctx context.Context, d Disk) error { return d.Sync(ctx) }) {
 		if err != nil {
 			return fmt.Errorf("fabric: sync group %s on disk %s: %w", g.id, reached[i], err)
 		}
@@ -58,7 +58,7 @@ func (g *liveGroup) reconcile(ctx context.Context) error {
 func (g *liveGroup) gather(ctx context.Context) ([]cluster.DiskID, error) {
 	for pause := newBackoff(0); ; {
 		var missing, gone []cluster.DiskID
-		errs := g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return g.regain(ctx, d) })
+		errs := g.each(g.rec.Good, func(ctx context.Context, d Disk) error { return g.regain(ctx, d) })
 		for i, err := range errs {
 			var fence *disk.FenceError
 			switch {

@@ -139,7 +139,7 @@ func (g *liveGroup) holds(ctx context.Context, offset int64, want []byte) error 
 	defer g.mu.RUnlock()
 	got := make([]byte, len(want))
 	for _, id := range g.rec.Good {
-		err := g.each(ctx, []cluster.DiskID{id}, func(ctx context.Context, d Disk) error { return d.Read(ctx, g.id, g.rec.Generation, offset, got) })[0]
+		err := g.each([]cluster.DiskID{id}, func(ctx context.Context, d Disk) error { return d.Read(ctx, g.id, g.rec.Generation, offset, got) })[0]
 		if err != nil {
 			return err
 		}

@@ -129,9 +129,8 @@ func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.
 }
 
 // each calls do for every disk at once and gives the errors in their order.
-func (g *liveGroup) each(ctx context.Context, disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.space.o.Answer)
-	defer cancel()
+func (g *liveGroup) each(disks []cluster.DiskID, do func(context.Context, Disk) error) []error {
+	ctx := g.space.term()
 	errs := make([]error, len(disks))
 	together(len(disks), func(i int) {
 		d, err := g.space.pool.Disk(disks[i])
@@ -174,7 +173,7 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 			return fmt.Errorf("fabric: group %s: the extent has moved: %w", g.id, maps.ErrNotFound)
 		}
 		rec := g.rec
-		errs := g.each(ctx, rec.Good, func(ctx context.Context, d Disk) error {
+		errs := g.each(rec.Good, func(ctx context.Context, d Disk) error {
 			return d.Write(ctx, g.id, rec.Generation, writer.token, offset, data, sync)
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
@@ -242,7 +241,7 @@ func (g *liveGroup) renew(ctx context.Context, generation uint64) error {
 	if err := g.change(ctx, group.Group.Renew); err != nil {
 		return err
 	}
-	g.raise(ctx)
+	g.raise()
 	return nil
 }
 
@@ -254,13 +253,13 @@ func (g *liveGroup) align(ctx context.Context) error {
 	if err := g.load(ctx); err != nil {
 		return err
 	}
-	g.raise(ctx)
+	g.raise()
 	return nil
 }
 
 // raise brings the replicas to the record's generation. One that cannot be reached now says so at the next request.
-func (g *liveGroup) raise(ctx context.Context) {
-	g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return d.Raise(ctx, g.id, g.rec.Generation) })
+func (g *liveGroup) raise() {
+	g.each(g.rec.Good, func(ctx context.Context, d Disk) error { return d.Raise(ctx, g.id, g.rec.Generation) })
 }
 
 // drop takes disks off the list that failed under a generation, unless the list has changed since or the group is gone.
@@ -298,7 +297,7 @@ func (g *liveGroup) dropLocked(ctx context.Context, disks ...cluster.DiskID) err
 	if err != nil {
 		return fmt.Errorf("fabric: group %s: %w", g.id, err)
 	}
-	g.raise(ctx)
+	g.raise()
 	g.space.o.Degraded(g.id)
 	return nil
 }
@@ -403,7 +402,10 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(ctx context.Co
 		stale, errs, damaged := false, []error(nil), []cluster.DiskID(nil)
 		order := g.space.order(g.rec.Good)
 		for i, id := range order {
-			err := g.askOne(ctx, id, func(ctx context.Context, d Disk, generation uint64) error { return do(ctx, d, generation, order[i:]) })
+			d, err := g.space.pool.Disk(id)
+			if err == nil {
+				err = do(g.space.term(), d, g.rec.Generation, order[i:])
+			}
 			if err == nil {
 				g.mu.RUnlock()
 				for _, bad := range damaged {

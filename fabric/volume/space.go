@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -107,6 +108,7 @@ type Space struct {
 	leasing keyed[disk.VDiskID]    // held while a lease is taken, and while it is used without a volume
 	shares  sync.Mutex             // held while an extent comes to share a packed group, and while one is removed; taken after locks of groups
 
+	asking  atomic.Pointer[term]
 	shunned sync.Map // cluster.DiskID -> time.Time: disks that are asked for reads after the others, and until when
 
 	mu       sync.Mutex
@@ -157,6 +159,26 @@ func NewSpace(m *maps.Maps, pool Pool, o Options) *Space {
 	}
 	return &Space{maps: m, pool: pool, o: o, emptied: map[disk.VDiskID]int64{}, groups: map[disk.GroupID]*liveGroup{}, open: map[disk.VDiskID]*Volume{}, readers: map[disk.VDiskID]int{}, tokens: map[disk.VDiskID]uint64{}, taken: map[disk.VDiskID]kv.Version{}, absent: map[cluster.DiskID]time.Time{},
 		accesses: accesses{used: map[disk.GroupID]tiering.Access{}}}
+}
+
+// A term is a context that requests to replicas share.
+type term struct {
+	ctx   context.Context
+	until time.Time // who asks later gets another
+}
+
+// term gives a context that ends when a replica which is asked now has had its time to answer, or an eighth of that later. To make one for each request,
+// and to end it, would cost a tenth of what a small read does.
+func (s *Space) term() context.Context {
+	now := time.Now()
+	if t := s.asking.Load(); t != nil && now.Before(t.until) {
+		return t.ctx
+	}
+	more := s.o.Answer / 8
+	ctx, end := context.WithTimeout(context.Background(), s.o.Answer+more)
+	context.AfterFunc(ctx, end)
+	s.asking.Store(&term{ctx, now.Add(more)})
+	return ctx
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

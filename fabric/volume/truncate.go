@@ -53,8 +53,8 @@ func (s *Space) truncate(ctx context.Context, id disk.GroupID) error {
 	if blocks == 0 || cut <= g.rec.Cut { // a group without extents is removed
 		return ErrMoot
 	}
-	g.raise(ctx) // who changed the list may have died before it did
-	if err := errors.Join(g.each(ctx, g.rec.Good, func(ctx context.Context, d Disk) error { return d.Truncate(ctx, id, g.rec.Generation, blocks) })...); err != nil {
+	g.raise() // who changed the list may have died before it did
+	if err := errors.Join(g.each(g.rec.Good, func(ctx context.Context, d Disk) error { return d.Truncate(ctx, id, g.rec.Generation, blocks) })...); err != nil {
 		return err
 	}
 	g.forgetMask()
