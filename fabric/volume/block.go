@@ -22,6 +22,7 @@ type block struct {
 	pile    []layer    // newest first
 	own     maps.Block // what the vDisk itself has
 	version kv.Version
+	doubt   bool // a change of its record failed: it may have been made, or come later
 }
 
 // A layer is an extent of a block.
@@ -131,7 +132,7 @@ func piled(b maps.Block, own bool, below []layer) []layer {
 func (v *Volume) forget() {
 	used := map[int64]bool{}
 	for number, b := range v.blocks {
-		if b.pins > 0 {
+		if b.pins > 0 || b.doubt {
 			used[number/loadWindow] = true
 		}
 	}
@@ -151,11 +152,71 @@ func blocksOf(bytes int64) int64 { return (bytes + disk.BlockSize - 1) / disk.Bl
 func (v *Volume) layers(ctx context.Context, b *block) ([]layer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := v.ascertain(ctx, b); err != nil {
+		return nil, err
+	}
 	err := v.locate(ctx, b)
 	if errors.Is(err, maps.ErrNotFound) {
 		err = v.reload(ctx, b)
 	}
 	return b.pile, err
+}
+
+// changed notes how a change of a block's record ended. Where that is not known, the block is not used before it is ascertained: an answer may be lost, and the
+// record say something else than is remembered here. The block is locked.
+func (b *block) changed(err error) error {
+	b.doubt = b.doubt || err != nil && !errors.Is(err, maps.ErrChanged)
+	return err
+}
+
+// ascertain reads the record of a block of which a change failed, and writes it again as it is: then the change cannot come any more. One that is not there
+// is written as one that says nothing. The block is locked.
+func (v *Volume) ascertain(ctx context.Context, b *block) error {
+	if !b.doubt {
+		return nil
+	}
+	ctx, done, err := v.space.tenure(ctx, v.id, time.Now())
+	if err != nil {
+		return v.lost(err)
+	}
+	defer done()
+	for {
+		read, err := v.walk(ctx, b.number, b.number+1)
+		if err != nil {
+			return err
+		}
+		now := read[0]
+		now.version, err = v.space.maps.SetBlock(ctx, v.id, b.number, now.own, now.version)
+		if errors.Is(err, maps.ErrChanged) { // it came meanwhile
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.pile, b.own, b.version, b.doubt = now.pile, now.own, now.version, false
+		return nil
+	}
+}
+
+// ascertainAll ascertains all blocks, before the vDisk is another's or a snapshot. No request is under way.
+func (v *Volume) ascertainAll(ctx context.Context) error {
+	v.mu.Lock()
+	var doubted []*block
+	for _, b := range v.blocks {
+		if b.doubt {
+			doubted = append(doubted, b)
+		}
+	}
+	v.mu.Unlock()
+	for _, b := range doubted {
+		b.mu.Lock()
+		err := v.ascertain(ctx, b)
+		b.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reload finds a block's extents again. The block is locked.
@@ -373,7 +434,7 @@ func (v *Volume) ownTop(ctx context.Context, b *block, anew bool) error {
 	}
 	own := maps.Block{Pile: append([]maps.ExtentID{e}, b.own.Pile...), Opaque: b.own.Opaque, Inherited: b.own.Inherited}
 	version, err := v.space.maps.SetBlock(ctx, v.id, b.number, own, b.version)
-	if err != nil {
+	if b.changed(err) != nil {
 		return v.lost(err)
 	}
 	b.own, b.version = own, version
@@ -385,8 +446,8 @@ func (v *Volume) ownTop(ctx context.Context, b *block, anew bool) error {
 func (v *Volume) discard(ctx context.Context, b *block) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.pile) == 0 {
-		return nil
+	if err := v.ascertain(ctx, b); err != nil || len(b.pile) == 0 {
+		return err
 	}
 	gone := b.own.Pile
 	within, done, err := v.space.tenure(ctx, v.id, time.Now())
@@ -400,12 +461,12 @@ func (v *Volume) discard(ctx context.Context, b *block) error {
 	if len(v.chain) > 1 {
 		next := maps.Block{Opaque: true}
 		version, err := v.space.maps.SetBlock(within, v.id, b.number, next, b.version)
-		if err != nil {
+		if b.changed(err) != nil {
 			return v.lost(err)
 		}
 		b.own, b.version = next, version
 	} else {
-		if err := v.space.maps.DeleteBlock(within, v.id, b.number, b.version); err != nil {
+		if err := b.changed(v.space.maps.DeleteBlock(within, v.id, b.number, b.version)); err != nil {
 			return v.lost(err)
 		}
 		b.own, b.version = maps.Block{}, kv.Version{}

@@ -79,7 +79,7 @@ func (v *Volume) replacePile(ctx context.Context, b *block, own int, to maps.Ext
 	}
 	next := maps.Block{Pile: []maps.ExtentID{to}, Opaque: b.own.Opaque}
 	version, err := v.space.maps.SetBlock(ctx, v.id, b.number, next, b.version)
-	if err != nil {
+	if b.changed(err) != nil {
 		return err
 	}
 	gone := b.own.Pile

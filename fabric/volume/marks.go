@@ -93,10 +93,11 @@ func (g *liveGroup) setMark(ctx context.Context, v disk.VDiskID, synced bool, op
 
 // unmark removes the mark of a group. The group is locked.
 func (g *liveGroup) unmark(ctx context.Context, v disk.VDiskID) error {
+	g.marked = false // if it fails as well, for all that is known: a writer marks it again
 	if err := g.space.maps.Unmark(ctx, v, g.id, g.space.marksOf(v), g.mark); err != nil {
 		return err
 	}
-	g.marked, g.mark = false, kv.Version{}
+	g.mark = kv.Version{}
 	return nil
 }
 

@@ -179,12 +179,15 @@ func (v *Volume) adoptBlock(ctx context.Context, from maps.VDisk, inherited ownB
 	defer done()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := v.ascertain(within, b); err != nil {
+		return v.lost(err)
+	}
 	if err := v.syncPile(ctx, b.own.Pile); err != nil { // what it hides is to be hidden after a power cut as well
 		return v.lost(err)
 	}
 	has, err := v.space.hand(within, from, inherited.number, v.id, ownBlock{b.number, b.own, b.version}, b.number < blocksOf(v.chain[1].reach))
 	if err != nil && has.version == b.version {
-		return v.lost(err)
+		return v.lost(b.changed(err))
 	}
 	b.own, b.version = has.Block, has.version // also if it was not finished
 	var below []layer                         // of the parents

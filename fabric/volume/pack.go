@@ -493,6 +493,9 @@ func (g *liveGroup) findLeft(ctx context.Context) error {
 	made, err := g.space.maps.Extents(ctx, g.id)
 	for _, e := range made {
 		g.left[e.ID.Quarter] = e.At.Group != g.id
+		if err == nil && e.At.Group == g.id { // a packing whose answer was lost is not to move it later
+			err = g.space.maps.SetExtent(ctx, e.ID, e.At, e.Version)
+		}
 	}
 	return err
 }

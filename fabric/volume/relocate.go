@@ -170,7 +170,7 @@ func (v *Volume) putInPlace(ctx context.Context, b *block, at int, to maps.Exten
 		own.Inherited, old.inherited = own.Inherited-1, false
 	}
 	version, err := v.space.maps.SetBlock(ctx, v.id, b.number, own, b.version)
-	if err != nil {
+	if b.changed(err) != nil {
 		return err
 	}
 	b.own, b.version = own, version

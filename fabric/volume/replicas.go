@@ -25,6 +25,7 @@ type liveGroup struct {
 	pins  int           // of the space's lock
 	vdisk atomic.Uint64 // that it is of; 0 if not known
 	stale atomic.Bool   // what is known of it may be old
+	doubt bool          // a change of its record failed: it may have been made, or come later
 
 	mu      sync.RWMutex // held for reading by requests, for writing by changes of the replicas
 	loaded  bool
@@ -53,7 +54,7 @@ type liveGroup struct {
 func (g *liveGroup) lockReady(ctx context.Context, writer *Volume) error {
 	for {
 		g.mu.RLock()
-		if g.loaded && !g.rec.Dead && !g.stale.Load() && !g.unsure && (g.marked || writer == nil) {
+		if g.loaded && !g.rec.Dead && !g.stale.Load() && !g.doubt && !g.unsure && (g.marked || writer == nil) {
 			return nil
 		}
 		dead := g.loaded && g.rec.Dead
@@ -72,6 +73,12 @@ func (g *liveGroup) prepare(ctx context.Context, writer *Volume) error {
 	defer g.mu.Unlock()
 	if err := g.refresh(ctx); err != nil {
 		return err
+	}
+	if g.doubt && !g.rec.Dead { // another change makes it sure, and the failed one cannot come any more
+		if err := g.change(ctx, group.Group.Renew); err != nil {
+			return err
+		}
+		g.raise()
 	}
 	if g.unsure {
 		if err := g.reconcile(ctx); err != nil { // by what the mark says that is there
@@ -120,10 +127,10 @@ func (g *liveGroup) change(ctx context.Context, decide func(group.Group) (group.
 			continue
 		}
 		if err != nil {
-			g.loaded = false // what stands there is not known
+			g.loaded, g.doubt = false, true // what stands there is not known
 			return err
 		}
-		g.rec, g.version = next, version
+		g.rec, g.version, g.doubt = next, version, false
 		return nil
 	}
 }

@@ -295,7 +295,7 @@ func (v *Volume) Close() error {
 	return v.space.maps.Leases.Release(ctx, v.lease)
 }
 
-// quiesce makes all replicas equal and synced, and unmarks their groups. No request is under way.
+// quiesce makes all replicas equal and synced, unmarks their groups, and makes sure of the maps. No request is under way.
 func (v *Volume) quiesce(ctx context.Context) error {
 	if err := v.flush(ctx); err != nil {
 		return err
@@ -308,7 +308,7 @@ func (v *Volume) quiesce(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return v.ascertainAll(ctx)
 }
 
 // giveBack removes the extents that were kept for blocks to come.
