@@ -26,10 +26,13 @@ type Disks struct {
 	Stays bool
 	// URI names a vDisk as NBD clients take it.
 	URI func(name string) string
+	// Store names where the metadata is. A request that names another store is refused.
+	Store string
 }
 
 // A DiskOrder says what to do with which vDisk. It is the query of a request.
 type DiskOrder struct {
+	Store    string // that is meant; empty for whichever it is
 	Name     string
 	As       string // the name of the snapshot or the clone
 	Size     int64
@@ -43,7 +46,7 @@ type DiskOrder struct {
 
 // Query writes an order as a query.
 func (o DiskOrder) Query() string {
-	return url.Values{"name": {o.Name}, "as": {o.As}, "size": {strconv.FormatInt(o.Size, 10)}, "replicas": {strconv.Itoa(o.Replicas)},
+	return url.Values{"store": {o.Store}, "name": {o.Name}, "as": {o.As}, "size": {strconv.FormatInt(o.Size, 10)}, "replicas": {strconv.Itoa(o.Replicas)},
 		"level": {o.Level}, "shards": {strconv.Itoa(o.Shards)}, "job": o.Jobs, "why": {o.Why}}.Encode()
 }
 
@@ -98,6 +101,10 @@ func (d *Disks) Handler() http.Handler {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		// Who gets this knows that the order was read; who does not may give it to another.
 		w.WriteHeader(http.StatusProcessing)
+		if meant := r.URL.Query().Get("store"); meant != "" && meant != d.Store {
+			conclude(w, nil, input.Fieldf("store", "the disks are served from %s, not from %s", d.Store, meant))
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

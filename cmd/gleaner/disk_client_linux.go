@@ -27,10 +27,12 @@ import (
 // A diskClient asks the process that has the front of a data directory open. If there is none, this one opens it
 // for as long as it takes.
 type diskClient struct {
-	cmd  *cobra.Command
-	dir  string
-	at   place // of the metadata
-	http http.Client
+	cmd   *cobra.Command
+	dir   string
+	at    place // of the metadata
+	named bool  // by --store: no other will do
+	must  bool  // there must be disks
+	http  http.Client
 }
 
 func newDiskClient(cmd *cobra.Command) (*diskClient, error) {
@@ -45,7 +47,7 @@ func newDiskClient(cmd *cobra.Command) (*diskClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskClient{cmd, dir, at, http.Client{Transport: throughSocket(frontSocket(dir))}}, nil
+	return &diskClient{cmd: cmd, dir: dir, at: at, named: at.flag == "--store", http: http.Client{Transport: throughSocket(frontSocket(dir))}}, nil
 }
 
 // errNobody says that nobody has the front open, or somebody who did not read the order.
@@ -61,6 +63,9 @@ func (c *diskClient) send(what string, o web.DiskOrder, body io.Reader, size int
 		begun.Store(true)
 		return nil
 	}})
+	if c.named {
+		o.Store = c.at.id()
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gleaner/api/v1/disks/"+what+"?"+o.Query(), body)
 	if err != nil {
 		return nil, err
@@ -104,7 +109,7 @@ func diskProblem(code int, p web.Problem) error {
 // badArgument says which flag or argument is wrong. Names and sizes are arguments, and the problem names them.
 func badArgument(p web.Problem) error {
 	switch p.Field {
-	case "replicas", "level", "shards":
+	case "replicas", "level", "shards", "store":
 		return input.Errorf("--"+p.Field, "%s", p.Error)
 	}
 	return input.Errorf("", "%s", p.Error)
@@ -132,6 +137,7 @@ func (c *diskClient) order(what string, o web.DiskOrder, v any) error {
 
 // expectDisks refuses a data directory that has no disks, so that nothing is made there by who only looks.
 func (c *diskClient) expectDisks() error {
+	c.must = true
 	if c.at.remote() {
 		return nil // the store knows
 	}
@@ -177,7 +183,7 @@ func (c *diskClient) either(ask func() error, host func(kv.Store) error) error {
 }
 
 func (c *diskClient) withStore(do func(kv.Store) error) (err error) {
-	store, err := c.at.open(c.cmd, false)
+	store, err := c.at.open(c.cmd, c.must)
 	if err != nil {
 		return err
 	}
@@ -195,7 +201,7 @@ func (c *diskClient) host(store kv.Store, stays bool, log *slog.Logger) (*frontH
 	if err != nil {
 		return nil, err
 	}
-	return openFront(c.cmd.Context(), hostOptions{dir: dir, server: name, store: store, shared: c.at.remote(), stays: stays, log: log})
+	return openFront(c.cmd.Context(), hostOptions{dir: dir, server: name, store: store, place: c.at.id(), shared: c.at.remote(), stays: stays, log: log})
 }
 
 // disksOffered are the vDisks and snapshots of the gleaner that is up, for a shell.

@@ -53,6 +53,7 @@ type hostOptions struct {
 	dir     string   // the data directory, which trustData gave
 	server  string   // the name of this machine, which has a disk in the data directory; empty for none
 	store   kv.Store // the caller closes it
+	place   string   // where that is
 	shared  bool     // with fronts of other data directories
 	stays   bool     // vDisks are served; else it is open for one command, and for those who come meanwhile
 	groups  int      // files of groups that may be open; 0 for the usual number
@@ -190,7 +191,7 @@ func (h *frontHost) listen(o hostOptions) error {
 		return err
 	}
 	h.opened = append(h.opened, l.Close)
-	disks := &web.Disks{Front: h.front, Stays: o.stays, URI: h.uri}
+	disks := &web.Disks{Front: h.front, Stays: o.stays, URI: h.uri, Store: o.place}
 	h.api.Add(&http.Server{Handler: disks.Handler()}, netutil.LimitListener(l, commands), "socket "+frontSocket(o.dir))
 	return nil
 }

@@ -109,7 +109,7 @@ func (f *labFabric) run() (err error) {
 	if err := f.await("started", f.announced); err != nil {
 		return err
 	}
-	h, err := openFront(f.cmd.Context(), hostOptions{dir: f.dir, store: store, stays: true, always: f.sync, log: f.log})
+	h, err := openFront(f.cmd.Context(), hostOptions{dir: f.dir, store: store, place: f.dir, stays: true, always: f.sync, log: f.log})
 	if err != nil {
 		return err
 	}

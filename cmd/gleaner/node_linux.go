@@ -145,6 +145,7 @@ func unlessLost(ctx context.Context, claim *registry.Claim) context.Context {
 type node struct {
 	dir   string   // the data directory
 	store kv.Store // which it shares with others; nil if it needs none
+	place string   // where that is
 	where *registry.Registry
 	log   *slog.Logger
 }
@@ -171,6 +172,7 @@ func openNode(cmd *cobra.Command) (_ *node, err error) {
 		return nil, err
 	}
 	if at.remote() {
+		n.place = at.id()
 		if n.store, err = at.dial(cmd, false); err != nil {
 			return nil, err
 		}
@@ -193,7 +195,7 @@ func (n *node) serveDisks(always syncFlag) (stop func()) {
 	if n.store == nil {
 		return func() {}
 	}
-	return hostOptions{dir: n.dir, store: n.store, shared: true, stays: true, always: always, log: n.log}.serveAside()
+	return hostOptions{dir: n.dir, store: n.store, place: n.place, shared: true, stays: true, always: always, log: n.log}.serveAside()
 }
 
 // parse reads the flags and looks at nothing else.

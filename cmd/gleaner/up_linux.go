@@ -116,7 +116,7 @@ func runUp(cmd *cobra.Command, f upFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	disks := hostOptions{dir: u.dir, server: u.server, store: store, shared: at.remote(), stays: true, groups: u.files.groups, clients: u.files.clients, always: u.sync, log: u.log, show: u.disks.show}
+	disks := hostOptions{dir: u.dir, server: u.server, store: store, place: at.id(), shared: at.remote(), stays: true, groups: u.files.groups, clients: u.files.clients, always: u.sync, log: u.log, show: u.disks.show}
 	defer disks.serveAside()() // harvesting does not need them
 	past, err := history.Open(cmd.Context(), store, time.Now)
 	if err != nil {
