@@ -114,7 +114,10 @@ func checkNew(cmd *cobra.Command, o web.DiskOrder, size int64) error {
 
 // tellNew says which disk was made, and that replicas wait for servers, if they do.
 func tellNew(cmd *cobra.Command, i fabric.Info) error {
-	if i.Replicas > i.Servers {
+	switch {
+	case i.Servers == 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: no data server has joined yet, so it has %s; --replicas says how many it is to have\n", counted(i.Replicas, "replica"))
+	case i.Replicas > i.Servers:
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d replicas need as many servers, and there are %d; the others are made when more join\n", i.Replicas, i.Servers)
 	}
 	return tellDisk(cmd, i, "made")

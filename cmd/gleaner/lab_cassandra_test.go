@@ -44,6 +44,12 @@ func TestLabCassandra(t *testing.T) {
 	want := gleanerSays(t, "store", "stat", here)
 
 	address, stop := startCassandra(t, filepath.Join(dir, "cassandra"))
+	mistyped := strings.Replace(address, "/gleaner?", "/typo?", 1)
+	if _, err := exec.Command("gleaner", "disk", "ls", "--store", mistyped, "--data", filepath.Join(dir, "none")).Output(); err == nil {
+		t.Errorf("disks were listed in a keyspace that is not there")
+	} else if said := string(err.(*exec.ExitError).Stderr); !strings.Contains(said, "there is no store in keyspace typo") {
+		t.Errorf("a keyspace that is not there: %s", said)
+	}
 	copyKilled(t, here, address)
 	if got := gleanerSays(t, "store", "stat", address); got != want {
 		t.Errorf("Cassandra has\n%s, not\n%s", got, want)

@@ -93,7 +93,11 @@ func (s *Store) tryTable(ctx context.Context, name string, id gocql.UUID, column
 		if !h.IsUp() {
 			continue // when it starts, it asks the others
 		}
-		if err := s.safe(known).Consistency(gocql.One).SetHostID(h.HostID()).ExecContext(ctx); err != nil && h.IsUp() {
+		err := s.safe(known).Consistency(gocql.One).SetHostID(h.HostID()).ExecContext(ctx)
+		if err != nil && h.IsUp() && unaware(err) {
+			err = fmt.Errorf("node %s has not heard of it, though others have; if that lasts, restart the node: %w", h.ConnectAddress(), err)
+		}
+		if err != nil && h.IsUp() {
 			return s.failed("read a new table of", err)
 		}
 	}

@@ -81,6 +81,7 @@ type Cluster struct {
 	Nodes []*Node
 	lib   string
 	set   Setting
+	fresh bool // its folder held none before
 }
 
 // A Node is one of them, running or not.
@@ -118,6 +119,11 @@ func Start(ctx context.Context, lib string, s Setting) (*Cluster, error) {
 	all.Wait()
 	if err := cmp.Or(errs...); err != nil {
 		c.Stop()
+		if c.fresh { // else the folder would hold a cluster that never ran
+			for _, n := range c.Nodes {
+				os.RemoveAll(n.dir)
+			}
+		}
 		return nil, err
 	}
 	return c, nil
@@ -130,7 +136,8 @@ func (c *Cluster) check() error {
 	if err != nil {
 		return err
 	}
-	if len(there) != 0 && len(there) != len(c.Nodes) {
+	c.fresh = len(there) == 0
+	if !c.fresh && len(there) != len(c.Nodes) {
 		return input.Errorf(c.set.Data, "holds a cluster of %d nodes, not %d", len(there), len(c.Nodes))
 	}
 	for _, n := range c.Nodes {
