@@ -88,6 +88,19 @@ func (s *shelf) fill(name string, size, replicas int) []byte {
 	return data
 }
 
+// evens scans until the disks are balanced.
+func (s *shelf) evens() {
+	s.Helper()
+	await(s.T, "no disk is a tenth fuller than the mean", func() bool {
+		s.scan(upkeep.Cold)
+		most, sum := 0.0, 0.0
+		for name := range s.disks {
+			most, sum = max(most, s.share(name)), sum+s.share(name)
+		}
+		return most*float64(len(s.disks))/sum < 1.1
+	})
+}
+
 func (s *shelf) holds(name string, want []byte) {
 	s.Helper()
 	got := make([]byte, len(want))
@@ -320,18 +333,33 @@ func TestDisksAreBalanced(t *testing.T) {
 	data := s.fill("v", 120<<20, 2)
 	s.add("c", disk.SSD, 160<<20)
 	s.add("d", disk.SSD, 160<<20)
-	await(t, "no disk is a tenth fuller than the mean", func() bool {
-		s.scan(upkeep.Cold)
-		most, sum := 0.0, 0.0
-		for name := range s.disks {
-			most, sum = max(most, s.share(name)), sum+s.share(name)
-		}
-		return most*float64(len(s.disks))/sum < 1.1
-	})
+	s.evens()
 	s.holds("v", data)
 	if !whole(t, s.Front) {
 		t.Error("not whole")
 	}
+}
+
+// A disk that was emptied is used again, and takes from the others until they are even.
+func TestReinstatedDiskIsBalanced(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t, upkeep.Policy{F: 1, D: 1, H: 0.1, M: 0.2, S: 0.1, H1: 1000, H2: 1000, Floor: 0.25, Ceiling: 0.25})
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		s.add(name, disk.SSD, 160<<20)
+	}
+	data := s.fill("v", 112<<20, 3)
+	if _, err := s.Retire(context.Background(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	s.scan(upkeep.Retired)
+	if n := s.disks["e"].Usage().Groups; n > 0 {
+		t.Fatalf("the disk has %d groups", n)
+	}
+	if _, err := s.Reinstate(context.Background(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	s.evens()
+	s.holds("v", data)
 }
 
 // A pause holds over scans, until it ends.

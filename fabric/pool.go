@@ -19,13 +19,13 @@ import (
 
 // A pool is the disks that can be had now, and where replicas go.
 type pool struct {
-	mu     sync.Mutex
-	rng    *rand.Rand
-	disks  map[cluster.DiskID]pooled
-	fleets map[cluster.Tier]*fleet             // of those
-	homes  map[cluster.DiskID]cluster.ServerID // where disks were last heard of, also those that are away
-	habits habits
-	owners map[cluster.ServerID]cluster.TenantID
+	mu      sync.Mutex
+	rng     *rand.Rand
+	disks   map[cluster.DiskID]pooled
+	fleets  map[cluster.Tier]*fleet             // of those
+	homes   map[cluster.DiskID]cluster.ServerID // where disks were last heard of, also those that are away
+	habits  habits
+	servers map[cluster.ServerID]cluster.Server // that have joined
 
 	retired map[cluster.DiskID]time.Time // disks that are being emptied, and get no replicas, and since when that is known here
 }
@@ -109,7 +109,7 @@ var tiers = []cluster.Tier{cluster.Tier(disk.SSD), cluster.Tier(disk.HDD), clust
 const keepApart = placement.Racks | placement.Functions | placement.Environments
 
 func newPool(seed uint64) *pool {
-	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}, owners: map[cluster.ServerID]cluster.TenantID{}}
+	p := &pool{rng: rand.New(rand.NewPCG(seed, 0)), disks: map[cluster.DiskID]pooled{}, fleets: map[cluster.Tier]*fleet{}, homes: map[cluster.DiskID]cluster.ServerID{}, servers: map[cluster.ServerID]cluster.Server{}}
 	for _, tier := range tiers {
 		f := placement.NewFleet(disk.GroupSize, tier, p.known)
 		p.fleets[tier] = &fleet{Fleet: f, grid: placement.NewGrid(f.Inventory, placement.Rules{Soft: keepApart})}
@@ -122,6 +122,15 @@ func (p *pool) known(s cluster.Server) (owner placement.Tenant, steady bool) {
 	tenant, habit := s.Tenant(), p.habits.of(s.Tenant())
 	return placement.Tenant{Environment: cmp.Or(s.Environment, string(tenant)), Function: cmp.Or(s.Function, string(tenant)),
 		ReimageRate: habit.Reimages, Peak: habit.Peak}, false
+}
+
+// within gives the environment, the function and the rack of a server, as replicas are kept apart by them. What is not known of one keeps it apart from all others.
+func (p *pool) within(on cluster.ServerID) [3]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.servers[on]
+	owner, _ := p.known(s)
+	return [3]string{owner.Environment, owner.Function, cmp.Or(s.Rack, string(on))}
 }
 
 // learn takes in what is newly known of tenants, and divides them anew by it.
@@ -148,7 +157,7 @@ func (p *pool) tell(ev cluster.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := ev.Server; s != nil {
-		p.owners[s.ID] = s.Tenant()
+		p.servers[s.ID] = *s
 	}
 	for _, f := range p.fleets {
 		f.step(ev)
@@ -350,7 +359,7 @@ func (p *pool) load(disks []cluster.DiskID, hour int) float64 {
 		if d.busy {
 			return 1
 		}
-		highest, known = max(highest, p.habits.of(p.owners[d.on]).load(hour)), true
+		highest, known = max(highest, p.habits.of(p.servers[d.on].Tenant()).load(hour)), true
 	}
 	if !known {
 		return upkeep.Usual

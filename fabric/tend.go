@@ -18,7 +18,7 @@ func (f *Front) disksNow() upkeep.View {
 	f.pool.refresh()
 	v := upkeep.View{Tiers: tiers, Disks: map[cluster.DiskID]upkeep.Disk{}, VDisks: map[disk.VDiskID]upkeep.VDisk{}}
 	for id, d := range f.pool.all() {
-		v.Disks[id] = upkeep.Disk{Tier: d.tier, Quota: d.quota, Used: d.quota - d.free, Retired: f.pool.isRetired(id)}
+		v.Disks[id] = upkeep.Disk{Tier: d.tier, Quota: d.quota, Used: d.quota - d.free, Kept: kept, Retired: f.pool.isRetired(id), Server: d.on, Within: f.pool.within(d.on)}
 	}
 	return v
 }

@@ -57,7 +57,12 @@ type state struct {
 func (s *Scan) See(v View) *Planner {
 	n := v.needs(s.Policy)
 	s.state.Store(&state{v, n, v.anyRetired(), v.tight(s.Policy)})
-	return &Planner{view: v, needs: v.needs(s.Policy), gathered: map[disk.VDiskID]*gathering{}, loose: map[looseKey]*packing{}}
+	p := &Planner{view: v, needs: v.needs(s.Policy), emptier: map[cluster.Tier][]cluster.DiskID{}, roomy: map[cluster.Tier][]cluster.DiskID{},
+		gathered: map[disk.VDiskID]*gathering{}, loose: map[looseKey]*packing{}}
+	for _, tier := range v.Tiers {
+		p.emptier[tier], p.roomy[tier] = v.Targets(tier), v.roomy(tier)
+	}
+	return p
 }
 
 // Due reports whether a threshold is passed.

@@ -18,6 +18,8 @@ import (
 type Planner struct {
 	view     View
 	needs    *needs
+	emptier  map[cluster.Tier][]cluster.DiskID // where replicas may go that are balanced
+	roomy    map[cluster.Tier][]cluster.DiskID // and those that go down to a tier
 	gathered map[disk.VDiskID]*gathering
 	loose    map[looseKey]*packing
 }
@@ -63,25 +65,41 @@ func (n *needs) of(v View, id cluster.DiskID) *need {
 	return n.over[id]
 }
 
-// takeCold moves the replicas of a cold group, as long as their disks or tiers are to hold less.
+// takeCold moves the replicas of a cold group, as long as their disks or tiers are to hold less. One that no disk may take is left out: if it were
+// counted as moved, the groups after it would never have their turn, since the coldest are the same in each scan.
 func (p *Planner) takeCold(t task.Task) (all []task.Task, err error) {
 	g, err := fabricmaps.ReadGroup(&kv.Record{Key: kv.Key{Part: t.What}, Value: t.Seen})
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range g.Good {
+	size, on := replicaSize(g), slices.Clone(g.Good) // on is where they are when the tasks before are done
+	for i, d := range g.Good {
 		need := p.needs.of(p.view, d)
-		if need == nil || need.left < disk.GroupSize {
+		if need == nil || need.left < size {
 			continue
 		}
-		need.left -= disk.GroupSize
-		kind := Balance
+		kind, targets := Balance, p.emptier[need.to]
 		if need.to != p.view.Disks[d].Tier {
-			kind = TierDown
+			kind, targets = TierDown, p.roomy[need.to]
 		}
+		others := slices.Delete(slices.Clone(on), i, i+1)
+		at := slices.IndexFunc(targets, func(to cluster.DiskID) bool { return p.view.permits(d, to, others, kind) })
+		if at < 0 {
+			continue
+		}
+		on[i] = targets[at]
+		need.left -= size
 		all = append(all, task.Task{Job: t.Job, Kind: kind, Priority: t.Priority, What: append(t.What[:8:8], d...), Seen: move{tiering.Period(-t.Priority), need.to}.append(nil), Why: need.why + "; " + t.Why})
 	}
 	return all, nil
+}
+
+// replicaSize is what a replica of a group takes. Of one that is packed and not coded only the most is known.
+func replicaSize(g fabricmaps.NumberedGroup) cluster.Bytes {
+	if g.Coded() {
+		return cluster.Bytes(g.Length)
+	}
+	return disk.GroupSize - cluster.Bytes(g.Cut)*disk.BlockSize
 }
 
 // takeSparse gathers sparse groups of a vDisk until their extents fill others.

@@ -1,6 +1,7 @@
 package upkeep_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,11 @@ import (
 
 // TestScenarios scans maps that were made by hand. Commands:
 //
-//	disks            a line each: its name, its tier, its quota and what is used, in groups [retired]
+//	disks            a line each: its name, its tier, its quota and what is used, in groups [retired] [server=NAME] [rack=NAME]
+//	                 a disk is of a server of its own if none is named
 //	maps             a line each:
 //	                 vdisk ID NAME SIZE [removed] [snapshot] [nameless] [parent=ID]     sizes are in blocks
-//	                 group ID vdisk=ID on=DISK,DISK [wanted=N] [building=DISK] [dead] [extents=Q,Q]
+//	                 group ID vdisk=ID on=DISK,DISK [wanted=N] [building=DISK] [dead] [cut=BLOCKS] [extents=Q,Q]
 //	                 packed ID vdisk=ID on=DISK,DISK tenants=ID/Q,ID/Q [print=TEXT]  the extents are in it, all with one fingerprint if that is given
 //	                 gone ID                                                             the record of a group
 //	                 block VDISK NUMBER ID/Q ID/Q                                        the newest extent first
@@ -48,7 +50,10 @@ func TestScenarios(t *testing.T) {
 			case "disks":
 				for line := range strings.Lines(d.Input) {
 					w := strings.Fields(line)
-					h.view.Disks[cluster.DiskID(w[0])] = upkeep.Disk{Tier: cluster.Tier(w[1]), Quota: groups(t, w[2]), Used: groups(t, w[3]), Retired: len(w) > 4}
+					more := named(w[4:])
+					_, retired := more["retired"]
+					h.view.Disks[cluster.DiskID(w[0])] = upkeep.Disk{Tier: cluster.Tier(w[1]), Quota: groups(t, w[2]), Used: groups(t, w[3]), Retired: retired,
+						Server: cluster.ServerID(cmp.Or(more["server"], w[0])), Within: [3]string{2: more["rack"]}}
 				}
 			case "maps":
 				for line := range strings.Lines(d.Input) {
@@ -178,6 +183,9 @@ func (h *house) makeGroup(t *testing.T, w []string) error {
 	}
 	_, g.Dead = more["dead"]
 	g.Building = cluster.DiskID(more["building"])
+	if cut, ok := more["cut"]; ok {
+		g.Cut = count(t, cut)
+	}
 	if _, err := h.maps.SetGroup(ctx, id, g, kv.Version{}); err != nil || more["extents"] == "" {
 		return err
 	}

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"gleaner/cluster"
@@ -46,7 +45,10 @@ func (v *View) See(vdisk fabricmaps.VDisk) {
 type Disk struct {
 	Tier        cluster.Tier
 	Quota, Used cluster.Bytes
-	Retired     bool // it is to be emptied
+	Kept        cluster.Bytes // of the quota: no replica is moved there
+	Retired     bool          // it is to be emptied
+	Server      cluster.ServerID
+	Within      [3]string // the environment, the function and the rack of its server
 }
 
 // A Usage is how full the disks of a tier are.
@@ -164,7 +166,8 @@ func (v *View) full(i int, u Usage, p Policy) string {
 	return fmt.Sprintf("%s is %.0f%% full, more than %s = %.0f%%", u.Tier, 100*u.Share(), name, 100*limit)
 }
 
-// Targets are the disks of a tier that are emptier than its mean by a group or more, the emptiest first.
+// Targets are the disks of a tier that have room for a group and are emptier than its mean, the emptiest first. One that takes a group is then less than
+// a group fuller than the mean, and gives none back.
 func (v *View) Targets(tier cluster.Tier) []cluster.DiskID {
 	var share float64
 	for _, u := range v.Usages() {
@@ -172,11 +175,36 @@ func (v *View) Targets(tier cluster.Tier) []cluster.DiskID {
 			share = u.Share()
 		}
 	}
-	below := maps.Clone(v.Disks)
-	maps.DeleteFunc(below, func(_ cluster.DiskID, d Disk) bool {
-		return d.Tier != tier || d.Retired || float64(d.Used)+disk.GroupSize > share*float64(d.Quota)
-	})
-	return slices.SortedFunc(maps.Keys(below), func(a, b cluster.DiskID) int {
-		return cmp.Or(cmp.Compare(below[a].share(), below[b].share()), cmp.Compare(a, b))
-	})
+	below := slices.DeleteFunc(v.roomy(tier), func(id cluster.DiskID) bool { return v.Disks[id].share() >= share })
+	slices.SortStableFunc(below, func(a, b cluster.DiskID) int { return cmp.Compare(v.Disks[a].share(), v.Disks[b].share()) })
+	return below
+}
+
+// roomy gives the disks of a tier that have room for a group, sorted.
+func (v *View) roomy(tier cluster.Tier) (all []cluster.DiskID) {
+	for id, d := range v.Disks {
+		if d.Tier == tier && !d.Retired && d.Used+d.Kept+disk.GroupSize <= d.Quota {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// permits reports whether the replica on a disk may go to another while the others of its group stay where they are: never to a server that has one,
+// and where disks are only balanced, replicas stay as far apart as they are. Of a disk that is away it is not known where it is.
+func (v *View) permits(from, to cluster.DiskID, others []cluster.DiskID, kind string) bool {
+	was, now := v.Disks[from], v.Disks[to]
+	if slices.ContainsFunc(others, func(d cluster.DiskID) bool { return v.Disks[d].Server == now.Server }) {
+		return false
+	}
+	for i := range now.Within {
+		shared := func(in string) bool {
+			return slices.ContainsFunc(others, func(d cluster.DiskID) bool { return v.Disks[d].Within[i] == in })
+		}
+		if kind == Balance && shared(now.Within[i]) && !shared(was.Within[i]) {
+			return false
+		}
+	}
+	return true
 }

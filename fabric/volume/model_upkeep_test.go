@@ -105,7 +105,7 @@ func (w *world) view() (upkeep.View, error) {
 	v := upkeep.View{Tiers: []cluster.Tier{"ssd", "hdd"}, Disks: map[cluster.DiskID]upkeep.Disk{}, VDisks: map[disk.VDiskID]upkeep.VDisk{}}
 	full := w.rng.IntN(len(w.bays))
 	for i, b := range w.bays {
-		d := upkeep.Disk{Tier: w.tier(i), Quota: 100 << 20, Used: 20 << 20}
+		d := upkeep.Disk{Tier: w.tier(i), Quota: 100 << 20, Used: 20 << 20, Server: cluster.ServerID(b.id)}
 		if i == full {
 			d.Used *= 3
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	gomaps "maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"gleaner/cluster"
@@ -193,7 +194,7 @@ func (f *Fabric) view() upkeep.View {
 	v := upkeep.View{Tiers: f.o.Tiers, Disks: map[cluster.DiskID]upkeep.Disk{}, VDisks: map[disk.VDiskID]upkeep.VDisk{}, Spare: map[maps.ExtentID]bool{}}
 	for _, tier := range f.o.Tiers {
 		for _, d := range f.Disks(tier) {
-			v.Disks[d.ID] = upkeep.Disk{Tier: tier, Quota: cluster.Bytes(d.Kind.Capacity), Used: cluster.Bytes(d.Used)}
+			v.Disks[d.ID] = upkeep.Disk{Tier: tier, Quota: cluster.Bytes(d.Kind.Capacity), Used: cluster.Bytes(d.Used), Server: cluster.ServerID(strconv.Itoa(int(d.Server)))}
 		}
 	}
 	for _, vdisk := range f.vdisks {
