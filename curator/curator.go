@@ -106,7 +106,7 @@ func (c *Curator) Scan(ctx context.Context, take func(task.Task) error, names ..
 	if err != nil {
 		return Report{}, err
 	}
-	p, err := c.pause(ctx)
+	p, err := c.Paused(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -282,6 +282,9 @@ func (c *Curator) handOver(ctx context.Context, s scan, units []unit, take func(
 func (c *Curator) current(ctx context.Context) (scan, kv.Version, error) {
 	var s scan
 	version, err := c.get(ctx, scanKey, &s)
+	if err == nil && !s.sound() {
+		err = fmt.Errorf("curator: the record of scan %d is damaged", s.ID)
+	}
 	return s, version, err
 }
 

@@ -20,7 +20,8 @@ type Pause struct {
 // pauseKey is where the pause is. It is never deleted.
 var pauseKey = kv.Key{Part: []byte("pause")}
 
-func (c *Curator) pause(ctx context.Context) (Pause, error) {
+// Paused says since when and why all processes are paused.
+func (c *Curator) Paused(ctx context.Context) (Pause, error) {
 	var p Pause
 	_, err := c.get(ctx, pauseKey, &p)
 	return p, err
@@ -103,7 +104,7 @@ func (c *Curator) Progress(ctx context.Context) (Progress, error) {
 	for _, id := range s.Jobs {
 		p.Jobs = append(p.Jobs, id[:strings.LastIndexByte(id, '/')])
 	}
-	if p.Pause, err = c.pause(ctx); err != nil {
+	if p.Pause, err = c.Paused(ctx); err != nil {
 		return Progress{}, err
 	}
 	if p.Workers, err = c.workers(ctx, p.At); err != nil || !s.Open {

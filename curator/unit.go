@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,12 @@ type scan struct {
 	Jobs    []string  `json:"jobs"` // with their versions
 	Parts   int       `json:"partitions"`
 	Started time.Time `json:"started"`
+}
+
+// sound reports whether s can be a scan that a curator has recorded.
+func (s *scan) sound() bool {
+	return !slices.ContainsFunc(s.Jobs, func(id string) bool { return !strings.Contains(id, "/") }) &&
+		(!s.Open || s.Parts > 0 && s.Parts <= shuffle.MaxPartitions)
 }
 
 // A unit is a piece of a scan's work: a range of a table to map, or a partition
@@ -49,6 +56,15 @@ type unit struct {
 }
 
 func (u *unit) maps() bool { return u.Table != "" }
+
+// sound reports whether u can be of a scan with so many partitions. Workers rely on that.
+func (u *unit) sound(parts int) bool {
+	ends := 1
+	if u.maps() {
+		ends = parts
+	}
+	return u.Part >= 0 && u.Part < parts && !slices.ContainsFunc(u.Runs, func(r shuffle.Run) bool { return len(r.Ends) != ends })
+}
 
 // again makes u what it was when it was new, to be done again.
 func (u *unit) again() {
@@ -112,10 +128,16 @@ func (c *Curator) units(ctx context.Context, s scan) ([]unit, error) {
 		if err := json.Unmarshal(r.Value, &u); err != nil {
 			return nil, fmt.Errorf("curator: unit %d of scan %d: %w", u.number, s.ID, err)
 		}
+		if !u.sound(s.Parts) {
+			return nil, fmt.Errorf("curator: unit %d of scan %d is damaged", u.number, s.ID)
+		}
 		out = append(out, u)
 	}
 	if len(out) != s.Units {
 		return nil, ErrCancelled
+	}
+	if !slices.ContainsFunc(out, func(u unit) bool { return !u.maps() }) {
+		return nil, fmt.Errorf("curator: the units of scan %d are damaged: none is a partition", s.ID)
 	}
 	return out, nil
 }
@@ -177,7 +199,7 @@ func (cl *claim) change(ctx context.Context, change func(*unit)) error {
 func (cl *claim) keep(ctx context.Context, lost context.CancelCauseFunc) {
 	ttl, renewed := cl.curator.o.TTL, time.Now()
 	for sleep(ctx, cl.curator.o.Poll) == nil {
-		p, err := cl.curator.pause(ctx)
+		p, err := cl.curator.Paused(ctx)
 		if err == nil {
 			cl.waits.Store(p.Why != "")
 		}

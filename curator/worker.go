@@ -97,7 +97,7 @@ func (w *worker) run(ctx context.Context) error {
 // look reads the units, once the curator is not paused.
 func (w *worker) look(ctx context.Context) ([]unit, error) {
 	for {
-		p, err := w.c.pause(ctx)
+		p, err := w.c.Paused(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -204,6 +204,9 @@ const batch = 64 // which take a tenth of a millisecond
 func (w *worker) mapRange(ctx context.Context, cl *claim, u unit) error {
 	w.pairs.Reset()
 	reader, inputs := w.c.o.Tables[u.Table], w.inputs[u.Table]
+	if reader == nil {
+		return fmt.Errorf("curator: a range of scan %d is damaged: there is no table %q", w.scan.ID, u.Table)
+	}
 	n, saved := 0, time.Now()
 	for r, err := range reader.Scan(ctx, u.Rest) {
 		if err != nil {

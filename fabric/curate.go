@@ -30,7 +30,10 @@ func (f *Front) Scan(ctx context.Context, jobs ...string) (ScanReport, []Backlog
 	if err != nil {
 		return r, nil, err
 	}
-	for !f.curation.idle() && !f.curation.paused.Load() {
+	for !f.curation.idle() {
+		if rests, _ := f.curation.paused(ctx); rests { // where that is not known, tasks wait
+			break
+		}
 		select {
 		case <-ctx.Done():
 			return r, nil, ctx.Err()
@@ -98,10 +101,13 @@ func (f *Front) Plan(ctx context.Context, jobs ...string) (Plan, error) {
 	return p, err
 }
 
-// Pause stops upkeep for a reason, but for the repair of what is lost.
+// Pause stops upkeep for a reason, but for the repair of what is lost. Other fronts know of it within pausePoll.
 func (f *Front) Pause(ctx context.Context, why string) error {
-	f.curation.paused.Store(true)
-	return f.curation.curator.Pause(ctx, why)
+	if err := f.curation.curator.Pause(ctx, why); err != nil {
+		return err
+	}
+	f.curation.know(time.Now(), true)
+	return nil
 }
 
 // Resume ends a pause.
@@ -109,7 +115,7 @@ func (f *Front) Resume(ctx context.Context) error {
 	if err := f.curation.curator.Resume(ctx); err != nil {
 		return err
 	}
-	f.curation.paused.Store(false)
+	f.curation.know(time.Now(), false)
 	return nil
 }
 

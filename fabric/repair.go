@@ -107,7 +107,10 @@ func (r *repairer) next(ctx context.Context, now time.Time) {
 		_, here := r.front.pool.server(d)
 		return here
 	})
-	if r.front.curation.paused.Load() || now.Before(r.rest) {
+	if now.Before(r.rest) {
+		return
+	}
+	if rests, err := r.front.curation.paused(ctx); rests || err != nil {
 		return
 	}
 	for _, t := range r.front.curation.begin(now) {

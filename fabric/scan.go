@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gleaner/curator"
@@ -28,9 +27,10 @@ type curation struct {
 	scan    *upkeep.Scan
 	learner *learner      // nil where thresholds decide
 	turn    chan struct{} // held by the one who scans
-	paused  atomic.Bool
 
 	mu       sync.Mutex
+	rests    bool // upkeep was paused when that was last asked
+	asked    time.Time
 	tasks    *task.Queue
 	wanted   map[string]bool    // jobs of the next scan, because of something that happened
 	early    bool               // some task could not be done yet: scan again soon
@@ -66,13 +66,12 @@ func newCuration(ctx context.Context, f *Front, writer *kv.Writer) (*curation, e
 	}
 	// Whoever had the front's name before is dead.
 	c.curator, err = curator.Open(ctx, f.o.Store, writer, curator.Options{Name: cmp.Or(f.o.Holder, "front"), Tables: f.maps.Tables(), Jobs: c.scan.Jobs(), Space: shuffle.Table{Rows: runs},
-		Ranges: 8, Partitions: 1, TTL: 3 * time.Second, Poll: 500 * time.Millisecond, Rest: slowTurn - 1,
+		Ranges: 8, Partitions: 1, TTL: 3 * time.Second, Poll: pausePoll, Rest: slowTurn - 1,
 		Pace: func(ctx context.Context, _ int) error { f.served.giveWay(ctx); return ctx.Err() }})
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.curator.Progress(ctx)
-	c.paused.Store(p.Pause.Why != "")
+	_, err = c.pause(ctx)
 	return c, err
 }
 
@@ -88,7 +87,7 @@ func (c *curation) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if c.paused.Load() {
+		if rests, _ := c.paused(ctx); rests { // where that is not known, the scan asks again and fails
 			continue
 		}
 		now := c.front.o.Now()
@@ -284,12 +283,12 @@ const turnPoll = time.Second
 // await takes the turn to scan. A scan that was begun before a pause keeps it until the pause ends.
 func (c *curation) await(ctx context.Context) error {
 	for {
-		p, err := c.curator.Progress(ctx)
+		p, err := c.pause(ctx)
 		if err != nil {
 			return err
 		}
-		if p.Pause.Why != "" {
-			return fmt.Errorf("%w since %s: %s", curator.ErrPaused, p.Pause.Since.Format(time.RFC3339), p.Pause.Why)
+		if p.Why != "" {
+			return fmt.Errorf("%w since %s: %s", curator.ErrPaused, p.Since.Format(time.RFC3339), p.Why)
 		}
 		select {
 		case c.turn <- struct{}{}:
@@ -298,6 +297,40 @@ func (c *curation) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// pausePoll is for how long an answer holds whether upkeep is paused.
+const pausePoll = 500 * time.Millisecond
+
+// paused reports whether upkeep is paused, by this front or another. It asks the store at most every pausePoll.
+func (c *curation) paused(ctx context.Context) (bool, error) {
+	c.mu.Lock()
+	rests, asked := c.rests, c.asked
+	c.mu.Unlock()
+	if time.Since(asked) < pausePoll {
+		return rests, nil
+	}
+	p, err := c.pause(ctx)
+	return p.Why != "", err
+}
+
+// pause asks the store whether upkeep is paused.
+func (c *curation) pause(ctx context.Context) (curator.Pause, error) {
+	asked := time.Now()
+	p, err := c.curator.Paused(ctx)
+	if err == nil {
+		c.know(asked, p.Why != "")
+	}
+	return p, err
+}
+
+// know remembers whether upkeep was paused at a time, unless a later answer is known.
+func (c *curation) know(at time.Time, rests bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.After(c.asked) {
+		c.rests, c.asked = rests, at
 	}
 }
 

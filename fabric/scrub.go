@@ -50,7 +50,7 @@ func (f *Front) scrubAll(ctx context.Context) error {
 		ids = append(ids, g.ID)
 	}
 	for _, id := range ids {
-		for f.curation.paused.Load() {
+		for rests, err := f.curation.paused(ctx); rests || err != nil; rests, err = f.curation.paused(ctx) {
 			if !sleep(ctx, scrubRest) {
 				return ctx.Err()
 			}
