@@ -31,7 +31,7 @@ func (l *lift) step(ctx context.Context, f *Front, now time.Time) {
 			f.log.Warn("it was not kept which groups were used", "error", err)
 		}
 	}
-	if len(l.plan) > 0 {
+	if rests, err := f.curation.paused(ctx); !rests && err == nil && len(l.plan) > 0 {
 		f.moveUp(ctx, l.plan[0])
 		l.plan = l.plan[1:]
 	}

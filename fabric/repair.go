@@ -269,10 +269,12 @@ func (r *repairer) rebuild(ctx context.Context, id disk.GroupID, source placemen
 	return repair.Started
 }
 
-// sweep looks through the disks that were opened since, or whose turn it is.
+// sweep looks through the disks that were opened since, and unless upkeep is paused those whose turn it is.
 func (r *repairer) sweep(ctx context.Context, now time.Time) error {
+	rests, err := r.front.curation.paused(ctx)
+	rests = rests || err != nil
 	for id, d := range r.front.pool.all() {
-		if last := r.swept[id]; last.opened == d.opened && now.Sub(last.at) < sweepEvery {
+		if last := r.swept[id]; last.opened == d.opened && (rests || now.Sub(last.at) < sweepEvery) {
 			continue
 		}
 		removed, err := r.front.space.Sweep(ctx, id)
