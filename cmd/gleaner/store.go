@@ -58,7 +58,7 @@ only 'check' and 'stat' take TO as well.`,
 
 func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 	if from == to || filepath.Clean(from) == filepath.Clean(to) {
-		return input.Errorf("", "%s cannot be copied to itself", from)
+		return input.Errorf("", "a store cannot be copied to itself")
 	}
 	source, err := place{name: from, partial: true}.open(cmd, true)
 	if err != nil {
