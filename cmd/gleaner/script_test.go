@@ -141,7 +141,17 @@ func half(ts *testscript.TestScript, _ bool, args []string) {
 	defer to.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	_, err = transfer.Copy{From: from, To: to, Source: ts.MkAbs(args[0]), Target: args[1], Progress: func(string, int64) { stop() }}.Do(ctx)
+	tables, err := from.Tables(ctx)
+	ts.Check(err)
+	left := 1
+	if len(args) > 2 { // "all": it ends when it is to compare
+		left = len(tables)
+	}
+	_, err = transfer.Copy{From: from, To: to, Source: ts.MkAbs(args[0]), Target: args[1], Progress: func(string, int64) {
+		if left--; left == 0 {
+			stop()
+		}
+	}}.Do(ctx)
 	if !errors.Is(err, context.Canceled) {
 		ts.Fatalf("a copy was not stopped: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,7 +59,7 @@ only 'check' and 'stat' take TO as well.`,
 
 func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 	if from == to || filepath.Clean(from) == filepath.Clean(to) {
-		return input.Errorf("", "%s cannot be copied to itself", from)
+		return input.Errorf("", "a store cannot be copied to itself")
 	}
 	source, err := place{name: from, partial: true}.open(cmd, true)
 	if err != nil {
@@ -94,24 +95,32 @@ func runStoreCopy(cmd *cobra.Command, from, to string) (err error) {
 	if err := printSums(cmd.OutOrStdout(), result.Tables); err != nil {
 		return err
 	}
-	again := ""
-	if result.Resumed {
-		again = ", the rest of a copy that was interrupted"
+	did := "copied " + counted(result.Copied, "record")
+	switch {
+	case result.Resumed && result.Copied == 0:
+		did = "all records had been copied before, and were compared now"
+	case result.Resumed:
+		did += ", the rest of a copy that was interrupted"
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "copied %s%s; both stores are equal\n", counted(result.Copied, "record"), again)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; both stores are equal\n", did)
 	return err
 }
 
 func newStoreCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check STORE",
-		Short: "Read every record and say what is wrong",
+		Short: "Read every record and check how the store keeps it",
 		Long: `Check reads every record of every table, with the checksums below it, and makes sure that rows are in
-order and that none comes twice. On Cassandra it makes sure that every table is there. It changes nothing. The exit code is 1 if something is wrong.`,
+order and that none comes twice. On Cassandra it makes sure that every table is there. It does not look at what
+records mean: 'gleaner disk check' does for disks. It changes nothing. The exit code is 1 if something is wrong,
+also if a copy into the store was interrupted.`,
 		Example: `  gleaner store check cassandra://h1/gleaner`,
 		Args:    oneStore,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sums, err := measureStore(cmd, "checking", args[0])
+			if err == nil && slices.ContainsFunc(sums, transfer.Sum.Diary) {
+				err = fmt.Errorf("%s: a copy into this store was interrupted, unless one is under way; 'gleaner store copy FROM TO' resumes it", args[0])
+			}
 			if err != nil {
 				return err
 			}

@@ -58,18 +58,60 @@ func Parse(text string) (Address, error) {
 	return a, nil
 }
 
-var secret = regexp.MustCompile(`(?i)\b(pass\w*|pwd?|secret|token)=[^&]*`)
+// What an error may show of an address. A password may stand wherever one does not belong.
+var (
+	shownScheme = regexp.MustCompile(`^(cassandra:/*|[a-z0-9+.-]*://)`)
+	shownWhere  = regexp.MustCompile(`^((\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.-]*)(:[0-9]*)?(,|/|$))*$`)
+	shownStart  = regexp.MustCompile(`^([A-Za-z0-9_./~-]|%2F)*`)
+)
+
+var settingNames = []string{"dc", "replicas", "login", "tls", "ca", "cert", "key"}
 
 // Shown is an address as an error may show it: without a password that should not be there.
+// Of settings it has only those that an address has.
 func Shown(text string) string {
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		text = Scheme + "…" + text[at:]
+	show := shownScheme.FindString(text)
+	where, settings, asks := strings.Cut(text[len(show):], "?")
+	if at := strings.LastIndexByte(where, '@'); at >= 0 {
+		show += "…@"
+		where = where[at+1:]
 	}
-	text = secret.ReplaceAllString(text, "$1=…")
-	if len(text) > 200 {
-		text = text[:200] + "…"
+	if shownWhere.MatchString(where) {
+		show += where
+	} else {
+		show += start(where)
 	}
-	return strings.ToValidUTF8(text, "�")
+	if asks {
+		show += "?" + shownSettings(settings)
+	}
+	if len(show) > 200 {
+		show = show[:200] + "…"
+	}
+	return strings.ToValidUTF8(show, "�")
+}
+
+// shownSettings ends at the first setting that is none: what follows may be the rest of its value.
+func shownSettings(settings string) string {
+	var show []string
+	for setting := range strings.SplitSeq(settings, "&") {
+		name, value, ok := strings.Cut(setting, "=")
+		switch {
+		case !ok:
+			return strings.Join(append(show, "…"), "&")
+		case !slices.Contains(settingNames, name):
+			return strings.Join(append(show, start(name)+"=…"), "&")
+		}
+		show = append(show, name+"="+start(value))
+	}
+	return strings.Join(show, "&")
+}
+
+// start is a text up to the first character that a name or a path seldom has.
+func start(text string) string {
+	if s := shownStart.FindString(text); s != text {
+		return s + "…"
+	}
+	return text
 }
 
 func parse(text string) (a Address, err error) {
@@ -89,7 +131,7 @@ func parse(text string) (a Address, err error) {
 		a.Hosts = append(a.Hosts, host)
 	}
 	if a.Keyspace = keyspace; !keyspaceName.MatchString(keyspace) || strings.HasPrefix(keyspace, "system") {
-		return a, fmt.Errorf("%q cannot be its keyspace: use up to 48 of a-z, 0-9 and _, a letter first, not system", keyspace)
+		return a, fmt.Errorf("%q cannot be its keyspace: use up to 48 of a-z, 0-9 and _, a letter first, not system", start(keyspace))
 	}
 	return a, a.set(settings)
 }
@@ -99,34 +141,50 @@ func checkHost(host string) error {
 	if strings.ContainsAny(host, ":[]") {
 		var err error
 		if name, port, err = net.SplitHostPort(host); err != nil {
-			return fmt.Errorf("%q is not a host, or host:port", host)
+			return fmt.Errorf("%q is not a host, or host:port", shownHost(host))
+		}
+		if strings.Trim(port, "0123456789") != "" { // it may be a password
+			return fmt.Errorf("%q is not a host, or host:port", start(name)+":…")
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
 			return fmt.Errorf("%q is not a port", port)
 		}
 	}
 	if !hostName.MatchString(name) && net.ParseIP(name) == nil {
-		return fmt.Errorf("%q is not a host", host)
+		return fmt.Errorf("%q is not a host", shownHost(host))
 	}
 	return nil
 }
 
+func shownHost(host string) string {
+	if net.ParseIP(host) != nil { // without its brackets
+		return host
+	}
+	return start(host)
+}
+
 // set reads what follows the question mark.
 func (a *Address) set(settings string) error {
-	values, err := url.ParseQuery(settings)
-	if err != nil {
-		return fmt.Errorf("%q cannot be read: %v", settings, err)
-	}
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names) // so that of two mistakes it is always the same that is named
-	for _, name := range names {
-		if len(values[name]) > 1 {
+	set := map[string]bool{}
+	for setting := range strings.SplitSeq(settings, "&") {
+		if setting == "" {
+			continue
+		}
+		name, text, ok := strings.Cut(setting, "=")
+		switch {
+		case !ok:
+			return errors.New("a setting is NAME=VALUE, with & before the next")
+		case !slices.Contains(settingNames, name):
+			return fmt.Errorf("it has no setting %q: there are dc, replicas, login, tls, ca, cert and key", start(name))
+		case set[name]:
 			return fmt.Errorf("%s is set twice", name)
 		}
-		if err := a.setOne(name, values[name][0]); err != nil {
+		value, err := url.QueryUnescape(text)
+		if err != nil || strings.Contains(text, ";") {
+			return fmt.Errorf("%s cannot be read: %% must be written as %%25, and ; as %%3B", name)
+		}
+		set[name] = true
+		if err := a.setOne(name, value); err != nil {
 			return err
 		}
 	}
@@ -147,19 +205,17 @@ func (a *Address) setOne(name, value string) error {
 	case name == "dc" && dcName.MatchString(value):
 		a.DC = value
 	case name == "dc":
-		return fmt.Errorf("%q cannot be a datacenter", value)
+		return fmt.Errorf("%q cannot be a datacenter", start(value))
 	case name == "replicas":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > maxReplicas {
-			return fmt.Errorf("replicas must be 1 to %d, not %q", maxReplicas, value)
+			return fmt.Errorf("replicas must be 1 to %d, not %q", maxReplicas, start(value))
 		}
 		a.Replicas = n
-	case name == "tls" && value == "on":
+	case value == "on": // of tls
 		a.TLS = true
-	case name == "tls":
-		return fmt.Errorf("tls can be on, not %q", value)
 	default:
-		return fmt.Errorf("it has no setting %q: there are dc, replicas, login, tls, ca, cert and key", name)
+		return fmt.Errorf("tls can be on, not %q", start(value))
 	}
 	return nil
 }

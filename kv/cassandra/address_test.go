@@ -37,33 +37,83 @@ func TestParseRefuses(t *testing.T) {
 		"http://h/k":                            "must begin with cassandra://",
 		"cassandra:///k":                        `"" is not a host`,
 		"cassandra://h1,,h2/k":                  `"" is not a host`,
-		"cassandra://h 1/k":                     `"h 1" is not a host`,
+		"cassandra://h 1/k":                     `"h…" is not a host`,
 		"cassandra://h:0/k":                     `"0" is not a port`,
 		"cassandra://h:099/k":                   `"099" is not a port`,
-		"cassandra://h:x/k":                     `"x" is not a port`,
-		"cassandra://h:1:2/k":                   `"h:1:2" is not a host`,
+		"cassandra://h:x/k":                     `"h:…" is not a host, or host:port`,
+		"cassandra://h:1:2/k":                   `"h…" is not a host`,
+		"cassandra://::1/k":                     `"::1" is not a host, or host:port`,
+		"cassandra://h/k;a=b":                   `"k…" cannot be its keyspace`,
 		"cassandra://h":                         `"" cannot be its keyspace`,
 		"cassandra://h/K":                       `"K" cannot be its keyspace`,
 		"cassandra://h/system_auth":             `"system_auth" cannot be its keyspace`,
 		"cassandra://h/a/b":                     `"a/b" cannot be its keyspace`,
 		"cassandra://h/k?dc=":                   `"" cannot be a datacenter`,
-		"cassandra://h/k?dc=a'b":                `"a'b" cannot be a datacenter`,
+		"cassandra://h/k?dc=a'b":                `"a…" cannot be a datacenter`,
 		"cassandra://h/k?replicas=0":            `replicas must be 1 to 99, not "0"`,
 		"cassandra://h/k?replicas=1&replicas=2": "replicas is set twice",
 		"cassandra://h/k?tls=off":               `tls can be on, not "off"`,
 		"cassandra://h/k?login=":                "login must name a file",
 		"cassandra://h/k?cert=c":                "cert and key need each other",
 		"cassandra://h/k?password=x":            `it has no setting "password"`,
-		"cassandra://h/k?a=%zz":                 "cannot be read",
+		"cassandra://h/k?dc=%zz":                "dc cannot be read: % must be written as %25",
+		"cassandra://h/k?login=a;b":             "login cannot be read: % must be written as %25, and ; as %3B",
+		"cassandra://h/k?dc":                    "a setting is NAME=VALUE",
 	} {
 		_, err := Parse(text)
 		if !input.Is(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got error %v, want %q", text, err, want)
 		}
 	}
-	for _, text := range []string{"ann:secret@h/k", "ann:x@secret@h/k", "ann:secret/x@h/k", "h/k?password=secret", "h/k?dc=a&Pass=secret&tls=on"} {
-		if _, err := Parse(Scheme + text); !input.Is(err) || strings.Contains(err.Error(), "secret") {
+}
+
+// TestShown: what an error shows of an address that is refused has no password, wherever one stands.
+func TestShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"ann:hunter2@h/k":                     "…@h/k",
+		"ann:x@hunter2@h/k":                   "…@h/k",
+		"ann:hunter2/x@h/k":                   "…@h/k",
+		"ann:hunter2@h:9042,bob:hunter2/k":    "…@h…",
+		"bob:hunter2/k":                       "bob…",
+		"bob:2:hunter2/k":                     "bob…",
+		"bob:2?hunter2@h/k":                   "bob:2?…",
+		"h1,[::1]:9042,bob:hunter2/k":         "h1…",
+		"h/k;password=hunter2":                "h/k…",
+		"h/k?password=hunter2":                "h/k?password=…",
+		"h/k?password=hunter2&dc=a":           "h/k?password=…",
+		"h/k?password=x&hunter2":              "h/k?password=…",
+		"h/k?password=x&hunter2=y":            "h/k?password=…",
+		"h/k?password=hun%ter2":               "h/k?password=…",
+		"h/k?password=hun@ter2":               "h/k?password=…",
+		"h/k?dc=a&Pass=hunter2&tls=on":        "h/k?dc=a&Pass=…",
+		"h/k?x=1;password=hunter2":            "h/k?x=…",
+		"h/k?dc=a;password=hunter2":           "h/k?dc=a…",
+		"h/k?dc=a,password=hunter2":           "h/k?dc=a…",
+		"h/k?login=bob:hunter2&x=":            "h/k?login=bob…&x=…",
+		"h/k?auth=bob:hunter2":                "h/k?auth=…",
+		"h/k?bob:hunter2=":                    "h/k?bob…=…",
+		"h/k?hunter2":                         "h/k?…",
+		"h1,h2:9042,[::1]:1/k?replicas=0&x=y": "h1,h2:9042,[::1]:1/k?replicas=0&x=…",
+		"h/k?ca=/a.pem&login=%2Fl&key=~/k&t=": "h/k?ca=/a.pem&login=%2Fl&key=~/k&t=…",
+	} {
+		if got := Shown(Scheme + text); got != Scheme+want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+		if _, err := Parse(Scheme + text); !input.Is(err) || strings.Contains(err.Error(), "ter2") {
 			t.Errorf("%s: got error %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                "",
+		"http://h/k":                      "http://h/k",
+		"postgres://ann:hunter2@h/k":      "postgres://…@h/k",
+		"cassandra:/ann:hunter2@h/k":      "cassandra:/…@h/k",
+		"cassandra:h/k?auth=hunter2":      "cassandra:h/k?auth=…",
+		"h/k\n" + Scheme + "hunter2":      "h/k…",
+		Scheme + strings.Repeat("h", 300): Scheme + strings.Repeat("h", 200-len(Scheme)) + "…",
+	} {
+		if got := Shown(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Sum struct {
 	Digest  string `json:"digest"`
 }
 
+// Diary says that the table is no data: it is there while a copy into its store is not complete.
+func (s Sum) Diary() bool { return s.Table == diaryTable }
+
 // Measure reads a whole table, and calls each for every record. It returns an
 // error if the store breaks a promise: rows of a part out of order or in pieces.
 func Measure(ctx context.Context, s kv.Store, t kv.TableInfo, each func()) (Sum, error) {

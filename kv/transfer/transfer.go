@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -75,6 +76,9 @@ func (c Copy) Do(ctx context.Context) (Result, error) {
 			return result, err
 		}
 	}
+	if err := c.sameTables(ctx); err != nil {
+		return result, err
+	}
 	var read int64
 	for _, t := range tables {
 		sum, err := c.compare(ctx, t, &read)
@@ -84,6 +88,32 @@ func (c Copy) Do(ctx context.Context) (Result, error) {
 		result.Tables = append(result.Tables, sum)
 	}
 	return result, c.To.Drop(ctx, diaryTable)
+}
+
+// sameTables says which tables only one of the stores has: an interrupted copy may have made one that the source lost since.
+func (c Copy) sameTables(ctx context.Context) error {
+	from, err := c.From.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	to, err := c.To.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	var differ []string
+	only := func(some, others []kv.TableInfo, store string) {
+		for _, t := range some {
+			if !isDiary(t) && !slices.ContainsFunc(others, func(o kv.TableInfo) bool { return o.Name == t.Name }) {
+				differ = append(differ, fmt.Sprintf("table %s is only in %s", t.Name, store))
+			}
+		}
+	}
+	only(from, to, c.Source)
+	only(to, from, c.Target)
+	if len(differ) > 0 {
+		return fmt.Errorf("transfer: the stores differ after the copy: %s; copy to an empty store", strings.Join(differ, ", "))
+	}
+	return nil
 }
 
 // ErrPartial says that a store may lack records.
@@ -121,10 +151,18 @@ func (c Copy) begin(ctx context.Context, tables []kv.TableInfo) (*diary, error) 
 	if d.table, err = c.To.Table(ctx, diaryTable); err != nil {
 		return nil, err
 	}
-	if d.resumed {
-		if err := d.sameSource(ctx, c.Target); err != nil {
-			return nil, err
-		}
+	// List the tables again: if another copy ended since, it dropped the diary, and Table made a new one.
+	// That has no steps, and a copy makes no other table before them.
+	if there, err = c.To.Tables(ctx); err != nil {
+		return nil, err
+	}
+	steps, err := d.sameSource(ctx, c.Target)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(there, func(t kv.TableInfo) bool { return !isDiary(t) }); i >= 0 && steps == 0 {
+		full := input.Errorf(c.Target, "is not empty: it has the table %s, of a copy that has just ended", there[i].Name)
+		return nil, errors.Join(full, c.To.Drop(ctx, diaryTable))
 	}
 	for _, t := range tables { // before the first record, so that a resumed copy knows its source
 		if _, _, err := d.read(ctx, t.Name); err != nil {
@@ -134,21 +172,22 @@ func (c Copy) begin(ctx context.Context, tables []kv.TableInfo) (*diary, error) 
 	return d, nil
 }
 
-// sameSource makes sure that the copy that goes on is this one.
-func (d *diary) sameSource(ctx context.Context, target string) error {
+// sameSource makes sure that the copy that goes on is this one, and counts its steps.
+func (d *diary) sameSource(ctx context.Context, target string) (steps int, err error) {
 	for r, err := range d.table.Scan(ctx, kv.Range{}) {
 		if err != nil {
-			return err
+			return steps, err
 		}
 		var s step
 		if err := json.Unmarshal(r.Value, &s); err != nil {
-			return fmt.Errorf("transfer: read how far %s is: %w", r.Key.Part, err)
+			return steps, fmt.Errorf("transfer: read how far %s is: %w", r.Key.Part, err)
 		}
 		if s.Source != d.source {
-			return input.Errorf(target, "holds a copy of %s that is not complete", s.Source)
+			return steps, input.Errorf(target, "holds a copy of %s that is not complete", s.Source)
 		}
+		steps++
 	}
-	return nil
+	return steps, nil
 }
 
 // read gives the step of a table, and makes the first if there is none.

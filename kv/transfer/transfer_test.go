@@ -127,6 +127,82 @@ func TestCopyRefuses(t *testing.T) {
 	refused(Copy{From: to, To: mem.New(), Source: "b", Target: "c"}, "b: is the target of a copy that is not complete")
 }
 
+// hooked calls before each call of Table.
+type hooked struct {
+	kv.Store
+	before func(table string) error
+}
+
+func (h hooked) Table(ctx context.Context, name string) (kv.Table, error) {
+	if err := h.before(name); err != nil {
+		return nil, err
+	}
+	return h.Store.Table(ctx, name)
+}
+
+// stopped leaves a copy from a store with the tables "strict" and "void" that ended at the second.
+func stopped(t *testing.T) (from, to *mem.Store) {
+	from, to = filled(t), mem.New()
+	must(t, from.Drop(t.Context(), "loose"))
+	killed := errors.New("killed")
+	source := hooked{from, func(table string) error {
+		if table == "void" {
+			return killed
+		}
+		return nil
+	}}
+	if _, err := (Copy{From: source, To: to, Source: "a", Target: "b"}).Do(t.Context()); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	return from, to
+}
+
+// TestCopyFindsLostTable: an interrupted copy made a table that the source has lost when the copy goes on.
+func TestCopyFindsLostTable(t *testing.T) {
+	from, to := stopped(t)
+	must(t, from.Drop(t.Context(), "strict"))
+	_, err := Copy{From: from, To: to, Source: "a", Target: "b"}.Do(t.Context())
+	if err == nil || err.Error() != "transfer: the stores differ after the copy: table strict is only in b; copy to an empty store" {
+		t.Errorf("got error %v", err)
+	}
+	if err := Check(t.Context(), to); !errors.Is(err, ErrPartial) {
+		t.Errorf("the target may be used: %v", err)
+	}
+}
+
+// TestCopyFindsNewTable: the source gets a table during the copy.
+func TestCopyFindsNewTable(t *testing.T) {
+	from, to := filled(t), mem.New()
+	source := hooked{from, func(table string) error {
+		_, err := from.Table(t.Context(), "late")
+		return err
+	}}
+	_, err := Copy{From: source, To: to, Source: "a", Target: "b"}.Do(t.Context())
+	if err == nil || !strings.Contains(err.Error(), ": table late is only in a;") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// TestCopyEndsBesideAnother: a copy that begins while another ends leaves the store complete.
+func TestCopyEndsBesideAnother(t *testing.T) {
+	from, to := stopped(t)
+	first := Copy{From: from, To: to, Source: "a", Target: "b"}
+	ended := false
+	second := first
+	second.To = hooked{to, func(table string) error {
+		if ended {
+			return nil
+		}
+		ended = true
+		_, err := first.Do(t.Context())
+		return err
+	}}
+	if _, err := second.Do(t.Context()); !input.Is(err) || !strings.Contains(err.Error(), "it has the table strict, of a copy that has just ended") {
+		t.Errorf("got error %v", err)
+	}
+	must(t, Check(t.Context(), to))
+}
+
 // TestCompareFinds: a record that is missing, and one that differs in a bit.
 func TestCompareFinds(t *testing.T) {
 	for what, spoil := range map[string]func(*kv.Record){
