@@ -131,6 +131,7 @@ type Curation struct {
 	Tasks    []Backlog     `json:"tasks"`
 	Repairs  Repairs       `json:"repairs"` // since the front was opened
 	Damaged  int           `json:"damaged"` // groups that were found to be damaged since then, and have no other replica to be mended from
+	Away     []Lent        `json:"away"`    // disks that cannot be reached; after a grace what they have counts as lost
 	Tiers    []TierUse     `json:"tiers"`
 	Findings []string      `json:"findings"` // of the last scan of the maps as a whole: records that lead nowhere
 	Checked  Checked       `json:"checked"`  // since the front was opened
@@ -162,7 +163,7 @@ func (f *Front) Curation(ctx context.Context) (Curation, error) {
 	if err != nil {
 		return Curation{}, err
 	}
-	s := Curation{Paused: p.Pause.Why, Since: p.Pause.Since, Scan: p.Scan, Scanning: p.Open, Share: p.Share(), Tasks: f.backlog(), Tiers: []TierUse{}, Findings: []string{}, Policy: f.o.Policy, Learning: f.curation.learner.says(), Served: f.Served()}
+	s := Curation{Paused: p.Pause.Why, Since: p.Pause.Since, Scan: p.Scan, Scanning: p.Open, Share: p.Share(), Tasks: f.backlog(), Away: f.unreached(f.pool.all()), Tiers: []TierUse{}, Findings: []string{}, Policy: f.o.Policy, Learning: f.curation.learner.says(), Served: f.Served()}
 	s.Pace = f.o.Policy.Share(f.pool.load(slices.Collect(gomaps.Keys(f.pool.all())), f.o.Now().UTC().Hour()))
 	view := f.disksNow()
 	for _, u := range view.Usages() {

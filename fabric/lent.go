@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"gleaner/cluster"
 )
 
 // A Lent disk is one that a server lends to the fabric.
@@ -40,13 +42,25 @@ func (f *Front) Lent(ctx context.Context) ([]Lent, error) {
 		}
 		all = append(all, l)
 	}
+	all = append(all, f.unreached(disks)...)
+	slices.SortFunc(all, byServer)
+	return all, nil
+}
+
+func byServer(a, b Lent) int {
+	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Disk, b.Disk))
+}
+
+// unreached lists the disks that servers lend and that are not among those that are there, by server.
+func (f *Front) unreached(there map[cluster.DiskID]pooled) []Lent {
+	all := []Lent{}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, l := range f.listed {
-		if _, here := disks[id]; !here {
+		if _, here := there[id]; !here {
 			all = append(all, l)
 		}
 	}
-	slices.SortFunc(all, func(a, b Lent) int { return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Disk, b.Disk)) })
-	return all, nil
+	slices.SortFunc(all, byServer)
+	return all
 }

@@ -92,6 +92,9 @@ func printCuration(out io.Writer, s fabric.Curation) error {
 	if s.Damaged > 0 {
 		t.row("damaged", fmt.Sprintf("%s, with no other replica to mend from; see 'gleaner disk check'", counted(s.Damaged, "group")))
 	}
+	for _, d := range s.Away {
+		t.row("away", fmt.Sprintf("disk %s of server %s; after %v what it has counts as lost", d.Disk, d.Server, fabric.Grace))
+	}
 	for _, u := range s.Tiers {
 		t.row(u.Tier+" in use", fmt.Sprintf("%.0f%%, each disk %.0f%% to %.0f%%", 100*u.Used, 100*u.Least, 100*u.Most))
 	}
