@@ -26,7 +26,7 @@ func (g *liveGroup) shards() shards { return shards{g.space, g.id, g.rec} }
 
 // readCoded fills buf with bytes of a coded group.
 func (g *liveGroup) readCoded(ctx context.Context, offset int64, buf []byte) error {
-	for pause := newBackoff(g.space.o.Patience); ; {
+	for pause, aligned := newBackoff(g.space.o.Patience), false; ; {
 		if err := g.lockReady(ctx, nil); err != nil {
 			return err
 		}
@@ -43,6 +43,10 @@ func (g *liveGroup) readCoded(ctx context.Context, offset int64, buf []byte) err
 		if errors.As(err, &generation) || errors.Is(err, disk.ErrNotFound) {
 			if err := g.align(ctx); err != nil {
 				return err
+			}
+			if !aligned { // on a busy machine patience may be over by now
+				aligned = true
+				continue
 			}
 		}
 		if !pause.wait(ctx) {

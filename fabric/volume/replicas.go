@@ -401,7 +401,7 @@ func (s *Space) order(disks []cluster.DiskID) []cluster.DiskID {
 
 // ask calls do for one replica after the other until one succeeds, with those that are left, the one to ask first.
 func (g *liveGroup) ask(ctx context.Context, what string, do func(ctx context.Context, d Disk, generation uint64, order []cluster.DiskID) error) error {
-	pause := newBackoff(g.space.o.Patience)
+	pause, aligned := newBackoff(g.space.o.Patience), false
 	for {
 		if err := g.lockReady(ctx, nil); err != nil {
 			return err
@@ -432,6 +432,10 @@ func (g *liveGroup) ask(ctx context.Context, what string, do func(ctx context.Co
 		if stale {
 			if err := g.align(ctx); err != nil {
 				return err
+			}
+			if !aligned { // on a busy machine patience may be over by now
+				aligned = true
+				continue
 			}
 		}
 		if err := errors.Join(errs...); !pause.wait(ctx) || rotten(errs) {
