@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gleaner/fabric/disk"
@@ -22,7 +23,7 @@ type block struct {
 	pile    []layer    // newest first
 	own     maps.Block // what the vDisk itself has
 	version kv.Version
-	doubt   bool // a change of its record failed: it may have been made, or come later
+	doubt   atomic.Bool // a change of its record failed: it may have been made, or come later
 }
 
 // A layer is an extent of a block.
@@ -132,7 +133,7 @@ func piled(b maps.Block, own bool, below []layer) []layer {
 func (v *Volume) forget() {
 	used := map[int64]bool{}
 	for number, b := range v.blocks {
-		if b.pins > 0 || b.doubt {
+		if b.pins > 0 || b.doubt.Load() {
 			used[number/loadWindow] = true
 		}
 	}
@@ -165,14 +166,16 @@ func (v *Volume) layers(ctx context.Context, b *block) ([]layer, error) {
 // changed notes how a change of a block's record ended. Where that is not known, the block is not used before it is ascertained: an answer may be lost, and the
 // record say something else than is remembered here. The block is locked.
 func (b *block) changed(err error) error {
-	b.doubt = b.doubt || err != nil && !errors.Is(err, maps.ErrChanged)
+	if err != nil && !errors.Is(err, maps.ErrChanged) {
+		b.doubt.Store(true)
+	}
 	return err
 }
 
 // ascertain reads the record of a block of which a change failed, and writes it again as it is: then the change cannot come any more. One that is not there
 // is written as one that says nothing. The block is locked.
 func (v *Volume) ascertain(ctx context.Context, b *block) error {
-	if !b.doubt {
+	if !b.doubt.Load() {
 		return nil
 	}
 	ctx, done, err := v.space.tenure(ctx, v.id, time.Now())
@@ -193,7 +196,8 @@ func (v *Volume) ascertain(ctx context.Context, b *block) error {
 		if err != nil {
 			return err
 		}
-		b.pile, b.own, b.version, b.doubt = now.pile, now.own, now.version, false
+		b.pile, b.own, b.version = now.pile, now.own, now.version
+		b.doubt.Store(false)
 		return nil
 	}
 }
@@ -203,7 +207,7 @@ func (v *Volume) ascertainAll(ctx context.Context) error {
 	v.mu.Lock()
 	var doubted []*block
 	for _, b := range v.blocks {
-		if b.doubt {
+		if b.doubt.Load() {
 			doubted = append(doubted, b)
 		}
 	}
