@@ -132,10 +132,15 @@ func (l *line) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 
 func (l *line) askLink(ctx context.Context, link *link, h head, payload, into []byte) ([]byte, error) {
 	data, err := link.ask(ctx, h, payload, into)
+	return data, l.named(ctx, err)
+}
+
+// named is the error of a request, which says whose it is if ctx ended.
+func (l *line) named(ctx context.Context, err error) error {
 	if err != nil && err == ctx.Err() {
-		err = l.error(err)
+		return l.error(err)
 	}
-	return data, err
+	return err
 }
 
 func (l *line) error(err error) error {

@@ -36,6 +36,7 @@ type link struct {
 	queue   int           // of those who wait for their turn
 	waiting []byte        // short frames, for who sends next
 	leaving []byte        // those that are being sent
+	begun   bool          // the first of the calls in flight may have nobody yet who receives
 }
 
 // A call is a request in flight.
@@ -48,6 +49,7 @@ type call struct {
 	err        error
 	delivering bool // into is being filled
 	abandoned  bool // nobody waits
+	begun      bool // who waits for it does something else before
 }
 
 // newLink connects to a server for a disk, or for beats if it has no name.
@@ -121,6 +123,29 @@ func (l *link) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
+	return l.await(ctx, c, alone)
+}
+
+// begin sends a short request that is answered with nothing, and gives what waits for that: a caller may begin several, over several links, and then wait
+// for one after the other. It gives nil if that is not possible now.
+func (l *link) begin(ctx context.Context, h head, payload []byte) (wait func() error) {
+	c := &call{cost: max(requestCost, int64(len(payload))), done: make(chan struct{}), begun: true}
+	if !l.window.TryAcquire(c.cost) {
+		return nil
+	}
+	h.payload = len(payload)
+	alone, err := l.send(ctx, h, payload, c)
+	if err != nil {
+		return nil
+	}
+	return func() error {
+		_, err := l.await(ctx, c, alone)
+		return err
+	}
+}
+
+// await waits for the answer of a call that was sent.
+func (l *link) await(ctx context.Context, c *call, alone bool) ([]byte, error) {
 	if alone {
 		l.receiveFor(ctx, c)
 	}
@@ -137,7 +162,11 @@ func (l *link) ask(ctx context.Context, h head, payload, into []byte) ([]byte, e
 // abandon gives up a call, unless it is being answered: then it waits for that.
 func (l *link) abandon(c *call) bool {
 	l.mu.Lock()
-	c.abandoned = !c.delivering
+	select {
+	case <-c.done: // as ctx ended
+	default:
+		c.abandoned = !c.delivering
+	}
 	l.mu.Unlock()
 	if c.abandoned {
 		return true
@@ -170,7 +199,12 @@ func (l *link) send(ctx context.Context, h head, payload []byte, c *call) (alone
 	} else {
 		l.queue++
 	}
-	alone = len(l.calls) == 0
+	if alone = len(l.calls) == 0; alone {
+		l.begun = c.begun
+	} else if l.begun {
+		l.begun = false
+		l.want()
+	}
 	l.calls[h.number] = c
 	taken := l.takeTurn()
 	l.mu.Unlock()

@@ -55,9 +55,13 @@ func (l *link) passOn() {
 	<-l.receiving
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) == 0 && l.broken == nil {
-		return
+	if len(l.calls) > 0 || l.broken != nil {
+		l.want()
 	}
+}
+
+// want has the link receive, unless another does.
+func (l *link) want() {
 	select {
 	case l.wanted <- struct{}{}:
 	default:

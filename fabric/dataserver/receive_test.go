@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gleaner/fabric/disk"
@@ -32,10 +33,18 @@ func TestReceiversComeAndGo(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(5000))*time.Microsecond)
 				}
 				begun, group, buf := time.Now(), rng.Uint64(), make([]byte, 64)
-				_, err := l.ask(ctx, head{op: opRead, group: disk.GroupID(group), count: uint32(len(buf))}, nil, buf)
+				var err error
+				if rng.IntN(3) == 0 { // wait for it later, or too late
+					buf = nil
+					wait := l.begin(ctx, head{op: opSync}, nil)
+					time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
+					err = wait()
+				} else {
+					_, err = l.ask(ctx, head{op: opRead, group: disk.GroupID(group), count: uint32(len(buf))}, nil, buf)
+				}
 				cancel()
 				switch {
-				case err == nil && !bytes.Equal(buf, said(group, len(buf))):
+				case err == nil && buf != nil && !bytes.Equal(buf, said(group, len(buf))):
 					t.Errorf("the answer is %x, for group %x", buf, group)
 				case err != nil && !(impatient && errors.Is(err, context.DeadlineExceeded)):
 					t.Error(err)
@@ -52,6 +61,40 @@ func TestReceiversComeAndGo(t *testing.T) {
 	if !l.whole() {
 		t.Error("the link broke")
 	}
+}
+
+// Others get their answers at once while nobody waits for what was begun.
+func TestBegunHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := answeringLink(t, func(*rand.Rand) (time.Duration, time.Duration) { return 0, 0 })
+		start := time.Now()
+		wait := l.begin(t.Context(), head{op: opSync}, nil)
+		if _, err := l.ask(t.Context(), head{op: opRead, count: 64}, nil, make([]byte, 64)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		if err := wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What was answered in time is no failure of who waits for it only when ctx has ended: another replica kept him until then.
+func TestBegunAnsweredInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := answeringLink(t, func(*rand.Rand) (time.Duration, time.Duration) { return 0, 0 })
+		for range 20 { // a select that may choose either does so sooner or later
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			wait := l.begin(ctx, head{op: opSync}, nil)
+			<-ctx.Done()
+			cancel()
+			if err := wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // A frame that stops half way breaks the link a grace after the ctx of who receives has ended, and not before.
@@ -105,12 +148,24 @@ func strangeLink(t *testing.T, delays func(*rand.Rand) (before, within time.Dura
 	if err != nil {
 		t.Fatal(err)
 	}
+	return linkTo(t, c, server, delays)
+}
+
+// answeringLink is such a link within a bubble of synctest's.
+func answeringLink(t *testing.T, delays func(*rand.Rand) (before, within time.Duration)) *link {
+	t.Helper()
+	t.Cleanup(func() { time.Sleep(2 * attendEvery) }) // once it is broken, until it has seen that
+	c, server := net.Pipe()
+	return linkTo(t, c, server, delays)
+}
+
+func linkTo(t *testing.T, c, server net.Conn, delays func(*rand.Rand) (before, within time.Duration)) *link {
 	t.Cleanup(func() { server.Close() })
 	l := linkOver(&strangeConn{c, server}, "a")
 	go l.attend()
 	t.Cleanup(func() { l.breaks(errClosed) })
 	go func() {
-		var sending sync.Mutex
+		sending := make(chan struct{}, 1) // no mutex, for which a bubble's time stands still
 		rng, data := rand.New(rand.NewPCG(2, 2)), make([]byte, headBytes)
 		for {
 			if _, err := io.ReadFull(server, data); err != nil {
@@ -124,8 +179,8 @@ func strangeLink(t *testing.T, delays func(*rand.Rand) (before, within time.Dura
 			before, within := delays(rng)
 			go func() {
 				time.Sleep(before)
-				sending.Lock()
-				defer sending.Unlock()
+				sending <- struct{}{}
+				defer func() { <-sending }()
 				frame := append(answer{statusDone, h.number, int(h.count)}.encode(nil), said(uint64(h.group), int(h.count))...)
 				_, _ = server.Write(frame[:len(frame)/2])
 				time.Sleep(within)

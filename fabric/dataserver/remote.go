@@ -62,6 +62,31 @@ func (r *remote) Write(ctx context.Context, group disk.GroupID, generation, toke
 	return err
 }
 
+// BeginWrite sends a small write, and gives what waits for the answer. It gives nil if that would take time, or fail, at once: Write is to be used then.
+func (r *remote) BeginWrite(ctx context.Context, group disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) (wait func() error) {
+	if len(data) > copyUpTo || disk.Inside(offset, len(data)) != nil {
+		return nil
+	}
+	return r.begin(ctx, head{op: opWrite, group: group, generation: generation, token: token, offset: uint32(offset), sync: sync}, data)
+}
+
+// BeginSync is BeginWrite for Sync.
+func (r *remote) BeginSync(ctx context.Context) (wait func() error) {
+	return r.begin(ctx, head{op: opSync}, nil)
+}
+
+func (r *remote) begin(ctx context.Context, h head, payload []byte) (wait func() error) {
+	link, _, err := r.look()
+	if err != nil || link == nil || r.opened != 0 && link.identity.Opened != r.opened {
+		return nil
+	}
+	answered := link.begin(ctx, h, payload)
+	if answered == nil {
+		return nil
+	}
+	return func() error { return r.named(ctx, answered()) }
+}
+
 func (r *remote) Sync(ctx context.Context) error { return r.tell(ctx, head{op: opSync}) }
 
 func (r *remote) Salvage(ctx context.Context, group disk.GroupID, generation uint64, slice int, buf []byte) error {

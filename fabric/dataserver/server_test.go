@@ -198,6 +198,52 @@ func TestBeyondTheMachine(t *testing.T) {
 	}
 }
 
+// TestBegun: what is begun is done as it is by Write and Sync, refusals included, and what would take time is not begun.
+func TestBegun(t *testing.T) {
+	fs, d := oneGroup(t, "d")
+	at := dial(t, serve(t, socket(t), dataserver.Options{}, d)).Disk("d").(interface {
+		dataserver.Disk
+		BeginWrite(ctx context.Context, group disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) func() error
+		BeginSync(ctx context.Context) func() error
+	})
+	ctx, begun := t.Context(), slice('y')
+	if at.BeginWrite(ctx, 1, 1, 1, 0, begun, false) != nil {
+		t.Error("a write was begun before there was a connection")
+	}
+	must(t, at.Sync(ctx))
+	refused := at.BeginWrite(ctx, 1, 2, 1, 0, slice('n'), false)
+	written := at.BeginWrite(ctx, 1, 1, 1, disk.SliceSize, begun, false)
+	clear(begun) // the caller's again
+	must(t, written())
+	err, stale := refused(), new(*disk.GenerationError)
+	if !errors.As(err, stale) {
+		t.Errorf("got %v", err)
+	}
+	for name, wait := range map[string]func() error{
+		"large": at.BeginWrite(ctx, 1, 1, 1, 0, make([]byte, 64<<10), false), "beyond": at.BeginWrite(ctx, 1, 1, 1, disk.GroupSize, slice(0), false),
+	} {
+		if wait != nil {
+			t.Errorf("%s: it was begun", name)
+		}
+	}
+	var synced atomic.Bool
+	fs.Fault(func(op, _ string) error {
+		if op == "sync" {
+			synced.Store(true)
+		}
+		return nil
+	})
+	must(t, at.BeginSync(ctx)())
+	if !synced.Load() {
+		t.Error("nothing was synced")
+	}
+	got := slice(0)
+	must(t, at.Read(ctx, 1, 1, disk.SliceSize, got))
+	if !bytes.Equal(got, slice('y')) {
+		t.Errorf("read %q...", got[:8])
+	}
+}
+
 // TestBusy: while the primary needs the machine, work is refused and the rest goes on.
 func TestBusy(t *testing.T) {
 	_, d := oneGroup(t, "d")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"gleaner/cluster"
 	"gleaner/fabric/disk"
@@ -109,21 +108,15 @@ func (s *Space) trySync(ctx context.Context, groups map[disk.GroupID]*liveGroup)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Patience)
 	defer cancel()
-	var mu sync.Mutex
-	together(len(disks), func(i int) {
-		d, err := s.pool.Disk(disks[i])
+	errs := s.askAll(disks, func(d Beginner) func() error { return d.BeginSync(ctx) }, func(d Disk) error { return d.Sync(ctx) })
+	for i, err := range errs {
 		if err == nil {
-			err = d.Sync(ctx)
+			continue
 		}
-		if err == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
 		for _, r := range on[disks[i]] {
 			r.err = err
 			failed[r.group.id] = append(failed[r.group.id], r)
 		}
-	})
+	}
 	return failed
 }

@@ -43,6 +43,7 @@ type liveGroup struct {
 
 	readIn    [maps.ExtentsPerGroup]atomic.Uint32 // the period of the last read of each block that was noted
 	writtenIn atomic.Uint32                       // and of the last write
+	lastWrite atomic.Int64                        // when it was, in nanoseconds
 
 	written sync.Mutex
 	mask    *disk.Mask // slices that were ever written; nil if not known
@@ -149,6 +150,40 @@ func (g *liveGroup) each(disks []cluster.DiskID, do func(context.Context, Disk) 
 	return errs
 }
 
+// askAll asks disks for the same at once, and gives the errors in their order. What can be begun is waited for here, once all the rest is done: waking
+// a goroutine for each of three answers costs more than sending three small writes. The others are asked by do.
+func (s *Space) askAll(disks []cluster.DiskID, begin func(Beginner) func() error, do func(Disk) error) []error {
+	errs, waits := make([]error, len(disks)), make([]func() error, len(disks))
+	var others []int
+	for i, id := range disks {
+		d, err := s.pool.Disk(id)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		if b, ok := d.(Beginner); ok {
+			waits[i] = begin(b)
+		}
+		if waits[i] == nil {
+			others = append(others, i)
+		}
+	}
+	together(len(others), func(k int) {
+		i := others[k]
+		d, err := s.pool.Disk(disks[i])
+		if err == nil {
+			err = do(d)
+		}
+		errs[i] = err
+	})
+	for i, wait := range waits {
+		if wait != nil {
+			errs[i] = wait()
+		}
+	}
+	return errs
+}
+
 // together does n things at once, one of them here, and returns when all are done.
 func together(n int, do func(i int)) {
 	var others sync.WaitGroup
@@ -180,25 +215,29 @@ func (g *liveGroup) write(ctx context.Context, writer *Volume, offset int64, dat
 			return fmt.Errorf("fabric: group %s: the extent has moved: %w", g.id, maps.ErrNotFound)
 		}
 		rec := g.rec
-		errs := g.each(rec.Good, func(ctx context.Context, d Disk) error {
-			return d.Write(ctx, g.id, rec.Generation, writer.token, offset, data, sync)
+		term := g.space.term()
+		errs := g.space.askAll(rec.Good, func(d Beginner) func() error {
+			return d.BeginWrite(term, g.id, rec.Generation, writer.token, offset, data, sync)
+		}, func(d Disk) error {
+			return d.Write(term, g.id, rec.Generation, writer.token, offset, data, sync)
 		})
 		if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 			g.note(offset, len(data))
+			g.lastWrite.Store(time.Now().UnixNano())
 			g.used(&g.writtenIn, tiering.WrittenIn, tiering.WrittenIn)
 			writer.soil(g)
 			g.mu.RUnlock()
 			return nil
 		}
 		g.mu.RUnlock()
-		if err := g.failed(ctx, rec, writer.token, errs, pause); err != nil {
+		if err := g.failed(ctx, rec, writer, errs, pause); err != nil {
 			return err
 		}
 	}
 }
 
 // failed decides what becomes of a write that some replicas did not take. It returns nil if the write is to be tried again.
-func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, errs []error, pause *backoff) error {
+func (g *liveGroup) failed(ctx context.Context, rec group.Group, writer *Volume, errs []error, pause *backoff) error {
 	g.forgetMask()
 	stale, full, bad := 0, 0, []cluster.DiskID(nil)
 	for i, err := range errs {
@@ -224,14 +263,18 @@ func (g *liveGroup) failed(ctx context.Context, rec group.Group, token uint64, e
 	case stale > 0:
 		return g.align(ctx)
 	case len(bad) < len(errs):
-		if err := g.drop(ctx, rec.Generation, bad...); !errors.Is(err, group.ErrLast) {
+		err := g.drop(ctx, rec.Generation, bad...)
+		if err == nil && full == 0 {
+			writer.leave(bad)
+		}
+		if !errors.Is(err, group.ErrLast) {
 			return err
 		}
 	}
 	if !pause.wait(ctx) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.unsure, g.token = true, token
+		g.unsure, g.token = true, writer.token
 		return fmt.Errorf("fabric: write to group %s: no replica can be reached: %w", g.id, errors.Join(errs...))
 	}
 	return g.renew(ctx, rec.Generation)

@@ -35,6 +35,13 @@ type Disk interface {
 	List(ctx context.Context, visit func(disk.GroupID) error) error
 }
 
+// A Beginner is a Disk that can take a request without the caller waiting for the answer: one at a data server. Each method gives what waits for it, or
+// nil if the request could not be sent at once, and was not.
+type Beginner interface {
+	BeginWrite(ctx context.Context, id disk.GroupID, generation, token uint64, offset int64, data []byte, sync bool) (wait func() error)
+	BeginSync(ctx context.Context) (wait func() error)
+}
+
 // A Pool is the disks that there are.
 type Pool interface {
 	// Disk gives a disk, or says why it cannot be had now. One that was opened again may lack what it had

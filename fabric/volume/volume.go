@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gleaner/cluster"
 	"gleaner/fabric/disk"
 	"gleaner/fabric/maps"
 	"gleaner/kv"
@@ -42,6 +43,7 @@ type Volume struct {
 	turn    int64 // which half of the blocks is forgotten next
 	marked  map[disk.GroupID]*liveGroup
 	dirty   map[disk.GroupID]*unsynced
+	leaving map[cluster.DiskID]bool // disks that are being left
 
 	allocating sync.Mutex
 	spare      []maps.ExtentID
@@ -88,7 +90,7 @@ func (s *Space) come(ctx context.Context, id disk.VDiskID) (*Volume, maps.VDisk,
 		return nil, vdisk, err
 	}
 	v := &Volume{space: s, id: id, size: vdisk.Size, readOnly: vdisk.Snapshot, stop: func() {},
-		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*unsynced{}}
+		blocks: map[int64]*block{}, marked: map[disk.GroupID]*liveGroup{}, dirty: map[disk.GroupID]*unsynced{}, leaving: map[cluster.DiskID]bool{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
