@@ -34,7 +34,7 @@ from its records, from a name like n026.jsonl.gz, or from --scale.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTraceRecord(), newTraceConvert(), newTraceShow(), newTraceMine(), newTraceGrow(), newTraceReplay(), newTraceCarry(), newTracePart())
+	cmd.AddCommand(newTraceRecord(), newTraceConvert(), newTraceShow(), newTraceMine(), newTraceGrow(), newTraceReplay(), newTracePlayer(), newTraceCarry(), newTracePart())
 	return cmd
 }
 

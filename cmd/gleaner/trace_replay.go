@@ -25,6 +25,7 @@ import (
 	"gleaner/trace/program"
 	"gleaner/trace/replay"
 	"gleaner/trace/replay/carrier"
+	"gleaner/trace/replay/crew"
 	"gleaner/trace/replay/grpccall"
 	"gleaner/trace/replay/httpcall"
 	"gleaner/trace/replay/judge"
@@ -54,7 +55,8 @@ type replayFlags struct {
 	onError, connections      string
 	seed                      uint64
 	record, check, out        string
-	processes                 int
+	processes, machines       int
+	listen, tokenFile         string
 	stay                      bool
 	warmup                    time.Duration
 	limits                    judge.Limits
@@ -76,7 +78,8 @@ With --sweep it plays several scales and finds the knee by bisection. The verdic
 each says what it is about: a program that does not fit the target, players that are
 late, a machine that is full, or the target. It exits with 1 if the program is broken.`,
 		Example: `  gleaner trace replay heartbeat.yaml --target lean://127.0.0.1:7000 --nodes worker=1000
-  gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10`,
+  gleaner trace replay etcd.yaml --target grpc://127.0.0.1:2379 --scale 50 --compress 10
+  gleaner trace replay etcd.yaml --target grpc://10.0.0.9:2379 --scale 50000 --machines 4 --listen 10.0.0.1:7070`,
 		Args: oneProgram,
 		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd, args[0], f) },
 	}
@@ -99,6 +102,9 @@ late, a machine that is full, or the target. It exits with 1 if the program is b
 	cmd.Flags().Float64Var(&f.limits.Errors, "limit-errors", 0.01, "the target has given in when a larger share of calls has no reply, or of beats is missed")
 	cmd.Flags().DurationVar(&f.limits.Lag, "limit-lag", 50*time.Millisecond, "the players are late when a hundredth of calls are sent later than this")
 	cmd.Flags().IntVar(&f.processes, "processes", -1, "other processes that keep the connections (default: as many as the limit on open files demands)")
+	cmd.Flags().IntVar(&f.machines, "machines", 0, "have so many other machines play, each of which runs 'gleaner trace player'")
+	cmd.Flags().StringVar(&f.listen, "listen", anyLoopback, "where these join, as `HOST:PORT`")
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "the token by which they join; made if it does not exist (default: a new one, which is printed)")
 	cmd.Flags().StringVar(&f.out, "out", "", "write the report into this directory: report.html and report.json")
 	cmd.Flags().StringVar(&f.check, "check", "", "compare the counts per call type with a recorded trace")
 	cmd.Flags().StringVar(&f.record, "record", "", "write the calls as a trace to this file, .gz or .zst to compress")
@@ -149,6 +155,11 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err != nil {
 		return err
 	}
+	over, err := st.gather(cmd)
+	if err != nil {
+		return errors.Join(err, finish())
+	}
+	defer over()
 	scales := f.sweep
 	if len(scales) == 0 {
 		scales = []int{st.options.Setting.Scale}
@@ -176,10 +187,11 @@ type stage struct {
 	options   replay.Options
 	addresses []string // of the targets
 	roles     []string // of the addresses
+	machines  []*crew.Machine
 }
 
-// play plays the program at one scale, with as many processes for its
-// connections as they need.
+// play plays the program at one scale: on other machines if there are some, and else with
+// as many processes for its connections as they need.
 func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 	o := st.options
 	if scale != o.Setting.Scale {
@@ -189,18 +201,34 @@ func (st *stage) play(ctx context.Context, scale int) (*replay.Result, error) {
 			return nil, err
 		}
 	}
-	n := st.flags.processes
-	if n < 0 {
-		n = st.processes(o)
+	used := watch(st.addresses)
+	var result *replay.Result
+	var err error
+	switch n := st.flags.processes; {
+	case len(st.machines) > 0:
+		result, err = st.playElsewhere(ctx, o)
+	case n < 0:
+		result, err = st.playIn(ctx, o, st.processes(o))
+	default:
+		result, err = st.playIn(ctx, o, n)
 	}
-	// On a machine whose CPU cannot be measured, the verdict does not know of it.
-	watch, unknown := proc.Watch(st.targetProcesses())
-	result, err := st.playIn(ctx, o, n)
-	if err == nil && unknown == nil {
-		u, _ := watch.Usage()
-		result.CPU = judge.CPU{Cores: u.Cores, Players: u.Self, Target: u.Chosen, Others: u.Others, PlayersWaited: 1e3 * u.SelfWaited.Seconds(), TargetWaited: 1e3 * u.ChosenWaited.Seconds()}
+	if err == nil {
+		result.CPU = used()
 	}
 	return result, err
+}
+
+// watch measures who uses the CPU of this machine until its result is called, the processes of targets apart. Where that cannot
+// be measured, it is nothing, and the verdict does not know of it.
+func watch(addresses []string) func() judge.CPU {
+	w, err := proc.Watch(targetProcesses(addresses))
+	return func() judge.CPU {
+		if err != nil {
+			return judge.CPU{}
+		}
+		u, _ := w.Usage()
+		return judge.CPU{Cores: u.Cores, Players: u.Self, Target: u.Chosen, Others: u.Others, PlayersWaited: 1e3 * u.SelfWaited.Seconds(), TargetWaited: 1e3 * u.ChosenWaited.Seconds()}
+	}
 }
 
 // fewPlayers hold so little memory that garbage may be collected less often: that took a tenth of their CPU time.
@@ -232,13 +260,13 @@ func (st *stage) playIn(ctx context.Context, o replay.Options, n int) (*replay.R
 	return st.playCarried(ctx, o, n)
 }
 
-// targetProcesses are the processes of the targets on this machine.
-func (st *stage) targetProcesses() (pids []int) {
+// targetProcesses are the processes of the targets that are on this machine.
+func targetProcesses(addresses []string) (pids []int) {
 	here, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil // then nothing is known of them
 	}
-	for _, address := range st.addresses {
+	for _, address := range addresses {
 		at, err := url.Parse(address)
 		if err != nil {
 			continue // it was opened, so this does not happen
@@ -291,6 +319,7 @@ func (st *stage) processes(o replay.Options) int {
 		}
 		need += o.Setting.Count(t) * len(called)
 	}
+	need /= max(o.Parts, 1)
 	if o.Share > 0 || limit <= 0 || need <= limit {
 		return 0
 	}
@@ -374,6 +403,12 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--warmup", "%v leaves nothing of the run to measure", f.warmup)
 	case f.limits.Errors < 0 || f.limits.Errors > 1:
 		return o, input.Errorf("--limit-errors", "%g is not a share from 0 to 1", f.limits.Errors)
+	case f.machines < 0:
+		return o, input.Errorf("--machines", "must not be negative, got %d", f.machines)
+	case f.machines > 0 && f.processes >= 0:
+		return o, input.Errorf("--processes", "each machine has as many as it needs; leave out --processes")
+	case f.machines == 0 && (f.listen != anyLoopback || f.tokenFile != ""):
+		return o, input.Errorf("--machines", "how many are to join?")
 	case len(f.sweep) > 0 && f.scale > 0:
 		return o, input.Errorf("--sweep", "has the scales; leave out --scale")
 	}

@@ -105,7 +105,7 @@ func startCarriers(n int, addresses []string) (*carriers, error) {
 		if err := cmd.Start(); err != nil {
 			return nil, errors.Join(fmt.Errorf("start a process for connections: %w", err), out.stop())
 		}
-		out.all, out.ends, out.procs = append(out.all, carrier.New(in, from)), append(out.ends, in), append(out.procs, cmd)
+		out.all, out.ends, out.procs = append(out.all, carrier.New(in, from, 0)), append(out.ends, in), append(out.procs, cmd)
 	}
 	return out, nil
 }

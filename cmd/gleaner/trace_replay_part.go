@@ -17,11 +17,7 @@ import (
 // playParts plays a program whose nodes are independent of each other in several
 // processes, each with a part of the nodes and their connections.
 func (st *stage) playParts(ctx context.Context, o replay.Options, n int) (*replay.Result, error) {
-	targets := map[string]string{}
-	for i, role := range st.roles {
-		targets[role] = st.addresses[i]
-	}
-	orders, err := replay.Orders(o, targets, n)
+	orders, err := replay.Orders(o, st.targets(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +36,15 @@ func (st *stage) playParts(ctx context.Context, o replay.Options, n int) (*repla
 	out := replay.Merge(parts)
 	out.Memory += residentBytes(os.Getpid())
 	return out, nil
+}
+
+// targets are the addresses by role.
+func (st *stage) targets() map[string]string {
+	out := map[string]string{}
+	for i, role := range st.roles {
+		out[role] = st.addresses[i]
+	}
+	return out
 }
 
 // startPart starts the process of one part, tells it its order, and waits for its result.
@@ -66,6 +71,21 @@ func startPart(ctx context.Context, order replay.Order) (*replay.Result, error) 
 	return nil, fmt.Errorf("%s (%w)", strings.TrimPrefix(strings.TrimSpace(complaint.String()), "gleaner: "), err)
 }
 
+// staged opens the targets of an order.
+func staged(ctx context.Context, order *replay.Order) (*stage, error) {
+	st := &stage{program: order.Options.Program, options: order.Options}
+	st.options.Targets = map[string]replay.Executor{}
+	for role, address := range order.Targets {
+		e, err := openTarget(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		st.options.Targets[role] = e
+		st.roles, st.addresses = append(st.roles, role), append(st.addresses, address)
+	}
+	return st, nil
+}
+
 // newTracePart plays a part of a replay; users do not call it.
 func newTracePart() *cobra.Command {
 	return &cobra.Command{
@@ -78,14 +98,11 @@ func newTracePart() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := order.Options
-			o.Targets = map[string]replay.Executor{}
-			for role, address := range order.Targets {
-				if o.Targets[role], err = openTarget(cmd.Context(), address); err != nil {
-					return err
-				}
+			st, err := staged(cmd.Context(), order)
+			if err != nil {
+				return err
 			}
-			result, err := replay.Play(cmd.Context(), o)
+			result, err := replay.Play(cmd.Context(), st.options)
 			if err != nil {
 				return err
 			}

@@ -99,6 +99,9 @@ func (r *Result) facts() judge.Facts {
 		Failed: r.Failed + r.Overloaded, Starved: r.Starved, Dead: len(r.Dead), Service: r.Service.P99, Lag: r.Lag.P99,
 		Busy: r.Busy, Workers: r.Workers, CPU: r.CPU, Behind: r.Behind, Cold: r.Cold, Interrupted: r.Ended == "interrupted",
 	}
+	for _, m := range r.Machines {
+		f.Elsewhere = append(f.Elsewhere, judge.Machine{Name: m.Name, CPU: m.CPU})
+	}
 	if r.Fault != nil {
 		f.FaultAt = r.Fault.At
 	}

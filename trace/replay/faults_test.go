@@ -333,7 +333,7 @@ func TestCarried(t *testing.T) {
 			_ = carrier.Serve(t.Context(), in, out, []replay.Executor{real})
 			out.Close()
 		})
-		carriers, ends = append(carriers, carrier.New(to, from)), append(ends, to)
+		carriers, ends = append(carriers, carrier.New(to, from, 0)), append(ends, to)
 	}
 	o := options(t, registered, 10, carrier.Executor(carriers, 0, real))
 	r, err := replay.Play(t.Context(), o)

@@ -41,11 +41,13 @@ type Result struct {
 	Overloaded int     `json:"overloaded"`
 	TroubleAt  float64 `json:"trouble_s,omitempty"` // when a call was late, slow or without a reply for the first time; 0 for never
 	// CPU is who used the CPU of this machine. Play does not measure it.
-	CPU     judge.CPU `json:"cpu"`
-	Latency Spread    `json:"latency_ms"` // from the time a call was due
-	Service Spread    `json:"service_ms"` // from the time it was sent
-	Lag     Spread    `json:"lag_ms"`     // between the two
-	Dial    Spread    `json:"dial_ms"`
+	CPU judge.CPU `json:"cpu"`
+	// Machines are others that played.
+	Machines []Machine `json:"machines,omitempty"`
+	Latency  Spread    `json:"latency_ms"` // from the time a call was due
+	Service  Spread    `json:"service_ms"` // from the time it was sent
+	Lag      Spread    `json:"lag_ms"`     // between the two
+	Dial     Spread    `json:"dial_ms"`
 	// Busy is the largest number of calls that were under way at once, Workers
 	// how many may be.
 	Busy    int `json:"busy"`
@@ -66,6 +68,14 @@ type Result struct {
 	Dead     []string `json:"dead,omitempty"` // nodes that the target declared dead
 	Starved  int      `json:"starved"`        // calls without a reply because this machine had no file or port left for them
 	Silenced int      `json:"silenced"`       // nodes without an answer to their last call
+}
+
+// A Machine is another one that played, and what it used for that.
+type Machine struct {
+	Name    string    `json:"name"`
+	Address string    `json:"address"`
+	CPU     judge.CPU `json:"cpu"`
+	Memory  int64     `json:"memory_bytes"`
 }
 
 // A CallResult is what was measured of one call type.

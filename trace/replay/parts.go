@@ -11,6 +11,7 @@ import (
 	"gleaner/input"
 	"gleaner/trace/grow"
 	"gleaner/trace/program"
+	"gleaner/trace/replay/judge"
 	"gleaner/trace/replay/plan"
 )
 
@@ -40,15 +41,16 @@ type Order struct {
 	Options Options           `json:"options"`
 }
 
-// Orders are those of n processes that together play what the options say.
+// Orders are those of n processes that together play what the options say, which may be a part itself.
 func Orders(o Options, targets map[string]string, n int) ([]Order, error) {
 	text, err := o.Program.Write()
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Order, n)
+	part, parts := o.Part, max(o.Parts, 1)
 	for i := range out {
-		o.Part, o.Parts = i, n
+		o.Part, o.Parts = part+parts*i, parts*n
 		out[i] = Order{string(text), targets, o}
 	}
 	return out, nil
@@ -62,13 +64,16 @@ func ReadOrder(in io.Reader) (*Order, error) {
 	if err := dec.Decode(out); err != nil {
 		return nil, input.Errorf("the order", "%v", err)
 	}
-	o := &out.Options
-	if o.Part < 0 || o.Part >= o.Parts {
-		return nil, input.Errorf("the order", "there is no part %d of %d", o.Part, o.Parts)
+	return out, out.Read()
+}
+
+// Read reads the program of an order.
+func (o *Order) Read() (err error) {
+	if o.Options.Part < 0 || o.Options.Part >= o.Options.Parts {
+		return input.Errorf("the order", "there is no part %d of %d", o.Options.Part, o.Options.Parts)
 	}
-	var err error
-	o.Program, err = program.Read("the order's program", []byte(out.Program))
-	return out, err
+	o.Options.Program, err = program.Read("the order's program", []byte(o.Program))
+	return err
 }
 
 // exported is a result with its histograms, so that it can be merged.
@@ -122,7 +127,7 @@ func Merge(parts []*Result) *Result {
 	out.Busy, out.Workers, out.Silenced, out.Dead, out.Memory = 0, 0, 0, nil, 0
 	out.Behind, out.Starved, out.PerSecond, out.TroubleAt = 0, 0, 0, 0
 	out.Unsendable, out.Lacking, out.Unexpected, out.Overloaded, out.Fault = 0, 0, 0, 0, nil
-	out.Reactions, out.Gaps = nil, nil
+	out.Reactions, out.Gaps, out.CPU = nil, nil, judge.CPU{}
 	type callType struct{ kind, target, method string }
 	rows := map[callType]*CallResult{}
 	var keys []callType

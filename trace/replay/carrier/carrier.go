@@ -13,6 +13,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"gleaner/trace"
 	"gleaner/trace/replay"
@@ -37,6 +38,8 @@ const (
 
 // A Carrier is another process that holds connections.
 type Carrier struct {
+	ahead time.Duration // of its clock
+
 	out  chan []byte
 	quit chan struct{}
 	once sync.Once
@@ -49,9 +52,10 @@ type Carrier struct {
 // errGone is the error of calls that were under way in a process when it ended.
 var errGone = errors.New("the process that holds the connection has ended")
 
-// New returns a carrier for a process that runs Serve, by its input and output.
-func New(to io.Writer, from io.Reader) *Carrier {
-	c := &Carrier{out: make(chan []byte, 1024), quit: make(chan struct{}), waiting: map[uint64]chan []byte{}}
+// New returns a carrier for a process that runs Serve, by its input and output. Its clock may be ahead of
+// ours, on another machine.
+func New(to io.Writer, from io.Reader, ahead time.Duration) *Carrier {
+	c := &Carrier{ahead: ahead, out: make(chan []byte, 1024), quit: make(chan struct{}), waiting: map[uint64]chan []byte{}}
 	go c.write(to)
 	go c.read(from)
 	return c
@@ -102,6 +106,9 @@ func (c *Carrier) read(from io.Reader) {
 	c.waiting = nil
 	c.once.Do(func() { close(c.quit) })
 }
+
+// Gone is closed when the process has ended.
+func (c *Carrier) Gone() <-chan struct{} { return c.quit }
 
 // ask sends a frame and waits for its answer.
 func (c *Carrier) ask(ctx context.Context, body func([]byte) []byte) (*frame.Parser, error) {
@@ -171,7 +178,7 @@ func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, 
 	c := e.carriers[int(e.next.Add(1)-1)%len(e.carriers)]
 	p, err := c.ask(ctx, func(b []byte) []byte {
 		b = append(b, opDial)
-		b = binary.AppendUvarint(b, uint64(deadline(ctx)))
+		b = binary.AppendUvarint(b, uint64(c.deadline(ctx)))
 		b = binary.AppendUvarint(b, uint64(e.number))
 		return frame.Text(frame.Text(frame.Text(b, who.Sender), who.Address), who.Target)
 	})
@@ -190,9 +197,10 @@ func (e *executor) Dial(ctx context.Context, who replay.Identity) (replay.Conn, 
 	return &conn{c, id}, nil
 }
 
-func deadline(ctx context.Context) int64 {
+// deadline is when the process is to give up, by its clock; 0 for never.
+func (c *Carrier) deadline(ctx context.Context) int64 {
 	if t, ok := ctx.Deadline(); ok {
-		return t.UnixNano()
+		return t.Add(c.ahead).UnixNano()
 	}
 	return 0
 }
@@ -217,11 +225,11 @@ type several struct{ conn }
 
 func (s *several) Multiplexed() {}
 
-// Call makes the call in the process, and sets when it was sent and answered there.
+// Call makes the call in the process, and sets when it was sent and answered there, by our clock.
 func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error) {
 	p, err := c.c.ask(ctx, func(b []byte) []byte {
 		b = append(b, opCall)
-		b = binary.AppendUvarint(b, uint64(deadline(ctx)))
+		b = binary.AppendUvarint(b, uint64(c.c.deadline(ctx)))
 		b = binary.AppendUvarint(b, c.id)
 		for _, text := range []string{call.Sender, call.Address, call.Target, call.Method} {
 			b = frame.Text(b, text)
@@ -237,7 +245,7 @@ func (c *conn) Call(ctx context.Context, call *trace.Call) (replay.Reply, error)
 	if err := p.End(); err != nil {
 		return reply, err
 	}
-	call.Start, call.End = start, end
+	call.Start, call.End = start-int64(c.c.ahead), end-int64(c.c.ahead)
 	if kind >= timedOut {
 		return replay.Reply{}, wrong(kind, text)
 	}

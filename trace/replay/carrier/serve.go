@@ -17,11 +17,16 @@ import (
 )
 
 // Serve holds connections for another process until its input ends. That process names
-// executors by their index.
+// executors by their index. Times are those of the clock here.
 func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay.Executor) error {
+	return serve(ctx, from, to, executors, 0)
+}
+
+// serve is Serve with a clock that is ahead.
+func serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay.Executor, ahead time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := &keeper{ctx: ctx, executors: executors, conns: map[uint64]replay.Conn{}, out: make(chan []byte, 1024)}
+	k := &keeper{ctx: ctx, executors: executors, ahead: ahead, conns: map[uint64]replay.Conn{}, out: make(chan []byte, 1024)}
 	go k.write(to)
 	r := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -50,6 +55,7 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, executors []replay
 type keeper struct {
 	ctx       context.Context
 	executors []replay.Executor
+	ahead     time.Duration // of the clock, in tests
 	out       chan []byte
 	mu        sync.Mutex
 	conns     map[uint64]replay.Conn
@@ -83,7 +89,7 @@ func (k *keeper) say(id uint64, body func([]byte) []byte) {
 func (k *keeper) do(id uint64, op byte, p *frame.Parser) {
 	ctx, cancel := k.ctx, context.CancelFunc(func() {})
 	if until := int64(p.Number()); until > 0 {
-		ctx, cancel = context.WithDeadline(ctx, time.Unix(0, until))
+		ctx, cancel = context.WithDeadline(ctx, time.Unix(0, until).Add(-k.ahead))
 	}
 	defer cancel()
 	which := p.Number()
@@ -144,12 +150,12 @@ func (k *keeper) call(ctx context.Context, id, which uint64, call *trace.Call) {
 	k.mu.Unlock()
 	var reply replay.Reply
 	err := errors.New("the connection was closed")
-	start := time.Now().UnixNano()
+	start := time.Now().Add(k.ahead).UnixNano()
 	if c != nil {
 		reply, err = c.Call(ctx, call)
 		reply.Read()
 	}
-	end := time.Now().UnixNano()
+	end := time.Now().Add(k.ahead).UnixNano()
 	kind, text := outcome(err)
 	k.say(id, func(b []byte) []byte {
 		b = frame.Text(binary.AppendUvarint(b, kind), text)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,12 +57,13 @@ type Facts struct {
 	Busy, Workers int     // calls under way at once, and how many may be
 
 	CPU         CPU
-	Behind      int  // nodes that the run was too short to start
-	Cold        bool // it ended within its warm-up
+	Elsewhere   []Machine // that played too
+	Behind      int       // nodes that the run was too short to start
+	Cold        bool      // it ended within its warm-up
 	Interrupted bool
 }
 
-// CPU is who used the CPU of this machine during a run, in cores.
+// CPU is who used the CPU of a machine during a run, in cores.
 type CPU struct {
 	Cores   float64 `json:"cores"` // that the machine has; 0 if not measured
 	Players float64 `json:"players"`
@@ -104,20 +106,34 @@ func (c CPU) String() string {
 		c.Cores, c.Players, c.Target, c.Others, c.PlayersWaited, c.TargetWaited)
 }
 
+// A Machine is one on which players were.
+type Machine struct {
+	Name string // "" for this one
+	CPU  CPU
+}
+
+func (m Machine) String() string {
+	if m.Name == "" {
+		return m.CPU.String()
+	}
+	return "on " + m.Name + ", " + m.CPU.String()
+}
+
 // Judge concludes from a run what it says, and why.
 func (l Limits) Judge(f Facts) (Verdict, string) {
 	l = l.OrDefaults()
 	slow := l.slow(f)
 	late := l.late(f, slow != "")
+	var full Machine // that explains it
 	switch {
 	case f.broken(late != "" || slow != ""):
 		return Broken, f.faults()
-	case late != "" && (f.starved(l) || !f.CPU.delaysPlayers(f.Lag)):
+	case late != "" && (f.starved(l) || !f.full(&full, func(c CPU) bool { return c.delaysPlayers(f.Lag) })):
 		return Late, late
 	case late != "":
-		return Full, late + "; " + f.CPU.String()
-	case slow != "" && f.CPU.delaysTarget(f.Service):
-		return Full, slow + "; " + f.CPU.String()
+		return Full, late + "; " + full.String()
+	case slow != "" && f.full(&full, func(c CPU) bool { return c.delaysTarget(f.Service) }):
+		return Full, slow + "; " + full.String()
 	case slow != "":
 		return GaveIn, slow
 	case f.Interrupted:
@@ -128,6 +144,16 @@ func (l Limits) Judge(f Facts) (Verdict, string) {
 		return Cut, "it ended within the warm-up, before anything was measured"
 	}
 	return Held, ""
+}
+
+// full finds the first machine of whose CPU something is true.
+func (f *Facts) full(machine *Machine, explains func(CPU) bool) bool {
+	all := append([]Machine{{"", f.CPU}}, f.Elsewhere...)
+	at := slices.IndexFunc(all, func(m Machine) bool { return explains(m.CPU) })
+	if at >= 0 {
+		*machine = all[at]
+	}
+	return at >= 0
 }
 
 // broken reports whether the program is at fault. Calls that are late, slow or without

@@ -47,6 +47,10 @@ func TestVerdicts(t *testing.T) {
 		{"slow elsewhere", func(f *Facts) { f.Service, f.CPU = 2000, CPU{2, 1.8, 0, 0.2, 30, 0} }, GaveIn, "the slowest hundredth of replies took 2000 ms and more"},
 		{"nobody measured the CPU", func(f *Facts) { f.Service, f.CPU = 2000, CPU{} }, GaveIn, "the slowest hundredth of replies took 2000 ms and more"},
 
+		{"late because of others on another machine", func(f *Facts) { f.Lag, f.Elsewhere = 51, []Machine{{"a", fine.CPU}, {"b", byOthers}} }, Full,
+			"a hundredth of calls were sent 51 ms late and more; on b, of 2 cores the players used 0.3, the target 0.3 and others 1.4; the players waited 30.0 ms for a core each time, the target 20.0 ms"},
+		{"late, and no machine is full", func(f *Facts) { f.Lag, f.Elsewhere = 51, []Machine{{"a", fine.CPU}, {"b", byPlayers}} }, Late, "a hundredth of calls were sent 51 ms late and more"},
+
 		{"no replies", func(f *Facts) { f.Failed = 11 }, GaveIn, "1.1% of calls had no reply, or were refused by an overloaded target"},
 		{"few are without a reply", func(f *Facts) { f.Failed = 10 }, Held, ""},
 		{"gives nodes up", func(f *Facts) { f.Dead = 2 }, GaveIn, "2 of 100 nodes were declared dead"},
