@@ -109,6 +109,7 @@ func TestDiskTwice(t *testing.T) {
 	r.start(r.servers[0])
 	time.Sleep(3 * time.Second)
 	mustWrite(t, f, "v", 'B', n)
+	await(t, "what server 3 had is made elsewhere", func() bool { return whole(t, f) })
 	r.start(r.servers[3]) // has the same disk as server 0, but old
 	time.Sleep(3 * time.Second)
 	r.halt(r.servers[1])
