@@ -282,3 +282,14 @@ func sameFile(a, b string) bool {
 	other, err := os.Stat(b)
 	return err == nil && os.SameFile(one, other)
 }
+
+// quoted is a file name quoted for a shell.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return r > 127 || strings.ContainsRune("/._-+=@%,:", r) || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}

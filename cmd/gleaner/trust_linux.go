@@ -262,17 +262,6 @@ func chown(flag, name string) string {
 	return strings.Join(strings.Fields("chown "+flag+" "+strings.TrimPrefix(me(), "#")), " ") + " " + quoted(name)
 }
 
-// quoted is a file name quoted for a shell.
-func quoted(name string) string {
-	plain := func(r rune) bool {
-		return r > 127 || strings.ContainsRune("/._-+=@%,:", r) || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-	}
-	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-}
-
 // reason drops the path from an error that is reported with it already.
 func reason(err error) error {
 	var at *fs.PathError
