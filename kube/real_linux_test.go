@@ -333,6 +333,23 @@ func (m *machine) measure(t *testing.T, b burst) {
 	t.Logf("from the burst to the last harvested process gone: %v", took)
 }
 
+// starve has processes of the primary want all CPU, several times over, from begin to end.
+func (m *machine) starve(t *testing.T) (begin, end func()) {
+	var hog *exec.Cmd
+	begin = func() {
+		hog = exec.Command(m.program, "-burst", "cpu")
+		if err := hog.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // until it waits for the signal
+		if err := syscall.Kill(hog.Process.Pid, syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+	}
+	return begin, func() { _ = hog.Process.Kill(); _ = hog.Wait() }
+}
+
 // A burst of the primary on a real node is followed by the last harvested process gone,
 // whatever the task does with SIGTERM and however young it is.
 func TestRealNodeBursts(t *testing.T) {
@@ -344,8 +361,15 @@ func TestRealNodeBursts(t *testing.T) {
 				"honours": {age: 2 * time.Second},
 				"ignores": {age: 2 * time.Second, args: []string{"-ignore"}},
 				"young":   {age: 500 * time.Millisecond},
+				"starved": {age: 2 * time.Second},
 			} {
 				b.what, b.outside, b.times = what, where == "process", 5
+				if name == "starved" {
+					if what == "cpu" {
+						continue // what starves it is a burst of its own
+					}
+					b.before, b.gone = m.starve(t)
+				}
 				t.Run(strings.Join([]string{what, where, name}, "/"), func(t *testing.T) { m.measure(t, b) })
 			}
 		}

@@ -8,20 +8,29 @@ import (
 
 	"gleaner/lab/colocation"
 	"gleaner/lab/search"
+	"gleaner/lab/search/service"
 )
 
 // newLabSearch and newLabBatch are processes that experiments start; users do not
 // call them.
 func newLabSearch() *cobra.Command {
-	return &cobra.Command{
+	var listen string
+	var build bool
+	cmd := &cobra.Command{
 		Use:    "search DIR",
 		Hidden: true,
 		Short:  "Serve queries to the index in a directory",
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return search.Serve(cmd.Context(), args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			if build {
+				return service.Build(args[0], search.Usual)
+			}
+			return service.Serve(cmd.Context(), args[0], listen, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of this machine")
+	cmd.Flags().BoolVar(&build, "build", false, "make the index of the usual corpus in the directory, and end")
+	return cmd
 }
 
 func newLabBatch() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"gleaner/control"
 	"gleaner/harvest"
 	"gleaner/lab/search"
+	"gleaner/lab/search/service"
 	"gleaner/local"
 )
 
@@ -46,7 +47,7 @@ func open(ctx context.Context, size size) (b *bench, err error) {
 
 func (b *bench) begin(ctx context.Context) error {
 	index := filepath.Join(b.dir, "index")
-	if err := search.Build(index, b.corpus); err != nil {
+	if err := service.Build(index, b.corpus); err != nil {
 		return err
 	}
 	var err error

@@ -16,6 +16,7 @@ import (
 	"gleaner/cluster"
 	"gleaner/harvest"
 	"gleaner/lab/search"
+	"gleaner/lab/search/service"
 	"gleaner/local"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case args == "lab search":
-		err = search.Serve(context.Background(), os.Args[3], os.Stdin, os.Stdout)
+		err = service.Serve(context.Background(), os.Args[3], "127.0.0.1:0", os.Stdin, os.Stdout)
 	case args == "lab batch":
 		b := Batch{Stage: os.Args[3], Dir: os.Args[4]}
 		b.Rows, _ = strconv.Atoi(os.Args[6])

@@ -2,31 +2,16 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// TestMain lets this program be its own service.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "lab" && os.Args[2] == "search" {
-		if err := Serve(context.Background(), os.Args[3], os.Stdin, os.Stdout); err != nil {
-			panic(err)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
@@ -65,82 +50,6 @@ func TestWordsAreToldApartAndUnevenlyCommon(t *testing.T) {
 	}
 	if first, hundredth := count[word(0)], count[word(100)]; first < 3*hundredth || hundredth == 0 {
 		t.Errorf("the first word comes %d times, the hundredth %d times", first, hundredth)
-	}
-}
-
-// The service finds a word, spelt right or with one mistake, in exactly the documents
-// that contain it.
-func TestTheServiceAnswers(t *testing.T) {
-	c := Corpus{Documents: 200, Words: 2000, Length: 20, Seed: 1}
-	service := start(t, c)
-	rare := word(1500)
-	holds, n := map[int]bool{}, 0
-	_ = c.Each(func(body string) error {
-		holds[n] = slices.ContainsFunc(strings.Fields(body), func(w string) bool { return nearly(w, rare) })
-		n++
-		return nil
-	})
-	want := uint64(0)
-	for _, held := range holds {
-		if held {
-			want++
-		}
-	}
-	response, err := http.Get(service.URL + "/?q=" + url.QueryEscape(rare))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var answer Answer
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
-	if answer.Total != want || want == 0 || len(answer.Hits) != int(min(want, best)) {
-		t.Errorf("%+v, but %d documents hold %q", answer, want, rare)
-	}
-}
-
-// nearly is the dumb twin of fuzziness 1: one letter changed, added or left out.
-func nearly(a, b string) bool {
-	if a == b {
-		return true
-	}
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	for i := range b {
-		if i < len(a) && a[i] == b[i] {
-			continue
-		}
-		if len(a) == len(b) {
-			return a[i+1:] == b[i+1:]
-		}
-		return a[i:] == b[i+1:]
-	}
-	return false
-}
-
-func start(t *testing.T, c Corpus) *Service {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "index")
-	if err := Build(dir, c); err != nil {
-		t.Fatal(err)
-	}
-	service, err := Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := service.Stop(); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
-	return service
-}
-
-func TestAServiceWithoutAnIndexSaysSo(t *testing.T) {
-	if _, err := Start(t.Context(), filepath.Join(t.TempDir(), "nothing")); err == nil {
-		t.Error("it started")
 	}
 }
 

@@ -15,11 +15,13 @@ import (
 func main() {
 	ignore := flag.Bool("ignore", false, "ignore SIGTERM")
 	seconds := flag.Float64("seconds", 3600, "how long")
+	burn := flag.Int("burn", 0, "how many cores to use")
 	burst := flag.String("burst", "", "what to take on SIGUSR1: cpu or memory")
 	flag.Parse()
 	if *ignore {
 		signal.Ignore(syscall.SIGTERM)
 	}
+	use(*burn)
 	start := make(chan os.Signal, 1)
 	signal.Notify(start, syscall.SIGUSR1)
 	fmt.Println("ready")
@@ -34,14 +36,20 @@ func main() {
 	}
 }
 
+// use keeps so many cores busy.
+func use(cores int) {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), cores+1)) // one to hear signals
+	for range cores {
+		go func() {
+			for {
+			}
+		}()
+	}
+}
+
 func take(what string) {
 	if what == "cpu" {
-		for range 4 * runtime.NumCPU() {
-			go func() {
-				for {
-				}
-			}()
-		}
+		use(4 * runtime.NumCPU())
 		return
 	}
 	held, err := syscall.Mmap(-1, 0, 3<<30, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)

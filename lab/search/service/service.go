@@ -1,4 +1,6 @@
-package search
+// Package service is the search service: bleve over a generated corpus, which answers over HTTP on
+// loopback. It replaces the Lucene of OSDI'16 §6.1.
+package service
 
 import (
 	"context"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/mapping"
+
+	"gleaner/lab/search"
 )
 
 const (
@@ -25,7 +29,7 @@ const (
 )
 
 // Build indexes the corpus in dir, which must not exist.
-func Build(dir string, c Corpus) error {
+func Build(dir string, c search.Corpus) error {
 	index, err := bleve.New(dir, indexed())
 	if err != nil {
 		return fmt.Errorf("search: build %s: %w", dir, err)
@@ -66,17 +70,17 @@ type Answer struct {
 	Hits  []string `json:"hits"` // documents, best first
 }
 
-// Serve answers queries to the index in dir until ctx is done or in ends, as it does
+// Serve answers queries to the index in dir, at an address of this machine, until ctx is done or in ends, as it does
 // when the process that started the service is gone. The first line it writes to out
-// is the service's address.
-func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
+// is where it answers.
+func Serve(ctx context.Context, dir, address string, in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(laxness)
 	index, err := bleve.OpenUsing(dir, map[string]any{"read_only": true})
 	if err != nil {
 		return fmt.Errorf("search: open %s: %w", dir, err)
 	}
 	defer index.Close()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
