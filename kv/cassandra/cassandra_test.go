@@ -41,6 +41,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("Conformance", func(t *testing.T) { conformance(t, c) })
 	t.Run("Together", func(t *testing.T) { together(t, c) })
 	t.Run("Faults", func(t *testing.T) { faults(t, c) })
+	t.Run("TwoDown", func(t *testing.T) { twoDown(t, c) })
 }
 
 // conformance runs the whole suite. Tests of what names a store has get one of their own.
@@ -314,11 +315,9 @@ func together(t *testing.T, c *lab.Cluster) {
 	}
 }
 
-// TestTwoNodesDown: with one node down all goes on, new tables too. With too few replicas a
+// twoDown: with one node down all goes on, new tables too. With too few replicas a
 // write fails, and surely was not applied; when they are back all goes on.
-func TestTwoNodesDown(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 3, "")
+func twoDown(t *testing.T, c *lab.Cluster) {
 	ctx, s := t.Context(), openNew(t, c)
 	tab, key := tableOf(t, s, "t"), kv.Key{Part: []byte("p")}
 	v1, v2 := kv.Version{Writer: 1, Seq: 1}, kv.Version{Writer: 1, Seq: 2}
