@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -214,7 +215,9 @@ func TestWatchesAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDoor(t, at.Host)
-	defer l.control(t, func(o *controller.Options) { o.Config = d.through(l.asController()) })()
+	defer l.control(t, func(o *controller.Options) {
+		o.Config, o.Log = d.through(l.asController()), slog.New(slog.NewTextHandler(t.Output(), nil))
+	})()
 	if err := l.client.Create(t.Context(), load("cut", 24, "0.5")); err != nil {
 		t.Fatal(err)
 	}

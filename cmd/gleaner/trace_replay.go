@@ -159,13 +159,13 @@ func runReplay(cmd *cobra.Command, name string, f replayFlags) error {
 	if err != nil {
 		return errors.Join(err, finish())
 	}
-	defer over()
 	scales := f.sweep
 	if len(scales) == 0 {
 		scales = []int{st.options.Setting.Scale}
 	}
 	report, err := replay.Sweep(cmd.Context(), scales, f.limits, st.play)
-	if err := errors.Join(err, finish()); err != nil && len(report.Runs) == 0 {
+	over(cmp.Or(err, cmd.Context().Err()))
+	if err = errors.Join(err, finish()); err != nil && len(report.Runs) == 0 {
 		return err
 	}
 	page := replayPage{Report: report, Program: name, Targets: f.targets}
@@ -254,10 +254,15 @@ func (st *stage) playIn(ctx context.Context, o replay.Options, n int) (*replay.R
 			result.Memory = residentBytes(os.Getpid())
 		}
 		return result, err
-	case o.Record == nil && replay.Apart(st.program, o.Setting):
+	case st.apart(o):
 		return st.playParts(ctx, o, n)
 	}
 	return st.playCarried(ctx, o, n)
+}
+
+// apart reports whether several processes or machines can play a part of the nodes each.
+func (st *stage) apart(o replay.Options) bool {
+	return o.Record == nil && o.Share == 0 && replay.Apart(st.program, o.Setting)
 }
 
 // targetProcesses are the processes of the targets that are on this machine.
@@ -403,8 +408,8 @@ func (f *replayFlags) options(p *program.Program) (o replay.Options, err error) 
 		return o, input.Errorf("--warmup", "%v leaves nothing of the run to measure", f.warmup)
 	case f.limits.Errors < 0 || f.limits.Errors > 1:
 		return o, input.Errorf("--limit-errors", "%g is not a share from 0 to 1", f.limits.Errors)
-	case f.machines < 0:
-		return o, input.Errorf("--machines", "must not be negative, got %d", f.machines)
+	case f.machines < 0 || f.machines > mostMachines:
+		return o, input.Errorf("--machines", "must be from 0 to %d, got %d", mostMachines, f.machines)
 	case f.machines > 0 && f.processes >= 0:
 		return o, input.Errorf("--processes", "each machine has as many as it needs; leave out --processes")
 	case f.machines == 0 && (f.listen != anyLoopback || f.tokenFile != ""):

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,11 +23,15 @@ import (
 // anyLoopback is where machines join if nothing else was said.
 const anyLoopback = "127.0.0.1:0"
 
-// gather waits for the machines that are to play, if any are. over tells them that it was the last run.
-func (st *stage) gather(cmd *cobra.Command) (over func(), err error) {
+// mostMachines is how many may play.
+const mostMachines = 1000
+
+// gather waits for the machines that are to play, if any are. over tells them that it was the last run, or
+// why there is no other.
+func (st *stage) gather(cmd *cobra.Command) (over func(why error), err error) {
 	f := st.flags
 	if f.machines == 0 {
-		return func() {}, nil
+		return func(error) {}, nil
 	}
 	token, how, err := hostToken(f.tokenFile)
 	if err != nil {
@@ -36,22 +41,36 @@ func (st *stage) gather(cmd *cobra.Command) (over func(), err error) {
 	if err != nil {
 		return nil, input.Errorf("--listen", "%v", err)
 	}
-	over = func() {
+	over = func(why error) {
 		_ = host.Close() // nothing was promised to who has not joined
 		for _, m := range st.machines {
-			m.Over()
+			switch {
+			case why == nil:
+				m.Over("")
+			case cmd.Context().Err() != nil:
+				m.Over("it was stopped")
+			default:
+				m.Over("it failed")
+			}
 		}
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s to join; on each run: %s\n", counted(f.machines, "machine"), fmt.Sprintf(how, reached(host.Address())))
 	for len(st.machines) < f.machines {
 		m, err := host.Join(cmd.Context())
 		if err != nil {
-			over()
+			over(err)
 			return nil, err
 		}
-		st.machines = append(st.machines, m)
+		st.machines = slices.DeleteFunc(append(st.machines, m), func(m *crew.Machine) bool {
+			gone := m.HasGone()
+			if gone {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s (%s) has gone; another may join\n", m.Name, m.Address)
+			}
+			return gone
+		})
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d: %s (%s)\n", len(st.machines), f.machines, m.Name, m.Address)
 	}
+	host.Begin()
 	return over, nil
 }
 
@@ -98,7 +117,7 @@ func fileToken(name string) (crew.Token, error) {
 // playElsewhere plays on the machines that have joined: a part of the nodes on each if these are
 // independent of each other, and else the connections of the players that are here.
 func (st *stage) playElsewhere(ctx context.Context, o replay.Options) (*replay.Result, error) {
-	if o.Record == nil && replay.Apart(st.program, o.Setting) {
+	if st.apart(o) {
 		return st.playPartsElsewhere(ctx, o)
 	}
 	return st.playCarriedElsewhere(ctx, o)
@@ -143,9 +162,11 @@ func (st *stage) playCarriedElsewhere(ctx context.Context, o replay.Options) (*r
 		watching.Go(func() {
 			select {
 			case <-c.Gone():
-				cancel(fmt.Errorf("machine %s (%s) has gone in the midst of a run", m.Name, m.Address))
+			case <-m.Gone():
 			case <-ctx.Done():
+				return
 			}
+			cancel(fmt.Errorf("machine %s (%s) has gone in the midst of a run", m.Name, m.Address))
 		})
 	}
 	targets := map[string]replay.Executor{}

@@ -305,7 +305,11 @@ func notes(r *replay.Result) (out []string) {
 		say("CPU: %s", r.CPU)
 	}
 	for _, m := range r.Machines {
-		say("%s (%s) played: of %.0f cores the players used %.1f and others %.1f; they held %s", m.Name, m.Address, m.CPU.Cores, m.CPU.Players, m.CPU.Target+m.CPU.Others, cluster.Bytes(m.Memory).Text())
+		used := ""
+		if m.CPU.Cores > 0 {
+			used = fmt.Sprintf(" of %.0f cores the players used %.1f and others %.1f;", m.CPU.Cores, m.CPU.Players, m.CPU.Target+m.CPU.Others)
+		}
+		say("%s (%s) played:%s they held %s", m.Name, m.Address, used, cluster.Bytes(m.Memory).Text())
 	}
 	if r.Memory > 0 {
 		say("the players held %s", cluster.Bytes(r.Memory).Text())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -58,10 +59,15 @@ func startPart(ctx context.Context, order replay.Order) (*replay.Result, error) 
 		return nil, err
 	}
 	var said, complaint bytes.Buffer
-	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(told), &said, &complaint
-	if err := child.Start(); err != nil {
+	child.Stdout, child.Stderr = &said, &complaint
+	in, err := child.StdinPipe() // open until the part has ended: if this process is killed, the part ends too
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start a process for a part of the nodes: %w", err)
 	}
+	_, _ = in.Write(told)                                                             // if it has ended already, it says why
 	stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(os.Interrupt) }) // it may have ended
 	defer stop()
 	err = child.Wait()
@@ -98,11 +104,17 @@ func newTracePart() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			st, err := staged(cmd.Context(), order)
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			go func() {
+				_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // until who started this process has ended
+				cancel()
+			}()
+			st, err := staged(ctx, order)
 			if err != nil {
 				return err
 			}
-			result, err := replay.Play(cmd.Context(), st.options)
+			result, err := replay.Play(ctx, st.options)
 			if err != nil {
 				return err
 			}

@@ -360,7 +360,7 @@ func (r *controller) unanswered(l *lane, call *trace.Call, rec *memory.Record, e
 	g := &r.gauges[l.site.ID]
 	g.mu.Lock()
 	g.failed++
-	if starved(err) {
+	if Starved(err) {
 		g.starved++
 	}
 	note(&g.errors, complaint(err), r.into(now))
@@ -404,9 +404,9 @@ func sent(err error) bool {
 // troubled notes when something was wrong for the first time.
 func (r *controller) troubled(at int64) { r.trouble.CompareAndSwap(0, at) }
 
-// starved reports whether an error is this machine's and not the target's: no more
+// Starved reports whether an error is this machine's and not the target's: no more
 // files may be opened, or no local port is left.
-func starved(err error) bool {
+func Starved(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 

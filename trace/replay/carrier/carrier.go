@@ -13,6 +13,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"gleaner/trace"
@@ -34,6 +35,7 @@ const (
 	timedOut
 	unsendable
 	failed
+	starved
 )
 
 // A Carrier is another process that holds connections.
@@ -211,9 +213,18 @@ func wrong(kind uint64, text string) error {
 		return context.DeadlineExceeded
 	case unsendable:
 		return fmt.Errorf("%w: %s", replay.ErrUnsendable, text)
+	case starved:
+		return errStarved(text)
 	}
 	return errors.New(text)
 }
+
+// errStarved is that the process had no file or port left, in its words.
+type errStarved string
+
+func (e errStarved) Error() string { return string(e) }
+
+func (e errStarved) Unwrap() error { return syscall.EMFILE }
 
 type conn struct {
 	c  *Carrier

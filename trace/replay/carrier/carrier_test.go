@@ -3,7 +3,9 @@ package carrier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +51,24 @@ func TestClocksApart(t *testing.T) {
 			<-c.Gone()
 		})
 	}
+}
+
+// TestStarved: that another process has no file left is told from what a target does.
+func TestStarved(t *testing.T) {
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	go func() { _ = Serve(t.Context(), in, out, []replay.Executor{starving{}}) }()
+	defer to.Close()
+	_, err := Executor([]*Carrier{New(to, from, 0)}, 0, nil).Dial(t.Context(), replay.Identity{Sender: "a"})
+	if !replay.Starved(err) || err.Error() != "dial: too many open files" {
+		t.Errorf("got %v", err)
+	}
+}
+
+type starving struct{}
+
+func (starving) Dial(context.Context, replay.Identity) (replay.Conn, error) {
+	return nil, fmt.Errorf("dial: %w", syscall.EMFILE)
 }
 
 // slow is a target that takes its time.

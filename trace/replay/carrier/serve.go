@@ -141,6 +141,9 @@ func outcome(err error) (kind uint64, text string) {
 	case errors.Is(err, replay.ErrUnsendable):
 		return unsendable, strings.TrimPrefix(err.Error(), replay.ErrUnsendable.Error()+": ")
 	}
+	if replay.Starved(err) {
+		return starved, err.Error()
+	}
 	return failed, err.Error()
 }
 

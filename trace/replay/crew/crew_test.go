@@ -134,7 +134,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	for _, m := range machines {
-		m.Over()
+		m.Over("")
 	}
 	for _, ended := range ends {
 		must(t, <-ended)
@@ -219,7 +219,7 @@ func TestCarry(t *testing.T) {
 			t.Errorf("it used %+v", share)
 		}
 	}
-	m.Over()
+	m.Over("")
 	must(t, <-ended)
 }
 
@@ -246,6 +246,53 @@ func TestMachineGoes(t *testing.T) {
 	}
 }
 
+// TestReplaced: a machine that goes before the run gives its place to another.
+func TestReplaced(t *testing.T) {
+	token := crew.NewToken()
+	h, at := host(t, token, 1)
+	ctx, kill := context.WithCancel(t.Context())
+	ended := join(t, ctx, at, token, crew.Work{Play: playing})
+	first := gather(t, h, 1)[0]
+	kill()
+	<-ended
+	<-first.Gone()
+	join(t, t.Context(), at, token, crew.Work{Play: playing})
+	second := gather(t, h, 1)[0]
+	if !first.HasGone() || second.HasGone() {
+		t.Errorf("the first has gone: %t, the second: %t", first.HasGone(), second.HasGone())
+	}
+	r, err := second.Play(t.Context(), orders(t, "3", 1)[0])
+	if err != nil || r.Answered != 40 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSilent: a machine that says nothing any more, because its process was stopped, has gone.
+func TestSilent(t *testing.T) {
+	token := crew.NewToken()
+	h, at := host(t, token, 1)
+	h.SetSilence(200 * time.Millisecond)
+	c, err := crew.Silent(t.Context(), at, token)
+	must(t, err)
+	defer c.Close()
+	time.Sleep(time.Second)
+	join(t, t.Context(), at, token, crew.Work{Play: playing})
+	if m := gather(t, h, 1)[0]; m.Name == "silent" {
+		t.Error("the silent one has joined")
+	}
+}
+
+// TestCarryWithoutConnection: a machine that ends a carry before its connection has come is an error.
+func TestCarryWithoutConnection(t *testing.T) {
+	token := crew.NewToken()
+	h, at := host(t, token, 1)
+	join(t, t.Context(), at, token, crew.Work{Carry: func(context.Context, []string, func() (io.ReadWriteCloser, error)) (crew.Share, error) {
+		return crew.Share{}, nil
+	}})
+	_, err := gather(t, h, 1)[0].Carry(t.Context(), []string{"nowhere"})
+	says(t, err, "has gone")
+}
+
 // TestHostGoes: a machine whose host has gone stops what it does, and says so.
 func TestHostGoes(t *testing.T) {
 	token := crew.NewToken()
@@ -270,7 +317,7 @@ func TestHostGoes(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	token := crew.NewToken()
 	h, at := host(t, token, 1)
-	says(t, <-join(t, t.Context(), at, crew.NewToken(), crew.Work{}), "no replay that knows this token")
+	says(t, <-join(t, t.Context(), at, crew.NewToken(), crew.Work{}), "does not know the token")
 
 	for range 100 { // silent ones: more than are greeted at once
 		c, err := net.Dial("tcp", at)
@@ -312,7 +359,7 @@ func TestStrangers(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}()
-	says(t, <-join(t, t.Context(), l.Addr().String(), token, crew.Work{}), "no replay that knows this token")
+	says(t, <-join(t, t.Context(), l.Addr().String(), token, crew.Work{}), "does not know the token")
 }
 
 // TestOneTooMany: a machine that is not needed is told so.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -16,8 +17,9 @@ import (
 
 const (
 	greetTime    = 10 * time.Second // for TLS and the hello
-	maxGreetings = 64               // at once: of more the oldest is cut, so that silent strangers keep nobody out
+	maxGreetings = 64               // at once: of more any one is cut, so that strangers keep nobody out for long
 	stopTime     = 30 * time.Second // for a machine to end a run that is stopped
+	silence      = 20 * time.Second // of a machine, after which it counts as gone
 )
 
 // A Host is what machines join.
@@ -25,11 +27,13 @@ type Host struct {
 	listener net.Listener
 	config   *tls.Config
 	most     int
+	silence  time.Duration // of a machine, after which it counts as gone
 	joined   chan *Machine
 
 	mu       sync.Mutex
-	greeting []net.Conn // the oldest first
+	greeting []net.Conn
 	machines int
+	begun    bool                     // who goes is not replaced
 	carrying map[uint64]chan net.Conn // connections that are to come
 	last     uint64
 }
@@ -44,7 +48,7 @@ func Listen(address string, token Token, most int) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{listener: l, config: config, most: most, joined: make(chan *Machine, most), carrying: map[uint64]chan net.Conn{}}
+	h := &Host{listener: l, config: config, most: most, silence: silence, joined: make(chan *Machine, most), carrying: map[uint64]chan net.Conn{}}
 	go h.accept()
 	return h, nil
 }
@@ -89,10 +93,12 @@ func (h *Host) accept() {
 func (h *Host) begins(c net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.greeting = append(h.greeting, c); len(h.greeting) > maxGreetings {
-		h.greeting[0].Close()
-		h.greeting = h.greeting[1:]
+	if len(h.greeting) == maxGreetings {
+		at := rand.IntN(maxGreetings)
+		h.greeting[at].Close()
+		h.greeting = slices.Delete(h.greeting, at, at+1)
 	}
+	h.greeting = append(h.greeting, c)
 }
 
 func (h *Host) ends(c net.Conn) {
@@ -118,9 +124,9 @@ func (h *Host) greet(c *tls.Conn) error {
 	if !h.wanted() {
 		return errors.Join(write(c, order{Over: true, Why: "it has all the machines that it wants"}), c.Close())
 	}
-	m := &Machine{Name: said.Name, Address: c.RemoteAddr(), host: h, conn: c, answers: make(chan answer, 1), gone: make(chan struct{})}
+	m := &Machine{Name: said.Name, Address: c.RemoteAddr(), host: h, conn: c, answers: make(chan answer, 1), clock: make(chan answer, 1), gone: make(chan struct{})}
 	go m.read()
-	h.joined <- m
+	go m.listen()
 	return nil
 }
 
@@ -128,11 +134,25 @@ func (h *Host) greet(c *tls.Conn) error {
 func (h *Host) wanted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.machines == h.most {
+	if h.machines == h.most || h.begun {
 		return false
 	}
 	h.machines++
 	return true
+}
+
+// left gives the place of a machine to another.
+func (h *Host) left() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.machines--
+}
+
+// Begin ends the time in which machines join.
+func (h *Host) Begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun = true
 }
 
 // expected passes a connection on to who waits for it.
@@ -165,11 +185,19 @@ type Machine struct {
 	host    *Host
 	conn    net.Conn
 	answers chan answer
+	clock   chan answer
 	gone    chan struct{}
+
+	mu    sync.Mutex
+	looks []look // at its clock, the last ones
 }
+
+// A look at a machine's clock.
+type look struct{ took, ahead time.Duration }
 
 // read passes answers on to who waits for them.
 func (m *Machine) read() {
+	defer m.host.left()
 	defer close(m.gone)
 	for {
 		var a answer
@@ -177,8 +205,12 @@ func (m *Machine) read() {
 			m.conn.Close()
 			return
 		}
+		to := m.answers
+		if a.Now != 0 {
+			to = m.clock
+		}
 		select {
-		case m.answers <- a:
+		case to <- a:
 		default: // to no order
 			m.conn.Close()
 			return
@@ -189,14 +221,81 @@ func (m *Machine) read() {
 // Gone is closed when the machine has gone.
 func (m *Machine) Gone() <-chan struct{} { return m.gone }
 
+// HasGone reports whether the machine has gone.
+func (m *Machine) HasGone() bool {
+	select {
+	case <-m.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 func (m *Machine) errGone() error {
 	return fmt.Errorf("machine %s (%s) has gone, and with it what it measured", m.Name, m.Address)
 }
 
-// Over tells the machine that it was the last run.
-func (m *Machine) Over() {
-	_ = write(m.conn, order{Over: true}) // it may have gone
+// Over tells the machine that it was the last run, and why if that is not because all was done.
+func (m *Machine) Over(why string) {
+	_ = write(m.conn, order{Over: true, Why: why}) // it may have gone
 	m.conn.Close()
+}
+
+const (
+	quickLooks = 8  // at once, so that one of them is quick
+	mostLooks  = 60 // a minute's
+)
+
+// listen asks the machine for its time again and again, and hangs up when it does not answer.
+func (m *Machine) listen() {
+	for n := 0; ; n++ {
+		if n == quickLooks {
+			m.host.joined <- m
+		}
+		if n >= quickLooks {
+			select {
+			case <-m.gone:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+		asked := time.Now()
+		if write(m.conn, order{Clock: true}) != nil {
+			m.conn.Close()
+			return
+		}
+		select {
+		case <-m.gone:
+			return
+		case <-time.After(m.host.silence):
+			m.conn.Close()
+			return
+		case a := <-m.clock:
+			took := time.Since(asked)
+			m.looked(look{took, time.Duration(a.Now-asked.UnixNano()) - took/2})
+		}
+	}
+}
+
+func (m *Machine) looked(now look) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.looks = append(m.looks, now); len(m.looks) > mostLooks {
+		m.looks = m.looks[1:]
+	}
+}
+
+// ahead is how far the machine's clock is ahead of this one's, by the quickest look at it.
+func (m *Machine) ahead() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	best := look{took: time.Hour}
+	for _, l := range m.looks {
+		if l.took < best.took {
+			best = l
+		}
+	}
+	return best.ahead
 }
 
 // answer waits for the answer to an order.
@@ -207,14 +306,6 @@ func (m *Machine) answer() (answer, error) {
 	case <-m.gone:
 		return answer{}, m.errGone()
 	}
-}
-
-// ask gives an order and waits for the answer.
-func (m *Machine) ask(o order) (answer, error) {
-	if err := write(m.conn, o); err != nil {
-		return answer{}, m.errGone()
-	}
-	return m.answer()
 }
 
 // Play has the machine play a part. If ctx ends, it is told to stop, and what it measured until then
@@ -235,7 +326,10 @@ func (m *Machine) Play(ctx context.Context, part replay.Order) (*replay.Result, 
 			m.conn.Close()
 		}
 	}()
-	a, err := m.ask(order{Play: &part})
+	if err := write(m.conn, order{Play: &part}); err != nil {
+		return nil, m.errGone()
+	}
+	a, err := m.answer()
 	if err != nil {
 		return nil, err
 	}
@@ -251,19 +345,18 @@ type Carried struct {
 
 // Carry has the machine hold connections to targets.
 func (m *Machine) Carry(ctx context.Context, targets []string) (*Carried, error) {
-	ahead, err := m.ahead()
-	if err != nil {
-		return nil, err
-	}
 	number, arrives := m.host.expect()
 	if err := write(m.conn, order{Carry: &carry{number, targets}}); err != nil {
 		return nil, m.errGone()
 	}
 	select {
 	case c := <-arrives:
-		return &Carried{carrier.New(c, c, ahead), m, c}, nil
+		return &Carried{carrier.New(c, c, m.ahead()), m, c}, nil
 	case a := <-m.answers:
-		return nil, a.err(m.Name)
+		if err := a.err(m.Name); err != nil {
+			return nil, err
+		}
+		return nil, m.errGone() // the connection was lost on its way
 	case <-m.gone:
 		return nil, m.errGone()
 	case <-ctx.Done():
@@ -275,27 +368,11 @@ func (m *Machine) Carry(ctx context.Context, targets []string) (*Carried, error)
 func (c *Carried) Stop() (Share, error) {
 	c.conn.Close()
 	a, err := c.machine.answer()
-	if err != nil || a.Share == nil {
+	if err == nil && a.Share == nil {
+		err = c.machine.errGone()
+	}
+	if err != nil {
 		return Share{}, err
 	}
 	return *a.Share, nil
-}
-
-// pings are how often a machine is asked for its time: the answer that took least is taken.
-const pings = 8
-
-// ahead is how far the machine's clock is ahead of this one's.
-func (m *Machine) ahead() (ahead time.Duration, err error) {
-	least := time.Duration(1<<63 - 1)
-	for range pings {
-		asked := time.Now()
-		a, err := m.ask(order{Clock: true})
-		if err != nil {
-			return 0, err
-		}
-		if took := time.Since(asked); took < least {
-			least, ahead = took, time.Duration(a.Now-asked.UnixNano())-took/2
-		}
-	}
-	return ahead, nil
 }

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -36,7 +37,7 @@ func Join(ctx context.Context, address string, token Token, wait time.Duration, 
 	if s.name, err = os.Hostname(); err != nil {
 		s.name = "unnamed"
 	}
-	c, err := s.dialUntil(ctx, time.Now().Add(wait))
+	c, err := s.joinUntil(ctx, time.Now().Add(wait))
 	if err != nil {
 		return err
 	}
@@ -51,14 +52,23 @@ type seat struct {
 	config        *tls.Config
 }
 
-// dialUntil tries to reach the host until a time.
-func (s *seat) dialUntil(ctx context.Context, until time.Time) (net.Conn, error) {
+// joinUntil tries to join the host until a time.
+func (s *seat) joinUntil(ctx context.Context, until time.Time) (net.Conn, error) {
 	for {
 		c, err := s.dial(ctx, hello{Version: version, Name: s.name})
-		var refused *net.OpError
-		var unknown *net.DNSError
-		if err == nil || !errors.As(err, &refused) || errors.As(err, &unknown) || time.Now().After(until) {
-			return c, err
+		if err == nil {
+			if err = s.welcomed(c); err == nil {
+				return c, nil
+			}
+			c.Close()
+		}
+		var elsewhere *net.DNSError
+		var noTLS tls.RecordHeaderError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, errStranger), errors.Is(err, errOver), errors.As(err, &elsewhere), errors.As(err, &noTLS), time.Now().After(until):
+			return nil, fmt.Errorf("the replay at %s: %w", s.address, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -82,10 +92,37 @@ func (s *seat) dial(ctx context.Context, h hello) (net.Conn, error) {
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("%s: no replay that knows this token: %v", s.address, err)
+		return nil, err
 	}
 	return c, nil
 }
+
+// errOver is that the host has no use for this machine, any more or at all.
+var errOver = errors.New("it is over")
+
+// over is what an order says that ends the machine.
+func (o order) over() error {
+	if o.Why == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errOver, o.Why)
+}
+
+// welcomed waits until the host lets this machine in: it asks what time it is.
+func (s *seat) welcomed(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(greetTime)) // what follows tells if that failed
+	var o order
+	if err := read(c, &o); err != nil {
+		return err
+	}
+	if o.Over {
+		return cmp.Or(o.over(), errOver)
+	}
+	_ = c.SetDeadline(time.Time{})
+	return write(c, now())
+}
+
+func now() answer { return answer{Now: time.Now().UnixNano()} }
 
 // obey does what the host says, one order at a time, and hears of a stop meanwhile.
 func (s *seat) obey(ctx context.Context, c net.Conn, work Work) error {
@@ -106,37 +143,37 @@ func (s *seat) obey(ctx context.Context, c net.Conn, work Work) error {
 			}
 		}
 	}()
-	var now *task
-	defer func() { now.end() }()
+	var doing *task
+	defer func() { doing.end() }()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-ended:
 			return s.lost(err)
-		case a := <-now.answered():
-			now.stop()
-			now = nil
+		case a := <-doing.answered():
+			doing.stop()
+			doing = nil
 			if err := write(c, a); err != nil {
 				return s.lost(err)
 			}
 		case o := <-orders:
 			switch {
 			case o.Over && o.Why != "":
-				return fmt.Errorf("the replay at %s does not need this machine: %s", s.address, o.Why)
+				return fmt.Errorf("the replay at %s: %w", s.address, o.over())
 			case o.Over:
 				return nil
-			case o.Stop && now != nil:
-				now.stop()
+			case o.Stop && doing != nil:
+				doing.stop()
 			case o.Stop: // it has ended
 			case o.Clock:
-				if err := write(c, answer{Now: time.Now().UnixNano()}); err != nil {
+				if err := write(c, now()); err != nil {
 					return s.lost(err)
 				}
-			case now != nil:
+			case doing != nil:
 				return fmt.Errorf("the replay at %s asks for two things at once", s.address)
 			default:
-				now = begin(ctx, func(ctx context.Context) answer { return s.do(ctx, o, work) })
+				doing = begin(ctx, func(ctx context.Context) answer { return s.do(ctx, o, work) })
 			}
 		}
 	}
@@ -193,7 +230,16 @@ func (s *seat) do(ctx context.Context, o order, work Work) answer {
 		return answer{Result: text}
 	case o.Carry != nil:
 		share, err := work.Carry(ctx, o.Carry.Targets, func() (io.ReadWriteCloser, error) {
-			return s.dial(ctx, hello{Version: version, Name: s.name, Carries: o.Carry.Number})
+			h := hello{Version: version, Name: s.name, Carries: o.Carry.Number}
+			c, err := s.dial(ctx, h)
+			for range 5 {
+				if err == nil || ctx.Err() != nil {
+					break
+				}
+				time.Sleep(again)
+				c, err = s.dial(ctx, h)
+			}
+			return c, err
 		})
 		if err != nil {
 			return failed(err)

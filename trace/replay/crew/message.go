@@ -30,7 +30,7 @@ type order struct {
 	Clock bool          `json:"clock,omitempty"` // what time is it there?
 	Stop  bool          `json:"stop,omitempty"`
 	Over  bool          `json:"over,omitempty"`
-	Why   string        `json:"why,omitempty"` // it is over, if not because the host has done all it wanted
+	Why   string        `json:"why,omitempty"` // it is over; empty if all was done
 }
 
 // carry says to hold connections to targets, over a new connection that says this number.

@@ -178,12 +178,20 @@ func (f *Facts) faults() string {
 
 func (f *Facts) starved(l Limits) bool { return float64(f.Starved) > l.Errors*float64(f.Calls) }
 
+// where is what to call the machine of the players.
+func (f *Facts) where() string {
+	if len(f.Elsewhere) > 0 {
+		return "a machine that played"
+	}
+	return "this machine"
+}
+
 // late is why the players did not send calls in time; empty if they did. Calls also wait
 // for a worker if a slow target keeps all of them busy.
 func (l Limits) late(f Facts, slow bool) string {
 	switch {
 	case f.starved(l):
-		return fmt.Sprintf("%d calls found no file or port left on this machine (ulimit -n)", f.Starved)
+		return fmt.Sprintf("%d calls found no file or port left on %s (ulimit -n)", f.Starved, f.where())
 	case f.Lag <= ms(l.Lag):
 		return ""
 	case f.Busy < f.Workers || f.Workers == 0:

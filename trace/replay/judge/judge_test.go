@@ -47,6 +47,7 @@ func TestVerdicts(t *testing.T) {
 		{"slow elsewhere", func(f *Facts) { f.Service, f.CPU = 2000, CPU{2, 1.8, 0, 0.2, 30, 0} }, GaveIn, "the slowest hundredth of replies took 2000 ms and more"},
 		{"nobody measured the CPU", func(f *Facts) { f.Service, f.CPU = 2000, CPU{} }, GaveIn, "the slowest hundredth of replies took 2000 ms and more"},
 
+		{"no files left elsewhere", func(f *Facts) { f.Starved, f.Failed, f.Elsewhere = 20, 20, []Machine{{"a", fine.CPU}} }, Late, "20 calls found no file or port left on a machine that played (ulimit -n)"},
 		{"late because of others on another machine", func(f *Facts) { f.Lag, f.Elsewhere = 51, []Machine{{"a", fine.CPU}, {"b", byOthers}} }, Full,
 			"a hundredth of calls were sent 51 ms late and more; on b, of 2 cores the players used 0.3, the target 0.3 and others 1.4; the players waited 30.0 ms for a core each time, the target 20.0 ms"},
 		{"late, and no machine is full", func(f *Facts) { f.Lag, f.Elsewhere = 51, []Machine{{"a", fine.CPU}, {"b", byPlayers}} }, Late, "a hundredth of calls were sent 51 ms late and more"},
