@@ -197,8 +197,8 @@ type look struct{ took, ahead time.Duration }
 
 // read passes answers on to who waits for them.
 func (m *Machine) read() {
-	defer m.host.left()
 	defer close(m.gone)
+	defer m.host.left() // before: who sees that it has gone finds its place free
 	for {
 		var a answer
 		if read(m.conn, &a) != nil {
@@ -311,9 +311,12 @@ func (m *Machine) answer() (answer, error) {
 // Play has the machine play a part. If ctx ends, it is told to stop, and what it measured until then
 // is the result.
 func (m *Machine) Play(ctx context.Context, part replay.Order) (*replay.Result, error) {
+	if err := write(m.conn, order{Play: &part}); err != nil {
+		return nil, m.errGone()
+	}
 	done := make(chan struct{})
 	defer close(done)
-	go func() {
+	go func() { // a stop before the order would stop nothing
 		select {
 		case <-done:
 			return
@@ -326,9 +329,6 @@ func (m *Machine) Play(ctx context.Context, part replay.Order) (*replay.Result, 
 			m.conn.Close()
 		}
 	}()
-	if err := write(m.conn, order{Play: &part}); err != nil {
-		return nil, m.errGone()
-	}
 	a, err := m.answer()
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@
 // length before them. The machine begins with a hello. The host sends orders, one after the
 // other, and each is answered, except a stop, which ends the order before it, and an over,
 // which ends the machine. It also asks for the machine's time every second: that tells how far
-// clocks are apart, and that the machine is there. If the connection ends, or a machine is silent for long, the machine stops what it does, and
-// a run of the host ends with an error: what it measured is not complete.
+// clocks are apart, and that the machine is there: a host hangs up on one that is silent for long. If the connection
+// ends, the machine stops what it does, and the host's run ends with an error, since a part of what was measured is lost.
 //
 // A machine that is to hold connections for players of the host dials a second time, and that
 // connection carries the calls (room carrier).
