@@ -109,6 +109,7 @@ func faultySpaceOn(t *testing.T, store kv.Store, n int) (*Space, *slowPool) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { d.Close() })
 		p.disks[cluster.DiskID(name)] = &slowDisk{Disk: plug{d, &fuse{}}}
 		p.files[cluster.DiskID(name)] = fs
 		p.order = append(p.order, cluster.DiskID(name))

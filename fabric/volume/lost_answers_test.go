@@ -115,7 +115,20 @@ func newShaken(t *testing.T) *shaken {
 	must(t, err)
 	first.o.Lease, first.o.Patience = time.Hour, 20*time.Millisecond
 	s := NewSpace(m, p, first.o)
-	return &shaken{t, s, p, o, faultyVolume(t, s, 2), make([]byte, 8<<20)}
+	w := &shaken{t, s, p, o, faultyVolume(t, s, 2), make([]byte, 8<<20)}
+	t.Cleanup(w.close)
+	return w
+}
+
+// close lets go of the world's memory: hundreds of them are made.
+func (w *shaken) close() {
+	w.o.ends()
+	if err := w.v.Close(); err != nil {
+		w.t.Log(err)
+	}
+	for _, d := range w.p.disks {
+		must(w.t, d.(*slowDisk).Disk.(plug).d.Close())
+	}
 }
 
 func (w *shaken) reopen() {
@@ -216,6 +229,7 @@ func TestLostAnswers(t *testing.T) {
 			for _, late := range []bool{false, true} {
 				for at, struck := 0, "the first"; struck != ""; at++ {
 					t.Run(fmt.Sprintf("late=%t/%d", late, at), func(t *testing.T) {
+						struck = "" // the last, if this one fails
 						w := newShaken(t)
 						op.before(w)
 						if w.v.broken.Load() != nil {

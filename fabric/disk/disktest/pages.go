@@ -1,6 +1,9 @@
 package disktest
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	pageSize = 4 << 10
@@ -56,12 +59,19 @@ func (p *pages) read(buf []byte, at int64) int {
 // write replaces bytes of a file that is long enough.
 func (p *pages) write(buf []byte, at int64) {
 	for len(buf) > 0 {
-		fresh, from := new([pageSize]byte), int(at%pageSize)
-		if old := p.list[at/pageSize]; old != nil && (from > 0 || len(buf) < pageSize) {
-			*fresh = *old
+		from := int(at % pageSize)
+		n := min(len(buf), pageSize-from)
+		old := p.list[at/pageSize]
+		if old != nil || !bytes.Equal(buf[:n], zeros[:n]) { // logs are formatted with zeros, and fabrics of tests have many
+			fresh := new([pageSize]byte)
+			if old != nil && n < pageSize {
+				*fresh = *old
+			}
+			copy(fresh[from:], buf)
+			p.list[at/pageSize] = fresh
 		}
-		n := copy(fresh[from:], buf)
-		p.list[at/pageSize] = fresh
 		at, buf = at+int64(n), buf[n:]
 	}
 }
+
+var zeros [pageSize]byte
