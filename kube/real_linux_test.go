@@ -32,6 +32,7 @@ import (
 	"gleaner/kube"
 	"gleaner/kube/agent"
 	"gleaner/lab/engine"
+	"gleaner/local/proc"
 )
 
 // taskImage is the image of testdata/task.
@@ -143,10 +144,9 @@ func guardNode(ctx context.Context, config *rest.Config, node, root string, rese
 }
 
 // room waits until the node offers at least so much, and returns what it offers.
-func (m *machine) room(t *testing.T, least cluster.Resources) (cluster.Resources, error) {
-	var offered cluster.Resources
-	err := soon(t.Context(), func() error {
-		var n corev1.Node
+func (m *machine) room(t *testing.T, least cluster.Resources) (offered cluster.Resources, err error) {
+	var n corev1.Node
+	err = soon(t.Context(), func() error {
 		if err := m.client.Get(t.Context(), client.ObjectKey{Name: m.node.Name}, &n); err != nil {
 			return err
 		}
@@ -246,15 +246,52 @@ type burst struct {
 	times   int    // it is measured
 }
 
-// run has a harvested pod run and a primary burst, and returns how long it took from the burst
-// to the last harvested process gone.
-func (m *machine) run(t *testing.T, i int, b burst) (time.Duration, error) {
+// watch looks all the time whether a pod fits beside the primary by the rule of the docs: primary, requests and
+// reserve are no more than the node has. All that is not available counts as the primary's. need returns when it was
+// last seen to fit.
+func (m *machine) watch(t *testing.T, asks cluster.Bytes, reserve harvest.Reserve) (need func() time.Time) {
+	t.Helper()
+	var n corev1.Node
+	if err := m.client.Get(t.Context(), client.ObjectKey{Name: m.node.Name}, &n); err != nil {
+		t.Fatal(err)
+	}
+	size := kube.SizeOf(&n)
+	left := size.Memory - reserve.Of(size).Memory - asks
+	var last time.Time
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			at := time.Now()
+			text, _ := os.ReadFile("/proc/meminfo")
+			if memory, err := proc.ParseMemory(text); err == nil && reserve.Counted(cluster.Resources{Memory: memory.Total - memory.Available}).Memory <= left {
+				last = at
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() time.Time { close(stop); <-ended; return last }
+}
+
+// A delay is how long it took until the last harvested process was gone.
+type delay struct {
+	burst time.Duration // from when the primary began to take more
+	need  time.Duration // from when the pod was last seen to fit
+	told  time.Duration // from the burst until the API server had the deletion, if it is there
+}
+
+// run has a harvested pod run and a primary burst.
+func (m *machine) run(t *testing.T, i int, b burst) (none delay, err error) {
 	t.Helper()
 	least := cluster.Resources{CPU: 800, Memory: 2 * cluster.GB}
 	time.Sleep(2 * time.Second) // the offer rises again after the last burst
 	offered, err := m.room(t, least)
 	if err != nil {
-		return 0, fmt.Errorf("others use this machine: %w", err)
+		return none, fmt.Errorf("others use this machine: %w", err)
 	}
 	asks := cluster.Resources{CPU: least.CPU, Memory: 16 * cluster.MB}
 	if b.what == "memory" {
@@ -262,7 +299,7 @@ func (m *machine) run(t *testing.T, i int, b burst) (time.Duration, error) {
 	}
 	primary, end, err := m.primary(t, i, b)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	defer end()
 	p, pids, err := m.pod(t, fmt.Sprintf("harvested-%d", i), asks, b.args...)
@@ -270,13 +307,13 @@ func (m *machine) run(t *testing.T, i int, b burst) (time.Duration, error) {
 		defer func() { _ = m.client.Delete(context.Background(), p, client.GracePeriodSeconds(0)) }()
 	}
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	var fds []int
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			return 0, fmt.Errorf("it was killed before the burst: %w", err)
+			return none, fmt.Errorf("it was killed before the burst: %w", err)
 		}
 		fds = append(fds, fd)
 	}
@@ -284,15 +321,38 @@ func (m *machine) run(t *testing.T, i int, b burst) (time.Duration, error) {
 	if b.before != nil {
 		b.before()
 	}
+	need := func() time.Time { return time.Time{} }
+	if b.what == "memory" {
+		need = m.watch(t, asks.Memory, patient(b.what))
+	}
 	start := time.Now()
 	if err := syscall.Kill(primary, syscall.SIGUSR1); err != nil {
-		return 0, err
+		return none, err
 	}
-	took := gone(t, pids, fds).Sub(start)
+	last, told := gone(t, pids, fds), time.Time{}
 	if b.gone != nil {
 		b.gone()
+	} else if err := m.deleted(t, p); err != nil {
+		return none, err
+	} else {
+		told = time.Now()
 	}
-	return took, nil
+	since := start
+	if crossed := need(); crossed.After(start) {
+		since = crossed
+	}
+	return delay{last.Sub(start), last.Sub(since), told.Sub(start)}, nil
+}
+
+// deleted waits until the API server has the deletion of a pod.
+func (m *machine) deleted(t *testing.T, p *corev1.Pod) error {
+	return soon(t.Context(), func() error {
+		err := m.client.Get(t.Context(), client.ObjectKeyFromObject(p), p)
+		if err == nil && p.DeletionTimestamp == nil {
+			return fmt.Errorf("the API still has %s", p.Name)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // primary starts what will burst; end ends it.
@@ -318,19 +378,33 @@ func (m *machine) primary(t *testing.T, i int, b burst) (pid int, end func(), er
 // too may have killed before the burst; then it is tried again, and at last skipped.
 func (m *machine) measure(t *testing.T, b burst) {
 	t.Helper()
-	var took []time.Duration
-	for i := 0; len(took) < b.times; i++ {
+	var bursts, needs, told []time.Duration
+	for i := 0; len(bursts) < b.times; i++ {
 		d, err := m.run(t, i, b)
 		if err == nil {
-			took = append(took, d.Round(time.Millisecond))
+			bursts, needs, told = append(bursts, d.burst), append(needs, d.need), append(told, d.told)
 			continue
 		}
 		if t.Log(err); i > 2*b.times {
 			t.Skip("others use this machine too much to measure on it")
 		}
 	}
-	slices.Sort(took)
-	t.Logf("from the burst to the last harvested process gone: %v", took)
+	t.Log("from the burst to the last harvested process gone:", rounded(bursts))
+	if b.what == "memory" {
+		t.Log("from when the pod was last seen to fit:", rounded(needs))
+	}
+	if b.gone == nil {
+		t.Log("from the burst to the deletion:", rounded(told))
+	}
+}
+
+// rounded sorts, too.
+func rounded(all []time.Duration) []time.Duration {
+	for i := range all {
+		all[i] = all[i].Round(time.Millisecond)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // starve has processes of the primary want all CPU, several times over, from begin to end.

@@ -147,7 +147,7 @@ func soon(ctx context.Context, try func() error) error {
 }
 
 // real is the cluster. It skips the test if Kubernetes is not built and is not to be.
-func real(t *testing.T) *lab {
+func real(t testing.TB) *lab {
 	t.Helper()
 	if os.Getenv("GLEANER_LONG") == "" && !engine.HasKubernetes() {
 		t.Skip("Kubernetes is not built here; GLEANER_LONG=1 builds it, which takes 20 minutes")
