@@ -129,9 +129,10 @@ func (l *lab) install(ctx context.Context) error {
 	return soon(ctx, func() error { return l.client.List(ctx, &v1alpha1.HarvestJobList{}) })
 }
 
-// soon tries until there is no error, for a minute.
+// soon tries until there is no error, for two minutes: client-go waits for up to one before it opens a watch again that was
+// cut many times.
 func soon(ctx context.Context, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
 		err := try()

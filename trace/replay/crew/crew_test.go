@@ -314,6 +314,14 @@ func TestHostGoes(t *testing.T) {
 	cancel()
 }
 
+// TestHostIsSilent: a machine whose host is stopped, and hangs up on nobody, does not wait for ever. A host asks something each second: one
+// that may not be silent for that long is taken for stopped.
+func TestHostIsSilent(t *testing.T) {
+	token := crew.NewToken()
+	_, at := host(t, token, 1)
+	says(t, crew.JoinImpatiently(t.Context(), at, token, 300*time.Millisecond), "has said nothing for 300ms")
+}
+
 // TestStrangers: who does not know the token gets nowhere, on either side, and keeps nobody out.
 func TestStrangers(t *testing.T) {
 	token := crew.NewToken()

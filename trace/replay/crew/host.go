@@ -19,7 +19,7 @@ const (
 	greetTime    = 10 * time.Second // for TLS and the hello
 	maxGreetings = 64               // at once: of more any one is cut, so that strangers keep nobody out for long
 	stopTime     = 30 * time.Second // for a machine to end a run that is stopped
-	silence      = 20 * time.Second // of a machine, after which it counts as gone
+	silence      = 20 * time.Second // after which who says nothing counts as gone, machine or host
 )
 
 // A Host is what machines join.

@@ -29,14 +29,33 @@ const again = 500 * time.Millisecond
 
 // Join joins the host at an address, which may begin to listen up to a wait later, and does what it says until it is over.
 func Join(ctx context.Context, address string, token Token, wait time.Duration, work Work) error {
-	config, err := token.config()
+	s, err := newSeat(address, token)
 	if err != nil {
 		return err
 	}
-	s := &seat{address: address, config: config}
-	if s.name, err = os.Hostname(); err != nil {
-		s.name = "unnamed"
+	return s.join(ctx, wait, work)
+}
+
+// A seat is a machine's place at its host.
+type seat struct {
+	address, name string
+	config        *tls.Config
+	silence       time.Duration // of the host, which asks something each second, after which it counts as gone
+}
+
+func newSeat(address string, token Token) (*seat, error) {
+	config, err := token.config()
+	if err != nil {
+		return nil, err
 	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unnamed"
+	}
+	return &seat{address, name, config, silence}, nil
+}
+
+func (s *seat) join(ctx context.Context, wait time.Duration, work Work) error {
 	c, err := s.joinUntil(ctx, time.Now().Add(wait))
 	if err != nil {
 		return err
@@ -44,12 +63,6 @@ func Join(ctx context.Context, address string, token Token, wait time.Duration, 
 	defer c.Close()
 	work.Joined()
 	return s.obey(ctx, c, work)
-}
-
-// A seat is a machine's place at its host.
-type seat struct {
-	address, name string
-	config        *tls.Config
 }
 
 // joinUntil tries to join the host until a time.
@@ -132,6 +145,7 @@ func (s *seat) obey(ctx context.Context, c net.Conn, work Work) error {
 	go func() {
 		for {
 			var o order
+			_ = c.SetReadDeadline(time.Now().Add(s.silence)) // what follows tells if that failed
 			if err := read(c, &o); err != nil {
 				ended <- err
 				return
@@ -207,6 +221,9 @@ func (t *task) end() {
 }
 
 func (s *seat) lost(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("the replay at %s has said nothing for %v: it is stopped, or cannot be reached any more", s.address, s.silence)
+	}
 	return fmt.Errorf("the replay at %s has gone: %v", s.address, err)
 }
 
