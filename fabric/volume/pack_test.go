@@ -408,7 +408,7 @@ func mustBeListed(t *testing.T, s *Space) {
 	}
 }
 
-// stride is how many steps there are from one at which a front is killed to the next: one with GLEANER_LONG=1.
+// stride is how many steps there are from one at which a front is killed, or loses an answer, to the next: one with GLEANER_LONG=1.
 func stride() int {
 	if os.Getenv("GLEANER_LONG") != "" {
 		return 1
