@@ -229,21 +229,20 @@ func (w *World) admit() {
 // number gives a job its number, which is written before anything else is done about it: the
 // next controller knows it by that.
 func (w *World) number(h *v1alpha1.HarvestJob) {
-	base := h.DeepCopy()
 	w.mu.Lock()
 	w.last++
-	h.Status.Number = int64(w.last)
+	number := int64(w.last)
 	w.mu.Unlock()
-	h.Status.SetPast(&cluster.PastJob{Job: h.Job()}, 0)
-	err := w.insist(passing, func(ctx context.Context) error {
-		return w.Client.Status().Patch(ctx, h, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	})
+	err := w.writeNumber(h, number)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, there := w.numbers[h.UID]; !there {
+		return // it was deleted since
+	}
 	if err != nil {
 		if !apierrors.IsNotFound(err) && w.ctx.Err() == nil {
-			w.Log.Info("a job changed while it got its number; it is tried again", "job", base.Namespace+"/"+base.Name, "because", err)
-			delete(w.numbers, base.UID) // the change is about to be seen
+			w.Log.Error("a job gets no number", "job", h.Namespace+"/"+h.Name, "because", err)
+			delete(w.numbers, h.UID) // until it changes
 		}
 		return
 	}
@@ -252,11 +251,34 @@ func (w *World) number(h *v1alpha1.HarvestJob) {
 		return // a status that was just made is sound
 	}
 	id := j.past.Job.ID
-	if _, there := w.numbers[h.UID]; !there {
-		return // it was deleted since
-	}
 	w.numbers[h.UID], w.jobs[id] = id, j
 	w.tell(cluster.Event{Kind: cluster.JobSubmitted, Job: j.past.Job})
+}
+
+// writeNumber writes the number of a job. If the job has changed meanwhile, that may be this very change, whose answer was lost.
+func (w *World) writeNumber(h *v1alpha1.HarvestJob, number int64) error {
+	for {
+		base := h.DeepCopy()
+		h.Status.Number = number
+		h.Status.SetPast(&cluster.PastJob{Job: h.Job()}, 0)
+		err := w.insist(passing, func(ctx context.Context) error {
+			return w.Client.Status().Patch(ctx, h, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+		})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		is := &v1alpha1.HarvestJob{}
+		err = w.insist(passing, func(ctx context.Context) error { return w.Client.Get(ctx, client.ObjectKeyFromObject(base), is) })
+		switch {
+		case err != nil:
+			return err
+		case is.UID != base.UID:
+			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("harvestjobs").GroupResource(), base.Name)
+		}
+		if is.DeepCopyInto(h); h.Status.Number == number {
+			return nil
+		}
+	}
 }
 
 func (w *World) finish(a cluster.Action) {

@@ -217,7 +217,7 @@ func (l *lab) agents(t *testing.T, primary func() cluster.Resources, nodes ...st
 }
 
 // world opens the cluster as a world, with a cache of its own.
-func (l *lab) world(t *testing.T) *kube.World {
+func (l *lab) world(t *testing.T, with client.Client) *kube.World {
 	t.Helper()
 	o, err := kube.CacheOptions(l.client.Scheme(), system)
 	if err != nil {
@@ -230,7 +230,7 @@ func (l *lab) world(t *testing.T) *kube.World {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
-	w, err := kube.Open(ctx, kube.Options{Client: l.client, Cache: c, Labels: kube.DefaultLabels, Every: 50 * time.Millisecond})
+	w, err := kube.Open(ctx, kube.Options{Client: with, Cache: c, Labels: kube.DefaultLabels, Every: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestWorld(t *testing.T) {
 		l.node(t, "n1")
 		l.node(t, "n2")
 		l.agents(t, scene.Primary, "n1", "n2")
-		w := l.world(t)
+		w := l.world(t, l.client)
 		commands := map[string][]string{"short": {"sleep", "0.2"}, "long": {"sleep", "1000"}}
 		for _, j := range scene.Jobs {
 			h := job(j.Stages[0].Name, int32(j.Stages[0].Tasks), commands[j.Stages[0].Name]...)
