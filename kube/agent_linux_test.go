@@ -177,6 +177,13 @@ func TestAgentChangesOnlyItsNode(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	for _, text := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"no","uid":"00000000-0000-0000-0000-000000000001"}]}}`} {
+		n := &corev1.Node{}
+		n.Name = "n1"
+		if err := c.Status().Patch(t.Context(), n, client.RawPatch(types.MergePatchType, []byte(text))); err == nil || !strings.Contains(err.Error(), "only the status") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	for what, try := range map[string]func() error{
 		"its status": func() error { return status("n1") },
 		"its report": func() error { return report("n1") },

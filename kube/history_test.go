@@ -257,6 +257,7 @@ func TestControllerOnlyLabelsNodes(t *testing.T) {
 		`{"metadata":{"labels":{"gleaner.dev/class":"a","other":"b"}}}`,
 		`{"metadata":{"annotations":{"other":"b"}}}`,
 		`{"metadata":{"finalizers":["other.dev/x"]}}`,
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"no","uid":"00000000-0000-0000-0000-000000000001"}]}}`, // which deletes it
 	} {
 		if err := patch(text); err == nil || !strings.Contains(err.Error(), "may change only the labels") {
 			t.Errorf("%s: %v", text, err)

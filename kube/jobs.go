@@ -80,7 +80,7 @@ func (w *World) resume(objects []v1alpha1.HarvestJob, pods []corev1.Pod) error {
 	})
 	var past []cluster.PastJob
 	for _, p := range w.Past {
-		if !slices.ContainsFunc(objects, func(h v1alpha1.HarvestJob) bool { return isRunOf(&p, &h) }) {
+		if !slices.ContainsFunc(objects, func(h v1alpha1.HarvestJob) bool { return isAgain(&p, &h) }) {
 			past = append(past, p)
 		}
 	}
@@ -90,11 +90,13 @@ func (w *World) resume(objects []v1alpha1.HarvestJob, pods []corev1.Pod) error {
 		if h.Status.Number == 0 {
 			continue // it is seen in a moment, as any new one
 		}
+		number := cluster.JobID(h.Status.Number)
+		w.numbers[h.UID], w.last = number, max(w.last, number)
 		j, err := newJob(h)
-		if err != nil {
-			return err
+		if err != nil { // somebody else wrote it; all other jobs go on
+			w.Log.Error("a job is left alone: its status cannot be read", "job", h.Namespace+"/"+h.Name, "because", err)
+			continue
 		}
-		w.numbers[h.UID], w.last = j.past.Job.ID, max(w.last, j.past.Job.ID)
 		if h.DeletionTimestamp != nil {
 			continue // its pods are strays
 		}
@@ -121,9 +123,9 @@ func (w *World) resume(objects []v1alpha1.HarvestJob, pods []corev1.Pod) error {
 	return nil
 }
 
-// isRunOf reports whether a job of the past is one that the API still has, whose times are in
+// isAgain reports whether a job of the past is one that the API still has, whose times are in
 // whole seconds there.
-func isRunOf(p *cluster.PastJob, h *v1alpha1.HarvestJob) bool {
+func isAgain(p *cluster.PastJob, h *v1alpha1.HarvestJob) bool {
 	return h.Status.Ended != nil && cmp.Or(h.Spec.Name, h.Name) == p.Job.Name && h.Status.Ended.Sub(p.Ended).Abs() < 2*time.Second
 }
 
@@ -131,6 +133,7 @@ func isRunOf(p *cluster.PastJob, h *v1alpha1.HarvestJob) bool {
 // returns those that go on and the last run of each task that has not finished.
 func (w *World) restore(j *job, pods []*corev1.Pod) (live []*task, last []cluster.PastRun) {
 	of := map[cluster.TaskID]*cluster.PastRun{} // by attempt 0
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isRunOf(pod, j.object) })
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		x, _, _ := taskOf(a)
 		y, _, _ := taskOf(b)

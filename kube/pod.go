@@ -120,6 +120,14 @@ func taskOf(pod *corev1.Pod) (id cluster.TaskID, owner types.UID, ok bool) {
 	return cluster.TaskID{Job: cluster.JobID(job), Stage: pod.Labels[stageLabel], Index: int32(index), Attempt: int32(attempt)}, ref.UID, true
 }
 
+// isRunOf reports whether a pod is the one that a run of the job has. Anybody can give a pod labels and an owner.
+func isRunOf(pod *corev1.Pod, h *v1alpha1.HarvestJob) bool {
+	id, owner, ok := taskOf(pod)
+	i := slices.IndexFunc(h.Spec.Stages, func(s v1alpha1.Stage) bool { return s.Name == id.Stage })
+	return ok && i >= 0 && id.Index < cmp.Or(h.Spec.Stages[i].Tasks, 1) && owner == h.UID && int64(id.Job) == h.Status.Number &&
+		pod.Namespace == h.Namespace && pod.Name == podName(h, id)
+}
+
 // RequestOf is what a harvested pod asks for.
 func RequestOf(pod *corev1.Pod) cluster.Resources {
 	var r cluster.Resources

@@ -133,6 +133,8 @@ func TestOutcome(t *testing.T) {
 func FuzzReport(f *testing.F) {
 	f.Add("1500m", "64Mi")
 	f.Add("-1", "1e400")
+	f.Add("1e99", "1e99")   // was taken for nothing
+	f.Add("e74000000", "0") // took minutes
 	f.Fuzz(func(t *testing.T, cpu, memory string) {
 		lease := ReportOf("n1", "x", cluster.Resources{}, time.Unix(0, 0))
 		lease.Annotations[primaryCPU], lease.Annotations[primaryMemory] = cpu, memory

@@ -3,7 +3,9 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -70,15 +72,33 @@ func OfferedBy(n *corev1.Node) cluster.Resources {
 	return cluster.Resources{CPU: cluster.MilliCPU(cpu.Value()), Memory: cluster.Bytes(memory.Value())}
 }
 
+// The most that a report may say: what is more would not fit the numbers that count it.
+var (
+	mostCPU    = resource.MustParse("1M")
+	mostMemory = resource.MustParse("1Ei")
+)
+
+// sensible leaves out exponents: to compare a number with an exponent of eight digits takes minutes.
+var sensible = regexp.MustCompile(`^[0-9.]{1,20}([mkKMGTPE]i?)?$`)
+
 // readReport reads what a report says.
 func readReport(lease *coordinationv1.Lease) (cluster.Resources, error) {
-	cpu, err := resource.ParseQuantity(lease.Annotations[primaryCPU])
-	if err != nil {
-		return cluster.Resources{}, fmt.Errorf("kube: report of %s: %s: %w", lease.Name, primaryCPU, err)
+	cpu, err1 := readUse(lease, primaryCPU, mostCPU)
+	memory, err2 := readUse(lease, primaryMemory, mostMemory)
+	return cluster.Resources{CPU: cluster.MilliCPU(cpu.MilliValue()), Memory: cluster.Bytes(memory.Value())}, errors.Join(err1, err2)
+}
+
+func readUse(lease *coordinationv1.Lease, name string, most resource.Quantity) (resource.Quantity, error) {
+	said := lease.Annotations[name]
+	var use resource.Quantity
+	err := fmt.Errorf("%q is not a number from 0 to %s", said, most.String())
+	if sensible.MatchString(said) {
+		if use, err = resource.ParseQuantity(said); err == nil && use.Cmp(most) > 0 {
+			use, err = resource.Quantity{}, fmt.Errorf("%q is more than %s", said, most.String())
+		}
 	}
-	memory, err := resource.ParseQuantity(lease.Annotations[primaryMemory])
 	if err != nil {
-		return cluster.Resources{}, fmt.Errorf("kube: report of %s: %s: %w", lease.Name, primaryMemory, err)
+		err = fmt.Errorf("kube: report of %s: %s: %w", lease.Name, name, err)
 	}
-	return cluster.Resources{CPU: max(0, cluster.MilliCPU(cpu.MilliValue())), Memory: max(0, cluster.Bytes(memory.Value()))}, nil
+	return use, err
 }

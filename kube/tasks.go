@@ -116,7 +116,7 @@ func (w *World) podSeen(pod *corev1.Pod) {
 		return
 	}
 	t := w.tasks[id]
-	if t == nil || t.owner != owner {
+	if t == nil || t.owner != owner || keyOf(t.pod) != keyOf(pod) {
 		w.stray(pod, id, owner)
 		return
 	}
@@ -134,7 +134,7 @@ func (w *World) podGone(pod *corev1.Pod) {
 		return
 	}
 	id, owner, ok := taskOf(pod)
-	if t := w.tasks[id]; ok && t != nil && t.owner == owner {
+	if t := w.tasks[id]; ok && t != nil && t.owner == owner && keyOf(t.pod) == keyOf(pod) {
 		w.started(t)
 		w.ended(t, pod)
 	}
