@@ -27,6 +27,11 @@ type job struct {
 	gone      bool                          // the object was deleted
 	changed   bool                          // since it was last written
 	uncounted map[types.NamespacedName]bool // pods whose end is not written yet
+	failed    bool                          // the last run to end failed by itself
+
+	idle  time.Time // since then no task runs; zero if one does
+	waits string    // why, once it was said
+	said  time.Time // and when
 }
 
 func newJob(h *v1alpha1.HarvestJob) (*job, error) {
@@ -45,7 +50,7 @@ func (j *job) began(at time.Time) {
 // count counts a run that has ended.
 func (j *job) count(id cluster.TaskID, kind cluster.EventKind) {
 	j.running--
-	j.changed = true
+	j.changed, j.failed = true, kind == cluster.TaskFailed
 	i := slices.IndexFunc(j.past.Stages, func(s cluster.PastStage) bool { return s.Name == id.Stage })
 	if i < 0 {
 		i = len(j.past.Stages)
@@ -301,13 +306,6 @@ func (w *World) finish(a cluster.Action) {
 	}
 }
 
-// say says in the API what became of a job or of one of its runs.
-func (w *World) say(j *job, kind, reason, format string, args ...any) {
-	if w.Events != nil && !j.gone {
-		w.Events.Eventf(j.object, nil, kind, reason, "Harvest", format, args...)
-	}
-}
-
 // write writes what has changed of jobs to their status, from time to time.
 func (w *World) write() {
 	ticks := time.NewTicker(w.Every)
@@ -335,6 +333,9 @@ func (w *World) writeJob(id cluster.JobID, j *job) {
 	w.mu.Lock()
 	now, pods, gone := j.object.DeepCopy(), j.uncounted, j.gone
 	now.Status.SetPast(&j.past, j.running)
+	if now.Status.State == v1alpha1.Waiting {
+		now.Status.Reason = j.waits
+	}
 	j.uncounted, j.changed = map[types.NamespacedName]bool{}, false
 	w.mu.Unlock()
 	if !gone {

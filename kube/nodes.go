@@ -152,7 +152,8 @@ func (w *World) tellUse(on cluster.ServerID) {
 	}
 }
 
-// look tells what was reported since the last look, and which nodes have fallen silent.
+// look tells what was reported since the last look, and which nodes have fallen silent; jobs
+// that wait say why.
 func (w *World) look(now time.Time) {
 	var use []cluster.Use
 	for _, n := range w.nodes {
@@ -166,4 +167,5 @@ func (w *World) look(now time.Time) {
 		slices.SortFunc(use, func(a, b cluster.Use) int { return cmp.Compare(a.On, b.On) })
 		w.tell(cluster.Event{Kind: cluster.UseReported, Use: use})
 	}
+	w.explain(now)
 }

@@ -3,13 +3,11 @@ package kube_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,21 +98,7 @@ func TestPlainPodsWait(t *testing.T) {
 	two := pod("two", all, "true")
 	never := pod("never", all, "true")
 	greedy := pod("greedy", corev1.ResourceList{"cpu": resource.MustParse("1"), kube.CPU: resource.MustParse("1")}, "true")
-	err := soon(t.Context(), func() error {
-		var events eventsv1.EventList
-		if err := l.client.List(t.Context(), &events, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.Regarding.UID == greedy.UID && strings.Contains(e.Note, "container task asks for cpu") {
-				return nil
-			}
-		}
-		return fmt.Errorf("it is not said why %s waits", greedy.Name)
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	l.says(t, greedy.UID, "NotHarvested", "container task asks for cpu")
 	phase(two, corev1.PodPending)
 	bound := pod("bound", all, "sleep", "1000")
 	to := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}} // by somebody else, while it waits

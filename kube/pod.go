@@ -128,14 +128,28 @@ func isRunOf(pod *corev1.Pod, h *v1alpha1.HarvestJob) bool {
 		pod.Namespace == h.Namespace && pod.Name == podName(h, id)
 }
 
-// RequestOf is what a harvested pod asks for.
+// RequestOf is what a harvested pod asks for: all its containers together, or an init container
+// and the sidecars that run beside it, if that is more.
 func RequestOf(pod *corev1.Pod) cluster.Resources {
-	var r cluster.Resources
-	for _, c := range pod.Spec.Containers {
-		cpu, memory := c.Resources.Requests[CPU], c.Resources.Requests[Memory]
-		r = r.Add(cluster.Resources{CPU: cluster.MilliCPU(cpu.Value()), Memory: cluster.Bytes(memory.Value())})
+	var most, sidecars cluster.Resources
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars = sidecars.Add(asks(&c))
+		} else {
+			most = most.Max(sidecars.Add(asks(&c)))
+		}
 	}
-	return r
+	all := sidecars
+	for _, c := range pod.Spec.Containers {
+		all = all.Add(asks(&c))
+	}
+	return most.Max(all)
+}
+
+// asks is what one container asks for.
+func asks(c *corev1.Container) cluster.Resources {
+	cpu, memory := c.Resources.Requests[CPU], c.Resources.Requests[Memory]
+	return cluster.Resources{CPU: cluster.MilliCPU(cpu.Value()), Memory: cluster.Bytes(memory.Value())}
 }
 
 // over reports whether the run of a pod has ended.

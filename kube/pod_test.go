@@ -98,6 +98,24 @@ func TestPlainPods(t *testing.T) {
 	}
 }
 
+// A pod asks for what it takes at its widest.
+func TestRequestOf(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	c := func(cpu string, policy *corev1.ContainerRestartPolicy) corev1.Container {
+		return corev1.Container{RestartPolicy: policy, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{CPU: resource.MustParse(cpu)}}}
+	}
+	for want, spec := range map[cluster.MilliCPU]corev1.PodSpec{
+		300: {Containers: []corev1.Container{c("100", nil), c("200", nil)}},
+		500: {Containers: []corev1.Container{c("100", nil)}, InitContainers: []corev1.Container{c("500", nil), c("400", nil)}},
+		150: {Containers: []corev1.Container{c("100", nil)}, InitContainers: []corev1.Container{c("20", nil), c("50", &always)}},
+		450: {Containers: []corev1.Container{c("100", nil)}, InitContainers: []corev1.Container{c("50", &always), c("400", nil), c("1", &always)}},
+	} {
+		if got := RequestOf(&corev1.Pod{Spec: spec}); got.CPU != want {
+			t.Errorf("%v: %v, want %v", spec, got, want)
+		}
+	}
+}
+
 func TestOutcome(t *testing.T) {
 	ended := func(code int32, reason string) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}}

@@ -45,6 +45,9 @@ type Options struct {
 	// Speed is how fast the clock of events goes, for clusters whose time is played; 0: as
 	// clocks do.
 	Speed float64
+	// Most is the most that harvested pods can ever hold on a node of a size, for jobs to say
+	// that they are too large. Nil: all of it.
+	Most func(cluster.Resources) cluster.Resources
 	// Silence is how long a node may go without a report before it offers nothing;
 	// 0: 40 seconds.
 	Silence time.Duration
@@ -79,6 +82,8 @@ type World struct {
 	last    cluster.JobID
 	tasks   map[cluster.TaskID]*task // that run
 	queue   []cluster.Event
+
+	explained time.Time // when jobs were last looked at to say why they wait
 }
 
 // atOnce is how many calls to the API server may be under way. Its own limit is 600 for

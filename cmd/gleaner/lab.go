@@ -15,6 +15,7 @@ import (
 
 	"gleaner/cluster"
 	"gleaner/input"
+	"gleaner/lab/engine"
 	"gleaner/trace/replay/lean"
 )
 
@@ -36,6 +37,14 @@ cluster for a store, on one machine.`,
 	}
 	cmd.AddCommand(newLabEcho(), newLabEtcd(), newLabEtcdWork(), newLabNameNode(), newLabResourceManager(), newLabSearch(), newLabBatch(), newLabFabric(), newLabCassandra(), newLabKubernetes())
 	return cmd
+}
+
+// startError is the error of starting an engine: bad input if its folder is in use.
+func startError(err error) error {
+	if errors.Is(err, engine.ErrInUse) {
+		return input.Errorf("--data", "%v", err)
+	}
+	return err
 }
 
 func newLabEcho() *cobra.Command {

@@ -72,7 +72,7 @@ func runLabCassandra(cmd *cobra.Command, s cassandra.Setting, keyspace string) e
 	}
 	c, err := cassandra.Start(cmd.Context(), lib, s)
 	if err != nil {
-		return err
+		return startError(err)
 	}
 	defer c.Stop()
 	if err := tellCassandra(cmd, c, s, keyspace); err != nil {

@@ -60,7 +60,7 @@ func runLabEtcd(cmd *cobra.Command, listen, data, descriptors string, flags []st
 	}
 	p, err := etcd.Start(ctx, listen, data, flags...)
 	if err != nil {
-		return err // it names a log in the folder, which therefore stays
+		return startError(err) // it names a log in the folder, which therefore stays
 	}
 	if temporary {
 		defer os.RemoveAll(data)

@@ -90,7 +90,7 @@ func runBareKubernetes(cmd *cobra.Command, data string) error {
 	}
 	c, err := k.StartBare(cmd.Context(), data)
 	if err != nil {
-		return err
+		return startError(err)
 	}
 	defer c.Stop()
 	target := fmt.Sprintf("https://%s?kubeconfig=%s&as=sender&groups=system:masters", c.Address, url.QueryEscape(c.Kubeconfig))
@@ -114,7 +114,7 @@ func runLabKubernetes(cmd *cobra.Command, data string, nodes, real int, images [
 	}
 	c, err := k.StartCluster(ctx, data)
 	if err != nil {
-		return err
+		return startError(err)
 	}
 	defer c.Stop()
 	if nodes > 0 {

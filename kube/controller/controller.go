@@ -110,7 +110,7 @@ func (o Options) open(ctx context.Context, m manager.Manager, store *history.Sto
 		return nil, err
 	}
 	return kube.Open(ctx, kube.Options{Client: c, Cache: m.GetCache(), Labels: o.Labels, Tenancy: o.Tenancy, Past: ended, Log: o.Log,
-		Events: m.GetEventRecorder("gleaner"), Every: o.Every, Silence: o.Silence, Speed: o.Speed})
+		Events: m.GetEventRecorder("gleaner"), Every: o.Every, Silence: o.Silence, Speed: o.Speed, Most: o.Reserve.Most})
 }
 
 // run runs the loop and what writes the history; the first to end ends all.

@@ -76,3 +76,34 @@ func TestEndsBeforeItServes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInUse: a second engine is not started on the data of one that runs, and the first keeps its log.
+func TestInUse(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	begin := func() (*Process, error) {
+		return Start(t.Context(), "engine", dir, exec.Command(sleep, "60"), running)
+	}
+	p, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	if err := os.WriteFile(p.Log, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begin(); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second one: %v", err)
+	}
+	if text, err := os.ReadFile(p.Log); err != nil || string(text) != "mine" {
+		t.Errorf("the log has %q, %v", text, err)
+	}
+	p.Kill()
+	if p, err = begin(); err != nil {
+		t.Fatalf("after the first was killed: %v", err)
+	}
+	p.Stop()
+}

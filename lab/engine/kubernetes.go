@@ -72,7 +72,7 @@ type ControlPlane struct {
 // cluster that had its data there before goes on.
 func (k Kubernetes) StartCluster(ctx context.Context, data string) (*ControlPlane, error) {
 	c := &ControlPlane{of: k, data: data, Kubeconfig: filepath.Join(data, "kubeconfig")}
-	if err := c.startAll(ctx, c.startEtcd, c.StartAPI, c.startManager, c.startKwok); err != nil {
+	if err := c.startAll(ctx, c.startEtcd, c.credentials, c.StartAPI, c.startManager, c.startKwok); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -82,7 +82,7 @@ func (k Kubernetes) StartCluster(ctx context.Context, data string) (*ControlPlan
 // server logs who asked for what in AuditLog.
 func (k Kubernetes) StartBare(ctx context.Context, data string) (*ControlPlane, error) {
 	c := &ControlPlane{of: k, data: data, Kubeconfig: filepath.Join(data, "kubeconfig"), bare: true}
-	if err := c.startAll(ctx, c.startEtcd, c.StartAPI); err != nil {
+	if err := c.startAll(ctx, c.startEtcd, c.credentials, c.StartAPI); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -104,9 +104,6 @@ func (c *ControlPlane) startAll(ctx context.Context, starts ...func(context.Cont
 		if *at, err = FreeAddress(); err != nil {
 			return err
 		}
-	}
-	if err := c.credentials(); err != nil {
-		return fmt.Errorf("engine: %w", err)
 	}
 	for _, start := range starts {
 		if err := start(ctx); err != nil {
@@ -230,8 +227,13 @@ func (c *ControlPlane) startKwok(ctx context.Context) error {
 func running(context.Context) error { return nil }
 
 // credentials writes the administrator's token and kubeconfig and the key that signs service
-// accounts, unless the folder has them.
-func (c *ControlPlane) credentials() error {
+// accounts, unless the folder has them. The folder is this cluster's: its etcd runs.
+func (c *ControlPlane) credentials(context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("engine: %w", err)
+		}
+	}()
 	token := filepath.Join(c.data, "token")
 	secret, err := os.ReadFile(token)
 	if err != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -23,10 +24,33 @@ type Process struct {
 	err  error         // how it ended; set before done is closed
 }
 
+// ErrInUse is the error of starting an engine on the data of one that runs.
+var ErrInUse = errors.New("the folder is in use")
+
+// openLog opens an engine's log, anew. It is locked for as long as a process of the engine has it open, also if who
+// started the engine is gone.
+func openLog(name string) (*os.File, error) {
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Flock(int(log.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: a process that runs writes %s", ErrInUse, name)
+	}
+	if err == nil {
+		err = log.Truncate(0)
+	}
+	if err != nil {
+		log.Close()
+		return nil, err
+	}
+	return log, nil
+}
+
 // Start starts an engine with its data in a folder, and waits until ready succeeds.
 func Start(ctx context.Context, name, data string, cmd *exec.Cmd, ready func(context.Context) error) (*Process, error) {
 	p := &Process{Name: name, Data: data, Log: filepath.Join(data, name+".log"), cmd: cmd}
-	log, err := os.Create(p.Log)
+	log, err := openLog(p.Log)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %s: %w", p.Name, err)
 	}

@@ -47,13 +47,13 @@ func (s *Stage) Stage() cluster.Stage {
 // tasks that have not finished.
 func (h *HarvestJob) Past(runs []cluster.PastRun) (cluster.PastJob, error) {
 	s := &h.Status
-	p := cluster.PastJob{Job: h.Job(), Submitted: h.CreationTimestamp.Time, Reason: s.Reason,
+	p := cluster.PastJob{Job: h.Job(), Submitted: h.CreationTimestamp.Time,
 		Account: cluster.Account{Work: float64(s.WorkMilliseconds) / 1e3, Kills: int(s.Kills)}}
 	if s.Started != nil {
 		p.Started = s.Started.Time
 	}
 	if s.Ended != nil {
-		p.Ended = s.Ended.Time
+		p.Ended, p.Reason = s.Ended.Time, s.Reason
 	} else {
 		p.Runs = runs
 	}

@@ -24,7 +24,9 @@ type HarvestJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   HarvestJobSpec   `json:"spec"`
+	// Spec is what the job consists of.
+	Spec HarvestJobSpec `json:"spec"`
+	// Status is what has become of it.
 	Status HarvestJobStatus `json:"status,omitempty"`
 }
 
@@ -97,7 +99,7 @@ type Stage struct {
 
 	// Image is the container image that the command runs in.
 	//
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 
 	// Command is the program and its arguments. Left out, it is the image's.
@@ -174,9 +176,13 @@ type Stage struct {
 
 // An Array numbers the tasks of a stage: first, first + step and so on.
 type Array struct {
+	// First is the number of the first task.
+	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	First int64 `json:"first"`
+	// Step is from one task's number to the next.
+	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000
 	Step int64 `json:"step"`
@@ -184,8 +190,12 @@ type Array struct {
 
 // An EnvVar is an environment variable.
 type EnvVar struct {
+	// Name of the variable.
+	//
 	// +kubebuilder:validation:Pattern=`^[^=]+$`
 	Name string `json:"name"`
+	// Value of the variable.
+	//
 	// +optional
 	Value string `json:"value,omitempty"`
 }
@@ -201,30 +211,37 @@ type HarvestJobStatus struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Waiting;Running;Finished;Failed
 	State State `json:"state,omitempty"`
-	// Reason is why the job has failed.
+	// Reason is why the job has failed, or why no task of it runs.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Tasks is how many tasks the job has, Running how many of them run, Finished how
-	// many have finished.
+	// Tasks is how many tasks the job has.
 	//
 	// +optional
-	Tasks int32 `json:"tasks,omitempty"`
+	Tasks int32 `json:"tasks"`
+	// Running is how many of them run.
+	//
 	// +optional
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
+	// Finished is how many have finished.
+	//
 	// +optional
-	Finished int32 `json:"finished,omitempty"`
+	Finished int32 `json:"finished"`
 	// Kills is how many runs were killed, most of them because a primary needed its
-	// server; Failures is how many failed by themselves.
+	// server.
 	//
 	// +optional
-	Kills int32 `json:"kills,omitempty"`
+	Kills int32 `json:"kills"`
+	// Failures is how many runs failed by themselves.
+	//
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
-	// Started and Ended are when the first task started and when the job ended.
+	// Started is when the first task started.
 	//
 	// +optional
 	Started *metav1.MicroTime `json:"started,omitempty"`
+	// Ended is when the job finished or failed.
+	//
 	// +optional
 	Ended *metav1.MicroTime `json:"ended,omitempty"`
 	// WorkMilliseconds is what the finished tasks took, in thousandths of core-seconds.
@@ -241,6 +258,7 @@ type HarvestJobStatus struct {
 
 // A StageStatus is what has become of a stage.
 type StageStatus struct {
+	// Name of the stage.
 	Name string `json:"name"`
 	// Finished are the numbers of the tasks that have finished: "0-5,7".
 	//

@@ -30,6 +30,8 @@ func newAgent() *cobra.Command {
 		Long: `Agent reads what the primary of its node uses, which is all that is no harvested pod, has
 the node offer what can be harvested, and kills harvested pods, the youngest first, when
 the primary needs their room. It kills through control groups and tells the API afterwards.`,
+		Example: `  gleaner-kube agent --kubeconfig cluster/kubeconfig --node node-0000
+  gleaner-kube agent --node "$NODE_NAME" --cgroups /host/sys/fs/cgroup      # in a pod of the node`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Node == "" {

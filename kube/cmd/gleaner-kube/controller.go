@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -52,6 +52,8 @@ is none; one that starts reads back from the API what runs.
 
 What the primaries used, the classes of nodes and how long jobs took are kept in --data or
 --store. Without them they are forgotten when this ends.`,
+		Example: `  gleaner-kube controller --kubeconfig cluster/kubeconfig --policy primary
+  gleaner-kube controller --kubeconfig cluster/kubeconfig --data history --tenants namespace`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runController(cmd, f) },
 	}
@@ -174,13 +176,17 @@ func (f *controllerFlags) open() (func(context.Context) (kv.Store, error), error
 
 // configOf is how the cluster is reached. The API server limits its clients itself; a limit
 // of the client's own would make kills wait behind starts.
-func configOf(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil && kubeconfig != "" {
-		return nil, input.Errorf("--kubeconfig", "%v", err)
+func configOf(kubeconfig string) (config *rest.Config, err error) {
+	if kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("this is no pod of a cluster, and --kubeconfig is not given: %w", err)
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
+		return nil, input.Errorf("--kubeconfig", "is needed: this is no pod of a cluster")
+	case err != nil:
+		return nil, input.Errorf("--kubeconfig", "%v", err)
 	}
 	config.QPS = -1
 	return config, nil

@@ -25,10 +25,15 @@ func main() {
 
 // run runs one command line; it returns the exit code: 2 for bad input, 1 for a failure.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := &cobra.Command{Use: "gleaner-kube", Short: "Put the idle part of a Kubernetes cluster to work", SilenceErrors: true, SilenceUsage: true}
+	root := &cobra.Command{
+		Use: "gleaner-kube", Short: "Put the idle part of a Kubernetes cluster to work", SilenceErrors: true, SilenceUsage: true,
+		Example: "  gleaner-kube manifests --image registry.example.com/gleaner-kube:1 | kubectl apply -f -\n  gleaner-kube job examples/primes.yaml --image busybox | kubectl create -f -\n  kubectl get harvestjobs",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Errorf("", "%v", err) })
 	root.AddCommand(newController(), newAgent(), newManifests(), newJob(), newPlay(), newVersion())
-	for _, cmd := range root.Commands() {
+	for _, cmd := range append(root.Commands(), root) {
 		takes := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := takes(cmd, args); err != nil {

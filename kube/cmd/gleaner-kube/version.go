@@ -12,9 +12,10 @@ import (
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print what this was built from",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print what this was built from",
+		Example: "  gleaner-kube version --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := struct {
 				Version  string `json:"version"`
