@@ -24,17 +24,21 @@ import (
 type startHadoop func(context.Context, hadoop.Jars, hadoop.Setting) (*hadoop.Master, error)
 
 func newLabNameNode() *cobra.Command {
-	return newLabHadoop(hadoop.StartNameNode, "namenode", 8020, 1, `Start an HDFS NameNode of Hadoop `+hadoop.Version+`, formatted if its folder is new. It takes
-blocks and files from anyone on this machine.`)
+	var standby bool
+	cmd := newLabHadoop(hadoop.StartNameNode, "namenode", 8020, 1, &standby, `Start an HDFS NameNode of Hadoop `+hadoop.Version+`, formatted if its folder is new. It takes
+blocks and files from anyone on this machine. With --standby a second one, on the
+next port, takes its place when its process ends.`)
+	cmd.Flags().BoolVar(&standby, "standby", false, "start a second one, which serves once the first has ended")
+	return cmd
 }
 
 func newLabResourceManager() *cobra.Command {
-	return newLabHadoop(hadoop.StartResourceManager, "resourcemanager", 8030, 4, `Start a YARN Resource Manager of Hadoop `+hadoop.Version+`. It has four ports in a row:
+	return newLabHadoop(hadoop.StartResourceManager, "resourcemanager", 8030, 4, new(bool), `Start a YARN Resource Manager of Hadoop `+hadoop.Version+`. It has four ports in a row:
 application masters, nodes, clients, administration.`)
 }
 
-// newLabHadoop is the command for a master with consecutive ports.
-func newLabHadoop(start startHadoop, name string, port, ports int, long string) *cobra.Command {
+// newLabHadoop is the command for a master with consecutive ports, or for a pair of them.
+func newLabHadoop(start startHadoop, name string, port, ports int, standby *bool, long string) *cobra.Command {
 	var s hadoop.Setting
 	cmd := &cobra.Command{
 		Use:   name,
@@ -47,6 +51,9 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 		Example: fmt.Sprintf("  gleaner lab %s --data /tmp/%s --port 0", name, name),
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *standby {
+				ports++
+			}
 			if err := freePorts("--port", s.Port, ports); err != nil {
 				return err
 			}
@@ -56,7 +63,7 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 			if !heapSize.MatchString(s.Heap) {
 				return input.Errorf("--heap", "%q is not a size like 512m or 2g", s.Heap)
 			}
-			return runLabHadoop(cmd, start, s)
+			return runLabHadoop(cmd, start, s, *standby)
 		},
 	}
 	cmd.Flags().StringVar(&s.Data, "data", "lab-"+name, "the folder for all it writes")
@@ -88,7 +95,7 @@ func freePorts(flag string, first, n int) error {
 
 var heapSize = regexp.MustCompile(`^[1-9][0-9]*[mgMG]$`)
 
-func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error {
+func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting, standby bool) error {
 	data, err := filepath.Abs(s.Data)
 	if err != nil {
 		return input.Errorf("--data", "%v", err)
@@ -101,24 +108,52 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting) error
 	if err != nil {
 		return err
 	}
+	var pair *hadoop.Pair
+	if standby {
+		start = func(ctx context.Context, jars hadoop.Jars, s hadoop.Setting) (*hadoop.Master, error) {
+			if pair, err = hadoop.StartNameNodes(ctx, jars, s); err != nil {
+				return nil, err
+			}
+			return pair.Active, nil
+		}
+	}
 	master, err := start(cmd.Context(), jars, s)
 	if err != nil {
 		return err
 	}
+	out := map[string]any{"name": master.Name, "address": master.Address, "web": master.Web, "data": s.Data, "log": master.Log,
+		"descriptors": jars.Descriptors, "pid": master.PID()}
+	t := newTable("", "")
+	t.row("address", master.Address)
+	t.row("web page", master.Web)
+	stop := fmt.Sprintf("Ctrl-C, or kill %d", master.PID())
+	if standby {
+		out["standby"] = map[string]any{"address": pair.Standby.Address, "web": pair.Standby.Web, "log": pair.Standby.Log, "pid": pair.Standby.PID()}
+		t.row("standby", pair.Standby.Address)
+		t.row("its page", pair.Standby.Web)
+		stop = fmt.Sprintf("Ctrl-C; kill -9 %d has the other serve", master.PID())
+	}
+	t.row("data", s.Data)
+	t.row("log", master.Log)
+	t.row("descriptors", jars.Descriptors)
+	t.row("to stop", stop)
 	if wantJSON(cmd) {
-		err = printJSON(cmd, map[string]any{"name": master.Name, "address": master.Address, "web": master.Web, "data": s.Data, "log": master.Log,
-			"descriptors": jars.Descriptors, "pid": master.PID()})
+		err = printJSON(cmd, out)
 	} else {
-		t := newTable("", "")
-		t.row("address", master.Address)
-		t.row("web page", master.Web)
-		t.row("data", s.Data)
-		t.row("log", master.Log)
-		t.row("descriptors", jars.Descriptors)
-		t.row("to stop", fmt.Sprintf("Ctrl-C, or kill %d", master.PID()))
 		err = t.print(cmd.OutOrStdout())
 	}
-	ended := master.Wait()
+	var ended error
+	if standby {
+		defer pair.Stop()
+		ended = pair.TakeOver(cmd.Context())
+		if ended == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "the %s on %s has ended: that on %s serves\n", master.Name, master.Address, pair.Standby.Address)
+			master = pair.Standby
+		}
+	}
+	if ended == nil {
+		ended = master.Wait()
+	}
 	if cmd.Context().Err() != nil || ended == nil {
 		return err // stopped by the user
 	}

@@ -276,7 +276,11 @@ func targetProcesses(addresses []string) (pids []int) {
 		if err != nil {
 			continue // it was opened, so this does not happen
 		}
-		for host := range strings.SplitSeq(at.Host, ",") {
+		var hosts []string
+		for _, master := range mastersOf(at) {
+			hosts = append(hosts, strings.Split(master.Host, ",")...)
+		}
+		for _, host := range hosts {
 			to, err := net.ResolveTCPAddr("tcp", host)
 			if err != nil || !to.IP.IsLoopback() && !slices.ContainsFunc(here, func(a net.Addr) bool { return a.(*net.IPNet).IP.Equal(to.IP) }) {
 				continue // it is elsewhere

@@ -40,7 +40,7 @@ func newTraceCarry() *cobra.Command {
 	}
 }
 
-// openTarget makes the executor of one address.
+// openTarget makes the executor of one address, which may name masters that stand by for the first.
 func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	at, err := url.Parse(address)
 	var open replay.Opener
@@ -50,16 +50,40 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	if open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
-	for host := range strings.SplitSeq(at.Host, ",") {
-		if err := hasPort(host, at.Scheme); err != nil {
-			return nil, input.Errorf("--target", "%s: %v", at.Redacted(), err)
+	var masters []replay.Executor
+	for _, at := range mastersOf(at) {
+		for host := range strings.SplitSeq(at.Host, ",") {
+			if err := hasPort(host, at.Scheme); err != nil {
+				return nil, input.Errorf("--target", "%s: %v", at.Redacted(), err)
+			}
 		}
+		e, err := open(ctx, at)
+		if err != nil && !input.Is(err) {
+			err = fmt.Errorf("%s: %w", at.Redacted(), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		masters = append(masters, e)
 	}
-	e, err := open(ctx, at)
-	if err != nil && !input.Is(err) {
-		return nil, fmt.Errorf("%s: %w", address, err)
+	if len(masters) == 1 {
+		return masters[0], nil
 	}
-	return e, err
+	return replay.WithStandbys(masters...), nil
+}
+
+// mastersOf are the addresses of a target: its own, and that of each standby=HOST:PORT.
+func mastersOf(at *url.URL) []*url.URL {
+	query := at.Query()
+	hosts := append([]string{at.Host}, query["standby"]...)
+	query.Del("standby")
+	var all []*url.URL
+	for _, host := range hosts {
+		one := *at
+		one.Host, one.RawQuery = host, query.Encode()
+		all = append(all, &one)
+	}
+	return all
 }
 
 // hasPort requires a valid port. Those of HTTP may be left out.

@@ -32,9 +32,10 @@ type Setting struct {
 // A Master is a running NameNode or Resource Manager.
 type Master struct {
 	Name    string
-	Address string // the first of its ports: the target of a replay
-	Web     string // where its web page and metrics are, as http://host:port
-	Log     string // the file it writes to
+	Address string   // the first of its ports: the target of a replay
+	Web     string   // where its web page and metrics are, as http://host:port
+	Log     string   // the file it writes to
+	line    []string // its Java command line up to the class
 	command *exec.Cmd
 	ended   chan struct{} // closed when it has ended
 	err     error         // why, once ended
@@ -56,18 +57,17 @@ func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
 		"dfs.permissions.enabled":                              "false",
 		"dfs.namenode.safemode.extension":                      "0",
 	}
-	java, err := m.prepare(jars, s, site, "webapps/hdfs", "webapps/static")
-	if err != nil {
+	if err := m.prepare(jars, s, site, "webapps/hdfs", "webapps/static"); err != nil {
 		return nil, err
 	}
 	const class = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 	if _, err := os.Stat(filepath.Join(s.Data, "dfs/name/current")); err != nil {
-		out, err := m.java(ctx, append(java, class, "-format", "-nonInteractive")).CombinedOutput()
+		out, err := m.java(ctx, class, "-format", "-nonInteractive").CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("hadoop: format the NameNode: %w: %s", err, reason(out))
 		}
 	}
-	return m, m.start(ctx, append(java, class))
+	return m, m.start(ctx, class)
 }
 
 // StartResourceManager starts a Resource Manager and waits until it answers.
@@ -91,11 +91,10 @@ func StartResourceManager(ctx context.Context, jars Jars, s Setting) (*Master, e
 		"yarn.scheduler.capacity.maximum-am-resource-percent":   "1.0",
 		"yarn.scheduler.capacity.root.default.maximum-capacity": "100",
 	}
-	java, err := m.prepare(jars, s, site)
-	if err != nil {
+	if err := m.prepare(jars, s, site); err != nil {
 		return nil, err
 	}
-	return m, m.start(ctx, append(java, "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"))
+	return m, m.start(ctx, "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager")
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -145,12 +144,12 @@ log4j.appender.C.layout=org.apache.log4j.PatternLayout
 log4j.appender.C.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 `
 
-// prepare writes the configuration and returns the Java command line up to the class.
-func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders ...string) ([]string, error) {
+// prepare writes the configuration, and notes the Java command line up to the class.
+func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders ...string) error {
 	conf := filepath.Join(s.Data, "conf")
 	for _, f := range append(folders, "") {
 		if err := os.MkdirAll(filepath.Join(conf, f), 0o755); err != nil {
-			return nil, fmt.Errorf("hadoop: %w", err)
+			return fmt.Errorf("hadoop: %w", err)
 		}
 	}
 	maps.Copy(site, s.More)
@@ -164,7 +163,7 @@ func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders .
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(conf, name), []byte(content), 0o644); err != nil {
-			return nil, fmt.Errorf("hadoop: %w", err)
+			return fmt.Errorf("hadoop: %w", err)
 		}
 	}
 	heap := s.Heap
@@ -174,8 +173,9 @@ func (m *Master) prepare(jars Jars, s Setting, site map[string]string, folders .
 	m.Log = filepath.Join(s.Data, m.Name+".log")
 	// Only the first of Java's compilers: in the first minute the second uses more
 	// of two cores than all calls together, and makes them no faster.
-	return []string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true", "-Djdk.net.hosts.file=" + filepath.Join(conf, "hosts"),
-		"--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", conf + ":" + filepath.Join(jars.Lib, "*")}, nil
+	m.line = []string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true", "-Djdk.net.hosts.file=" + filepath.Join(conf, "hosts"),
+		"--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", conf + ":" + filepath.Join(jars.Lib, "*")}
+	return nil
 }
 
 // properties writes a configuration file of Hadoop.
@@ -193,8 +193,9 @@ func properties(site map[string]string) string {
 	return out.String()
 }
 
-func (m *Master) java(ctx context.Context, args []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "java", args...)
+// java is the command of a class with the master's configuration.
+func (m *Master) java(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "java", slices.Concat(m.line, args)...)
 	cmd.Env = append(os.Environ(), "HADOOP_USER_NAME=hadoop")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -202,13 +203,13 @@ func (m *Master) java(ctx context.Context, args []string) *exec.Cmd {
 }
 
 // start runs the master; it ends with the context, or by Stop.
-func (m *Master) start(ctx context.Context, args []string) error {
+func (m *Master) start(ctx context.Context, class string) error {
 	log, err := os.Create(m.Log)
 	if err != nil {
 		return fmt.Errorf("hadoop: %w", err)
 	}
 	defer log.Close()
-	m.command = m.java(ctx, args)
+	m.command = m.java(ctx, class)
 	m.command.Stdout, m.command.Stderr = log, log
 	if err := m.command.Start(); err != nil {
 		return fmt.Errorf("hadoop: %w", err)

@@ -87,42 +87,70 @@ func TestPlayedAsRecorded(t *testing.T) {
 // nodes that are played to register again, which they do, and report their blocks. So it leaves
 // its safe mode, and the job ends as it does otherwise.
 func TestKilledNameNode(t *testing.T) {
-	p := learned(t)
-	j := jars(t)
-	const nodes = 12
-	data, changes := t.TempDir(), "Hadoop:service=NameNode,name=FSNamesystemState"
+	p, j := learned(t), jars(t)
+	data := t.TempDir()
 	nn, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { nn.Stop() }()
+	gaps := playThrough(t, p, executor(t, j, nn), func() (*hadoop.Master, error) {
+		nn.Kill()
+		again, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: data, Port: port(t, nn.Address), Web: port(t, strings.TrimPrefix(nn.Web, "http://"))})
+		if err == nil {
+			nn = again
+		}
+		return again, err
+	})
+	if len(gaps) != 1 {
+		t.Errorf("gaps: %+v", gaps)
+	}
+}
+
+// TestNameNodeFailsOver kills a NameNode in the middle of a job, and the one that stands by takes its place: nodes and clients go over
+// to it, and the job ends as it does otherwise.
+func TestNameNodeFailsOver(t *testing.T) {
+	p, j := learned(t), jars(t)
+	pair, err := hadoop.StartNameNodes(t.Context(), j, hadoop.Setting{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Stop()
+	playThrough(t, p, replay.WithStandbys(executor(t, j, pair.Active), executor(t, j, pair.Standby)), func() (*hadoop.Master, error) {
+		pair.Active.Kill()
+		return pair.Standby, pair.TakeOver(t.Context())
+	})
+}
+
+// playThrough plays WordCount on 12 nodes, and has something done once they hold blocks, which ends with a NameNode that serves. That must know all nodes
+// and what the job leaves behind. It returns when nobody answered.
+func playThrough(t *testing.T, p *program.Program, target replay.Executor, change func() (*hadoop.Master, error)) []replay.Gap {
+	t.Helper()
+	const nodes = 12
 	setting, err := grow.Resolve(p, grow.Setting{Scale: nodes})
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, restarted := make(chan bool, 1), make(chan error, 1)
+	full, changed := make(chan bool, 1), make(chan error, 1)
 	var added atomic.Int32
 	record := func(c *trace.Call) {
 		if c.Method == "ClientProtocol.addBlock" && c.End > 0 && added.Add(1) == nodes { // blocks that nodes hold
 			full <- true
 		}
 	}
+	var nn *hadoop.Master
 	go func() {
 		<-full
-		nn.Kill()
-		port, web := port(t, nn.Address), port(t, strings.TrimPrefix(nn.Web, "http://"))
-		again, err := hadoop.StartNameNode(t.Context(), j, hadoop.Setting{Data: data, Port: port, Web: web})
-		if err == nil {
-			nn = again
-		}
-		restarted <- err
+		var err error
+		nn, err = change()
+		changed <- err
 	}()
 	result, err := replay.Play(t.Context(), replay.Options{Program: p, Setting: setting, Compress: 20, Patience: 2 * time.Minute, For: 5 * time.Minute, Record: record,
-		Targets: map[string]replay.Executor{"namenode": executor(t, j, nn)}})
+		Targets: map[string]replay.Executor{"namenode": target}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-restarted; err != nil {
+	if err := <-changed; err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range result.Calls {
@@ -130,16 +158,16 @@ func TestKilledNameNode(t *testing.T) {
 			t.Errorf("%s: %d not made, %d never completed, %d refused: %v", c.Method, c.Skipped, c.Unmet, c.Refused, c.Errors)
 		}
 	}
-	t.Logf("%.1f s, %d calls without a reply; gaps %+v", result.Seconds, result.Failed, result.Gaps)
+	t.Logf("%.1f s, %d calls without a reply; gaps %+v; missing %+v", result.Seconds, result.Failed, result.Gaps, result.Missing)
 	registered := 0
 	for _, r := range result.Reactions {
 		t.Logf("%+v", r)
 		registered += r.Begun
 	}
-	if result.Ended != "done" || registered < nodes || len(result.Gaps) != 1 {
-		t.Errorf("ended: %s; %d nodes registered again, gaps %+v", result.Ended, registered, result.Gaps)
+	if result.Ended != "done" || registered < nodes {
+		t.Errorf("ended: %s; %d nodes registered again", result.Ended, registered)
 	}
-	state, err := nn.Metrics(t.Context(), changes)
+	state, err := nn.Metrics(t.Context(), "Hadoop:service=NameNode,name=FSNamesystemState")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +178,7 @@ func TestKilledNameNode(t *testing.T) {
 	if state["NumLiveDataNodes"] != float64(nodes) || state["BlocksTotal"] != 3.0 || state["FilesTotal"] != 16.0 {
 		t.Errorf("the NameNode counts %v live nodes, %v blocks, %v files and folders", state["NumLiveDataNodes"], state["BlocksTotal"], state["FilesTotal"])
 	}
+	return result.Gaps
 }
 
 // port is the port of an address.
