@@ -177,6 +177,14 @@ func TestAgentChangesOnlyItsNode(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	namesake, err := client.New(l.asAgent("gleaner-controller"), client.Options{Scheme: l.client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := kube.ReportOf("gleaner-controller", system, cluster.Resources{}, time.Now())
+	if err := kube.Report(t.Context(), namesake, leader); err == nil || !strings.Contains(err.Error(), "the Lease of the leader") {
+		t.Errorf("a node that is called like the controller: %v", err)
+	}
 	for _, text := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"no","uid":"00000000-0000-0000-0000-000000000001"}]}}`} {
 		n := &corev1.Node{}
 		n.Name = "n1"
