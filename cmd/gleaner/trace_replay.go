@@ -72,7 +72,8 @@ target. Each has its own connection and its own memory of replies, and makes its
 calls when they are due, whether or not the target keeps up.
 
 A target is an address with the protocol it speaks, or one for each role that
-the program calls (ROLE=TARGET). Calls to roles without a target are not sent.
+the program calls (ROLE=TARGET). Calls to roles without a target are not sent. Nodes
+go over to '?standby=HOST:PORT' when the first master is gone.
 
 With --sweep it plays several scales and finds the knee by bisection. The verdict on
 each says what it is about: a program that does not fit the target, players that are
