@@ -42,12 +42,14 @@ func (l *lab) control(t *testing.T, change ...func(*controller.Options)) (stop f
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		for { // one that has lost its Lease ends, and its kubelet starts it again
+		for { // one that has lost its Lease or the API ends, and its kubelet starts it again
 			err := controller.Run(ctx, o)
-			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "leader election lost") {
+			if ctx.Err() != nil {
 				ended <- err
 				return
 			}
+			o.Log.Info("the controller has ended", "because", err)
+			time.Sleep(100 * time.Millisecond)
 		}
 	}()
 	return func() {
