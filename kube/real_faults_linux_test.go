@@ -130,7 +130,7 @@ func (m *machine) told(t *testing.T) {
 // agentKilled kills the agent, and has the primary burst while nobody guards.
 func (m *machine) agentKilled(t *testing.T) {
 	first := m.guardApart(t)
-	offered, err := m.room(t, cluster.Resources{CPU: 100, Memory: 2 * cluster.GB})
+	_, offered, err := m.room(t, cluster.Resources{CPU: 100, Memory: 2 * cluster.GB})
 	if err != nil {
 		t.Skip("others use this machine: ", err)
 	}

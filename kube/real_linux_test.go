@@ -143,8 +143,8 @@ func guardNode(ctx context.Context, config *rest.Config, node, root string, rese
 	return errors.Join(err, <-ended)
 }
 
-// room waits until the node offers at least so much, and returns what it offers.
-func (m *machine) room(t *testing.T, least cluster.Resources) (offered cluster.Resources, err error) {
+// room waits until the node offers at least so much, and returns its size and what it offers.
+func (m *machine) room(t *testing.T, least cluster.Resources) (size, offered cluster.Resources, err error) {
 	var n corev1.Node
 	err = soon(t.Context(), func() error {
 		if err := m.client.Get(t.Context(), client.ObjectKey{Name: m.node.Name}, &n); err != nil {
@@ -155,7 +155,7 @@ func (m *machine) room(t *testing.T, least cluster.Resources) (offered cluster.R
 		}
 		return nil
 	})
-	return offered, err
+	return kube.SizeOf(&n), offered, err
 }
 
 // pod makes a pod on the node and waits until its processes run, whose numbers it returns.
@@ -249,13 +249,7 @@ type burst struct {
 // watch looks all the time whether a pod fits beside the primary by the rule of the docs: primary, requests and
 // reserve are no more than the node has. All that is not available counts as the primary's. need returns when it was
 // last seen to fit.
-func (m *machine) watch(t *testing.T, asks cluster.Bytes, reserve harvest.Reserve) (need func() time.Time) {
-	t.Helper()
-	var n corev1.Node
-	if err := m.client.Get(t.Context(), client.ObjectKey{Name: m.node.Name}, &n); err != nil {
-		t.Fatal(err)
-	}
-	size := kube.SizeOf(&n)
+func watch(size cluster.Resources, asks cluster.Bytes, reserve harvest.Reserve) (need func() time.Time) {
 	left := size.Memory - reserve.Of(size).Memory - asks
 	var last time.Time
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -289,7 +283,7 @@ func (m *machine) run(t *testing.T, i int, b burst) (none delay, err error) {
 	t.Helper()
 	least := cluster.Resources{CPU: 800, Memory: 2 * cluster.GB}
 	time.Sleep(2 * time.Second) // the offer rises again after the last burst
-	offered, err := m.room(t, least)
+	size, offered, err := m.room(t, least)
 	if err != nil {
 		return none, fmt.Errorf("others use this machine: %w", err)
 	}
@@ -323,7 +317,7 @@ func (m *machine) run(t *testing.T, i int, b burst) (none delay, err error) {
 	}
 	need := func() time.Time { return time.Time{} }
 	if b.what == "memory" {
-		need = m.watch(t, asks.Memory, patient(b.what))
+		need = watch(size, asks.Memory, patient(b.what))
 	}
 	start := time.Now()
 	if err := syscall.Kill(primary, syscall.SIGUSR1); err != nil {

@@ -121,7 +121,7 @@ func (m *machine) keepBusy(t *testing.T) (stop func() (killed int)) {
 				if err := m.client.Get(ctx, client.ObjectKeyFromObject(now), &p); ctx.Err() == nil && (err != nil || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed) {
 					killed, now = killed+1, nil
 				}
-			} else if offered, err := m.room(t, cluster.Resources{CPU: 200, Memory: 64 * cluster.MB}); err == nil {
+			} else if _, offered, err := m.room(t, cluster.Resources{CPU: 200, Memory: 64 * cluster.MB}); err == nil {
 				i++
 				asks := cluster.Resources{CPU: min(offered.CPU, 500), Memory: 64 * cluster.MB}
 				if now, _, err = m.pod(t, fmt.Sprintf("busy-%d-%d", time.Now().UnixNano(), i), asks, "-burn", "2"); err != nil {
