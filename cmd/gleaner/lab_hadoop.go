@@ -142,18 +142,25 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting, stand
 	} else {
 		err = t.print(cmd.OutOrStdout())
 	}
-	var ended error
 	if standby {
 		defer pair.Stop()
-		ended = pair.TakeOver(cmd.Context())
-		if ended == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "the %s on %s has ended: that on %s serves\n", master.Name, master.Address, pair.Standby.Address)
-			master = pair.Standby
+		go func() {
+			_ = pair.Standby.Wait()
+			if cmd.Context().Err() == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "the %s on %s has ended\n", master.Name, pair.Standby.Address)
+			}
+		}()
+		failed := pair.TakeOver(cmd.Context())
+		if cmd.Context().Err() != nil {
+			return err // stopped by the user
 		}
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "the %s on %s has ended: that on %s serves\n", master.Name, master.Address, pair.Standby.Address)
+		master = pair.Standby
 	}
-	if ended == nil {
-		ended = master.Wait()
-	}
+	ended := master.Wait()
 	if cmd.Context().Err() != nil || ended == nil {
 		return err // stopped by the user
 	}

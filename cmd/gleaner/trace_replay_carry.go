@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,7 +51,11 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	if open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
+	if err := checkStandbys(at); err != nil {
+		return nil, err
+	}
 	var masters []replay.Executor
+	var away error // that cannot be reached: after a failover the first cannot
 	for _, at := range mastersOf(at) {
 		for host := range strings.SplitSeq(at.Host, ",") {
 			if err := hasPort(host, at.Scheme); err != nil {
@@ -58,18 +63,44 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 			}
 		}
 		e, err := open(ctx, at)
-		if err != nil && !input.Is(err) {
-			err = fmt.Errorf("%s: %w", at.Redacted(), err)
+		if input.Is(err) {
+			return nil, err
 		}
 		if err != nil {
-			return nil, err
+			if err = fmt.Errorf("%s: %w", at.Redacted(), err); away != nil {
+				err = fmt.Errorf("%w; %w", away, err)
+			}
+			away = err
+			continue
 		}
 		masters = append(masters, e)
 	}
-	if len(masters) == 1 {
+	switch len(masters) {
+	case 0:
+		return nil, away
+	case 1:
 		return masters[0], nil
 	}
 	return replay.WithStandbys(masters...), nil
+}
+
+// checkStandbys requires that the masters of a target differ, each with a host and a port.
+func checkStandbys(at *url.URL) error {
+	known := []string{at.Host}
+	for _, standby := range at.Query()["standby"] {
+		host, _, err := net.SplitHostPort(standby)
+		if err == nil {
+			err = hasPort(standby, at.Scheme)
+		}
+		switch {
+		case err != nil || host == "" || strings.ContainsAny(standby, "@,/ "):
+			return input.Errorf("--target", "standby=%s is not HOST:PORT", standby)
+		case slices.Contains(known, standby):
+			return input.Errorf("--target", "standby=%s: it is named twice", standby)
+		}
+		known = append(known, standby)
+	}
+	return nil
 }
 
 // mastersOf are the addresses of a target: its own, and that of each standby=HOST:PORT.

@@ -12,7 +12,7 @@ import (
 type Pair struct{ Active, Standby *Master }
 
 // StartNameNodes starts a pair, whose edits are in a folder that both read, and has the first serve.
-func StartNameNodes(ctx context.Context, jars Jars, s Setting) (p *Pair, err error) {
+func StartNameNodes(ctx context.Context, jars Jars, s Setting) (_ *Pair, err error) {
 	ports, err := freePorts(s.Port, 2, s.Web)
 	if err != nil {
 		return nil, err
@@ -22,10 +22,10 @@ func StartNameNodes(ctx context.Context, jars Jars, s Setting) (p *Pair, err err
 		return nil, err
 	}
 	web := []int{ports[2], more[0]}
-	p = &Pair{}
+	pair := &Pair{}
 	defer func() {
 		if err != nil {
-			p.Stop()
+			pair.Stop()
 		}
 	}()
 	for i, name := range names {
@@ -42,15 +42,15 @@ func StartNameNodes(ctx context.Context, jars Jars, s Setting) (p *Pair, err err
 			return nil, err
 		}
 		if i == 1 {
-			p.Standby = m
+			pair.Standby = m
 			break
 		}
-		p.Active = m
+		pair.Active = m
 		if err := share(one.Data, filepath.Join(s.Data, names[1])); err != nil {
 			return nil, err
 		}
 	}
-	return p, p.Active.serve(ctx, names[0])
+	return pair, pair.Active.serve(ctx, names[0])
 }
 
 // names are those of a pair's NameNodes.
@@ -92,6 +92,11 @@ func (p *Pair) TakeOver(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.Active.ended:
+	}
+	select {
+	case <-p.Standby.ended:
+		return fmt.Errorf("hadoop: the NameNode on %s has ended, and the one that stood by for it before", p.Active.Address)
+	default:
 		return p.Standby.serve(ctx, names[1])
 	}
 }

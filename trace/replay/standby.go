@@ -50,10 +50,16 @@ func (e *ensemble) Check(method string) error {
 	return nil
 }
 
-// Dial connects a node to the master that serves.
+// Dial connects a node to the master that serves, or to the first that it can be connected to.
 func (e *ensemble) Dial(ctx context.Context, who Identity) (Conn, error) {
 	c := &following{of: e, who: who}
-	conn, _, err := c.follow(ctx)
+	conn, turn, err := c.follow(ctx)
+	for i := 1; err != nil && i < len(e.masters) && e.turn.Load() != turn && ctx.Err() == nil; i++ {
+		before := err
+		if conn, turn, err = c.follow(ctx); err != nil {
+			err = fmt.Errorf("%w; %w", before, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func (c pushed) Pushed(method string, take func(Reply)) (cancel func()) {
 	return func() {}
 }
 
-// follow gives the connection to the master that serves, and makes it if there is none.
+// follow gives the connection to the master that serves, and makes it if there is none. It also returns the turn in which it tried.
 func (c *following) follow(ctx context.Context) (Conn, int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +124,7 @@ func (c *following) follow(ctx context.Context) (Conn, int64, error) {
 		if !Starved(err) && (ctx.Err() == nil || late(ctx)) {
 			c.of.leave(turn)
 		}
-		return nil, 0, err
+		return nil, turn, err
 	}
 	c.conn, c.turn = conn, turn
 	return conn, turn, nil
