@@ -51,10 +51,11 @@ installed; on Debian: apt-get install openjdk-17-jre-headless maven`,
 		Example: fmt.Sprintf("  gleaner lab %s --data /tmp/%s --port 0", name, name),
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			needed := ports
 			if *standby {
-				ports++
+				needed++
 			}
-			if err := freePorts("--port", s.Port, ports); err != nil {
+			if err := freePorts("--port", s.Port, needed); err != nil {
 				return err
 			}
 			if err := freePorts("--web-port", s.Web, 1); err != nil {
@@ -108,19 +109,19 @@ func runLabHadoop(cmd *cobra.Command, start startHadoop, s hadoop.Setting, stand
 	if err != nil {
 		return err
 	}
-	var pair *hadoop.Pair
+	pair := &hadoop.Pair{}
 	if standby {
-		start = func(ctx context.Context, jars hadoop.Jars, s hadoop.Setting) (*hadoop.Master, error) {
-			if pair, err = hadoop.StartNameNodes(ctx, jars, s); err != nil {
-				return nil, err
-			}
-			return pair.Active, nil
-		}
+		pair, err = hadoop.StartNameNodes(cmd.Context(), jars, s)
+	} else {
+		pair.Active, err = start(cmd.Context(), jars, s)
 	}
-	master, err := start(cmd.Context(), jars, s)
+	if errors.Is(err, hadoop.ErrOther) {
+		return input.Errorf("--data", "%v", err)
+	}
 	if err != nil {
 		return err
 	}
+	master := pair.Active
 	out := map[string]any{"name": master.Name, "address": master.Address, "web": master.Web, "data": s.Data, "log": master.Log,
 		"descriptors": jars.Descriptors, "pid": master.PID()}
 	t := newTable("", "")

@@ -34,14 +34,21 @@ import (
 )
 
 // protocols are those a target may speak, by the scheme of its address.
-func protocols() map[string]replay.Opener {
-	return map[string]replay.Opener{
-		"grpc":   grpccall.Open,
-		"hadoop": openHadoop,
-		"http":   httpcall.Open,
-		"https":  httpcall.Open,
-		"lean":   lean.Open,
+func protocols() map[string]protocol {
+	web := protocol{httpcall.Open, []string{"kubeconfig", "token", "insecure", "as", "groups"}}
+	return map[string]protocol{
+		"grpc":   {grpccall.Open, []string{"descriptors", "sender"}},
+		"hadoop": {openHadoop, []string{"descriptors", "user", "nodes"}},
+		"http":   web,
+		"https":  web,
+		"lean":   {lean.Open, nil},
 	}
+}
+
+// A protocol is how targets that speak it are opened, and what the query of their address may have.
+type protocol struct {
+	open replay.Opener
+	keys []string
 }
 
 type replayFlags struct {

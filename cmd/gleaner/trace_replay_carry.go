@@ -44,15 +44,20 @@ func newTraceCarry() *cobra.Command {
 // openTarget makes the executor of one address, which may name masters that stand by for the first.
 func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 	at, err := url.Parse(address)
-	var open replay.Opener
+	var speaks protocol
 	if err == nil {
-		open = protocols()[at.Scheme]
+		speaks = protocols()[at.Scheme]
 	}
-	if open == nil || at.Host == "" {
+	if speaks.open == nil || at.Host == "" {
 		return nil, input.Errorf("--target", "%q is not PROTOCOL://HOST:PORT with one of %s", address, protocolNames())
 	}
 	if err := checkStandbys(at); err != nil {
 		return nil, err
+	}
+	for key := range at.Query() {
+		if keys := append([]string{"standby"}, speaks.keys...); !slices.Contains(keys, key) {
+			return nil, input.Errorf("--target", "%s:// has no %q in its query, but %s", at.Scheme, key, strings.Join(keys, ", "))
+		}
 	}
 	var masters []replay.Executor
 	var away error // that cannot be reached: after a failover the first cannot
@@ -62,7 +67,7 @@ func openTarget(ctx context.Context, address string) (replay.Executor, error) {
 				return nil, input.Errorf("--target", "%s: %v", at.Redacted(), err)
 			}
 		}
-		e, err := open(ctx, at)
+		e, err := speaks.open(ctx, at)
 		if input.Is(err) {
 			return nil, err
 		}

@@ -43,6 +43,9 @@ type Master struct {
 
 // StartNameNode formats a NameNode if needed, starts it and waits until it answers.
 func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
+	if _, err := os.Stat(filepath.Join(s.Data, names[0], namespace)); err == nil {
+		return nil, fmt.Errorf("%w: %s is that of a pair of NameNodes", ErrOther, s.Data)
+	}
 	ports, err := freePorts(s.Port, 1, s.Web)
 	if err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func StartNameNode(ctx context.Context, jars Jars, s Setting) (*Master, error) {
 		return nil, err
 	}
 	const class = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-	if _, err := os.Stat(filepath.Join(s.Data, "dfs/name/current")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.Data, namespace, "current")); err != nil {
 		out, err := m.java(ctx, class, "-format", "-nonInteractive").CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("hadoop: format the NameNode: %w: %s", err, reason(out))

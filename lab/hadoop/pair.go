@@ -2,17 +2,25 @@ package hadoop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A Pair is two NameNodes with one namespace, of which one serves; the other tells its clients
 // that it stands by.
 type Pair struct{ Active, Standby *Master }
 
+// ErrOther is the error of starting one NameNode in the folder of a pair, or a pair in that of one.
+var ErrOther = errors.New("hadoop: the folder has another namespace")
+
 // StartNameNodes starts a pair, whose edits are in a folder that both read, and has the first serve.
 func StartNameNodes(ctx context.Context, jars Jars, s Setting) (_ *Pair, err error) {
+	if _, err := os.Stat(filepath.Join(s.Data, namespace)); err == nil {
+		return nil, fmt.Errorf("%w: %s is that of a NameNode without another", ErrOther, s.Data)
+	}
 	ports, err := freePorts(s.Port, 2, s.Web)
 	if err != nil {
 		return nil, err
@@ -56,10 +64,12 @@ func StartNameNodes(ctx context.Context, jars Jars, s Setting) (_ *Pair, err err
 // names are those of a pair's NameNodes.
 var names = []string{"one", "two"}
 
+// namespace is where a NameNode has its own, in its folder.
+const namespace = "dfs/name"
+
 // share gives the second NameNode the namespace of the first, unless it has it.
 func share(from, to string) error {
-	const name = "dfs/name"
-	from, to = filepath.Join(from, name), filepath.Join(to, name)
+	from, to = filepath.Join(from, namespace), filepath.Join(to, namespace)
 	if _, err := os.Stat(to); err == nil {
 		return nil
 	}
@@ -81,7 +91,8 @@ func share(from, to string) error {
 func (m *Master) serve(ctx context.Context, name string) error {
 	out, err := m.java(ctx, "org.apache.hadoop.hdfs.tools.DFSHAAdmin", "-transitionToActive", "--forceactive", name).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("hadoop: have the NameNode %s serve: %w: %s", name, err, out)
+		said := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("hadoop: have the NameNode %s serve: %w: %s", name, err, said[len(said)-1])
 	}
 	return nil
 }
