@@ -110,24 +110,11 @@ func TestAgentAndController(t *testing.T) {
 	if err := l.client.Create(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	running := func(want int32) {
-		t.Helper()
-		err := soon(t.Context(), func() error {
-			err := l.client.Get(t.Context(), client.ObjectKeyFromObject(h), h)
-			if err == nil && h.Status.Running != want {
-				err = fmt.Errorf("%+v", h.Status)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	running(2)
+	l.running(t, h, 2)
 	primaryHolds(t, proc, 3*cluster.GB)
-	running(1)
+	l.running(t, h, 1)
 	primaryHolds(t, proc, cluster.GB)
-	running(2)
+	l.running(t, h, 2)
 	if s := l.ended(t, "guarded").Status; s.Finished != 2 || s.Kills != 1 || s.Failures != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -70,6 +70,21 @@ func (l *lab) asController() *rest.Config {
 // idle is the use of a primary that does nothing.
 func idle() cluster.Resources { return cluster.Resources{} }
 
+// running waits until so many tasks of a job run, and reads it.
+func (l *lab) running(t *testing.T, h *v1alpha1.HarvestJob, want int32) {
+	t.Helper()
+	err := soon(t.Context(), func() error {
+		err := l.client.Get(t.Context(), client.ObjectKeyFromObject(h), h)
+		if err == nil && h.Status.Running != want {
+			err = fmt.Errorf("%d tasks run, not %d: %+v", h.Status.Running, want, h.Status)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // ended waits until a job has ended, and returns it.
 func (l *lab) ended(t *testing.T, name string) *v1alpha1.HarvestJob {
 	t.Helper()

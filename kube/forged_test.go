@@ -62,18 +62,7 @@ func TestForgedPods(t *testing.T) {
 	if err := l.client.Create(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	err := soon(t.Context(), func() error {
-		if err := l.client.Get(t.Context(), client.ObjectKeyFromObject(h), h); err != nil {
-			return err
-		}
-		if h.Status.Running < 2 {
-			return fmt.Errorf("it runs %d", h.Status.Running)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l.running(t, h, 2)
 	stage := h.Spec.Stages[0].Name
 	l.forge(t, "elsewhere", h, forgery{job: h.Status.Number, stage: stage, index: "0", seconds: "0.1", alone: true})
 	l.forge(t, "here", h, forgery{job: h.Status.Number, stage: stage, index: "1", seconds: "0.1"})

@@ -116,6 +116,27 @@ func TestRequestOf(t *testing.T) {
 	}
 }
 
+// A job that waits says why after a while; one whose task has failed by itself, once that is not the pause before it is run again.
+func TestWaitsBeforeItSaysWhy(t *testing.T) {
+	for _, tc := range []struct {
+		failed bool
+		after  time.Duration
+		says   bool
+	}{{false, 9 * time.Second, false}, {false, 11 * time.Second, true}, {true, 4 * time.Minute, false}, {true, 6 * time.Minute, true}} {
+		j, err := newJob(harvestJob("count", "u1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.failed = tc.failed
+		w, began := &World{jobs: map[cluster.JobID]*job{1: j}}, time.Now()
+		w.explain(began)
+		w.explain(began.Add(tc.after))
+		if said := strings.Contains(j.waits, "no ready node"); said != tc.says || j.changed != tc.says {
+			t.Errorf("failed %v, after %v: it says %q", tc.failed, tc.after, j.waits)
+		}
+	}
+}
+
 func TestOutcome(t *testing.T) {
 	ended := func(code int32, reason string) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}}

@@ -19,6 +19,7 @@ const (
 	looks    = 2 * time.Second  // between two looks at the jobs that wait
 	patience = 10 * time.Second // how long a job waits before it says why
 	pause    = time.Minute      // from one reason of a job to the next
+	failing  = 5 * time.Minute  // the longest pause of a task that has failed: its event says that it is run again
 )
 
 // explain has the jobs that wait say why; w.mu is held.
@@ -36,9 +37,13 @@ func (w *World) explain(now time.Time) {
 		if j.idle.IsZero() {
 			j.idle = now
 		}
+		quiet := patience
+		if j.failed {
+			quiet += failing
+		}
 		next := j.next()
-		if next == nil || j.failed || now.Sub(j.idle) < patience || now.Sub(j.said) < pause {
-			continue // the task that has failed pauses, and its event says so
+		if next == nil || now.Sub(j.idle) < quiet || now.Sub(j.said) < pause {
+			continue
 		}
 		if reason, text := lacks(next, most); text != j.waits {
 			j.waits, j.said, j.changed = text, now, true
